@@ -1,0 +1,141 @@
+"""Settings: frozen, typed and flat. A set is an `HParams`; "name=value,..." changes single settings."""
+
+import dataclasses
+import json
+import types
+import typing
+from typing import TypeVar
+
+from t2t_lite.errors import UserError, nearest
+
+Settings = TypeVar("Settings", bound="_Settings")
+
+PRECISIONS = ("float32", "mixed_bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """What all kinds of settings can do. Subclasses are frozen dataclasses of int, float, bool and str fields."""
+
+    def replace(self: Settings, **changes) -> Settings:
+        """Returns a copy with some settings changed; they are checked as at construction."""
+        return dataclasses.replace(self, **changes)
+
+    def override(self: Settings, text: str) -> Settings:
+        """Returns a copy changed by "name=value,name=value", the form that commands take.
+
+        Raises:
+          UserError: on an unknown name (with the nearest names), a value of the wrong type, or a malformed pair.
+        """
+        known = typing.get_type_hints(type(self))
+        changes = {}
+        for pair in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, value = (part.strip() for part in pair.partition("="))
+            if not equals:
+                raise UserError(f"--{self.FLAG}: '{pair}' is not of the form name=value", status=2)
+            if name not in known or name == "FLAG":
+                raise UserError(f"--{self.FLAG}: unknown name '{name}'{nearest(name, set(known) - {'FLAG'})}", status=2)
+            changes[name] = _parse(value, known[name], f"--{self.FLAG}: {name}")
+        return self.replace(**changes)
+
+    def to_json(self) -> str:
+        """Returns the settings as JSON, one a line."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls: type[Settings], text: str, where: str) -> Settings:
+        """Reads what `to_json` wrote. `where` is the file's name, for errors.
+
+        Raises:
+          UserError: if the text is no JSON object or has unknown names.
+        """
+        try:
+            values = json.loads(text)
+            return cls(**values)
+        except (json.JSONDecodeError, TypeError) as error:
+            raise UserError(f"{where} does not hold settings of this version: {error}") from error
+
+    def difference(self: Settings, other: Settings) -> list[str]:
+        """Returns "name: mine, not theirs" for each setting in which `other` differs."""
+        mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
+        return [f"{name}: {mine[name]}, not {theirs[name]}" for name in mine if mine[name] != theirs[name]]
+
+    def _require(self, name: str, ok: bool, rule: str) -> None:
+        if not ok:
+            raise UserError(f"--{self.FLAG}: {name}={getattr(self, name)} is out of range: it must be {rule}", status=2)
+
+
+def _parse(text: str, kind, where: str):
+    """Reads one value of a field's type; `where` names the setting in errors."""
+    if isinstance(kind, types.UnionType):
+        if text.lower() == "none":
+            return None
+        kind = next(member for member in typing.get_args(kind) if member is not type(None))
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise UserError(f"{where} takes true or false, not '{text}'", status=2)
+        return text.lower() == "true"
+    try:
+        return kind(text)
+    except ValueError as error:
+        raise UserError(f"{where} takes {_KIND_WORDS[kind]}, not '{text}'", status=2) from error
+
+
+_KIND_WORDS = {int: "a whole number", float: "a number", str: "a word"}
+
+
+@dataclasses.dataclass(frozen=True)
+class HParams(_Settings):
+    """Everything that makes a model and its training what they are. The defaults are the paper's base model."""
+
+    FLAG: typing.ClassVar[str] = "hparams"
+
+    model: str = "transformer"  # a name in MODELS
+    num_encoder_layers: int = 6
+    num_decoder_layers: int = 6
+    hidden_size: int = 512  # d_model
+    filter_size: int = 2048  # d_ff
+    num_heads: int = 8  # h; d_k = d_v = hidden_size / num_heads
+    residual_dropout: float = 0.1  # P_drop, on each sub-layer's output and on the sum of embedding and position
+    max_length: int = 256  # pieces, end symbol included; longer pairs are left out of training
+    label_smoothing: float = 0.1  # epsilon_ls
+    batch_tokens: int = 25_000  # real target pieces of one optimizer step over all devices
+    train_steps: int = 100_000
+    learning_rate_constant: float = 1.0  # factor of the paper's schedule
+    learning_rate_warmup_steps: int = 4000
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.98
+    adam_epsilon: float = 1e-9
+    average_checkpoints: int = 5  # how many of the last checkpoints t2t-lite-avg averages by default
+    precision: str = "float32"  # or mixed_bfloat16: float32 variables, bfloat16 products
+
+    def __post_init__(self):
+        for name in ("num_encoder_layers", "num_decoder_layers", "hidden_size", "filter_size", "num_heads",
+                     "max_length", "batch_tokens", "train_steps", "learning_rate_warmup_steps", "average_checkpoints"):
+            self._require(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("residual_dropout", "label_smoothing", "adam_beta1", "adam_beta2"):
+            self._require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
+        for name in ("learning_rate_constant", "adam_epsilon"):
+            self._require(name, getattr(self, name) > 0.0, "above 0")
+        self._require("num_heads", self.hidden_size % self.num_heads == 0,
+                      f"a divisor of hidden_size ({self.hidden_size})")
+        self._require("hidden_size", self.hidden_size % 2 == 0, "even, as positions come in pairs of sine and cosine")
+        self._require("precision", self.precision in PRECISIONS, " or ".join(PRECISIONS))
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeHParams(_Settings):
+    """How to decode. The defaults are the paper's for translation (section 6.1)."""
+
+    FLAG: typing.ClassVar[str] = "decode_hparams"
+
+    beam_size: int = 4  # 1 is greedy search
+    alpha: float = 0.6  # exponent of the length penalty ((5 + length) / 6) ** alpha
+    extra_length: int = 50  # an output has at most this many pieces more than its input
+    batch_tokens: int = 2048  # source pieces of one batch, padding included
+
+    def __post_init__(self):
+        for name in ("beam_size", "batch_tokens"):
+            self._require(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("alpha", "extra_length"):
+            self._require(name, getattr(self, name) >= 0, "at least 0")

@@ -1,0 +1,1 @@
+"""From text to batches: problems, vocabularies, generation and the input pipeline."""

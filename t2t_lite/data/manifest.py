@@ -1,0 +1,81 @@
+"""The manifest of a data directory: what was generated, from what, with which vocabulary."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from t2t_lite.data.problem import Problem
+from t2t_lite.errors import UserError
+from t2t_lite.files import sha256_of, write_text
+
+# One data directory may hold several problems, so the file carries the problem's name.
+FILENAME = "manifest.{}.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """What `manifest.<problem>.json` says.
+
+    Args:
+      problem: the name of the (forward) problem.
+      vocabulary: {"file", "sha256", "size"}.
+      splits: by split: {"examples", "shards": {file name: bytes}, "lengths": {"inputs" | "targets": histogram}}; a
+        histogram maps a length in pieces (end symbol included) to the number of examples.
+      sources: SHA-256 of each source file, by name.
+    """
+
+    problem: str
+    vocabulary: dict
+    splits: dict
+    sources: dict
+
+    def write(self, data_dir: Path) -> None:
+        """Writes the manifest, whole."""
+        text = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)
+        write_text(data_dir / FILENAME.format(self.problem), text + "\n")
+
+
+def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
+    """Returns the manifest of a problem's data, or None if there is none.
+
+    Raises:
+      UserError: if the file is damaged.
+    """
+    path = Path(data_dir) / FILENAME.format(problem.data_name)
+    if not path.exists():
+        return None
+    try:
+        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+    except (json.JSONDecodeError, TypeError) as error:
+        raise UserError(f"{path} is damaged ({error}); remove it and run t2t-lite-datagen again") from error
+
+
+def check_data(data_dir: Path, problem: Problem) -> Manifest:
+    """Returns the manifest after checking that the data directory holds what it promises.
+
+    Raises:
+      UserError: if there is no such data, a shard is missing or cut short, or the vocabulary is another one.
+    """
+    data_dir = Path(data_dir)
+    command = f"t2t-lite-datagen --problem={problem.data_name} --data_dir={data_dir}"
+    if not data_dir.is_dir():
+        raise UserError(f"--data_dir={data_dir} does not exist; make it with: {command}")
+    manifest = read_manifest(data_dir, problem)
+    if manifest is None:
+        raise UserError(f"--data_dir={data_dir} holds no data of problem '{problem.data_name}'; make it with: {command}")
+    for split in manifest.splits.values():
+        for name, size in split["shards"].items():
+            path = data_dir / name
+            found = path.stat().st_size if path.exists() else None
+            if found != size:
+                state = "is missing" if found is None else f"has {found} bytes, not {size}: it is damaged"
+                raise UserError(f"{path} {state}; remove it and run again: {command}")
+    vocabulary = data_dir / manifest.vocabulary["file"]
+    if not vocabulary.exists():
+        raise UserError(f"{vocabulary} is missing; remove the data in {data_dir} and run again: {command}")
+    if sha256_of(vocabulary) != manifest.vocabulary["sha256"]:
+        raise UserError(
+            f"{vocabulary} is not the vocabulary that the data in {data_dir} was made with; "
+            f"put that one back, or remove the data and run again: {command}"
+        )
+    return manifest

@@ -1,0 +1,109 @@
+"""The input pipeline: shards -> global batches of pairs of similar length, the same for a given (seed, epoch)."""
+
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_lite.data.problem import Problem
+
+# Pairs are sorted by length within a window of this many; a batch never spans two windows.
+WINDOW = 2**17
+LONGEST = 2**15  # larger than any length that is kept
+
+
+def batches(problem: Problem, data_dir: Path, split: str, *, batch_tokens: int, max_length: int,
+            seed: int | None = None, epoch: int | tf.Tensor = 0) -> tf.data.Dataset:
+    """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
+
+    Each batch has about `batch_tokens` real target pieces: an epoch is cut into equal shares, so there is no short
+    last batch and no pair is dropped but those longer than `max_length`.
+
+    Args:
+      problem: whose data; if it is reversed, the sides are swapped.
+      data_dir: where the shards are.
+      split: "train", "dev" or "test".
+      batch_tokens: real target pieces of a batch, end symbols included.
+      max_length: pairs with a longer side, in pieces, are left out.
+      seed: with `epoch`, determines the order; None keeps the order by length (for evaluation).
+      epoch: counted from 0.
+    """
+    shards = [str(Path(data_dir) / problem.shard_filename(split, i)) for i in range(problem.shards_of(split))]
+    files = tf.data.Dataset.from_tensor_slices(shards)
+    if seed is not None:
+        files = files.shuffle(len(shards), seed=_mix(seed, epoch), reshuffle_each_iteration=False)
+    records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, block_length=64)
+    order_seed = None if seed is None else tf.stack([tf.constant(seed, tf.int64), tf.cast(epoch, tf.int64)])
+
+    def cut(index, window):
+        inputs, targets = _parse(window, problem.is_reversed, max_length)
+        window_seed = None if order_seed is None else tf.random.experimental.stateless_fold_in(order_seed, index)
+        rows = _cut_into_batches(inputs.row_lengths(), targets.row_lengths(), batch_tokens, window_seed)
+        return tf.data.Dataset.from_tensor_slices(rows).map(
+            lambda row: {"inputs": tf.gather(inputs, row).to_tensor(), "targets": tf.gather(targets, row).to_tensor()}
+        )
+
+    return records.batch(WINDOW).enumerate().prefetch(1).flat_map(cut).prefetch(tf.data.AUTOTUNE)
+
+
+def epochs(problem: Problem, data_dir: Path, *, batch_tokens: int, max_length: int, seed: int, first_epoch: int = 0,
+           skip: int = 0) -> tf.data.Dataset:
+    """Returns the batches of the training split, epoch after epoch without end.
+
+    Args:
+      problem, data_dir, batch_tokens, max_length, seed: as `batches` takes them.
+      first_epoch: the epoch to begin with.
+      skip: how many batches of the first epoch to leave out, because they have been used.
+
+    Returns:
+      a dataset as that of `batches`, with int64 scalars "epoch" and "position" in each batch.
+    """
+
+    def numbered(epoch, skipped):
+        epoch_batches = batches(problem, data_dir, "train", batch_tokens=batch_tokens, max_length=max_length,
+                                seed=seed, epoch=epoch)
+        return epoch_batches.enumerate().skip(skipped).map(
+            lambda position, batch: batch | {"epoch": epoch, "position": position}
+        )
+
+    later = tf.data.Dataset.range(first_epoch + 1, 2**40).flat_map(lambda epoch: numbered(epoch, 0))
+    return numbered(tf.constant(first_epoch, tf.int64), skip).concatenate(later).prefetch(tf.data.AUTOTUNE)
+
+
+def _parse(window, is_reversed, max_length):
+    """Parses records [pairs] to two ragged int32 [pairs, (length)] without the pairs that are too long."""
+    features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
+    parsed = tf.io.parse_example(window, features)
+    inputs, targets = (tf.cast(parsed[name], tf.int32) for name in ("inputs", "targets"))
+    kept = tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length
+    inputs, targets = tf.ragged.boolean_mask(inputs, kept), tf.ragged.boolean_mask(targets, kept)
+    return (targets, inputs) if is_reversed else (inputs, targets)
+
+
+def _cut_into_batches(input_lengths, target_lengths, batch_tokens, seed):
+    """Returns which pairs go together, int64 [batches, (rows)].
+
+    Pairs are sorted by target length, then by input length, which runs up within one target length and down within
+    the next, so that it does not jump where a batch goes over from one target length to the next. `seed` (None, or
+    int64 [2]) shuffles pairs of equal lengths, and then the batches.
+    """
+    up_or_down = tf.where(target_lengths % 2 == 0, input_lengths, LONGEST - input_lengths)
+    key = (target_lengths * (2 * LONGEST) + up_or_down) * 2**24
+    if seed is not None:
+        key += tf.random.stateless_uniform(tf.shape(key), seed, 0, 2**24, tf.int64)
+    order = tf.argsort(key, stable=True)
+    lengths = tf.gather(target_lengths, order)
+    total = tf.reduce_sum(lengths)
+    number = tf.maximum(tf.cast(tf.round(total / batch_tokens), tf.int64), 1)
+    batch_of = tf.cumsum(lengths, exclusive=True) * number // tf.maximum(total, 1)
+    rows = tf.RaggedTensor.from_value_rowids(tf.cast(order, tf.int64), batch_of, nrows=number)
+    rows = tf.ragged.boolean_mask(rows, rows.row_lengths() > 0)
+    if seed is None:
+        return rows
+    return tf.gather(rows, tf.random.experimental.index_shuffle(
+        tf.range(rows.nrows()), tf.cast(seed, tf.int64), rows.nrows() - 1
+    ))
+
+
+def _mix(seed, epoch):
+    """Returns one whole number for a pair of them, for interfaces that take only one."""
+    return (seed * 1_000_003 + epoch) % 2**31

@@ -1,0 +1,138 @@
+"""What a problem is: where its pairs come from, how they are cut into pieces, how its output is searched and scored."""
+
+import gzip
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.errors import UserError
+from t2t_lite.registry import PROBLEMS, snake_case
+
+SPLITS = ("train", "dev", "test")
+REVERSED_SUFFIX = "_rev"
+
+
+class Example(NamedTuple):
+    """One pair of texts."""
+
+    inputs: str
+    targets: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that a problem reads.
+
+    Args:
+      name: the file's name in `--tmp_dir`.
+      url: where it is fetched from when it is not there.
+      sha256: its checksum, in hexadecimal digits.
+    """
+
+    name: str
+    url: str
+    sha256: str
+
+
+class Problem:
+    """A task as pairs of texts. Subclass it, give it `examples`, and register it with `@PROBLEMS.register`.
+
+    Class attributes are the problem's settings; the defaults suit translation. A problem called `x` can also be
+    asked for as `x_rev`: the same data with its sides swapped.
+    """
+
+    vocab_kind: str = "bpe"
+    vocab_size: int = 8000  # pieces, shared by both sides
+    num_shards: int = 10  # files of the train split; dev and test are one file each
+    metric: str = "bleu"
+    decode_hparams: DecodeHParams = DecodeHParams()
+    sources: tuple[Source, ...] = ()
+
+    def __init__(self, is_reversed: bool = False):
+        self.is_reversed = is_reversed
+
+    @property
+    def data_name(self) -> str:
+        """The name that data files carry; a reversed problem uses the forward problem's files."""
+        return snake_case(type(self).__name__)
+
+    @property
+    def name(self) -> str:
+        """The name in the registry."""
+        return self.data_name + (REVERSED_SUFFIX if self.is_reversed else "")
+
+    @property
+    def vocab_filename(self) -> str:
+        """The vocabulary's file name in `--data_dir`."""
+        return f"vocab.{self.data_name}.{self.vocab_size}.subwords"
+
+    def shards_of(self, split: str) -> int:
+        """Returns how many files a split is written to."""
+        return self.num_shards if split == "train" else 1
+
+    def shard_filename(self, split: str, shard: int) -> str:
+        """Returns the file name of one shard, counted from 0."""
+        return f"{self.data_name}-{split}-{shard:05d}-of-{self.shards_of(split):05d}"
+
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
+        """Yields the pairs of a split, in a fixed order and in the forward direction.
+
+        Args:
+          split: "train", "dev" or "test".
+          files: the path of each of `sources`, by its name, checked.
+        """
+        raise NotImplementedError(f"problem '{self.name}' does not say where its examples come from")
+
+
+def get_problem(name: str) -> Problem:
+    """Returns the problem called `name` in the registry, with `_rev` for swapped sides.
+
+    Raises:
+      UserError: if there is none; the message gives the nearest names.
+    """
+    if name not in PROBLEMS and name.endswith(REVERSED_SUFFIX):
+        forward = name.removesuffix(REVERSED_SUFFIX)
+        if forward in PROBLEMS:
+            return PROBLEMS[forward](is_reversed=True)
+    return PROBLEMS[name]()
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yields the lines of a UTF-8 text file, plain or gzip, without their ends ("\\n" or "\\r\\n").
+
+    Raises:
+      UserError: on a line that is not UTF-8, with the line's number.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield re.sub(r"\r?\n\Z", "", line.decode("utf-8"))
+            except UnicodeDecodeError as error:
+                raise UserError(
+                    f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}); convert the file first"
+                ) from error
+
+
+def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
+    """Yields the pairs of two files with a sentence a line. Pairs with an empty side are left out.
+
+    Raises:
+      UserError: if one file has more lines than the other, or on text that is not UTF-8.
+    """
+    ended = object()
+    left, right = read_lines(inputs), read_lines(targets)
+    count = 0
+    while True:
+        pair = next(left, ended), next(right, ended)
+        if pair[0] is ended or pair[1] is ended:
+            break
+        count += 1
+        if pair[0].strip() and pair[1].strip():
+            yield Example(*pair)
+    if pair[0] is not pair[1]:
+        longer, shorter = (targets, inputs) if pair[0] is ended else (inputs, targets)
+        raise UserError(f"{longer} has more lines than {shorter} ({count}); line n of one must translate line n of the other")

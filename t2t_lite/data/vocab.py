@@ -1,0 +1,93 @@
+"""Subword vocabularies, in-graph: SentencePiece byte-pair encoding (Sennrich et al. 2016), lossless."""
+
+import hashlib
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text
+
+from t2t_lite.errors import UserError
+from t2t_lite.files import written_whole
+
+PAD_ID = 0
+EOS_ID = 1
+UNKNOWN_ID = 2
+
+# More sentences than this make training slower and the pieces no better.
+SAMPLE_SENTENCES = 2_000_000
+
+
+class Vocabulary:
+    """Pieces of text and their ids: 0 padding, 1 end of sequence, 2 unknown.
+
+    Args:
+      path: the vocabulary file.
+
+    Raises:
+      UserError: if there is no such file or it is no vocabulary.
+    """
+
+    def __init__(self, path: Path):
+        self.path = Path(path)
+        try:
+            model = self.path.read_bytes()
+            pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except OSError as error:
+            raise UserError(f"no vocabulary at {path}; generate the data first (t2t-lite-datagen)") from error
+        except RuntimeError as error:
+            raise UserError(f"{path} is not a vocabulary file; generate the data again (t2t-lite-datagen)") from error
+        if (pieces.pad_id(), pieces.eos_id(), pieces.unk_id()) != (PAD_ID, EOS_ID, UNKNOWN_ID):
+            raise UserError(f"{path} does not number padding, end and unknown 0, 1, 2; make it with t2t-lite-datagen")
+        self.size = pieces.get_piece_size()
+        self.sha256 = hashlib.sha256(model).hexdigest()
+        self._tokenizer = tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        return self._tokenizer.tokenize(texts)
+
+    def decode(self, ids: tf.Tensor) -> tf.Tensor:
+        """Turns int32 [batch, length], padded with 0, into strings [batch]; what follows an end symbol is left out."""
+        after_end = tf.cumsum(tf.cast(tf.equal(ids, EOS_ID), tf.int32), axis=1) > 0
+        kept = tf.ragged.boolean_mask(ids, tf.logical_not(after_end) & tf.not_equal(ids, PAD_ID))
+        return self._tokenizer.detokenize(kept)
+
+
+def train_vocabulary(texts: Iterable[str], size: int, path: Path) -> None:
+    """Learns byte-pair pieces and writes them to `path`, which appears when it is whole.
+
+    Args:
+      texts: sentences; a random sample of SAMPLE_SENTENCES is used if there are more.
+      size: number of pieces, or fewer if the text holds no more.
+      path: where to write.
+
+    Raises:
+      UserError: if the text has more different characters than `size` allows, or none at all.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=size,
+            hard_vocab_limit=False,
+            pad_id=PAD_ID,
+            eos_id=EOS_ID,
+            unk_id=UNKNOWN_ID,
+            bos_id=-1,
+            # Lossless: every character of the sample gets a piece, and nothing is folded or trimmed.
+            character_coverage=1.0,
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            input_sentence_size=SAMPLE_SENTENCES,
+            shuffle_input_sentence=True,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(f"cannot make a vocabulary of {size} pieces: {error}") from error
+    with written_whole(path) as partial:
+        partial.write_bytes(model.getvalue())

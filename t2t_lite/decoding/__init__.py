@@ -1,0 +1,1 @@
+"""Search for the best output sequence of a model: beam search and its length penalty."""

@@ -1,0 +1,29 @@
+"""The one exception that users see, and the nearest-name hints that its messages carry."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """Something the user can mend: the message is one line that says what is wrong, where, and what to do.
+
+    Commands print it without a traceback and exit with `status`.
+
+    Args:
+      message: the line.
+      status: exit status of a command that ends with this error; 2 means that the command line was wrong.
+    """
+
+    def __init__(self, message: str, status: int = 1):
+        super().__init__(message)
+        self.status = status
+
+
+def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:
+    """Returns a hint such as "; did you mean 'a' or 'b'?" for a mistyped name, or the known names if none is near."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=how_many, cutoff=0.55)
+    if close:
+        return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
+    listed = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+    return f"; known: {listed}" if known else ""

@@ -1,0 +1,40 @@
+"""One matrix for both embeddings and for the projection to logits (section 3.4 of the paper)."""
+
+import keras
+from keras import ops
+
+
+class SharedEmbedding(keras.layers.Layer):
+    """Maps ids to vectors, and vectors to logits, with the same weight.
+
+    Args:
+      vocab_size: number of pieces.
+      hidden_size: width of a vector.
+
+    Call arguments:
+      ids: int [batch, length].
+    """
+
+    def __init__(self, vocab_size, hidden_size, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.hidden_size = hidden_size
+
+    def build(self, input_shape):
+        """Makes the weight, float32 [vocab, hidden]; after the factor of `call` its vectors have unit variance."""
+        self.weight = self.add_weight(
+            name="weight",
+            shape=(self.vocab_size, self.hidden_size),
+            initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
+        )
+
+    def call(self, ids):
+        """Returns the vectors times sqrt(hidden_size), float [batch, length, hidden]."""
+        vectors = ops.take(self.weight, ids, axis=0)
+        return ops.cast(vectors, self.compute_dtype) * self.hidden_size**0.5
+
+    def logits(self, x):
+        """Maps float [batch, length, hidden] to logits [batch, length, vocab]."""
+        flat = ops.reshape(x, (-1, self.hidden_size))
+        product = ops.matmul(flat, ops.transpose(ops.cast(self.weight, self.compute_dtype)))
+        return ops.reshape(product, (*ops.shape(x)[:-1], self.vocab_size))

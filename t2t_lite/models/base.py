@@ -1,0 +1,57 @@
+"""What a sequence-to-sequence model offers to training and to search."""
+
+import keras
+
+
+class Seq2SeqModel(keras.Model):
+    """A model that training and decoding can use without knowing how it works.
+
+    Args:
+      hparams: the settings, an `HParams`.
+      vocab_size: number of pieces, of both sides.
+    """
+
+    def __init__(self, hparams, vocab_size, **kwargs):
+        super().__init__(**kwargs)
+        self.hparams = hparams
+        self.vocab_size = vocab_size
+
+    def call(self, inputs, targets, seeds=None):
+        """Gives the logits of every target piece from the source and the target pieces before it (teacher forcing).
+
+        Args:
+          inputs: int [batch, source length], padded with 0.
+          targets: int [batch, target length], padded with 0; the model shifts them right by one itself.
+          seeds: `CallSeeds` for dropout in training, None otherwise.
+
+        Returns:
+          logits, float [batch, target length, vocab].
+        """
+        raise NotImplementedError("a model defines call()")
+
+    def start_decoding(self, inputs, beam_size, max_length):
+        """Encodes the source and prepares empty caches.
+
+        Args:
+          inputs: int [batch, source length], padded with 0.
+          beam_size: rows of caches for each sentence.
+          max_length: target positions that the caches can hold.
+
+        Returns:
+          (memory, caches): memory is what all beams of a sentence share; caches is a nest of tensors whose first
+          dimension is batch * beam_size, for the search to reorder.
+        """
+        raise NotImplementedError("a model defines start_decoding()")
+
+    def decode_step(self, ids, position, memory, caches):
+        """Gives the logits of the next piece.
+
+        Args:
+          ids: int [batch * beam_size], the piece before (0 at the start).
+          position: int scalar, the position of the piece to come, from 0.
+          memory, caches: from `start_decoding` or the last step.
+
+        Returns:
+          (logits, float [batch * beam_size, vocab], caches).
+        """
+        raise NotImplementedError("a model defines decode_step()")

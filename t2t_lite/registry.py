@@ -1,0 +1,83 @@
+"""Names for problems, hparam sets and models, so that a command line can choose among them."""
+
+import importlib
+import re
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from t2t_lite.errors import UserError, nearest
+
+T = TypeVar("T")
+
+
+def snake_case(name: str) -> str:
+    """Turns a class name into a registry name: "Multi30kEnde" -> "multi30k_ende"."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+class Registry(Generic[T]):
+    """A mapping of names to things of one kind. A name taken twice and an unknown name are errors.
+
+    Args:
+      kind: what is registered, as error messages call it ("problem").
+      flag: the command-line flag that chooses among the names.
+    """
+
+    def __init__(self, kind: str, flag: str):
+        self.kind = kind
+        self.flag = flag
+        self._entries: dict[str, T | str] = {}
+        self._places: dict[str, str] = {}
+        self._summaries: dict[str, str] = {}
+
+    def register(self, item: T | None = None, *, name: str | None = None) -> Callable[[T], T] | T:
+        """Registers a class or function under `name`, by default its own name in snake case. Use as a decorator.
+
+        Raises:
+          UserError: if the name is taken; the message names both places.
+        """
+        if item is None:
+            return lambda decorated: self.register(decorated, name=name)
+        place = f"{item.__module__}.{item.__qualname__}"
+        summary = (item.__doc__ or "").strip().split("\n")[0]
+        self._add(name or snake_case(item.__name__), item, place, summary)
+        return item
+
+    def register_lazily(self, name: str, reference: str, summary: str) -> None:
+        """Registers "module:attribute", imported only when asked for, so that listings need no TensorFlow."""
+        self._add(name, reference, reference, summary)
+
+    def _add(self, name: str, entry: T | str, place: str, summary: str) -> None:
+        # Importing the same module again (a notebook's reload) replaces an entry; another place is a clash.
+        if self._places.get(name, place) != place:
+            raise UserError(
+                f"{self.kind} '{name}' is registered twice: in {self._places[name]} and in {place}; rename one of them"
+            )
+        self._entries[name] = entry
+        self._places[name] = place
+        self._summaries[name] = summary
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._entries:
+            raise UserError(f"unknown {self.kind} '{name}' (--{self.flag}){nearest(name, self._entries)}", status=2)
+        entry = self._entries[name]
+        if isinstance(entry, str):
+            module, attribute = entry.split(":")
+            entry = self._entries[name] = getattr(importlib.import_module(module), attribute)
+        return entry
+
+    def names(self) -> list[str]:
+        """Returns all names, sorted."""
+        return sorted(self._entries)
+
+    def summary(self, name: str) -> str:
+        """Returns the first line of the documentation of the thing called `name`."""
+        return self._summaries[name]
+
+
+PROBLEMS: Registry = Registry("problem", "problem")
+HPARAMS: Registry = Registry("hparams set", "hparams_set")
+MODELS: Registry = Registry("model", "model")

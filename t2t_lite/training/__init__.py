@@ -1,0 +1,1 @@
+"""Training: loss, schedule, optimizer, devices, the loop, checkpoints, averaging and evaluation."""

@@ -1,0 +1,48 @@
+"""Averaging of checkpoints (section 6.1 of the paper)."""
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.errors import UserError
+from t2t_lite.run_dir import list_checkpoints
+from t2t_lite.training.checkpoints import read_model_arrays, remove_checkpoint, write_checkpoint
+
+
+def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
+    """Writes `average-<step>`, the mean of the last n checkpoints, for inference only: it has no optimizer state.
+
+    An average that was there before is replaced.
+
+    Args:
+      directory: a run directory.
+      n: how many of the last checkpoints, by step.
+
+    Returns:
+      (path of the average, steps that went into it).
+
+    Raises:
+      UserError: if there are fewer than n checkpoints, or they hold different variables.
+    """
+    checkpoints = list_checkpoints(directory)
+    if len(checkpoints) < n:
+        found = ", ".join(str(step) for step, _ in checkpoints) or "none"
+        raise UserError(f"{directory} has {len(checkpoints)} checkpoints (steps: {found}), not {n}; choose a smaller --n")
+    steps, paths = zip(*checkpoints[-n:])
+    sums: dict[str, np.ndarray] = {}
+    for path in paths:
+        arrays = read_model_arrays(path)
+        shapes = {name: array.shape for name, array in arrays.items()}
+        if sums and shapes != {name: array.shape for name, array in sums.items()}:
+            raise UserError(f"{path} has other variables than {paths[0]}; they are not from one run")
+        for name, array in arrays.items():
+            sums[name] = sums.get(name, 0.0) + array.astype(np.float64)
+    variables = {name: tf.Variable((total / n).astype(np.float32)) for name, total in sums.items()}
+    old = [path for _, path in list_checkpoints(directory, "average")]
+    target = Path(directory) / f"average-{steps[-1]}"
+    write_checkpoint(tf.train.Checkpoint(model=variables), target)
+    for path in old:
+        if path != target:
+            remove_checkpoint(path)
+    return target, list(steps)

@@ -1,0 +1,32 @@
+"""The learning rate of section 5.3 of the paper."""
+
+import keras
+from keras import ops
+
+
+def learning_rate(step, hparams):
+    """Returns constant * hidden_size^-0.5 * min(step^-0.5, step * warmup^-1.5), equation 3.
+
+    Args:
+      step: the step that is about to be made, counted from 1; number or tensor.
+      hparams: gives learning_rate_constant, hidden_size and learning_rate_warmup_steps.
+    """
+    step = ops.cast(step, "float32")
+    warmup = float(hparams.learning_rate_warmup_steps)
+    factor = hparams.learning_rate_constant * hparams.hidden_size**-0.5
+    return factor * ops.minimum(ops.rsqrt(step), step * warmup**-1.5)
+
+
+class PaperSchedule(keras.optimizers.schedules.LearningRateSchedule):
+    """`learning_rate` for a Keras optimizer, which counts steps from 0.
+
+    Args:
+      hparams: as `learning_rate` takes them.
+    """
+
+    def __init__(self, hparams):
+        super().__init__()
+        self.hparams = hparams
+
+    def __call__(self, iterations):
+        return learning_rate(ops.cast(iterations, "float32") + 1.0, self.hparams)

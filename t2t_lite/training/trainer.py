@@ -1,0 +1,150 @@
+"""The training loop: batches in, checkpoints out."""
+
+import dataclasses
+import time
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_lite.data.manifest import check_data
+from t2t_lite.data.pipeline import batches, epochs
+from t2t_lite.data.problem import Problem
+from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+from t2t_lite.registry import MODELS
+from t2t_lite.run_dir import RunDir, prepare_run_dir
+from t2t_lite.training.checkpoints import TrainingState
+from t2t_lite.training.evaluation import evaluate
+from t2t_lite.training.optimizer import make_optimizer
+from t2t_lite.training.progress import Progress
+from t2t_lite.training.schedule import learning_rate
+from t2t_lite.training.steps import make_eval_step, make_train_step
+from t2t_lite.training.strategy import share_out
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainOptions:
+    """How to run a training; nothing here changes what is learned but `random_seed`.
+
+    Args:
+      save_checkpoints_secs: seconds between two checkpoints, each with an evaluation.
+      save_checkpoints_steps: steps between two checkpoints; if above 0, seconds do not count.
+      keep_checkpoint_max: how many checkpoints are kept.
+      log_step_count_steps: steps between two progress reports.
+      random_seed: fixes initial weights, order of data and dropout.
+    """
+
+    save_checkpoints_secs: int = 600
+    save_checkpoints_steps: int = 0
+    keep_checkpoint_max: int = 20
+    log_step_count_steps: int = 100
+    random_seed: int = 1
+
+
+def train(problem: Problem, hparams: HParams, data_dir: Path, output_dir: Path, strategy: tf.distribute.Strategy,
+          options: TrainOptions = TrainOptions()) -> RunDir:
+    """Trains until `hparams.train_steps` steps have been made, going on from the last checkpoint if there is one.
+
+    Args:
+      problem: the task.
+      hparams: the settings.
+      data_dir: where its data is.
+      output_dir: the run directory.
+      strategy: the devices.
+      options: see `TrainOptions`.
+
+    Returns:
+      the run directory.
+
+    Raises:
+      UserError: on unusable data, or a run directory made with other settings.
+    """
+    manifest = check_data(data_dir, problem)
+    vocabulary_path = Path(data_dir) / manifest.vocabulary["file"]
+    run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary_path)
+    model, optimizer = build(hparams, Vocabulary(vocabulary_path).size, strategy, options.random_seed)
+    state = TrainingState(model, optimizer)
+    restored = state.restore(run_dir.path)
+    sizes = {"batch_tokens": hparams.batch_tokens, "max_length": hparams.max_length}
+    dev = share_out(strategy, batches(problem, data_dir, "dev", **sizes))
+    eval_step = make_eval_step(strategy, model, dev.element_spec)
+    data = share_out(strategy, epochs(
+        problem, data_dir, seed=options.random_seed, first_epoch=int(state.epoch), skip=int(state.position), **sizes
+    ))
+    train_step = make_train_step(strategy, model, optimizer, data.element_spec, options.random_seed)
+    with Progress(run_dir.path, state.step, hparams.train_steps, options.log_step_count_steps) as progress:
+        progress.say(_opening_line(model, strategy, manifest, hparams))
+        if restored:
+            progress.say(f"going on from {restored}")
+        if state.step >= hparams.train_steps:
+            progress.say(f"already trained for {state.step} steps; raise --train_steps to train on")
+            return run_dir
+        _loop(state, data, train_step, lambda: evaluate(eval_step, dev), hparams, run_dir, options, progress)
+    return run_dir
+
+
+def build(hparams: HParams, vocab_size: int, strategy: tf.distribute.Strategy, random_seed: int):
+    """Returns a built model with seeded weights and its built optimizer, on the devices of `strategy`."""
+    import keras
+
+    with strategy.scope():
+        keras.utils.set_random_seed(random_seed)
+        model = MODELS[hparams.model](hparams, vocab_size)
+        model.build()
+        optimizer = make_optimizer(hparams)
+        optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def _loop(state, data, train_step, evaluate_dev, hparams, run_dir, options, progress):
+    due = _Due(options)
+    for batch in data:
+        sums = train_step(batch)
+        step = state.step
+        smoothed, tokens = float(sums.smoothed), float(sums.tokens)
+        progress.after_step(step, smoothed, tokens, float(learning_rate(step, hparams)))
+        is_last = step >= hparams.train_steps
+        if is_last or due.at(step):
+            state.epoch.assign(_first(batch["epoch"]))
+            state.position.assign(_first(batch["position"]) + 1)
+            path = state.save(run_dir.path, options.keep_checkpoint_max)
+            progress.say(f"step {step}: saved {path}")
+            progress.after_evaluation(step, evaluate_dev())
+        if is_last:
+            return
+
+
+class _Due:
+    """Says when a checkpoint is due: by steps, or by seconds since the last one."""
+
+    def __init__(self, options: TrainOptions):
+        self._options = options
+        self._last = time.monotonic()
+
+    def at(self, step: int) -> bool:
+        if self._options.save_checkpoints_steps:
+            return step % self._options.save_checkpoints_steps == 0
+        if time.monotonic() - self._last < self._options.save_checkpoints_secs:
+            return False
+        self._last = time.monotonic()
+        return True
+
+
+def _first(value):
+    """Returns what all replicas hold alike."""
+    return value.values[0] if hasattr(value, "values") else value
+
+
+def _opening_line(model, strategy, manifest, hparams) -> str:
+    pairs = manifest.splits["train"]["examples"]
+    longer = sum(
+        number for length, number in manifest.splits["train"]["lengths"]["targets"].items()
+        if int(length) > hparams.max_length
+    )
+    left_out = f" (at least {longer} longer than max_length={hparams.max_length} left out)" if longer else ""
+    replicas = strategy.num_replicas_in_sync
+    return (
+        f"{manifest.problem}: {pairs:,} training pairs{left_out}, {model.count_params():,} parameters, "
+        f"{replicas} device{'s' if replicas > 1 else ''}, {hparams.precision}"
+    )
