@@ -16,8 +16,7 @@ def transformer_tiny() -> HParams:
         num_heads=4,
         batch_tokens=4096,
         max_length=64,
-        train_steps=2000,
-        learning_rate_constant=1.0,
+        train_steps=1000,
         learning_rate_warmup_steps=400,
     )
 

@@ -1,4 +1,4 @@
-"""Multi30k: English image captions with professional translations (Elliott et al. 2016, W16-3210), raw text of task 1."""
+"""Multi30k, task 1, raw text: English image captions with professional translations (Elliott et al. 2016, W16-3210)."""
 
 from t2t_lite.data.problem import Problem, Source, read_parallel
 from t2t_lite.registry import PROBLEMS

@@ -110,15 +110,26 @@ class HParams(_Settings):
     precision: str = "float32"  # or mixed_bfloat16: float32 variables, bfloat16 products
 
     def __post_init__(self):
-        for name in ("num_encoder_layers", "num_decoder_layers", "hidden_size", "filter_size", "num_heads",
-                     "max_length", "batch_tokens", "train_steps", "learning_rate_warmup_steps", "average_checkpoints"):
+        for name in (
+            "num_encoder_layers",
+            "num_decoder_layers",
+            "hidden_size",
+            "filter_size",
+            "num_heads",
+            "max_length",
+            "batch_tokens",
+            "train_steps",
+            "learning_rate_warmup_steps",
+            "average_checkpoints",
+        ):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("residual_dropout", "label_smoothing", "adam_beta1", "adam_beta2"):
             self._require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
         for name in ("learning_rate_constant", "adam_epsilon"):
             self._require(name, getattr(self, name) > 0.0, "above 0")
-        self._require("num_heads", self.hidden_size % self.num_heads == 0,
-                      f"a divisor of hidden_size ({self.hidden_size})")
+        self._require(
+            "num_heads", self.hidden_size % self.num_heads == 0, f"a divisor of hidden_size ({self.hidden_size})"
+        )
         self._require("hidden_size", self.hidden_size % 2 == 0, "even, as positions come in pairs of sine and cosine")
         self._require("precision", self.precision in PRECISIONS, " or ".join(PRECISIONS))
 
@@ -132,10 +143,11 @@ class DecodeHParams(_Settings):
     beam_size: int = 4  # 1 is greedy search
     alpha: float = 0.6  # exponent of the length penalty ((5 + length) / 6) ** alpha
     extra_length: int = 50  # an output has at most this many pieces more than its input
+    max_input_length: int = 1024  # longer inputs are cut there, in pieces, and a warning says so
     batch_tokens: int = 2048  # source pieces of one batch, padding included
 
     def __post_init__(self):
-        for name in ("beam_size", "batch_tokens"):
+        for name in ("beam_size", "max_input_length", "batch_tokens"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("alpha", "extra_length"):
             self._require(name, getattr(self, name) >= 0, "at least 0")

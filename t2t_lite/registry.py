@@ -60,9 +60,13 @@ class Registry(Generic[T]):
     def __contains__(self, name: str) -> bool:
         return name in self._entries
 
-    def __getitem__(self, name: str) -> T:
+    def check(self, name: str) -> None:
+        """Raises UserError, with the nearest names, if nothing is called `name`. Loads nothing."""
         if name not in self._entries:
             raise UserError(f"unknown {self.kind} '{name}' (--{self.flag}){nearest(name, self._entries)}", status=2)
+
+    def __getitem__(self, name: str) -> T:
+        self.check(name)
         entry = self._entries[name]
         if isinstance(entry, str):
             module, attribute = entry.split(":")

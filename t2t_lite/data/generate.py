@@ -1,4 +1,4 @@
-"""Data generation: text -> vocabulary file, shuffled TFRecord shards of ids, manifest."""
+"""Data generation: text -> vocabulary file, shuffled TFRecord shards of ids, dev and test as text, manifest."""
 
 import collections
 import itertools
@@ -13,9 +13,11 @@ from t2t_lite.data.problem import SPLITS, Example, Problem
 from t2t_lite.data.sources import find_or_fetch
 from t2t_lite.data.vocab import Vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of, written_whole
+from t2t_lite.files import sha256_of, write_text, written_whole
 
 ENCODE_BATCH = 1000
+# Splits that are also written as plain text, a sentence a line in the order of the source, to decode and to score.
+TEXT_SPLITS = ("dev", "test")
 # The order of records in shards is a function of this and of the sources only.
 SHUFFLE_SEED = 1706_03762
 
@@ -50,6 +52,8 @@ def generate(problem: Problem, data_dir: Path, tmp_dir: Path, say: Callable[[str
     for split in SPLITS:
         if not all(path.exists() for path in _shard_paths(problem, data_dir, split)):
             _write_split(problem, split, files, vocabulary, data_dir)
+        if split in TEXT_SPLITS:
+            _write_text(problem, split, files, data_dir)
         splits[split] = _describe_split(problem, split, data_dir)
         say(f"{problem.data_name}: {split}: {splits[split]['examples']} pairs")
     manifest = Manifest(
@@ -64,7 +68,8 @@ def generate(problem: Problem, data_dir: Path, tmp_dir: Path, say: Callable[[str
 
 def _all_files(problem: Problem) -> list[str]:
     shards = [problem.shard_filename(split, i) for split in SPLITS for i in range(problem.shards_of(split))]
-    return [problem.vocab_filename, *shards]
+    texts = [problem.text_filename(split, side) for split in TEXT_SPLITS for side in Example._fields]
+    return [problem.vocab_filename, *shards, *texts]
 
 
 def _shard_paths(problem: Problem, data_dir: Path, split: str) -> list[Path]:
@@ -96,6 +101,11 @@ def _write_split(problem: Problem, split: str, files: dict, vocabulary: Vocabula
             for record in records:
                 writer.write(record)
         spill.unlink()
+
+
+def _write_text(problem: Problem, split: str, files: dict, data_dir: Path) -> None:
+    for side, lines in zip(Example._fields, zip(*problem.examples(split, files))):
+        write_text(data_dir / problem.text_filename(split, side), "".join(line + "\n" for line in lines))
 
 
 def _records(examples: Iterator[Example], vocabulary: Vocabulary) -> Iterator[bytes]:

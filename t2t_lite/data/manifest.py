@@ -62,7 +62,7 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
         raise UserError(f"--data_dir={data_dir} does not exist; make it with: {command}")
     manifest = read_manifest(data_dir, problem)
     if manifest is None:
-        raise UserError(f"--data_dir={data_dir} holds no data of problem '{problem.data_name}'; make it with: {command}")
+        raise UserError(f"--data_dir={data_dir} holds no data of '{problem.data_name}'; make it with: {command}")
     for split in manifest.splits.values():
         for name, size in split["shards"].items():
             path = data_dir / name

@@ -11,8 +11,16 @@ WINDOW = 2**17
 LONGEST = 2**15  # larger than any length that is kept
 
 
-def batches(problem: Problem, data_dir: Path, split: str, *, batch_tokens: int, max_length: int,
-            seed: int | None = None, epoch: int | tf.Tensor = 0) -> tf.data.Dataset:
+def batches(
+    problem: Problem,
+    data_dir: Path,
+    split: str,
+    *,
+    batch_tokens: int,
+    max_length: int,
+    seed: int | None = None,
+    epoch: int | tf.Tensor = 0,
+) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
     Each batch has about `batch_tokens` real target pieces: an epoch is cut into equal shares, so there is no short
@@ -45,8 +53,16 @@ def batches(problem: Problem, data_dir: Path, split: str, *, batch_tokens: int, 
     return records.batch(WINDOW).enumerate().prefetch(1).flat_map(cut).prefetch(tf.data.AUTOTUNE)
 
 
-def epochs(problem: Problem, data_dir: Path, *, batch_tokens: int, max_length: int, seed: int, first_epoch: int = 0,
-           skip: int = 0) -> tf.data.Dataset:
+def epochs(
+    problem: Problem,
+    data_dir: Path,
+    *,
+    batch_tokens: int,
+    max_length: int,
+    seed: int,
+    first_epoch: int = 0,
+    skip: int = 0,
+) -> tf.data.Dataset:
     """Returns the batches of the training split, epoch after epoch without end.
 
     Args:
@@ -59,10 +75,13 @@ def epochs(problem: Problem, data_dir: Path, *, batch_tokens: int, max_length: i
     """
 
     def numbered(epoch, skipped):
-        epoch_batches = batches(problem, data_dir, "train", batch_tokens=batch_tokens, max_length=max_length,
-                                seed=seed, epoch=epoch)
-        return epoch_batches.enumerate().skip(skipped).map(
-            lambda position, batch: batch | {"epoch": epoch, "position": position}
+        epoch_batches = batches(
+            problem, data_dir, "train", batch_tokens=batch_tokens, max_length=max_length, seed=seed, epoch=epoch
+        )
+        return (
+            epoch_batches.enumerate()
+            .skip(skipped)
+            .map(lambda position, batch: batch | {"epoch": epoch, "position": position})
         )
 
     later = tf.data.Dataset.range(first_epoch + 1, 2**40).flat_map(lambda epoch: numbered(epoch, 0))
@@ -99,9 +118,9 @@ def _cut_into_batches(input_lengths, target_lengths, batch_tokens, seed):
     rows = tf.ragged.boolean_mask(rows, rows.row_lengths() > 0)
     if seed is None:
         return rows
-    return tf.gather(rows, tf.random.experimental.index_shuffle(
-        tf.range(rows.nrows()), tf.cast(seed, tf.int64), rows.nrows() - 1
-    ))
+    return tf.gather(
+        rows, tf.random.experimental.index_shuffle(tf.range(rows.nrows()), tf.cast(seed, tf.int64), rows.nrows() - 1)
+    )
 
 
 def _mix(seed, epoch):

@@ -77,6 +77,12 @@ class Problem:
         """Returns the file name of one shard, counted from 0."""
         return f"{self.data_name}-{split}-{shard:05d}-of-{self.shards_of(split):05d}"
 
+    def text_filename(self, split: str, side: str) -> str:
+        """Returns the file name of a split's plain text; `side` is "inputs" or "targets"."""
+        if self.is_reversed:
+            side = {"inputs": "targets", "targets": "inputs"}[side]
+        return f"{self.data_name}-{split}.{side}.txt"
+
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the pairs of a split, in a fixed order and in the forward direction.
 
@@ -104,17 +110,27 @@ def read_lines(path: Path) -> Iterator[str]:
     """Yields the lines of a UTF-8 text file, plain or gzip, without their ends ("\\n" or "\\r\\n").
 
     Raises:
-      UserError: on a line that is not UTF-8, with the line's number.
+      UserError: if there is no such file, it is a damaged gzip file, or a line is not UTF-8 (with its number).
     """
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield re.sub(r"\r?\n\Z", "", line.decode("utf-8"))
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{path}, line {number}: not UTF-8 ({error.reason} at byte {error.start}); convert the file first"
-                ) from error
+    try:
+        with opener(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                yield decode_line(line, str(path), number)
+    except FileNotFoundError as error:
+        raise UserError(f"no such file: {path}") from error
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise UserError(f"{path} is not a whole gzip file ({error}); fetch or write it again") from error
+
+
+def decode_line(line: bytes, where: str, number: int) -> str:
+    """Returns a line of text without its end. `where` and `number` name it in the UserError for text not in UTF-8."""
+    try:
+        return re.sub(r"\r?\n\Z", "", line.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{where}, line {number}: not UTF-8 ({error.reason} at byte {error.start}); convert it first"
+        ) from error
 
 
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
@@ -135,4 +151,6 @@ def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
             yield Example(*pair)
     if pair[0] is not pair[1]:
         longer, shorter = (targets, inputs) if pair[0] is ended else (inputs, targets)
-        raise UserError(f"{longer} has more lines than {shorter} ({count}); line n of one must translate line n of the other")
+        raise UserError(
+            f"{longer} has more lines than {shorter} ({count}); line n of one must answer line n of the other"
+        )

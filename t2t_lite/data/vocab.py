@@ -11,6 +11,7 @@ import tensorflow_text
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
+from t2t_lite.quiet import stderr_held_back
 
 PAD_ID = 0
 EOS_ID = 1
@@ -18,6 +19,8 @@ UNKNOWN_ID = 2
 
 # More sentences than this make training slower and the pieces no better.
 SAMPLE_SENTENCES = 2_000_000
+
+sentencepiece.set_min_log_level(2)
 
 
 class Vocabulary:
@@ -43,7 +46,8 @@ class Vocabulary:
             raise UserError(f"{path} does not number padding, end and unknown 0, 1, 2; make it with t2t-lite-datagen")
         self.size = pieces.get_piece_size()
         self.sha256 = hashlib.sha256(model).hexdigest()
-        self._tokenizer = tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
+        with stderr_held_back():  # tensorflow-text's copy of SentencePiece tells of every model that it loads
+            self._tokenizer = tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""

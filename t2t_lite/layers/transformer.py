@@ -56,9 +56,7 @@ class EncoderLayer(keras.layers.Layer):
 
     def build(self, input_shape):
         """Makes the weights; the width is the last of `input_shape`."""
-        for part in (
-            self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual
-        ):
+        for part in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             part.build(input_shape)
 
     def call(self, x, mask, seeds=None):
@@ -103,8 +101,12 @@ class DecoderLayer(keras.layers.Layer):
     def build(self, input_shape):
         """Makes the weights; the width is the last of `input_shape`."""
         for part in (
-            self.self_attention, self.self_attention_residual, self.memory_attention, self.memory_attention_residual,
-            self.feed_forward, self.feed_forward_residual,
+            self.self_attention,
+            self.self_attention_residual,
+            self.memory_attention,
+            self.memory_attention_residual,
+            self.feed_forward,
+            self.feed_forward_residual,
         ):
             part.build(input_shape)
 

@@ -28,7 +28,7 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
     checkpoints = list_checkpoints(directory)
     if len(checkpoints) < n:
         found = ", ".join(str(step) for step, _ in checkpoints) or "none"
-        raise UserError(f"{directory} has {len(checkpoints)} checkpoints (steps: {found}), not {n}; choose a smaller --n")
+        raise UserError(f"{directory} has {len(checkpoints)} checkpoints (steps: {found}), not {n}; use a smaller --n")
     steps, paths = zip(*checkpoints[-n:])
     sums: dict[str, np.ndarray] = {}
     for path in paths:

@@ -85,7 +85,11 @@ def read_model_arrays(path: Path) -> dict[str, np.ndarray]:
     """Returns the model's variables in a checkpoint, by name."""
     reader = tf.train.load_checkpoint(str(path))
     names = [name for name in reader.get_variable_to_shape_map() if name.startswith("model/")]
-    return {name.removeprefix("model/").removesuffix(_SUFFIX): reader.get_tensor(name) for name in sorted(names)}
+    # TensorFlow spells a "." of a name ".." in the file.
+    return {
+        name.removeprefix("model/").removesuffix(_SUFFIX).replace("..", "."): reader.get_tensor(name)
+        for name in sorted(names)
+    }
 
 
 def _by_name(variables) -> dict[str, tf.Variable]:
@@ -95,7 +99,7 @@ def _by_name(variables) -> dict[str, tf.Variable]:
 
 def _restore(checkpoint: tf.train.Checkpoint, path: Path) -> None:
     try:
-        checkpoint.restore(str(path)).assert_existing_objects_matched().expect_partial()
+        checkpoint.read(str(path)).assert_existing_objects_matched().expect_partial()
     except (AssertionError, ValueError) as error:
         reason = str(error).split("\n")[0]
         raise UserError(f"checkpoint {path} does not fit the model of hparams.json beside it: {reason}") from error

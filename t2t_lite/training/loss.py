@@ -28,9 +28,7 @@ def smoothed_cross_entropy(logits, targets, label_smoothing):
     labels = tf.reshape(targets, [-1])
     weights = tf.cast(tf.not_equal(labels, 0), tf.float32)
     smoothed, plain = _per_position(tf.reshape(logits, [-1, vocab_size]), labels, label_smoothing)
-    return LossSums(
-        tf.reduce_sum(smoothed * weights), tf.reduce_sum(plain * weights), tf.reduce_sum(weights)
-    )
+    return LossSums(tf.reduce_sum(smoothed * weights), tf.reduce_sum(plain * weights), tf.reduce_sum(weights))
 
 
 def _per_position(logits, labels, label_smoothing):

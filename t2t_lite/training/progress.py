@@ -28,8 +28,11 @@ class Progress:
         self._bar = None
         if self._console.is_terminal:
             self._bar = rich.progress.Progress(
-                "step {task.completed}/{task.total}", rich.progress.BarColumn(), "{task.fields[figures]}",
-                rich.progress.TimeRemainingColumn(), console=self._console,
+                "step {task.completed}/{task.total}",
+                rich.progress.BarColumn(),
+                "{task.fields[figures]}",
+                rich.progress.TimeRemainingColumn(),
+                console=self._console,
             )
             self._task = self._bar.add_task("", total=last_step, completed=first_step, figures="")
         self._restart_clock(first_step)

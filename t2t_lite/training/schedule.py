@@ -29,4 +29,5 @@ class PaperSchedule(keras.optimizers.schedules.LearningRateSchedule):
         self.hparams = hparams
 
     def __call__(self, iterations):
+        """Returns the learning rate of the step after `iterations` steps."""
         return learning_rate(ops.cast(iterations, "float32") + 1.0, self.hparams)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from t2t_lite.config import HParams
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.pipeline import batches, epochs
 from t2t_lite.data.problem import Problem
 from t2t_lite.data.vocab import Vocabulary
-from t2t_lite.config import HParams
-from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir, prepare_run_dir
 from t2t_lite.training.checkpoints import TrainingState
@@ -42,8 +41,14 @@ class TrainOptions:
     random_seed: int = 1
 
 
-def train(problem: Problem, hparams: HParams, data_dir: Path, output_dir: Path, strategy: tf.distribute.Strategy,
-          options: TrainOptions = TrainOptions()) -> RunDir:
+def train(
+    problem: Problem,
+    hparams: HParams,
+    data_dir: Path,
+    output_dir: Path,
+    strategy: tf.distribute.Strategy,
+    options: TrainOptions = TrainOptions(),
+) -> RunDir:
     """Trains until `hparams.train_steps` steps have been made, going on from the last checkpoint if there is one.
 
     Args:
@@ -69,9 +74,12 @@ def train(problem: Problem, hparams: HParams, data_dir: Path, output_dir: Path, 
     sizes = {"batch_tokens": hparams.batch_tokens, "max_length": hparams.max_length}
     dev = share_out(strategy, batches(problem, data_dir, "dev", **sizes))
     eval_step = make_eval_step(strategy, model, dev.element_spec)
-    data = share_out(strategy, epochs(
-        problem, data_dir, seed=options.random_seed, first_epoch=int(state.epoch), skip=int(state.position), **sizes
-    ))
+    data = share_out(
+        strategy,
+        epochs(
+            problem, data_dir, seed=options.random_seed, first_epoch=int(state.epoch), skip=int(state.position), **sizes
+        ),
+    )
     train_step = make_train_step(strategy, model, optimizer, data.element_spec, options.random_seed)
     with Progress(run_dir.path, state.step, hparams.train_steps, options.log_step_count_steps) as progress:
         progress.say(_opening_line(model, strategy, manifest, hparams))
@@ -139,7 +147,8 @@ def _first(value):
 def _opening_line(model, strategy, manifest, hparams) -> str:
     pairs = manifest.splits["train"]["examples"]
     longer = sum(
-        number for length, number in manifest.splits["train"]["lengths"]["targets"].items()
+        number
+        for length, number in manifest.splits["train"]["lengths"]["targets"].items()
         if int(length) > hparams.max_length
     )
     left_out = f" (at least {longer} longer than max_length={hparams.max_length} left out)" if longer else ""

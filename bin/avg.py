@@ -1,0 +1,30 @@
+"""t2t-lite-avg: averages the last checkpoints of a run."""
+
+from pathlib import Path
+
+from t2t_lite.bin import cli
+
+
+def main() -> None:
+    """Runs the command."""
+    parser = cli.Parser("Average the last checkpoints of a run; the decoder then uses the average.")
+    parser.add_argument("--output_dir", required=True, type=cli.directory, help="the run directory")
+    parser.add_argument("--n", type=int, help="how many checkpoints (default: as many as the run's hparams say)")
+    arguments = parser.parse_args()
+    if arguments.n is not None and arguments.n < 1:
+        parser.error("--n must be at least 1")
+    cli.run(_average, arguments)
+
+
+def _average(arguments) -> None:
+    from t2t_lite.plugins import load_builtins
+    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.run_dir import open_run_dir
+
+    load_builtins()
+    run_dir = open_run_dir(Path(arguments.output_dir))
+    import_tensorflow()
+    from t2t_lite.training.averaging import average_checkpoints
+
+    path, steps = average_checkpoints(run_dir.path, arguments.n or run_dir.hparams.average_checkpoints)
+    print(f"{path}: average of {len(steps)} checkpoints (steps {', '.join(map(str, steps))}), for inference only")

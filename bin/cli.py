@@ -1,0 +1,62 @@
+"""What the commands share: flags that know their neighbours, errors for people."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from t2t_lite.errors import UserError, nearest
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that takes no abbreviations and names the flags nearest to an unknown one."""
+
+    def __init__(self, description: str):
+        super().__init__(description=description, allow_abbrev=False)
+        self.add_argument("--debug", action="store_true", help="show the traceback of an error")
+
+    def parse_args(self, args=None, namespace=None):
+        """Parses; an unknown flag ends the program with status 2."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+            self.error(f"unknown argument {unknown[0]}{nearest(unknown[0].split('=')[0], flags)}")
+        return parsed
+
+    def error(self, message: str):
+        """Ends the program with one line and status 2."""
+        print(f"{self.prog}: error: {message} (--help lists all flags)", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def run(command: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
+    """Runs a command; an error that the user can mend becomes one line on standard error and an exit status.
+
+    With --debug every error is shown with its traceback.
+    """
+    program = os.path.basename(sys.argv[0])
+    try:
+        command(arguments)
+        sys.stdout.flush()
+    except UserError as error:
+        if arguments.debug:
+            raise
+        print(f"{program}: error: {error}", file=sys.stderr)
+        raise SystemExit(error.status) from None
+    except KeyboardInterrupt:
+        print(f"{program}: interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
+    except BrokenPipeError:
+        # The reader of our output has gone; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
+    except OSError as error:
+        if arguments.debug:
+            raise
+        print(f"{program}: error: {error}", file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+def directory(text: str) -> str:
+    """An argument that names a directory; "~" stands for the home directory."""
+    return os.path.expanduser(text)

@@ -1,0 +1,78 @@
+"""t2t-lite-trainer: trains a model on a problem's data."""
+
+from pathlib import Path
+
+from t2t_lite.bin import cli
+from t2t_lite.bin.datagen import generate_data
+
+
+def main() -> None:
+    """Runs the command."""
+    parser = cli.Parser("Train a model. The same command again goes on from the last checkpoint.")
+    add = parser.add_argument
+    add("--problem", help="name of the problem")
+    add("--hparams_set", help="name of the hparam set")
+    add("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
+    add("--model", help="name of the model (default: the set's)")
+    add("--data_dir", type=cli.directory, help="where the data is")
+    add("--output_dir", type=cli.directory, help="the run directory: settings, vocabulary, checkpoints, event files")
+    add("--generate_data", action="store_true", help="make the data first, if it is not there")
+    add("--tmp_dir", type=cli.directory, help="where source files are, or are fetched to, for --generate_data")
+    add("--train_steps", type=int, help="steps in all (default: the set's)")
+    add("--save_checkpoints_secs", type=int, default=600, help="seconds between checkpoints (default: 600)")
+    add("--save_checkpoints_steps", type=int, default=0, help="steps between checkpoints, instead of seconds")
+    add("--keep_checkpoint_max", type=int, default=20, help="how many checkpoints are kept (default: 20)")
+    add("--log_step_count_steps", type=int, default=100, help="steps between progress reports (default: 100)")
+    add("--random_seed", type=int, default=1, help="fixes weights, data order and dropout (default: 1)")
+    add("--virtual_devices", type=int, default=0, help="split the CPU into this many devices and train on all")
+    add("--registry_help", action="store_true", help="list problems, hparam sets and models, and end")
+    arguments = parser.parse_args()
+    if not arguments.registry_help:
+        for flag in ("problem", "hparams_set", "data_dir", "output_dir"):
+            if not getattr(arguments, flag):
+                parser.error(f"--{flag} is required")
+        for flag in ("save_checkpoints_secs", "keep_checkpoint_max", "log_step_count_steps"):
+            if getattr(arguments, flag) < 1:
+                parser.error(f"--{flag} must be at least 1")
+    cli.run(_train, arguments)
+
+
+def _train(arguments) -> None:
+    from t2t_lite.data.problem import get_problem
+    from t2t_lite.plugins import load_builtins
+    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.registry import HPARAMS, MODELS
+
+    load_builtins()
+    if arguments.registry_help:
+        _print_registry()
+        return
+    problem = get_problem(arguments.problem)
+    hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
+    if arguments.model:
+        hparams = hparams.replace(model=arguments.model)
+    if arguments.train_steps is not None:
+        hparams = hparams.replace(train_steps=arguments.train_steps)
+    MODELS.check(hparams.model)
+    if arguments.generate_data:
+        generate_data(problem, arguments.data_dir, arguments.tmp_dir)
+    import_tensorflow()
+    from t2t_lite.training.strategy import make_strategy
+    from t2t_lite.training.trainer import TrainOptions, train
+
+    options = TrainOptions(**{name: getattr(arguments, name) for name in TrainOptions.__dataclass_fields__})
+    strategy = make_strategy(arguments.virtual_devices)
+    train(problem, hparams, Path(arguments.data_dir), Path(arguments.output_dir), strategy, options)
+
+
+def _print_registry() -> None:
+    from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
+
+    for title, registry in (
+        ("Problems (each also as NAME_rev, with its sides swapped)", PROBLEMS),
+        ("Hparam sets", HPARAMS),
+        ("Models", MODELS),
+    ):
+        print(f"{title}:")
+        for name in registry.names():
+            print(f"  {name:26} {registry.summary(name)}")

@@ -1,0 +1,207 @@
+"""German for the `grammar_ende` problem: endings, verb forms and word order.
+
+Renders the phrases and clauses of `grammar_clauses`.
+"""
+
+from t2t_lite.problems.grammar_clauses import (
+    Clause,
+    Nominal,
+    NounPhrase,
+    Pair,
+    PrepositionalPhrase,
+    Relative,
+    Sentence,
+    punctuate,
+)
+from t2t_lite.problems.grammar_words import BARE, DATIVE, EVERY, NO, NOMINATIVE, A, Noun, Pronoun
+
+# Tables go by gender (p is the plural of all), then case: nominative, accusative, dative.
+_DIES = {"m": ("er", "en", "em"), "f": ("e", "e", "er"), "n": ("es", "es", "em"), "p": ("e", "e", "en")}
+ARTICLE_ENDINGS = {
+    "der": {
+        "m": ("der", "den", "dem"),
+        "f": ("die", "die", "der"),
+        "n": ("das", "das", "dem"),
+        "p": ("die", "die", "den"),
+    },
+    "dies": _DIES,
+    "ein": _DIES | {"m": ("", "en", "em"), "n": ("", "", "em")},
+    "many": _DIES,
+    "none": dict.fromkeys("mfnp", ("", "", "")),
+}
+_WEAK = {"m": ("e", "en", "en"), "f": ("e", "e", "en"), "n": ("e", "e", "en"), "p": ("en", "en", "en")}
+ADJECTIVE_ENDINGS = {
+    "der": _WEAK,
+    "dies": _WEAK,
+    "ein": _WEAK | {"m": ("er", "en", "en"), "n": ("es", "es", "en")},
+    "many": _DIES,
+    "none": _DIES,
+}
+RELATIVE_PRONOUNS = ARTICLE_ENDINGS["der"] | {"p": ("die", "die", "denen")}
+CONTRACTIONS = {
+    ("in", "dem"): "im",
+    ("in", "das"): "ins",
+    ("an", "dem"): "am",
+    ("zu", "dem"): "zum",
+    ("zu", "der"): "zur",
+    ("von", "dem"): "vom",
+}
+
+
+def german_sentence(sentence: Sentence) -> str:
+    """The German text of `sentence`."""
+    first, link, second = sentence.first, sentence.link, sentence.second
+    if link is None:
+        parts = german_clause(first)
+    elif sentence.second_first:
+        parts = [link.german, *german_clause(second, link.order), ",", *german_clause(first, front="")]
+    else:
+        comma = "," if link.german_comma else ""
+        parts = [*german_clause(first), comma, link.german, *german_clause(second, link.order)]
+    return punctuate(parts, first.question)
+
+
+def german_clause(clause: Clause, order: str = "main", front: str | None = None) -> list[str]:
+    """The German words of `clause`, as a list of phrases.
+
+    Args:
+      clause: the clause.
+      order: "main" (the verb is second), "final" (the verb is last) or "infinitive" (with "zu", no subject).
+      front: the field that comes first, instead of the clause's own.
+    """
+    front = clause.front if front is None else front
+    finite, tail = _verb_forms(clause, order)
+    fields = _fields(clause)
+    opening = [fields.pop(front)] if front in fields else []
+    if order == "main":
+        parts = [*opening, finite, *fields.values(), *tail]
+    elif order == "final":
+        parts = [*opening, *fields.values(), *tail, finite]
+    else:
+        parts = [*fields.values(), finite]
+    if isinstance(clause.object, NounPhrase) and clause.object.relative:
+        parts += relative_clause(clause.object)  # after the verbs: "hat den Hund gesehen, der schläft"
+    return parts
+
+
+def _fields(clause: Clause) -> dict[str, str]:
+    """The phrases of `clause` without its verbs, in neutral order."""
+    verb, object_, time = clause.verb, clause.object, clause.time
+    direct = object_ is not None and not verb.preposition
+    short = direct and isinstance(object_, Pronoun)
+    no = clause.negated and direct and is_indefinite(object_)
+    fields = {"subject": german_nominal(clause.subject, NOMINATIVE)}
+    if short:
+        fields["object"] = german_nominal(object_, verb.case)
+    if isinstance(clause.recipient, Pronoun):
+        fields["recipient"] = german_nominal(clause.recipient, DATIVE)
+    late = direct and not short and time and (is_definite(object_) if time.middle else clause.negated and not no)
+    if time and not late:
+        fields["time"] = time.german
+    if clause.recipient and "recipient" not in fields:
+        fields["recipient"] = german_nominal(clause.recipient, DATIVE)
+    if direct and not short:
+        fields["object"] = german_nominal(object_, verb.case, negated=no, relative=False)
+    if late:
+        fields["time"] = time.german
+    if clause.negated and not no:
+        fields["negation"] = "nicht"
+    for role in ("manner", "companion", "place", "predicate"):
+        value = getattr(clause, role)
+        if isinstance(value, PrepositionalPhrase):
+            fields[role] = prepositional_phrase(value.preposition.german, value.nominal, value.preposition.case)
+        elif value:
+            fields[role] = value.german
+    if object_ and verb.preposition:
+        fields["object"] = prepositional_phrase(verb.preposition, object_, verb.case)
+    return fields
+
+
+def is_indefinite(nominal: Nominal) -> bool:
+    """Whether a negated clause takes "kein" with `nominal` as its object."""
+    return isinstance(nominal, NounPhrase) and nominal.determiner in (A, BARE) and "name" not in nominal.noun.kinds
+
+
+def is_definite(nominal: Nominal) -> bool:
+    """Whether adverbs such as "oft" follow `nominal` as an object."""
+    if not isinstance(nominal, NounPhrase):
+        return True
+    determiner = nominal.determiner
+    return "name" in nominal.noun.kinds or (
+        determiner.declension not in ("none", "many") and determiner not in (A, EVERY)
+    )
+
+
+def _verb_forms(clause: Clause, order: str) -> tuple[str, list[str]]:
+    """The finite verb (or the infinitive with "zu") and the verb forms at the end of the clause."""
+    verb, subject = clause.verb, clause.subject
+    infinitive, third, participle = verb.german
+    if order == "infinitive":
+        return (f"{verb.prefix}zu{infinitive}" if verb.prefix else f"zu {infinitive}"), []
+    if clause.modal:
+        return _agree(subject, *clause.modal.german), [verb.prefix + infinitive]
+    if clause.past and verb.preterite:
+        ending = "n" if verb.preterite.endswith("e") else "en"
+        return _agree(subject, verb.preterite, verb.preterite, verb.preterite + ending), []
+    if clause.past:
+        forms = ("bin", "ist", "sind") if verb.auxiliary == "sein" else ("habe", "hat", "haben")
+        return _agree(subject, *forms), [participle]
+    finite = _agree(subject, verb.first or infinitive[:-1], third, verb.plural or infinitive)
+    if order == "final":
+        return verb.prefix + finite, []
+    return finite, [verb.prefix]
+
+
+def _agree(subject: Nominal, first: str, third: str, plural: str) -> str:
+    return plural if subject.plural else first if subject.person == 1 else third
+
+
+def prepositional_phrase(preposition: str, nominal: Nominal, case: int) -> str:
+    """`preposition` with `nominal` in `case`; the preposition merges with the definite article: "im", "zur"."""
+    text = german_nominal(nominal, case, relative=False)
+    article, _, rest = text.partition(" ")
+    merged = CONTRACTIONS.get((preposition, article)) if isinstance(nominal, NounPhrase) else None
+    return f"{merged} {rest}" if merged else f"{preposition} {text}"
+
+
+def german_nominal(nominal: Nominal, case: int, negated: bool = False, relative: bool = True) -> str:
+    """The German text of a noun phrase or pronoun.
+
+    Args:
+      nominal: the phrase.
+      case: NOMINATIVE, ACCUSATIVE or DATIVE.
+      negated: whether its determiner becomes "kein".
+      relative: whether its relative clause, if any, follows at once.
+    """
+    if isinstance(nominal, Pronoun):
+        return nominal.german[case]
+    if isinstance(nominal, Pair):
+        return f"{german_nominal(nominal.first, case)} und {german_nominal(nominal.second, case)}"
+    if isinstance(nominal, Relative):
+        return RELATIVE_PRONOUNS[_gender(nominal.head)][case]
+    gender = _gender(nominal)
+    determiner = NO if negated else nominal.determiner
+    declension = determiner.declension
+    words = [determiner.german + ARTICLE_ENDINGS[declension][gender][case]]
+    if nominal.adjective:
+        words.append(nominal.adjective.stem + ADJECTIVE_ENDINGS[declension][gender][case])
+    words.append(noun_form(nominal.noun, nominal.plural, case))
+    if relative and nominal.relative:
+        words += relative_clause(nominal)
+    return " ".join(filter(None, words))
+
+
+def _gender(phrase: NounPhrase) -> str:
+    return "p" if phrase.plural else phrase.noun.gender
+
+
+def noun_form(noun: Noun, plural: bool, case: int) -> str:
+    """The form of `noun` in a number and case: plural datives and weak nouns end in -n."""
+    if plural:
+        return noun.german_plural + ("n" if case == DATIVE and noun.german_plural[-1] not in "ns" else "")
+    return noun.german + ("n" if noun.weak and case != NOMINATIVE else "")
+
+
+def relative_clause(head: NounPhrase) -> list[str]:
+    """The relative clause of `head` between commas."""
+    return [",", *german_clause(head.relative, "final"), ","]

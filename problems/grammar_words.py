@@ -1,0 +1,427 @@
+"""The lexicon of the `grammar_ende` problem: English words with their one German translation each.
+
+Words carry kinds ("person", "food", ...) by which verbs choose their subjects and objects and nouns their
+adjectives, so that sentences stay plausible. Some kinds steer more than that: "he" and "she" nouns have that
+pronoun, "kin" are somebody's, "free" nouns are nobody's, and "state" adjectives are predicates. English words with
+two common translations, or with equal present and past ("read"), are left out on purpose: the German has to follow
+from the English alone.
+"""
+
+from dataclasses import dataclass
+
+NOMINATIVE, ACCUSATIVE, DATIVE = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A noun in both languages; `gender` is m, f or n; `weak` adds -n in the singular accusative and dative."""
+
+    english: str
+    english_plural: str
+    german: str
+    german_plural: str
+    gender: str
+    kinds: tuple[str, ...]  # the first one is its class: person, animal, thing, food, dish, drink or place
+    weak: bool = False
+
+    @property
+    def countable(self) -> bool:
+        """Whether the noun has a plural."""
+        return bool(self.english_plural)
+
+
+@dataclass(frozen=True, slots=True)
+class Adjective:
+    """An adjective: `german` as a predicate, `stem` before endings, `kinds` of the nouns it describes."""
+
+    english: str
+    german: str
+    stem: str
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Determiner:
+    """A determiner; `declension` names its endings in German (der, dies, ein, many or none)."""
+
+    english: str
+    english_plural: str
+    german: str
+    declension: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pronoun:
+    """A pronoun: English subject and object form; German nominative, accusative and dative."""
+
+    english: tuple[str, str]
+    german: tuple[str, str, str]
+    person: int = 3
+    plural: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A verb; `english` is base, third person, past and particle; `german` is infinitive, third person, participle.
+
+    The object stands in `case`, after `preposition` if there is one. `places` names the kind of place phrase.
+    """
+
+    english: tuple[str, str, str, str]
+    german: tuple[str, str, str]
+    subjects: tuple[str, ...] = ("person",)
+    objects: tuple[str, ...] = ()
+    case: int = ACCUSATIVE
+    preposition: str = ""
+    prefix: str = ""
+    auxiliary: str = "haben"
+    places: str = ""
+    manners: tuple[str, ...] = ()
+    to: bool = False  # takes a recipient
+    company: bool = False  # can be done with somebody
+    favour: bool = False  # can be done for somebody
+    stative: bool = False  # no modal verbs, no time phrases
+    first: str = ""  # German first person, where it is not the infinitive less its n
+    plural: str = ""  # German plural, where it is not the infinitive
+    preterite: str = ""  # German past singular, where the past is not the perfect
+
+
+@dataclass(frozen=True, slots=True)
+class Modal:
+    """A modal verb: English plain and third person form (`to` when an infinitive with "to" follows), German forms."""
+
+    english: tuple[str, str]
+    german: tuple[str, str, str]  # first person, third person, plural
+    to: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Adverbial:
+    """A fixed phrase; `tenses` are those it goes with; `middle` when English puts it before the verb."""
+
+    english: str
+    german: str
+    tenses: tuple[str, ...] = ()
+    middle: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Preposition:
+    """A preposition with the German case it governs and the kinds of nouns it takes."""
+
+    english: str
+    german: str
+    case: int
+    kinds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What joins two clauses; `order` is the word order of the German clause after it (main, final, infinitive)."""
+
+    english: str
+    german: str
+    order: str = "final"
+    english_comma: bool = False
+    german_comma: bool = True
+
+
+def _noun(english: str, german: str, gender: str, kinds: str, weak: bool = False) -> Noun:
+    """Reads "singular/plural" pairs; a noun without a plural is a mass noun."""
+    return Noun(*_pair(english), *_pair(german), gender, tuple(kinds.split()), weak)
+
+
+def _pair(forms: str) -> tuple[str, str]:
+    first, _, second = forms.partition("/")
+    return first, second
+
+
+def _adjective(english: str, german: str, kinds: str, stem: str = "") -> Adjective:
+    return Adjective(english, german, stem or german, tuple(kinds.split()))
+
+
+def _verb(english: str, german: str, subjects: str = "person", objects: str = "", **options) -> Verb:
+    """Reads "base third past [particle]" and "[prefix|]infinitive third participle"."""
+    base, third, past, *particle = english.split(maxsplit=3)
+    prefix, _, forms = german.rpartition("|")
+    infinitive, third_german, participle = forms.split()
+    forms_english = (base, third, past, particle[0] if particle else "")
+    return Verb(
+        forms_english,
+        (infinitive, third_german, participle),
+        tuple(subjects.split()),
+        tuple(objects.split()),
+        prefix=prefix,
+        **options,
+    )
+
+
+NOUNS = (
+    _noun("man/men", "Mann/Männer", "m", "person he elder free"),
+    _noun("woman/women", "Frau/Frauen", "f", "person she elder free"),
+    _noun("child/children", "Kind/Kinder", "n", "person youth"),
+    _noun("boy/boys", "Junge/Jungen", "m", "person he youth free", weak=True),
+    _noun("girl/girls", "Mädchen/Mädchen", "n", "person she youth free"),
+    _noun("brother/brothers", "Bruder/Brüder", "m", "person he youth kin"),
+    _noun("sister/sisters", "Schwester/Schwestern", "f", "person she youth kin"),
+    _noun("uncle/uncles", "Onkel/Onkel", "m", "person he elder kin"),
+    _noun("aunt/aunts", "Tante/Tanten", "f", "person she elder kin"),
+    _noun("son/sons", "Sohn/Söhne", "m", "person he youth kin"),
+    _noun("daughter/daughters", "Tochter/Töchter", "f", "person she youth kin"),
+    _noun("teacher/teachers", "Lehrer/Lehrer", "m", "person he elder"),
+    _noun("doctor/doctors", "Arzt/Ärzte", "m", "person he elder"),
+    _noun("neighbor/neighbors", "Nachbar/Nachbarn", "m", "person he elder", weak=True),
+    _noun("dog/dogs", "Hund/Hunde", "m", "animal"),
+    _noun("cat/cats", "Katze/Katzen", "f", "animal"),
+    _noun("horse/horses", "Pferd/Pferde", "n", "animal"),
+    _noun("bird/birds", "Vogel/Vögel", "m", "animal"),
+    _noun("cow/cows", "Kuh/Kühe", "f", "animal"),
+    _noun("rabbit/rabbits", "Kaninchen/Kaninchen", "n", "animal"),
+    _noun("book/books", "Buch/Bücher", "n", "thing small writing"),
+    _noun("letter/letters", "Brief/Briefe", "m", "thing small writing"),
+    _noun("picture/pictures", "Bild/Bilder", "n", "thing small"),
+    _noun("key/keys", "Schlüssel/Schlüssel", "m", "thing small"),
+    _noun("bag/bags", "Tasche/Taschen", "f", "thing small container"),
+    _noun("ball/balls", "Ball/Bälle", "m", "thing small"),
+    _noun("cup/cups", "Tasse/Tassen", "f", "thing small"),
+    _noun("bottle/bottles", "Flasche/Flaschen", "f", "thing small container"),
+    _noun("gift/gifts", "Geschenk/Geschenke", "n", "thing small container"),
+    _noun("coat/coats", "Mantel/Mäntel", "m", "thing clothing"),
+    _noun("shirt/shirts", "Hemd/Hemden", "n", "thing clothing"),
+    _noun("table/tables", "Tisch/Tische", "m", "thing furniture"),
+    _noun("chair/chairs", "Stuhl/Stühle", "m", "thing furniture"),
+    _noun("lamp/lamps", "Lampe/Lampen", "f", "thing device"),
+    _noun("radio/radios", "Radio/Radios", "n", "thing device"),
+    _noun("car/cars", "Auto/Autos", "n", "thing vehicle"),
+    _noun("bicycle/bicycles", "Fahrrad/Fahrräder", "n", "thing vehicle"),
+    _noun("door/doors", "Tür/Türen", "f", "thing fixture"),
+    _noun("window/windows", "Fenster/Fenster", "n", "thing fixture"),
+    _noun("apple/apples", "Apfel/Äpfel", "m", "food"),
+    _noun("egg/eggs", "Ei/Eier", "n", "food pot"),
+    _noun("potato/potatoes", "Kartoffel/Kartoffeln", "f", "food pot"),
+    _noun("cake/cakes", "Kuchen/Kuchen", "m", "food"),
+    _noun("bread", "Brot", "n", "dish"),
+    _noun("cheese", "Käse", "m", "dish"),
+    _noun("soup", "Suppe", "f", "dish pot"),
+    _noun("water", "Wasser", "n", "drink"),
+    _noun("milk", "Milch", "f", "drink"),
+    _noun("tea", "Tee", "m", "drink"),
+    _noun("coffee", "Kaffee", "m", "drink"),
+    _noun("garden/gardens", "Garten/Gärten", "m", "place inside"),
+    _noun("park/parks", "Park/Parks", "m", "place inside goal free"),
+    _noun("kitchen/kitchens", "Küche/Küchen", "f", "place inside room"),
+    _noun("room/rooms", "Zimmer/Zimmer", "n", "place inside room"),
+    _noun("house/houses", "Haus/Häuser", "n", "place inside landmark room"),
+    _noun("city/cities", "Stadt/Städte", "f", "place inside sight wide"),
+    _noun("village/villages", "Dorf/Dörfer", "n", "place inside sight wide"),
+    _noun("forest/forests", "Wald/Wälder", "m", "place inside free wide"),
+    _noun("school/schools", "Schule/Schulen", "f", "place inside goal landmark"),
+    _noun("museum/museums", "Museum/Museen", "n", "place inside sight goal landmark free"),
+    _noun("church/churches", "Kirche/Kirchen", "f", "place inside sight goal landmark free"),
+    _noun("hotel/hotels", "Hotel/Hotels", "n", "place inside goal landmark free"),
+    _noun("station/stations", "Bahnhof/Bahnhöfe", "m", "place goal landmark free"),
+    _noun("river/rivers", "Fluss/Flüsse", "m", "place goal shore free"),
+    _noun("tree/trees", "Baum/Bäume", "m", "place landmark shade"),
+)
+
+NAMES = (
+    _noun("Anna", "Anna", "f", "person she name"),
+    _noun("Maria", "Maria", "f", "person she name"),
+    _noun("Julia", "Julia", "f", "person she name"),
+    _noun("Peter", "Peter", "m", "person he name"),
+    _noun("Paul", "Paul", "m", "person he name"),
+    _noun("Thomas", "Thomas", "m", "person he name"),
+)
+
+ADJECTIVES = (
+    _adjective("old", "alt", "elder animal thing place"),
+    _adjective("young", "jung", "elder kin animal"),
+    _adjective("new", "neu", "thing state"),
+    _adjective("small", "klein", "youth animal thing food place"),
+    _adjective("big", "groß", "animal thing food place"),
+    _adjective("good", "gut", "food dish drink state"),
+    _adjective("beautiful", "schön", "person animal thing place"),
+    _adjective("famous", "berühmt", "person"),
+    _adjective("friendly", "freundlich", "person animal state"),
+    _adjective("tired", "müde", "person animal state", "müd"),
+    _adjective("hungry", "hungrig", "person animal state"),
+    _adjective("sick", "krank", "person animal state"),
+    _adjective("happy", "glücklich", "person state"),
+    _adjective("sad", "traurig", "person state"),
+    _adjective("strong", "stark", "person animal"),
+    _adjective("clever", "klug", "person animal"),
+    _adjective("red", "rot", "thing"),
+    _adjective("blue", "blau", "thing"),
+    _adjective("black", "schwarz", "animal thing"),
+    _adjective("white", "weiß", "animal thing"),
+    _adjective("cheap", "billig", "thing food dish drink state"),
+    _adjective("expensive", "teuer", "thing food dish drink state", "teur"),
+    _adjective("dirty", "schmutzig", "animal thing state"),
+    _adjective("fresh", "frisch", "food dish state"),
+    _adjective("cold", "kalt", "dish drink state"),
+    _adjective("warm", "warm", "dish drink state"),
+    _adjective("dark", "dunkel", "place", "dunkl"),
+)
+
+THE = Determiner("the", "the", "", "der")
+A = Determiner("a", "", "ein", "ein")
+NO = Determiner("no", "no", "kein", "ein")  # only in German, where a negated sentence has an indefinite object
+BARE = Determiner("", "", "", "none")
+THIS = Determiner("this", "these", "dies", "dies")
+EVERY = Determiner("every", "", "jed", "dies")
+POSSESSIVES = tuple(
+    Determiner(english, english, german, "ein")
+    for english, german in (("my", "mein"), ("his", "sein"), ("her", "ihr"), ("our", "unser"), ("their", "ihr"))
+)
+AMOUNTS = (
+    Determiner("", "two", "zwei", "none"),
+    Determiner("", "three", "drei", "none"),
+    Determiner("", "ten", "zehn", "none"),
+    Determiner("", "many", "viel", "many"),
+    Determiner("", "some", "einig", "many"),
+)
+
+HE = Pronoun(("he", "him"), ("er", "ihn", "ihm"))
+SHE = Pronoun(("she", "her"), ("sie", "sie", "ihr"))
+WE = Pronoun(("we", "us"), ("wir", "uns", "uns"), person=1, plural=True)
+THEY = Pronoun(("they", "them"), ("sie", "sie", "ihnen"), plural=True)
+PRONOUNS = (Pronoun(("I", "me"), ("ich", "mich", "mir"), person=1), HE, SHE, WE, THEY)
+IT = {
+    "m": Pronoun(("it", "it"), HE.german),
+    "f": Pronoun(("it", "it"), SHE.german),
+    "n": Pronoun(("it", "it"), ("es", "es", "ihm")),
+}
+WHO = Pronoun(("who", "whom"), ("wer", "wen", "wem"))
+WHAT = Pronoun(("what", "what"), ("was", "was", ""))
+
+BE = _verb("be is was", "sein ist gewesen", "person animal", first="bin", plural="sind", preterite="war", stative=True)
+_BEING = "person animal"
+_SIGHT = "person animal vehicle sight"
+VERBS = (
+    _verb("see sees saw", "sehen sieht gesehen", _BEING, _SIGHT, places="at"),
+    _verb("find finds found", "finden findet gefunden", objects="animal small clothing", places="at"),
+    _verb("look looks looked for", "suchen sucht gesucht", objects="person animal small", places="at"),
+    _verb("draw draws drew", "zeichnen zeichnet gezeichnet", objects="person animal thing place", favour=True),
+    _verb("hear hears heard", "hören hört gehört", _BEING, _BEING, places="at"),
+    _verb("love loves loved", "lieben liebt geliebt", objects=_BEING, stative=True),
+    _verb("need needs needed", "brauchen braucht gebraucht", objects="thing food dish drink", stative=True),
+    _verb("buy buys bought", "kaufen kauft gekauft", objects="thing food dish drink", places="at", favour=True),
+    _verb("sell sells sold", "verkaufen verkauft verkauft", objects="thing food dish drink", places="at"),
+    _verb("eat eats ate", "essen isst gegessen", objects="food dish", places="at"),
+    _verb("drink drinks drank", "trinken trinkt getrunken", objects="drink", places="at"),
+    _verb("cook cooks cooked", "kochen kocht gekocht", objects="pot", favour=True),
+    _verb("write writes wrote", "schreiben schreibt geschrieben", objects="writing", places="at"),
+    _verb("carry carries carried", "tragen trägt getragen", objects="small furniture"),
+    _verb("wash washes washed", "waschen wäscht gewaschen", objects="clothing vehicle"),
+    _verb("repair repairs repaired", "reparieren repariert repariert", objects="vehicle device furniture", favour=True),
+    _verb("clean cleans cleaned", "putzen putzt geputzt", objects="fixture room"),
+    _verb("open opens opened", "öffnen öffnet geöffnet", objects="fixture container"),
+    _verb("close closes closed", "schließen schließt geschlossen", objects="fixture"),
+    _verb("visit visits visited", "besuchen besucht besucht", objects="person sight"),
+    _verb("meet meets met", "treffen trifft getroffen", objects="person", places="at"),
+    _verb("understand understands understood", "verstehen versteht verstanden", objects="person"),
+    _verb("call calls called", "an|rufen ruft angerufen", objects="person"),
+    _verb("invite invites invited", "ein|laden lädt eingeladen", objects="person"),
+    _verb("pick picks picked up", "auf|heben hebt aufgehoben", objects="small"),
+    _verb("throw throws threw away", "weg|werfen wirft weggeworfen", objects="small clothing"),
+    _verb("bring brings brought along", "mit|bringen bringt mitgebracht", objects="small food dish drink"),
+    _verb("turn turns turned on", "ein|schalten schaltet eingeschaltet", objects="device"),
+    _verb("turn turns turned off", "aus|schalten schaltet ausgeschaltet", objects="device"),
+    _verb("look looks looked at", "an|sehen sieht angesehen", _BEING, "person animal thing place"),
+    _verb("give gives gave", "geben gibt gegeben", objects="small food", to=True),
+    _verb("show shows showed", "zeigen zeigt gezeigt", objects="animal small place", to=True),
+    _verb("send sends sent", "schicken schickt geschickt", objects="small clothing", to=True),
+    _verb("bring brings brought", "bringen bringt gebracht", objects="small food dish drink", to=True),
+    _verb("lend lends lent", "leihen leiht geliehen", objects="small vehicle clothing", to=True),
+    _verb("help helps helped", "helfen hilft geholfen", objects=_BEING, case=DATIVE, places="at"),
+    _verb("thank thanks thanked", "danken dankt gedankt", objects="person", case=DATIVE),
+    _verb("follow follows followed", "folgen folgt gefolgt", _BEING, _BEING, case=DATIVE, auxiliary="sein"),
+    _verb("listen listens listened to", "zu|hören hört zugehört", objects="person", case=DATIVE),
+    _verb("wait waits waited for", "warten wartet gewartet", _BEING, "person", preposition="auf", places="at"),
+    _verb("think thinks thought of", "denken denkt gedacht", objects="person place", preposition="an"),
+    _verb(
+        "dream dreams dreamed of",
+        "träumen träumt geträumt",
+        objects="person place thing",
+        preposition="von",
+        case=DATIVE,
+    ),
+    _verb("sleep sleeps slept", "schlafen schläft geschlafen", _BEING, places="at"),
+    _verb("work works worked", "arbeiten arbeitet gearbeitet", places="at", manners=("quickly",), company=True),
+    _verb("play plays played", "spielen spielt gespielt", _BEING, places="at", manners=("quietly",), company=True),
+    _verb("sing sings sang", "singen singt gesungen", places="at", manners=("loudly", "quietly"), company=True),
+    _verb("dance dances danced", "tanzen tanzt getanzt", places="at", manners=("slowly",), company=True),
+    _verb("laugh laughs laughed", "lachen lacht gelacht", places="at", manners=("loudly", "quietly"), company=True),
+    _verb("get gets got up", "auf|stehen steht aufgestanden", _BEING, auxiliary="sein", manners=("quickly", "slowly")),
+    _verb("fall falls fell asleep", "ein|schlafen schläft eingeschlafen", _BEING, auxiliary="sein", places="at"),
+    _verb("come comes came back", "zurück|kommen kommt zurückgekommen", _BEING, auxiliary="sein", places="from"),
+    _verb("go goes went", "gehen geht gegangen", auxiliary="sein", places="to", manners=("slowly",), company=True),
+    _verb("run runs ran", "laufen läuft gelaufen", _BEING, auxiliary="sein", places="to", manners=("quickly",)),
+    _verb(
+        "drive drives drove",
+        "fahren fährt gefahren",
+        auxiliary="sein",
+        places="drive",
+        company=True,
+        manners=("quickly", "slowly"),
+    ),
+)
+SAYING_VERBS = (
+    _verb("say says said", "sagen sagt gesagt"),
+    _verb("believe believes believed", "glauben glaubt geglaubt"),
+    _verb("know knows knew", "wissen weiß gewusst", first="weiß", preterite="wusste"),
+    _verb("hope hopes hoped", "hoffen hofft gehofft"),
+)
+MODALS = (
+    Modal(("can", "can"), ("kann", "kann", "können")),
+    Modal(("should", "should"), ("sollte", "sollte", "sollten")),
+    Modal(("will", "will"), ("werde", "wird", "werden")),
+    Modal(("want", "wants"), ("will", "will", "wollen"), to=True),
+    Modal(("have", "has"), ("muss", "muss", "müssen"), to=True),
+)
+
+_ANY = ("present", "past", "modal")
+TIMES = (
+    Adverbial("today", "heute", _ANY),
+    Adverbial("in the evening", "am Abend", _ANY),
+    Adverbial("on Monday", "am Montag", ("past", "modal")),
+    Adverbial("on Sunday", "am Sonntag", ("past", "modal")),
+    Adverbial("yesterday", "gestern", ("past",)),
+    Adverbial("last week", "letzte Woche", ("past",)),
+    Adverbial("tomorrow", "morgen", ("modal",)),
+    Adverbial("next week", "nächste Woche", ("modal",)),
+    Adverbial("now", "jetzt", ("present",)),
+    Adverbial("every day", "jeden Tag", ("present", "past")),
+    Adverbial("in winter", "im Winter", ("present", "past")),
+    Adverbial("often", "oft", ("present", "past"), middle=True),
+    Adverbial("always", "immer", ("present", "past"), middle=True),
+    Adverbial("sometimes", "manchmal", ("present", "past"), middle=True),
+    Adverbial("never", "nie", ("present", "past"), middle=True),
+)
+MANNERS = {
+    english: Adverbial(english, german)
+    for english, german in (("quickly", "schnell"), ("slowly", "langsam"), ("loudly", "laut"), ("quietly", "leise"))
+}
+WHERE, WHERE_TO = Adverbial("where", "wo"), Adverbial("where", "wohin")
+WHEN, WHY = Adverbial("when", "wann"), Adverbial("why", "warum")
+
+PREPOSITIONS = {
+    "at": (
+        Preposition("in", "in", DATIVE, ("inside",)),
+        Preposition("behind", "hinter", DATIVE, ("landmark",)),
+        Preposition("in front of", "vor", DATIVE, ("landmark",)),
+        Preposition("at", "an", DATIVE, ("shore",)),
+        Preposition("under", "unter", DATIVE, ("shade",)),
+    ),
+    "to": (Preposition("to", "zu", DATIVE, ("goal",)), Preposition("into", "in", ACCUSATIVE, ("inside",))),
+    "drive": (Preposition("to", "zu", DATIVE, ("goal",)), Preposition("into", "in", ACCUSATIVE, ("wide",))),
+    "from": (Preposition("from", "aus", DATIVE, ("inside",)),),
+}
+WITH = Preposition("with", "mit", DATIVE, ("person",))
+FOR = Preposition("for", "für", ACCUSATIVE, ("person",))
+
+BECAUSE, ALTHOUGH = Link("because", "weil"), Link("although", "obwohl")
+IF, WHEN_EVER, WHILE = Link("if", "wenn"), Link("when", "wenn"), Link("while", "während")
+THAT, IN_ORDER = Link("that", "dass"), Link("to", "um", "infinitive")
+AND = Link("and", "und", "main", english_comma=True, german_comma=False)
+BUT = Link("but", "aber", "main", english_comma=True)

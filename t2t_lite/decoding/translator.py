@@ -1,0 +1,128 @@
+"""Text in, text out: a trained model behind one method."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import PAD_ID, Vocabulary
+from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.errors import UserError
+from t2t_lite.registry import MODELS
+from t2t_lite.run_dir import list_checkpoints, open_run_dir
+from t2t_lite.training.checkpoints import restore_model
+
+
+class Translator:
+    """Translates lines with beam search.
+
+    Args:
+      model: a built `Seq2SeqModel` with its weights.
+      vocabulary: the vocabulary it was trained with.
+      decode_hparams: how to search.
+      warn: takes a line about an input that could not be translated whole.
+    """
+
+    def __init__(
+        self, model, vocabulary: Vocabulary, decode_hparams: DecodeHParams, warn: Callable[[str], None] = print
+    ):
+        self.model = model
+        self.vocabulary = vocabulary
+        self.decode_hparams = decode_hparams
+        self._warn = warn
+        self._search = tf.function(
+            self._search_batch,
+            input_signature=[tf.TensorSpec([None, None], tf.int32)],
+        )
+
+    @classmethod
+    def from_run_dir(
+        cls,
+        path: Path,
+        decode_hparams: str = "",
+        checkpoint_path: Path | None = None,
+        warn: Callable[[str], None] = print,
+    ) -> "Translator":
+        """Loads the model of a run directory: its average of checkpoints if there is one, else its last checkpoint.
+
+        Args:
+          path: the run directory.
+          decode_hparams: "name=value,..." to change the problem's defaults.
+          checkpoint_path: another checkpoint to use, without ending ("run/ckpt-2000").
+          warn: as the class takes it.
+
+        Raises:
+          UserError: if there is no checkpoint, or it does not fit.
+        """
+        run_dir = open_run_dir(path)
+        checkpoint = checkpoint_path or _best_checkpoint(run_dir.path)
+        if not Path(f"{checkpoint}.index").exists():
+            raise UserError(f"--checkpoint_path={checkpoint}: there is no {checkpoint}.index")
+        settings = run_dir.problem.decode_hparams.override(decode_hparams)
+        vocabulary = Vocabulary(run_dir.vocabulary)
+        # Float32 whatever training used: the weights are float32, and the result does not depend on the machine.
+        model = MODELS[run_dir.hparams.model](run_dir.hparams.replace(precision="float32"), vocabulary.size)
+        model.build()
+        restore_model(model, Path(checkpoint))
+        translator = cls(model, vocabulary, settings, warn)
+        translator.checkpoint = Path(checkpoint)
+        return translator
+
+    def translate(self, lines: Sequence[str]) -> list[str]:
+        """Returns the translation of each line, in order. A line without any text gives an empty line."""
+        if not lines:
+            return []
+        ids = self.vocabulary.encode(tf.constant(list(lines)))
+        lengths = ids.row_lengths().numpy()
+        limit = self.decode_hparams.max_input_length
+        for number, length in enumerate(lengths, start=1):
+            if length > limit:
+                self._warn(f"line {number} has {length} pieces and was cut to max_input_length={limit}")
+        ids = ids[:, :limit]
+        outputs = [""] * len(lines)
+        with_text = [row for row, line in enumerate(lines) if line.strip()]
+        with_text.sort(key=lambda row: -lengths[row])
+        for rows in _by_tokens(with_text, lengths.clip(max=limit), self.decode_hparams.batch_tokens):
+            batch = tf.gather(ids, rows).to_tensor(PAD_ID)
+            for row, text in zip(rows, self.vocabulary.decode(self._search(batch)).numpy()):
+                outputs[row] = text.decode("utf-8", errors="replace")
+        return outputs
+
+    def _search_batch(self, inputs):
+        """Returns the best output's ids, int32 [batch, length], for sources int32 [batch, source length]."""
+        settings = self.decode_hparams
+        input_lengths = tf.math.count_nonzero(inputs, axis=1, dtype=tf.int32)
+        limits = input_lengths + settings.extra_length
+        max_length = tf.reduce_max(limits)
+        memory, caches = self.model.start_decoding(inputs, settings.beam_size, max_length)
+        result = beam_search(
+            lambda ids, position, state: self.model.decode_step(ids, position, memory, state),
+            caches,
+            tf.shape(inputs)[0],
+            self.vocabulary.size,
+            beam_size=settings.beam_size,
+            alpha=settings.alpha,
+            max_length=max_length,
+            length_limits=limits,
+        )
+        return result.ids[:, 0, :]
+
+
+def _best_checkpoint(path: Path) -> Path:
+    for kind in ("average", "ckpt"):
+        if found := list_checkpoints(path, kind):
+            return found[-1][1]
+    raise UserError(f"{path} has no checkpoint yet; train first, with t2t-lite-trainer --output_dir={path}")
+
+
+def _by_tokens(rows: list[int], lengths, batch_tokens: int) -> Iterator[list[int]]:
+    """Cuts rows, which come longest first, into batches of at most `batch_tokens` pieces, padding included."""
+    batch: list[int] = []
+    for row in rows:
+        if batch and (len(batch) + 1) * lengths[batch[0]] > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(row)
+    if batch:
+        yield batch
