@@ -14,6 +14,9 @@ from t2t_lite.plugins import load_builtins
 ROOT = Path(__file__).resolve().parent.parent
 MULTI30K = ROOT.parent / "shared" / "data" / "multi30k"
 
+# As every command does; here, because tests are also parametrised with the names.
+load_builtins()
+
 # The settings of the small run, and the command line that makes it.
 SMALL_HPARAMS = (
     "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=512,max_length=64"
@@ -25,12 +28,6 @@ SMALL_FLAGS = (
     "--train_steps=6",
     "--save_checkpoints_steps=2",
 )
-
-
-@pytest.fixture(scope="session", autouse=True)
-def builtins_loaded():
-    """Problems, hparam sets and models are registered, as in every command."""
-    load_builtins()
 
 
 @pytest.fixture(scope="session")
@@ -88,7 +85,7 @@ def command():
     def run(name: str, *flags: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess:
         program = Path(sys.executable).with_name(f"t2t-lite-{name}")
         assert program.exists(), f"{program} is not there; install the project first: pip install -e ."
-        # Three seconds for TensorFlow to start, not for a test: a hang ends the test instead of the whole suite.
+        # Not a limit on speed: a command that hangs fails its test instead of stopping the suite.
         finished = subprocess.run(
             [program, *flags], input=stdin, capture_output=True, env=os.environ | environment, timeout=300, check=False
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_lite.data.manifest import Manifest, check_data, read_manifest
+from t2t_lite.data.pipeline import reading_shards
 from t2t_lite.data.problem import SPLITS, Example, Problem
 from t2t_lite.data.sources import find_or_fetch
 from t2t_lite.data.vocab import Vocabulary, train_vocabulary
@@ -16,6 +17,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of, write_text, written_whole
 
 ENCODE_BATCH = 1000
+SPILL = ".spill"
 # Splits that are also written as plain text, a sentence a line in the order of the source, to decode and to score.
 TEXT_SPLITS = ("dev", "test")
 # The order of records in shards is a function of this and of the sources only.
@@ -48,6 +50,11 @@ def generate(problem: Problem, data_dir: Path, tmp_dir: Path, say: Callable[[str
         say(f"{problem.data_name}: learning {problem.vocab_size} pieces")
         train_vocabulary(_texts(problem.examples("train", files)), problem.vocab_size, vocabulary_path)
     vocabulary = Vocabulary(vocabulary_path)
+    if manifest is not None and manifest.vocabulary["sha256"] != vocabulary.sha256:
+        raise UserError(
+            f"{vocabulary_path} is not the vocabulary that the shards in {data_dir} were made with; "
+            f"put that one back, or remove the shards"
+        )
     splits = {}
     for split in SPLITS:
         if not all(path.exists() for path in _shard_paths(problem, data_dir, split)):
@@ -63,6 +70,8 @@ def generate(problem: Problem, data_dir: Path, tmp_dir: Path, say: Callable[[str
         sources={name: sha256_of(path) for name, path in files.items()},
     )
     manifest.write(data_dir)
+    for spill in data_dir.glob(f"{problem.data_name}-*{SPILL}"):
+        spill.unlink()  # of a run that was killed after it had written its shards
     return manifest
 
 
@@ -84,7 +93,7 @@ def _write_split(problem: Problem, split: str, files: dict, vocabulary: Vocabula
     """Spreads the pairs over spill files at random, then shuffles each into its shard: memory holds one shard."""
     generator = random.Random(f"{SHUFFLE_SEED} {split}")
     shards = _shard_paths(problem, data_dir, split)
-    spills = [path.with_name(path.name + ".spill") for path in shards]
+    spills = [path.with_name(path.name + SPILL) for path in shards]
     writers = [tf.io.TFRecordWriter(str(path)) for path in spills]
     count = 0
     for record in _records(problem.examples(split, files), vocabulary):
@@ -125,9 +134,10 @@ def _describe_split(problem: Problem, split: str, data_dir: Path) -> dict:
     paths = _shard_paths(problem, data_dir, split)
     lengths = {"inputs": collections.Counter(), "targets": collections.Counter()}
     features = {name: tf.io.RaggedFeature(tf.int64) for name in lengths}
-    for batch in tf.data.TFRecordDataset([str(path) for path in paths]).batch(ENCODE_BATCH):
-        for name, ids in tf.io.parse_example(batch, features).items():
-            lengths[name].update(ids.row_lengths().numpy().tolist())
+    with reading_shards(problem, data_dir):
+        for batch in tf.data.TFRecordDataset([str(path) for path in paths]).batch(ENCODE_BATCH):
+            for name, ids in tf.io.parse_example(batch, features).items():
+                lengths[name].update(ids.row_lengths().numpy().tolist())
     return {
         "examples": sum(lengths["inputs"].values()),
         "shards": {path.name: path.stat().st_size for path in paths},

@@ -1,14 +1,31 @@
 """The input pipeline: shards -> global batches of pairs of similar length, the same for a given (seed, epoch)."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
 
 from t2t_lite.data.problem import Problem
+from t2t_lite.errors import UserError
 
 # Pairs are sorted by length within a window of this many; a batch never spans two windows.
 WINDOW = 2**17
 LONGEST = 2**15  # larger than any length that is kept
+
+
+@contextlib.contextmanager
+def reading_shards(problem: Problem, data_dir: Path) -> Iterator[None]:
+    """Turns TensorFlow's complaint about an unreadable record, raised inside the block, into a UserError."""
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+        if "record" not in error.message and "Example" not in error.message:
+            raise
+        raise UserError(
+            f"a shard of '{problem.data_name}' in {data_dir} is damaged ({error.message.splitlines()[0]}); "
+            f"remove the shards and run t2t-lite-datagen again"
+        ) from error
 
 
 def batches(

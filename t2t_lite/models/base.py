@@ -12,6 +12,8 @@ class Seq2SeqModel(keras.Model):
     """
 
     def __init__(self, hparams, vocab_size, **kwargs):
+        # Variables are stored under their path, so it must not count the models that a process has made.
+        kwargs.setdefault("name", type(self).__name__.lower())
         super().__init__(**kwargs)
         self.hparams = hparams
         self.vocab_size = vocab_size

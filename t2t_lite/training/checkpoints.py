@@ -35,7 +35,7 @@ class TrainingState:
     @property
     def step(self) -> int:
         """How many optimizer steps have been made."""
-        return int(self.optimizer.iterations)
+        return int(self.optimizer.iterations.numpy())
 
     def save(self, directory: Path, keep_max: int) -> Path:
         """Writes `ckpt-<step>` and removes all but the last `keep_max` checkpoints."""

@@ -12,4 +12,5 @@ def make_optimizer(hparams) -> keras.optimizers.Optimizer:
         beta_1=hparams.adam_beta1,
         beta_2=hparams.adam_beta2,
         epsilon=hparams.adam_epsilon,
+        name="adam",
     )

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import check_data
-from t2t_lite.data.pipeline import batches, epochs
+from t2t_lite.data.pipeline import batches, epochs, reading_shards
 from t2t_lite.data.problem import Problem
 from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.registry import MODELS
@@ -88,7 +88,8 @@ def train(
         if state.step >= hparams.train_steps:
             progress.say(f"already trained for {state.step} steps; raise --train_steps to train on")
             return run_dir
-        _loop(state, data, train_step, lambda: evaluate(eval_step, dev), hparams, run_dir, options, progress)
+        with reading_shards(problem, data_dir):
+            _loop(state, data, train_step, lambda: evaluate(eval_step, dev), hparams, run_dir, options, progress)
     return run_dir
 
 

@@ -1,0 +1,200 @@
+import collections
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.data import pipeline
+from t2t_lite.data.generate import generate
+from t2t_lite.data.pipeline import batches, epochs
+from t2t_lite.data.problem import Example, Problem, get_problem
+from t2t_lite.errors import UserError
+
+MULTI30K = {"batch_tokens": 4096, "max_length": 256}
+
+
+class Numbered(Problem):
+    """Pairs of different lengths, each with a number of its own."""
+
+    vocab_size = 60
+    num_shards = 3
+    num_train = 400
+
+    def examples(self, split, files):
+        for index in range(self.num_train if split == "train" else 30):
+            yield Example("ab " * (index % 7) + str(index), str(index) + " cd" * (index * index % 11))
+
+
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("numbered")
+    generate(Numbered(), data_dir, data_dir / "none", say=lambda line: None)
+    return data_dir
+
+
+SIZES = {"batch_tokens": 300, "max_length": 100}
+
+
+def pairs_of(batch):
+    """The pairs of a batch as tuples of ids without padding, in order."""
+    rows = zip(*(batch[side].numpy() for side in ("inputs", "targets")))
+    return [tuple(tuple(ids[ids != 0].tolist()) for ids in pair) for pair in rows]
+
+
+def epoch_of(problem, data_dir, split="train", **settings):
+    return [pairs_of(batch) for batch in batches(problem, data_dir, split, **settings)]
+
+
+def stored_pairs(problem, data_dir, split):
+    """The pairs of a split as they lie in the shards."""
+    paths = [str(data_dir / problem.shard_filename(split, i)) for i in range(problem.shards_of(split))]
+    for record in tf.data.TFRecordDataset(paths):
+        feature = tf.train.Example.FromString(record.numpy()).features.feature
+        yield tuple(tuple(feature[side].int64_list.value) for side in ("inputs", "targets"))
+
+
+def flat(epoch):
+    return list(itertools.chain.from_iterable(epoch))
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_multi30k_batches_are_full_and_hold_little_padding(multi30k_data, seed, capsys):
+    dataset = batches(get_problem("multi30k_ende"), multi30k_data, "train", seed=seed, **MULTI30K)
+    tokens, positions, real = [], 0, 0
+    for batch in dataset:
+        tokens.append(np.count_nonzero(batch["targets"]))
+        for side in ("inputs", "targets"):
+            positions += batch[side].numpy().size
+            real += np.count_nonzero(batch[side])
+    padding = 1 - real / positions
+    with capsys.disabled():
+        print(
+            f"\nmulti30k_ende, batch_tokens=4096, seed={seed}: {len(tokens)} batches, "
+            f"{np.mean(tokens):.1f} real target tokens a batch ({min(tokens)} to {max(tokens)}), "
+            f"padding {padding:.2%} of all positions"
+        )
+    assert np.mean(tokens) == pytest.approx(4096, rel=0.05)
+    assert padding < 0.12
+    assert min(tokens) > 0.9 * 4096 and max(tokens) < 1.1 * 4096
+
+
+@pytest.mark.parametrize("split, seed", [("train", 1), ("train", None), ("dev", None)])
+def test_every_pair_of_multi30k_appears_exactly_once_an_epoch(multi30k_data, split, seed):
+    problem = get_problem("multi30k_ende")
+    found = collections.Counter(flat(epoch_of(problem, multi30k_data, split, seed=seed, **MULTI30K)))
+    assert found == collections.Counter(stored_pairs(problem, multi30k_data, split))
+
+
+def test_a_batch_is_two_matrices_of_int32_padded_with_0(numbered):
+    dataset = batches(Numbered(), numbered, "train", **SIZES)
+    assert set(dataset.element_spec) == {"inputs", "targets"}
+    for batch in dataset:
+        for ids in batch.values():
+            assert ids.dtype == tf.int32 and ids.shape.rank == 2
+            lengths = np.count_nonzero(ids, axis=1)
+            assert lengths.max() == ids.shape[1]  # no column of padding only
+            assert ((ids.numpy() != 0) == (np.arange(ids.shape[1]) < lengths[:, np.newaxis])).all()
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 50, 300, 10**6])
+@pytest.mark.parametrize("seed", [None, 3])
+def test_every_pair_appears_exactly_once_whatever_the_size_of_a_batch(numbered, batch_tokens, seed):
+    epoch = epoch_of(Numbered(), numbered, batch_tokens=batch_tokens, max_length=100, seed=seed)
+    assert collections.Counter(flat(epoch)) == collections.Counter(stored_pairs(Numbered(), numbered, "train"))
+    assert min(len(batch) for batch in epoch) > 0
+    assert len(epoch) == (1 if batch_tokens == 10**6 else len(epoch))
+
+
+def test_every_pair_appears_exactly_once_when_the_data_takes_several_windows(numbered, monkeypatch):
+    monkeypatch.setattr(pipeline, "WINDOW", 64)
+    for seed in (None, 3):
+        epoch = epoch_of(Numbered(), numbered, seed=seed, **SIZES)
+        assert collections.Counter(flat(epoch)) == collections.Counter(stored_pairs(Numbered(), numbered, "train"))
+
+
+def test_the_same_seed_and_epoch_give_the_same_batches(numbered):
+    def numbers(seed, epoch):
+        return epoch_of(Numbered(), numbered, seed=seed, epoch=epoch, **SIZES)
+
+    first = numbers(1, 0)
+    assert numbers(1, 0) == first
+    for seed, epoch in ((1, 1), (2, 0), (0, 1)):
+        other = numbers(seed, epoch)
+        assert other != first
+        assert flat(other) != flat(first)
+        assert sorted(flat(other)) == sorted(flat(first))
+        assert {frozenset(batch) for batch in other} != {frozenset(batch) for batch in first}
+
+
+def test_batches_of_an_epoch_do_not_come_by_length(numbered):
+    longest = [max(len(targets) for _, targets in batch) for batch in epoch_of(Numbered(), numbered, seed=1, **SIZES)]
+    assert longest not in (sorted(longest), sorted(longest, reverse=True))
+
+
+def numbered_batches(data_dir, take, **settings):
+    dataset = epochs(Numbered(), data_dir, seed=5, **SIZES, **settings)
+    return [(int(batch["epoch"]), int(batch["position"]), pairs_of(batch)) for batch in dataset.take(take)]
+
+
+def test_epochs_follow_one_another_without_end(numbered):
+    per_epoch = [epoch_of(Numbered(), numbered, seed=5, epoch=epoch, **SIZES) for epoch in range(3)]
+    expected = [(epoch, position, batch) for epoch in range(3) for position, batch in enumerate(per_epoch[epoch])]
+    assert numbered_batches(numbered, len(expected)) == expected
+    assert len(numbered_batches(numbered, 5 * len(per_epoch[0]))) == 5 * len(per_epoch[0])
+
+
+@pytest.mark.parametrize("used", [0, 1, -1, "epoch", "epoch + 1", "two epochs + 3"])
+def test_a_run_that_goes_on_sees_what_the_undisturbed_run_would_have_seen(numbered, used):
+    length = len(epoch_of(Numbered(), numbered, seed=5, epoch=0, **SIZES))
+    used = {"epoch": length, "epoch + 1": length + 1, "two epochs + 3": 2 * length + 3, -1: length - 1}.get(used, used)
+    undisturbed = numbered_batches(numbered, used + 2 * length)
+    epoch, position = undisturbed[used - 1][:2] if used else (0, -1)
+    # What the trainer keeps: the epoch of the last batch, and how many of its batches have been used.
+    assert numbered_batches(numbered, 2 * length, first_epoch=epoch, skip=position + 1) == undisturbed[used:]
+
+
+def test_pairs_longer_than_max_length_are_left_out_and_no_others(numbered):
+    stored = list(stored_pairs(Numbered(), numbered, "train"))
+    lengths = [max(map(len, pair)) for pair in stored]
+    for limit in (min(lengths), sorted(lengths)[200], max(lengths) - 1, max(lengths)):
+        expected = collections.Counter(pair for pair, length in zip(stored, lengths) if length <= limit)
+        for seed in (None, 1):
+            epoch = epoch_of(Numbered(), numbered, batch_tokens=300, max_length=limit, seed=seed)
+            assert collections.Counter(flat(epoch)) == expected
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_a_window_of_which_nothing_is_short_enough_gives_no_batch(numbered, monkeypatch, seed):
+    monkeypatch.setattr(pipeline, "WINDOW", 2)
+    stored = list(stored_pairs(Numbered(), numbered, "train"))
+    limit = sorted(max(map(len, pair)) for pair in stored)[60]
+    epoch = epoch_of(Numbered(), numbered, batch_tokens=300, max_length=limit, seed=seed)
+    assert sorted(flat(epoch)) == sorted(pair for pair in stored if max(map(len, pair)) <= limit)
+
+
+def test_a_single_pair_is_an_epoch(tmp_path):
+    class Single(Numbered):
+        num_train = 1
+
+    generate(Single(), tmp_path, tmp_path / "none", say=lambda line: None)
+    assert len(flat(epoch_of(Single(), tmp_path, seed=1, **SIZES))) == 1
+
+
+def test_a_reversed_problem_swaps_the_sides(numbered):
+    forward = flat(epoch_of(Numbered(), numbered, seed=1, **SIZES))
+    reverse = flat(epoch_of(Numbered(is_reversed=True), numbered, seed=1, **SIZES))
+    assert sorted(reverse) == sorted((targets, inputs) for inputs, targets in forward)
+    sizes = [sum(len(targets) for _, targets in batch) for batch in epoch_of(Numbered(True), numbered, **SIZES)]
+    assert max(sizes) < 1.3 * SIZES["batch_tokens"]
+
+
+def test_a_shard_with_changed_bytes_is_an_error_that_names_the_data(tmp_path):
+    generate(Numbered(), tmp_path, tmp_path / "none", say=lambda line: None)
+    shard = tmp_path / Numbered().shard_filename("train", 1)
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    shard.write_bytes(content)
+    with pytest.raises(UserError) as caught, pipeline.reading_shards(Numbered(), tmp_path):
+        epoch_of(Numbered(), tmp_path, seed=1, **SIZES)
+    assert str(tmp_path) in str(caught.value) and "t2t-lite-datagen" in str(caught.value)

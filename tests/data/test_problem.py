@@ -1,0 +1,229 @@
+import gzip
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.data.generate import generate
+from t2t_lite.data.pipeline import batches
+from t2t_lite.data.problem import Example, Problem, Source, get_problem, read_lines, read_parallel
+from t2t_lite.data.sources import find_or_fetch
+from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.files import sha256_of
+from t2t_lite.registry import PROBLEMS
+
+
+@PROBLEMS.register
+class CountInWords(Problem):
+    """Digits in, words out: all that a new problem takes."""
+
+    vocab_size = 60
+    num_shards = 2
+
+    def examples(self, split, files):
+        words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+        for number in {"train": range(100, 180), "dev": range(200, 206), "test": range(300, 304)}[split]:
+            yield Example(" ".join(str(number)), " ".join(words[int(digit)] for digit in str(number)))
+
+
+def texts_of(problem, data_dir, split):
+    """The pairs of a split as they come out of the pipeline, as texts, sorted."""
+    vocabulary = Vocabulary(data_dir / problem.vocab_filename)
+    found = []
+    for batch in batches(problem, data_dir, split, batch_tokens=200, max_length=100):
+        sides = [vocabulary.decode(batch[side]).numpy() for side in ("inputs", "targets")]
+        found += [(left.decode(), right.decode()) for left, right in zip(*sides)]
+    return sorted(found)
+
+
+def test_a_class_of_ten_lines_is_registered_generated_and_batched(tmp_path):
+    problem = get_problem("count_in_words")
+    assert (problem.name, problem.metric, problem.decode_hparams.beam_size) == ("count_in_words", "bleu", 4)
+    generate(problem, tmp_path, tmp_path / "none", say=lambda line: None)
+    for split in ("train", "dev", "test"):
+        assert texts_of(problem, tmp_path, split) == sorted(problem.examples(split, {}))
+    assert texts_of(problem, tmp_path, "test")[1] == ("3 0 1", "three zero one")
+
+
+def test_rev_swaps_the_sides_and_uses_the_same_files(tmp_path, snapshot):
+    forward, reverse = get_problem("count_in_words"), get_problem("count_in_words_rev")
+    assert (reverse.name, reverse.data_name, reverse.is_reversed) == ("count_in_words_rev", "count_in_words", True)
+    generate(forward, tmp_path, tmp_path / "none", say=lambda line: None)
+    before = snapshot(tmp_path)
+    said = []
+    generate(reverse, tmp_path, tmp_path / "none", say=said.append)
+    assert snapshot(tmp_path) == before and "nothing to do" in said[0]
+    swapped = sorted((targets, inputs) for inputs, targets in texts_of(forward, tmp_path, "dev"))
+    assert texts_of(reverse, tmp_path, "dev") == swapped
+    assert reverse.text_filename("test", "inputs") == forward.text_filename("test", "targets")
+    assert (tmp_path / reverse.text_filename("test", "inputs")).read_text().startswith("three zero zero\n")
+
+
+def test_generating_the_reversed_problem_makes_the_forward_problems_files(tmp_path, snapshot):
+    for name in ("count_in_words", "count_in_words_rev"):
+        generate(get_problem(name), tmp_path / name, tmp_path / "none", say=lambda line: None)
+    contents = [
+        {name: digest for name, (digest, _) in snapshot(tmp_path / folder).items()}
+        for folder in ("count_in_words", "count_in_words_rev")
+    ]
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.parametrize("name", ["count_in_wrods", "count_in_wrods_rev"])
+def test_an_unknown_problem_names_the_nearest(name):
+    with pytest.raises(UserError, match="count_in_words") as caught:
+        get_problem(name)
+    assert caught.value.status == 2
+
+
+def test_a_problem_without_examples_says_so():
+    class Nothing(Problem):
+        pass
+
+    with pytest.raises(NotImplementedError, match="'nothing'"):
+        Nothing().examples("train", {})
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+@pytest.mark.parametrize(
+    "content, lines",
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\n\n b \n", ["a", "", " b "]),
+        (b"a\r\nb\r\n\r\n", ["a", "b", ""]),
+        (b"a\rb\n\tc\n", ["a\rb", "\tc"]),
+        ("a\u2028b\u2029c\x0cd\x0be\x85f\x1cg\n".encode(), ["a\u2028b\u2029c\x0cd\x0be\x85f\x1cg"]),
+        ("ä\u00a0ß\n世界 😀\n".encode(), ["ä\u00a0ß", "世界 😀"]),
+    ],
+)
+def test_lines_end_at_line_ends_only(tmp_path, name, content, lines):
+    assert list(read_lines(write(tmp_path / name, content))) == lines
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path):
+    assert list(read_lines(write(tmp_path / "text", b"\xef\xbb\xbfa\r\nb\r\n"))) == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["text", "text.gz"])
+def test_text_that_is_not_utf_8_names_the_file_and_the_line(tmp_path, name):
+    path = write(tmp_path / name, "gut\nschön\n".encode("latin-1"))
+    lines = read_lines(path)
+    assert next(lines) == "gut"
+    with pytest.raises(UserError, match="line 2: not UTF-8") as caught:
+        next(lines)
+    assert str(path) in str(caught.value)
+
+
+def damaged_gzips():
+    whole = gzip.compress("".join(f"line {number * 7919 % 1000}\n" for number in range(5000)).encode())
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 0xFF
+    flipped[len(whole) // 2 + 1] ^= 0xFF
+    return {
+        "cut short": whole[: len(whole) // 2],
+        "without its end": whole[:-4],
+        "no gzip at all": b"plain text\n",
+        "with changed bytes": bytes(flipped),
+        "with a wrong checksum": whole[:-8] + b"\0\0\0\0" + whole[-4:],
+    }
+
+
+@pytest.mark.parametrize("damage", damaged_gzips())
+def test_a_damaged_gzip_file_is_an_error_that_names_it(tmp_path, damage):
+    path = tmp_path / "text.gz"
+    path.write_bytes(damaged_gzips()[damage])
+    with pytest.raises(UserError) as caught:
+        list(read_lines(path))
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_an_error_that_names_it(tmp_path):
+    with pytest.raises(UserError, match="none") as caught:
+        list(read_lines(tmp_path / "none"))
+    assert str(tmp_path / "none") in str(caught.value)
+
+
+def test_parallel_files_give_pairs_and_leave_out_pairs_with_an_empty_side(tmp_path):
+    inputs = write(tmp_path / "a", b"one\n\n three\nfour\n \n")
+    targets = write(tmp_path / "b.gz", b"eins\r\nzwei\r\ndrei \r\n\t\r\n\r\n")
+    assert list(read_parallel(inputs, targets)) == [("one", "eins"), (" three", "drei ")]
+
+
+@pytest.mark.parametrize("left, right", [(3, 2), (2, 3), (0, 1), (1, 0)])
+def test_files_with_unequal_numbers_of_lines_are_both_named(tmp_path, left, right):
+    inputs, targets = write(tmp_path / "inputs", b"x\n" * left), write(tmp_path / "targets", b"y\n" * right)
+    with pytest.raises(UserError) as caught:
+        list(read_parallel(inputs, targets))
+    longer, shorter = (inputs, targets) if left > right else (targets, inputs)
+    assert str(caught.value).startswith(f"{longer} has more lines than {shorter} ({min(left, right)})")
+
+
+def test_both_files_empty_are_no_pairs(tmp_path):
+    assert list(read_parallel(write(tmp_path / "a", b""), write(tmp_path / "b", b""))) == []
+
+
+@pytest.fixture
+def published(tmp_path):
+    """A published file and a problem that reads it."""
+    original = write(tmp_path / "server.txt", b"published\n")
+
+    class OneFile(Problem):
+        sources = (Source("file.txt", original.as_uri(), sha256_of(original)),)
+
+    return original, OneFile()
+
+
+def test_a_file_in_place_is_used_and_nothing_is_written(tmp_path, published, snapshot):
+    original, problem = published
+    (tmp_path / "tmp").mkdir()
+    write(tmp_path / "tmp" / "file.txt", original.read_bytes())
+    original.unlink()
+    before = snapshot(tmp_path / "tmp")
+    assert find_or_fetch(problem, tmp_path / "tmp") == {"file.txt": tmp_path / "tmp" / "file.txt"}
+    assert snapshot(tmp_path / "tmp") == before
+
+
+def test_a_missing_file_is_fetched(tmp_path, published):
+    original, problem = published
+    files = find_or_fetch(problem, tmp_path / "new" / "tmp")
+    assert files["file.txt"].read_bytes() == original.read_bytes()
+    assert [path.name for path in (tmp_path / "new" / "tmp").iterdir()] == ["file.txt"]
+
+
+def test_a_file_with_a_wrong_checksum_is_an_error_that_names_it_and_leaves_it(tmp_path, published):
+    path = write(tmp_path / "file.txt", b"something else\n")
+    with pytest.raises(UserError) as caught:
+        find_or_fetch(published[1], tmp_path)
+    assert str(path) in str(caught.value) and "remove it" in str(caught.value)
+    assert path.read_bytes() == b"something else\n"
+
+
+def test_a_file_that_arrives_damaged_is_an_error_and_leaves_nothing(tmp_path, published):
+    original, problem = published
+    original.write_bytes(b"publi")
+    with pytest.raises(UserError) as caught:
+        find_or_fetch(problem, tmp_path / "tmp")
+    assert "file.txt" in str(caught.value) and str(tmp_path / "tmp") in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == []
+
+
+@pytest.mark.parametrize("url", ["http://no-such-host.invalid/file.txt", "http://127.0.0.1:9/file.txt"])
+def test_a_file_that_cannot_be_fetched_is_an_error_that_says_what_to_do(tmp_path, url):
+    class OneFile(Problem):
+        sources = (Source("file.txt", url, "0" * 64),)
+
+    with pytest.raises(UserError) as caught:
+        find_or_fetch(OneFile(), tmp_path / "tmp")
+    assert url in str(caught.value)
+    assert "place the file in --tmp_dir" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in (tmp_path / "tmp").iterdir()] == []

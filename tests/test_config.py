@@ -1,0 +1,184 @@
+import dataclasses
+import json
+
+import pytest
+
+from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.errors import UserError
+from t2t_lite.registry import HPARAMS
+
+# Section 5, section 6.1 and table 3 of the paper.
+PAPER_BASE = {
+    "num_encoder_layers": 6,
+    "num_decoder_layers": 6,
+    "hidden_size": 512,
+    "filter_size": 2048,
+    "num_heads": 8,
+    "residual_dropout": 0.1,
+    "label_smoothing": 0.1,
+    "batch_tokens": 25_000,
+    "train_steps": 100_000,
+    "learning_rate_constant": 1.0,
+    "learning_rate_warmup_steps": 4000,
+    "adam_beta1": 0.9,
+    "adam_beta2": 0.98,
+    "adam_epsilon": 1e-9,
+    "average_checkpoints": 5,
+}
+PAPER_BIG = PAPER_BASE | {
+    "hidden_size": 1024,
+    "filter_size": 4096,
+    "num_heads": 16,
+    "residual_dropout": 0.3,
+    "train_steps": 300_000,
+    "average_checkpoints": 20,
+}
+PAPER_SETS = {
+    "transformer_base": PAPER_BASE,
+    "transformer_big": PAPER_BIG,
+    "transformer_big_enfr": PAPER_BIG | {"residual_dropout": 0.1},
+}
+
+
+def values_of(settings, names):
+    return {name: getattr(settings, name) for name in names}
+
+
+@pytest.mark.parametrize("name", PAPER_SETS)
+def test_the_papers_sets_have_the_papers_values(name):
+    assert values_of(HPARAMS[name](), PAPER_SETS[name]) == PAPER_SETS[name]
+
+
+def test_decoding_is_the_papers_by_default():
+    assert values_of(DecodeHParams(), ("beam_size", "alpha", "extra_length")) == {
+        "beam_size": 4,
+        "alpha": 0.6,
+        "extra_length": 50,
+    }
+
+
+def test_the_multi30k_set_is_as_published():
+    hparams = HPARAMS["transformer_multi30k"]()
+    published = {
+        "num_encoder_layers": 4,
+        "num_decoder_layers": 4,
+        "hidden_size": 128,
+        "filter_size": 256,
+        "num_heads": 4,
+        "residual_dropout": 0.3,
+        "learning_rate_warmup_steps": 2000,
+    }
+    assert values_of(hparams, published) == published
+    peak = hparams.learning_rate_constant * (hparams.hidden_size * hparams.learning_rate_warmup_steps) ** -0.5
+    assert peak == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("name", HPARAMS.names())
+def test_every_set_is_made_anew_and_goes_through_json_unchanged(name):
+    hparams = HPARAMS[name]()
+    assert HPARAMS[name]() == hparams
+    assert HParams.from_json(hparams.to_json(), "here") == hparams
+    assert list(json.loads(hparams.to_json())) == [field.name for field in dataclasses.fields(HParams)]
+
+
+def test_settings_cannot_be_changed_in_place():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        HParams().hidden_size = 5
+
+
+def test_replace_leaves_the_original_as_it_was():
+    base = HParams()
+    assert base.replace(hidden_size=64).hidden_size == 64
+    assert base.hidden_size == 512
+
+
+def test_overrides_are_typed():
+    hparams = HParams().override(
+        "filter_size=512,num_heads=4,label_smoothing=0,adam_epsilon=1e-8,precision=mixed_bfloat16"
+    )
+    changed = values_of(hparams, ("filter_size", "num_heads", "label_smoothing", "adam_epsilon", "precision"))
+    assert changed == {
+        "filter_size": 512,
+        "num_heads": 4,
+        "label_smoothing": 0.0,
+        "adam_epsilon": 1e-8,
+        "precision": "mixed_bfloat16",
+    }
+    assert [type(value) for value in changed.values()] == [int, int, float, float, str]
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", " filter_size = 512 ,, num_heads=4, "])
+def test_blanks_and_empty_parts_are_allowed(text):
+    hparams = HParams().override(text)
+    assert hparams == (HParams().replace(filter_size=512, num_heads=4) if "=" in text else HParams())
+
+
+def test_values_that_depend_on_one_another_are_checked_together():
+    assert HParams().override("hidden_size=96,num_heads=3").num_heads == 3
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("hiden_size=4", "--hparams: unknown name 'hiden_size'; did you mean 'hidden_size'"),
+        ("FLAG=4", "--hparams: unknown name 'FLAG'"),
+        ("replace=4", "--hparams: unknown name 'replace'"),
+        ("hidden_size", "--hparams: 'hidden_size' is not of the form name=value"),
+        ("=4", "--hparams: unknown name ''"),
+        ("hidden_size=", "--hparams: hidden_size takes a whole number, not ''"),
+        ("hidden_size=large", "--hparams: hidden_size takes a whole number, not 'large'"),
+        ("hidden_size=64.5", "--hparams: hidden_size takes a whole number, not '64.5'"),
+        ("label_smoothing=some", "--hparams: label_smoothing takes a number, not 'some'"),
+        ("hidden_size=0", "--hparams: hidden_size=0 is out of range: it must be at least 1"),
+        ("hidden_size=-8", "--hparams: hidden_size=-8 is out of range"),
+        ("hidden_size=33,num_heads=3", "--hparams: hidden_size=33 is out of range: it must be even"),
+        ("num_heads=7", "--hparams: num_heads=7 is out of range: it must be a divisor of hidden_size (512)"),
+        ("label_smoothing=1", "--hparams: label_smoothing=1.0 is out of range: it must be at least 0 and below 1"),
+        ("residual_dropout=-0.1", "--hparams: residual_dropout=-0.1 is out of range"),
+        ("residual_dropout=nan", "--hparams: residual_dropout=nan is out of range"),
+        ("learning_rate_constant=0", "--hparams: learning_rate_constant=0.0 is out of range: it must be above 0"),
+        ("learning_rate_constant=inf", "--hparams: learning_rate_constant=inf is out of range"),
+        ("adam_epsilon=nan", "--hparams: adam_epsilon=nan is out of range"),
+        ("precision=float16", "--hparams: precision=float16 is out of range: it must be float32 or mixed_bfloat16"),
+    ],
+)
+def test_a_bad_override_is_an_error_that_says_what_is_wrong(text, message):
+    with pytest.raises(UserError) as caught:
+        HParams().override(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.status == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["alpha=inf", "alpha=nan", "alpha=-1", "beam_size=0", "extra_length=-1", "beam_sise=4"]
+)
+def test_a_bad_decoding_override_names_its_own_flag(text):
+    with pytest.raises(UserError, match=r"^--decode_hparams: ") as caught:
+        DecodeHParams().override(text)
+    assert caught.value.status == 2
+
+
+def test_one_name_given_twice_is_an_error():
+    with pytest.raises(UserError, match="num_heads"):
+        HParams().override("num_heads=4,num_heads=8")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "4", '{"hidden_size": "wide"}', '{"no_such_setting": 1}', '{"hidden_size": 0}', "\0\0\0"],
+)
+def test_damaged_json_is_an_error_that_names_the_file(text):
+    with pytest.raises(UserError, match=r"run/hparams\.json"):
+        HParams.from_json(text, "run/hparams.json")
+
+
+def test_a_value_of_another_type_in_json_is_an_error():
+    with pytest.raises(UserError, match=r"run/hparams\.json"):
+        HParams.from_json('{"hidden_size": 64.0}', "run/hparams.json")
+
+
+def test_the_difference_says_what_differs_and_how():
+    mine, theirs = HParams(), HParams(hidden_size=64, label_smoothing=0.0)
+    assert mine.difference(theirs) == ["hidden_size: 512, not 64", "label_smoothing: 0.1, not 0.0"]
+    assert mine.difference(HParams()) == []

@@ -1,0 +1,146 @@
+import subprocess
+import sys
+
+import pytest
+
+from t2t_lite.errors import UserError
+from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Registry, snake_case
+
+
+@pytest.fixture
+def registry():
+    registry = Registry("problem", "problem")
+
+    @registry.register
+    class TranslateEnde:
+        """Text in, text out.
+
+        More of it.
+        """
+
+    @registry.register(name="parsing")
+    class Parsing:
+        pass
+
+    return registry
+
+
+@pytest.mark.parametrize(
+    "class_name, name",
+    [
+        ("Multi30kEnde", "multi30k_ende"),
+        ("GrammarEnde", "grammar_ende"),
+        ("Copy", "copy"),
+        ("already_so", "already_so"),
+    ],
+)
+def test_a_class_is_registered_under_its_name_in_snake_case(class_name, name):
+    assert snake_case(class_name) == name
+
+
+def test_what_was_registered_is_found_by_name(registry):
+    assert registry.names() == ["parsing", "translate_ende"]
+    assert registry["translate_ende"].__name__ == "TranslateEnde"
+    assert registry["parsing"].__name__ == "Parsing"
+    assert "parsing" in registry and "Parsing" not in registry
+
+
+def test_the_summary_is_the_first_line_of_the_documentation(registry):
+    assert registry.summary("translate_ende") == "Text in, text out."
+    assert registry.summary("parsing") == ""
+
+
+def test_register_returns_the_thing_itself_so_that_it_can_decorate(registry):
+    def thing():
+        pass
+
+    assert registry.register(thing) is thing
+    assert registry.register(name="other")(thing) is thing
+
+
+def test_an_unknown_name_is_an_error_with_the_nearest_names_and_the_flag(registry):
+    with pytest.raises(UserError) as caught:
+        registry["translate_edne"]
+    assert str(caught.value) == "unknown problem 'translate_edne' (--problem); did you mean 'translate_ende'?"
+    assert caught.value.status == 2
+
+
+def test_an_unknown_name_near_to_nothing_lists_what_is_known(registry):
+    with pytest.raises(UserError, match="known: parsing, translate_ende"):
+        registry["zzz"]
+
+
+def test_a_long_list_of_known_names_is_cut_short():
+    registry = Registry("problem", "problem")
+    for number in range(30):
+        registry.register_lazily(f"name_{number:02}", "os:getcwd", "")
+    with pytest.raises(UserError) as caught:
+        registry["zzz"]
+    assert str(caught.value).endswith(", ...")
+    assert len(str(caught.value)) < 250
+
+
+def test_a_name_taken_twice_names_both_places(registry):
+    def clash():
+        pass
+
+    with pytest.raises(UserError) as caught:
+        registry.register(clash, name="parsing")
+    assert "'parsing' is registered twice" in str(caught.value)
+    assert ".Parsing" in str(caught.value)
+    assert ".clash" in str(caught.value)
+    assert registry["parsing"].__name__ == "Parsing"
+
+
+def test_loading_the_same_definition_again_replaces_it(registry):
+    def define():
+        @registry.register
+        class Again:
+            pass
+
+        return Again
+
+    first, second = define(), define()
+    assert first is not second
+    assert registry["again"] is second
+
+
+def test_a_lazy_entry_is_imported_only_when_it_is_asked_for(tmp_path, monkeypatch):
+    (tmp_path / "lazy_module_of_this_test.py").write_text("class Thing:\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    registry = Registry("model", "model")
+    registry.register_lazily("thing", "lazy_module_of_this_test:Thing", "A thing.")
+    assert registry.names() == ["thing"]
+    assert registry.summary("thing") == "A thing."
+    registry.check("thing")
+    assert "lazy_module_of_this_test" not in sys.modules
+    assert registry["thing"].__name__ == "Thing"
+    assert registry["thing"] is sys.modules["lazy_module_of_this_test"].Thing
+
+
+def test_a_lazy_entry_and_another_thing_of_its_name_clash(registry):
+    with pytest.raises(UserError, match="somewhere:Else"):
+        registry.register_lazily("parsing", "somewhere:Else", "")
+
+
+def test_the_built_ins_are_there():
+    assert {"grammar_ende", "multi30k_ende", "multi30k_enfr"} <= set(PROBLEMS.names())
+    assert {"transformer_base", "transformer_big", "transformer_big_enfr"} <= set(HPARAMS.names())
+    assert {"transformer_tiny", "transformer_multi30k"} <= set(HPARAMS.names())
+    assert "transformer" in MODELS
+
+
+def test_everything_registered_has_a_summary_for_the_listing():
+    for registry in (PROBLEMS, HPARAMS, MODELS):
+        built_in = [name for name in registry.names() if "tests" not in registry._places[name]]
+        assert built_in
+        assert [name for name in built_in if not registry.summary(name)] == []
+
+
+def test_loading_the_built_ins_imports_no_tensorflow():
+    code = (
+        "import sys; from t2t_lite.plugins import load_builtins; load_builtins(); load_builtins();"
+        "print(sorted({'tensorflow', 'keras', 'numpy'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"

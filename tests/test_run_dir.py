@@ -1,0 +1,167 @@
+import json
+
+import pytest
+
+from t2t_lite.config import HParams
+from t2t_lite.data.problem import get_problem
+from t2t_lite.errors import UserError
+from t2t_lite.run_dir import list_checkpoints, open_run_dir, prepare_run_dir
+
+HPARAMS = HParams(hidden_size=32, num_heads=4)
+
+
+@pytest.fixture
+def problem():
+    return get_problem("grammar_ende")
+
+
+@pytest.fixture
+def vocabulary(tmp_path):
+    path = tmp_path / "data" / "vocab.grammar_ende.1600.subwords"
+    path.parent.mkdir()
+    path.write_bytes(b"pieces")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path, problem, vocabulary):
+    return prepare_run_dir(tmp_path / "run", HPARAMS, problem, vocabulary)
+
+
+def refusal(function, *arguments):
+    """The message of the UserError that a call must end with."""
+    with pytest.raises(UserError) as caught:
+        function(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_run_directory_describes_itself(run, vocabulary, tmp_path):
+    assert sorted(path.name for path in run.path.iterdir()) == ["hparams.json", "run.json", vocabulary.name]
+    vocabulary.unlink()
+    opened = open_run_dir(run.path)
+    assert opened.path == tmp_path / "run"
+    assert opened.hparams == HPARAMS
+    assert opened.problem.name == "grammar_ende"
+    assert opened.vocabulary.read_bytes() == b"pieces"
+
+
+def test_it_can_be_moved(run, tmp_path):
+    run.path.rename(tmp_path / "moved")
+    assert open_run_dir(tmp_path / "moved").vocabulary.parent == tmp_path / "moved"
+
+
+def test_a_reversed_problem_is_remembered(tmp_path, vocabulary):
+    prepare_run_dir(tmp_path / "run", HPARAMS, get_problem("grammar_ende_rev"), vocabulary)
+    opened = open_run_dir(tmp_path / "run")
+    assert opened.problem.name == "grammar_ende_rev"
+    assert opened.problem.is_reversed
+
+
+def test_preparing_it_again_with_the_same_settings_changes_nothing(run, problem, vocabulary):
+    before = {path.name: path.read_bytes() for path in run.path.iterdir()}
+    again = prepare_run_dir(run.path, HPARAMS, problem, vocabulary)
+    assert again.hparams == HPARAMS
+    assert {path.name: path.read_bytes() for path in run.path.iterdir()} == before
+
+
+def test_what_was_interrupted_before_run_json_was_written_is_made_whole(run, problem, vocabulary):
+    (run.path / "run.json").unlink()
+    (run.path / "hparams.json").write_text("{")
+    assert prepare_run_dir(run.path, HPARAMS, problem, vocabulary).hparams == HPARAMS
+
+
+@pytest.mark.parametrize("change", [{"train_steps": 7}, {"average_checkpoints": 3}])
+def test_how_long_to_train_and_what_to_average_may_change(run, problem, vocabulary, change):
+    changed = prepare_run_dir(run.path, HPARAMS.replace(**change), problem, vocabulary)
+    assert changed.hparams == HPARAMS.replace(**change)
+    assert open_run_dir(run.path).hparams == HPARAMS.replace(**change)
+
+
+def test_other_settings_are_refused_and_named(run, problem, vocabulary, snapshot):
+    before = snapshot(run.path)
+    other = HPARAMS.replace(hidden_size=64, label_smoothing=0.0, train_steps=7)
+    message = refusal(prepare_run_dir, run.path, other, problem, vocabulary)
+    assert str(run.path) in message
+    assert "hidden_size: 32, not 64" in message and "label_smoothing: 0.1, not 0.0" in message
+    assert "train_steps" not in message
+    assert "another --output_dir" in message
+    assert snapshot(run.path) == before
+
+
+def test_another_problem_is_refused_and_named(run, vocabulary, snapshot):
+    before = snapshot(run.path)
+    message = refusal(prepare_run_dir, run.path, HPARAMS, get_problem("grammar_ende_rev"), vocabulary)
+    assert "'grammar_ende'" in message and "'grammar_ende_rev'" in message
+    assert snapshot(run.path) == before
+
+
+def test_another_vocabulary_is_refused_and_both_files_are_named(run, problem, vocabulary, snapshot):
+    vocabulary.write_bytes(b"other pieces")
+    before = snapshot(run.path)
+    message = refusal(prepare_run_dir, run.path, HPARAMS, problem, vocabulary)
+    assert str(vocabulary) in message and str(run.vocabulary) in message
+    assert snapshot(run.path) == before
+
+
+@pytest.mark.parametrize("content", [b"other pieces", b"", None])
+def test_a_replaced_or_missing_vocabulary_in_the_run_directory_is_noticed(run, content):
+    if content is None:
+        run.vocabulary.unlink()
+    else:
+        run.vocabulary.write_bytes(content)
+    message = refusal(open_run_dir, run.path)
+    assert str(run.vocabulary) in message and str(run.path) in message
+
+
+def test_a_folder_that_is_no_run_directory_is_named(tmp_path):
+    assert str(tmp_path / "none") in refusal(open_run_dir, tmp_path / "none")
+    assert "run.json" in refusal(open_run_dir, tmp_path) or "hparams.json" in refusal(open_run_dir, tmp_path)
+
+
+def test_a_run_directory_without_its_problem_and_vocabulary_is_named(run):
+    (run.path / "run.json").unlink()
+    assert "run.json" in refusal(open_run_dir, run.path)
+
+
+@pytest.mark.parametrize("name", ["hparams.json", "run.json"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'{"x": 1}', b"\0\0\0\0", b"\xff\xfe{}"])
+def test_a_damaged_file_is_named(run, name, content):
+    (run.path / name).write_bytes(content)
+    assert str(run.path / name) in refusal(open_run_dir, run.path)
+
+
+@pytest.mark.parametrize("vocabulary_entry", [{"file": 4, "sha256": "0"}, {"file": "v"}, "v", 4, None])
+def test_a_run_json_with_a_wrong_vocabulary_entry_is_named(run, vocabulary_entry):
+    (run.path / "run.json").write_text(json.dumps({"problem": "grammar_ende", "vocabulary": vocabulary_entry}))
+    assert str(run.path) in refusal(open_run_dir, run.path)
+
+
+def test_a_run_of_a_problem_that_is_not_registered_names_the_file_and_the_problem(run):
+    text = (run.path / "run.json").read_text()
+    (run.path / "run.json").write_text(text.replace("grammar_ende", "grammar_nowhere"))
+    message = refusal(open_run_dir, run.path)
+    assert "grammar_nowhere" in message
+    assert str(run.path) in message
+
+
+def test_checkpoints_without_a_run_json_are_not_trained_over(tmp_path, problem, vocabulary):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "ckpt-5.index").write_bytes(b"")
+    assert "run.json" in refusal(prepare_run_dir, tmp_path / "run", HPARAMS, problem, vocabulary)
+
+
+def test_checkpoints_are_listed_by_step_and_halves_are_not(tmp_path):
+    for name in (
+        "ckpt-100.index",
+        "ckpt-20.index",
+        "ckpt-3.index",
+        "ckpt-7.data-00000-of-00001",
+        "incomplete-ckpt-8.index",
+        "ckpt-x.index",
+        "average-100.index",
+    ):
+        (tmp_path / name).touch()
+    assert list_checkpoints(tmp_path) == [(step, tmp_path / f"ckpt-{step}") for step in (3, 20, 100)]
+    assert list_checkpoints(tmp_path, "average") == [(100, tmp_path / "average-100")]
+    assert list_checkpoints(tmp_path / "none") == []

@@ -1,0 +1,159 @@
+"""The training loop: same run on any number of devices, after any number of stops, in either precision."""
+
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.data.generate import generate
+from t2t_lite.data.problem import Example, Problem, get_problem
+from t2t_lite.decoding.translator import Translator
+from t2t_lite.registry import HPARAMS, PROBLEMS
+from t2t_lite.run_dir import list_checkpoints
+from t2t_lite.training.checkpoints import read_model_arrays
+from t2t_lite.training.trainer import TrainOptions, train
+
+
+@PROBLEMS.register
+class CopyWordsForTest(Problem):
+    """Sentences of invented words, to be copied."""
+
+    vocab_size = 64
+    num_shards = 2
+
+    def examples(self, split, files):
+        generator = random.Random(f"copy {split}")
+        for _ in range({"train": 800, "dev": 40, "test": 20}[split]):
+            words = " ".join(
+                "".join(generator.choice("abcdefgh") for _ in range(2)) for _ in range(generator.randint(2, 6))
+            )
+            yield Example(words, words)
+
+
+SMALL = HParams(
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+    hidden_size=32,
+    filter_size=64,
+    num_heads=2,
+    batch_tokens=512,
+    max_length=64,
+    train_steps=40,
+    learning_rate_warmup_steps=100,
+)
+
+
+@pytest.fixture(scope="module")
+def copy_data(tmp_path_factory):
+    data_dir = tmp_path_factory.mktemp("copy_data")
+    generate(get_problem("copy_words_for_test"), data_dir, data_dir, say=lambda line: None)
+    return data_dir
+
+
+def run(hparams, data_dir, output_dir, problem="copy_words_for_test", **options):
+    strategy = tf.distribute.get_strategy()
+    return train(get_problem(problem), hparams, data_dir, output_dir, strategy, TrainOptions(**options))
+
+
+def last_arrays(run_dir):
+    return read_model_arrays(list_checkpoints(run_dir)[-1][1])
+
+
+def all_arrays(path):
+    """Everything a checkpoint holds: weights, optimizer state and progress."""
+    reader = tf.train.load_checkpoint(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
+
+
+def test_stopping_in_the_middle_of_an_epoch_and_going_on_equals_not_stopping_bit_for_bit(copy_data, tmp_path):
+    run(SMALL, copy_data, tmp_path / "through")
+    run(SMALL.replace(train_steps=20), copy_data, tmp_path / "stopped")
+    run(SMALL, copy_data, tmp_path / "stopped")
+
+    through = all_arrays(tmp_path / "through" / "ckpt-40")
+    stopped = all_arrays(tmp_path / "stopped" / "ckpt-40")
+    assert through.keys() == stopped.keys()
+    epoch = next(value for name, value in through.items() if name.startswith("progress/epoch"))
+    assert epoch >= 1  # so the stop and the end lie in different epochs
+    for name, array in through.items():
+        np.testing.assert_array_equal(array, stopped[name], err_msg=name)
+
+
+def test_the_seed_fixes_a_run_and_another_seed_gives_another(copy_data, tmp_path):
+    short = SMALL.replace(train_steps=3)
+    for name, seed in (("one", 1), ("again", 1), ("two", 2)):
+        run(short, copy_data, tmp_path / name, random_seed=seed)
+    one, again, two = (last_arrays(tmp_path / name) for name in ("one", "again", "two"))
+    assert all(np.array_equal(one[name], again[name]) for name in one)
+    assert any(not np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_checkpoints_come_by_steps_and_the_oldest_go(copy_data, tmp_path):
+    run(SMALL.replace(train_steps=9), copy_data, tmp_path, save_checkpoints_steps=2, keep_checkpoint_max=3)
+    assert [step for step, _ in list_checkpoints(tmp_path)] == [6, 8, 9]
+
+
+def test_what_is_reported_is_in_the_event_files(copy_data, tmp_path, capsys):
+    run(SMALL.replace(train_steps=6), copy_data, tmp_path, log_step_count_steps=3)
+    tags = {"train": set(), "eval": set()}
+    for part, found in tags.items():
+        for path in (tmp_path / part).iterdir():
+            for event in tf.compat.v1.train.summary_iterator(str(path)):
+                found.update((value.tag, event.step) for value in event.summary.value)
+    assert {("loss", 3), ("loss", 6), ("learning_rate", 6), ("target_tokens_per_second", 6)} <= tags["train"]
+    assert {("loss", 6), ("perplexity", 6)} <= tags["eval"]
+    printed = capsys.readouterr().out
+    assert "step 3/6  loss " in printed and "target tokens/s" in printed and "dev perplexity" in printed
+
+
+@pytest.mark.slow
+def test_training_learns_to_copy_and_the_translator_copies_unseen_sentences(copy_data, tmp_path):
+    hparams = SMALL.replace(train_steps=500, hidden_size=64, filter_size=128, batch_tokens=1024, residual_dropout=0.0)
+    run(hparams, copy_data, tmp_path)
+    lines = [example.inputs for example in get_problem("copy_words_for_test").examples("test", {})]
+    outputs = Translator.from_run_dir(tmp_path).translate(lines)
+    assert sum(line == output for line, output in zip(lines, outputs)) >= 0.9 * len(lines)
+
+
+@pytest.mark.slow
+def test_one_two_and_eight_devices_make_the_same_parameters(grammar_data, command, small_flags, tmp_path):
+    arrays = {}
+    for devices in (1, 2, 8):
+        output_dir = tmp_path / f"devices-{devices}"
+        flags = [flag for flag in small_flags if not flag.startswith(("--hparams=", "--train_steps"))]
+        changes = next(flag for flag in small_flags if flag.startswith("--hparams=")) + ",residual_dropout=0"
+        directories = (f"--data_dir={grammar_data}", f"--output_dir={output_dir}")
+        done = command(
+            "trainer", *flags, changes, "--train_steps=5", f"--virtual_devices={devices}", *directories
+        )
+        assert done.returncode == 0, done.stderr
+        assert f"{devices} device" in done.stdout
+        arrays[devices] = last_arrays(output_dir)
+    for devices in (2, 8):
+        distance = {name: np.linalg.norm(arrays[devices][name] - array) for name, array in arrays[1].items()}
+        size = np.sqrt(sum(np.linalg.norm(array) ** 2 for array in arrays[1].values()))
+        assert np.sqrt(sum(value**2 for value in distance.values())) <= 1e-5 * size
+        for name, array in arrays[1].items():
+            np.testing.assert_allclose(arrays[devices][name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.slow
+def test_bfloat16_loss_stays_within_two_percent_of_float32_over_200_steps(multi30k_data, tmp_path):
+    hparams = HPARAMS["transformer_multi30k"]().replace(train_steps=200, batch_tokens=2048)
+    curves = {}
+    for precision in ("float32", "mixed_bfloat16"):
+        output_dir = tmp_path / precision
+        run(hparams.replace(precision=precision), multi30k_data, output_dir, "multi30k_ende", log_step_count_steps=10)
+        curves[precision] = [
+            float(tf.make_ndarray(value.tensor))
+            for path in (output_dir / "train").iterdir()
+            for event in tf.compat.v1.train.summary_iterator(str(path))
+            for value in event.summary.value
+            if value.tag == "loss"
+        ]
+    assert len(curves["float32"]) == 20
+    worst = max(abs(b / a - 1) for a, b in zip(curves["float32"], curves["mixed_bfloat16"]))
+    print(f"largest difference of the loss curves: {worst:.2%}")
+    assert worst <= 0.02
