@@ -8,11 +8,11 @@ from t2t_lite.bin import cli
 def main() -> None:
     """Runs the command."""
     parser = cli.Parser("Average the last checkpoints of a run; the decoder then uses the average.")
-    parser.add_argument("--output_dir", required=True, type=cli.directory, help="the run directory")
-    parser.add_argument("--n", type=int, help="how many checkpoints (default: as many as the run's hparams say)")
+    parser.add_argument("--output_dir", required=True, type=cli.path, help="the run directory")
+    parser.add_argument(
+        "--n", type=cli.whole_number(1), help="how many checkpoints (default: as many as the run's hparams say)"
+    )
     arguments = parser.parse_args()
-    if arguments.n is not None and arguments.n < 1:
-        parser.error("--n must be at least 1")
     cli.run(_average, arguments)
 
 

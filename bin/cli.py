@@ -16,12 +16,13 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--debug", action="store_true", help="show the traceback of an error")
 
     def parse_args(self, args=None, namespace=None):
-        """Parses; an unknown flag ends the program with status 2."""
-        parsed, unknown = self.parse_known_args(args, namespace)
-        if unknown:
-            flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-            self.error(f"unknown argument {unknown[0]}{nearest(unknown[0].split('=')[0], flags)}")
-        return parsed
+        """Parses; an unknown flag ends the program with status 2, before a missing one is complained of."""
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        for argument in sys.argv[1:] if args is None else args:
+            name = argument.split("=")[0]
+            if name.startswith("--") and name not in flags:
+                self.error(f"unknown flag {name}{nearest(name, flags)}")
+        return super().parse_args(args, namespace)
 
     def error(self, message: str):
         """Ends the program with one line and status 2."""
@@ -35,6 +36,7 @@ def run(command: Callable[[argparse.Namespace], None], arguments: argparse.Names
     With --debug every error is shown with its traceback.
     """
     program = os.path.basename(sys.argv[0])
+    sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: what the files hold is UTF-8 too
     try:
         command(arguments)
         sys.stdout.flush()
@@ -53,10 +55,21 @@ def run(command: Callable[[argparse.Namespace], None], arguments: argparse.Names
     except OSError as error:
         if arguments.debug:
             raise
-        print(f"{program}: error: {error}", file=sys.stderr)
+        print(f"{program}: error: {error.filename}: {error.strerror}", file=sys.stderr)
         raise SystemExit(1) from None
 
 
-def directory(text: str) -> str:
-    """An argument that names a directory; "~" stands for the home directory."""
+def path(text: str) -> str:
+    """An argument that names a file or directory; "~" stands for the home directory."""
     return os.path.expanduser(text)
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """Returns an argument type: a whole number from `least` to 2**31 - 1."""
+
+    def parse(text: str) -> int:
+        if not text.lstrip("-").isdigit() or not least <= int(text) < 2**31:
+            raise argparse.ArgumentTypeError(f"takes a whole number from {least} to {2**31 - 1}, not '{text}'")
+        return int(text)
+
+    return parse

@@ -9,10 +9,10 @@ def main() -> None:
     """Runs the command."""
     parser = cli.Parser("Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
     parser.add_argument("--problem", required=True, help="name of the problem")
-    parser.add_argument("--data_dir", required=True, type=cli.directory, help="where to write the data")
+    parser.add_argument("--data_dir", required=True, type=cli.path, help="where to write the data")
     parser.add_argument(
         "--tmp_dir",
-        type=cli.directory,
+        type=cli.path,
         help="where source files are, or are fetched to (default: downloads/ in --data_dir)",
     )
     cli.run(_datagen, parser.parse_args())

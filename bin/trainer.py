@@ -14,34 +14,58 @@ def main() -> None:
     add("--hparams_set", help="name of the hparam set")
     add("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
     add("--model", help="name of the model (default: the set's)")
-    add("--data_dir", type=cli.directory, help="where the data is")
-    add("--output_dir", type=cli.directory, help="the run directory: settings, vocabulary, checkpoints, event files")
+    add("--data_dir", type=cli.path, help="where the data is")
+    add("--output_dir", type=cli.path, help="the run directory: settings, vocabulary, checkpoints, event files")
     add("--generate_data", action="store_true", help="make the data first, if it is not there")
-    add("--tmp_dir", type=cli.directory, help="where source files are, or are fetched to, for --generate_data")
-    add("--train_steps", type=int, help="steps in all (default: the set's)")
-    add("--save_checkpoints_secs", type=int, default=600, help="seconds between checkpoints (default: 600)")
-    add("--save_checkpoints_steps", type=int, default=0, help="steps between checkpoints, instead of seconds")
-    add("--keep_checkpoint_max", type=int, default=20, help="how many checkpoints are kept (default: 20)")
-    add("--log_step_count_steps", type=int, default=100, help="steps between progress reports (default: 100)")
-    add("--random_seed", type=int, default=1, help="fixes weights, data order and dropout (default: 1)")
-    add("--virtual_devices", type=int, default=0, help="split the CPU into this many devices and train on all")
+    add("--tmp_dir", type=cli.path, help="where source files are, or are fetched to, for --generate_data")
+    add("--train_steps", type=cli.whole_number(1), help="steps in all (default: the set's)")
+    add(
+        "--save_checkpoints_secs",
+        type=cli.whole_number(1),
+        default=600,
+        help="seconds between checkpoints (default: 600)",
+    )
+    add(
+        "--save_checkpoints_steps",
+        type=cli.whole_number(0),
+        default=0,
+        help="steps between checkpoints, instead of seconds",
+    )
+    add(
+        "--keep_checkpoint_max",
+        type=cli.whole_number(1),
+        default=20,
+        help="how many checkpoints are kept (default: 20)",
+    )
+    add(
+        "--log_step_count_steps",
+        type=cli.whole_number(1),
+        default=100,
+        help="steps between progress reports (default: 100)",
+    )
+    add("--random_seed", type=cli.whole_number(0), default=1, help="fixes weights, data order and dropout (default: 1)")
+    add(
+        "--virtual_devices",
+        type=cli.whole_number(0),
+        default=0,
+        help="split the CPU into this many devices and train on all",
+    )
     add("--registry_help", action="store_true", help="list problems, hparam sets and models, and end")
     arguments = parser.parse_args()
     if not arguments.registry_help:
         for flag in ("problem", "hparams_set", "data_dir", "output_dir"):
             if not getattr(arguments, flag):
                 parser.error(f"--{flag} is required")
-        for flag in ("save_checkpoints_secs", "keep_checkpoint_max", "log_step_count_steps"):
-            if getattr(arguments, flag) < 1:
-                parser.error(f"--{flag} must be at least 1")
     cli.run(_train, arguments)
 
 
 def _train(arguments) -> None:
+    from t2t_lite.data.manifest import check_data
     from t2t_lite.data.problem import get_problem
     from t2t_lite.plugins import load_builtins
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.registry import HPARAMS, MODELS
+    from t2t_lite.run_dir import prepare_run_dir
 
     load_builtins()
     if arguments.registry_help:
@@ -56,13 +80,16 @@ def _train(arguments) -> None:
     MODELS.check(hparams.model)
     if arguments.generate_data:
         generate_data(problem, arguments.data_dir, arguments.tmp_dir)
+    # What can be refused is refused before TensorFlow is imported.
+    data_dir = Path(arguments.data_dir)
+    manifest = check_data(data_dir, problem)
+    run_dir = prepare_run_dir(Path(arguments.output_dir), hparams, problem, data_dir / manifest.vocabulary["file"])
     import_tensorflow()
     from t2t_lite.training.strategy import make_strategy
     from t2t_lite.training.trainer import TrainOptions, train
 
     options = TrainOptions(**{name: getattr(arguments, name) for name in TrainOptions.__dataclass_fields__})
-    strategy = make_strategy(arguments.virtual_devices)
-    train(problem, hparams, Path(arguments.data_dir), Path(arguments.output_dir), strategy, options)
+    train(run_dir, data_dir, make_strategy(arguments.virtual_devices), options)
 
 
 def _print_registry() -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import json
-import types
+import math
 import typing
 from typing import TypeVar
 
@@ -27,14 +27,17 @@ class _Settings:
         Raises:
           UserError: on an unknown name (with the nearest names), a value of the wrong type, or a malformed pair.
         """
-        known = typing.get_type_hints(type(self))
+        hints = typing.get_type_hints(type(self))
+        known = {field.name: hints[field.name] for field in dataclasses.fields(self)}
         changes = {}
         for pair in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
                 raise UserError(f"--{self.FLAG}: '{pair}' is not of the form name=value", status=2)
-            if name not in known or name == "FLAG":
-                raise UserError(f"--{self.FLAG}: unknown name '{name}'{nearest(name, set(known) - {'FLAG'})}", status=2)
+            if name not in known:
+                raise UserError(f"--{self.FLAG}: unknown name '{name}'{nearest(name, known)}", status=2)
+            if name in changes:
+                raise UserError(f"--{self.FLAG}: {name} is given twice", status=2)
             changes[name] = _parse(value, known[name], f"--{self.FLAG}: {name}")
         return self.replace(**changes)
 
@@ -49,10 +52,14 @@ class _Settings:
         Raises:
           UserError: if the text is no JSON object or has unknown names.
         """
+        types = typing.get_type_hints(cls)
         try:
             values = json.loads(text)
+            for name, value in values.items():
+                if name in types and type(value) is not types[name]:
+                    raise TypeError(f"{name} takes {_KIND_WORDS[types[name]]}, not {value!r}")
             return cls(**values)
-        except (json.JSONDecodeError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(f"{where} does not hold settings of this version: {error}") from error
 
     def difference(self: Settings, other: Settings) -> list[str]:
@@ -67,18 +74,13 @@ class _Settings:
 
 def _parse(text: str, kind, where: str):
     """Reads one value of a field's type; `where` names the setting in errors."""
-    if isinstance(kind, types.UnionType):
-        if text.lower() == "none":
-            return None
-        kind = next(member for member in typing.get_args(kind) if member is not type(None))
-    if kind is bool:
-        if text.lower() not in ("true", "false"):
-            raise UserError(f"{where} takes true or false, not '{text}'", status=2)
-        return text.lower() == "true"
     try:
-        return kind(text)
+        value = kind(text)
     except ValueError as error:
         raise UserError(f"{where} takes {_KIND_WORDS[kind]}, not '{text}'", status=2) from error
+    if kind is float and not math.isfinite(value):
+        raise UserError(f"{where} takes a finite number, not '{text}'", status=2)
+    return value
 
 
 _KIND_WORDS = {int: "a whole number", float: "a number", str: "a word"}

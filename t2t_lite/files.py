@@ -6,18 +6,28 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from t2t_lite.errors import UserError
+
+INCOMPLETE = ".incomplete"
+
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Gives a name beside `path` to write to; the file appears under `path` when the block ends without an error."""
+    """Gives a name beside `path` to write to; the file appears under `path` when the block ends without an error.
+
+    Raises:
+      UserError: if `path` is a directory.
+    """
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; give the name of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".incomplete")
+    partial = path.with_name(path.name + INCOMPLETE)
     try:
         yield partial
+        os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    os.replace(partial, path)
 
 
 def write_text(path: Path, text: str) -> None:

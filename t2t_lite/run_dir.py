@@ -48,16 +48,19 @@ def open_run_dir(path: Path) -> RunDir:
       UserError: if it is no run directory, or its vocabulary is not the one it was trained with.
     """
     path = Path(path)
+    settings, about = path / "hparams.json", path / "run.json"
     try:
-        hparams = HParams.from_json((path / "hparams.json").read_text(encoding="utf-8"), str(path / "hparams.json"))
-        run = json.loads((path / "run.json").read_text(encoding="utf-8"))
-        name, digest = run["vocabulary"]["file"], run["vocabulary"]["sha256"]
-        problem = get_problem(run["problem"])
-    except FileNotFoundError as error:
+        hparams = HParams.from_json(settings.read_text(encoding="utf-8"), str(settings))
+        run = json.loads(about.read_text(encoding="utf-8"))
+        name, vocabulary, digest = run["problem"], path / run["vocabulary"]["file"], run["vocabulary"]["sha256"]
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"--output_dir={path} is not a run directory: it has no {Path(error.filename).name}") from error
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise UserError(f"{path / 'run.json'} is damaged: {error}") from error
-    vocabulary = path / name
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{about} or {settings} is damaged: {error!r}") from error
+    try:
+        problem = get_problem(name)
+    except UserError as error:
+        raise UserError(f"{about} names a problem that is not registered: {error}") from error
     if not vocabulary.exists() or sha256_of(vocabulary) != digest:
         raise UserError(f"{vocabulary} is not the vocabulary that the model in {path} was trained with; put that back")
     return RunDir(path, hparams, problem, vocabulary)

@@ -14,12 +14,10 @@ from t2t_lite.data.problem import SPLITS, Example, Problem
 from t2t_lite.data.sources import find_or_fetch
 from t2t_lite.data.vocab import Vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of, write_text, written_whole
+from t2t_lite.files import INCOMPLETE, sha256_of, write_text, written_whole
 
 ENCODE_BATCH = 1000
 SPILL = ".spill"
-# Splits that are also written as plain text, a sentence a line in the order of the source, to decode and to score.
-TEXT_SPLITS = ("dev", "test")
 # The order of records in shards is a function of this and of the sources only.
 SHUFFLE_SEED = 1706_03762
 
@@ -45,44 +43,56 @@ def generate(problem: Problem, data_dir: Path, tmp_dir: Path, say: Callable[[str
         say(f"{problem.data_name}: already in {data_dir}, nothing to do")
         return check_data(data_dir, problem)
     files = find_or_fetch(problem, Path(tmp_dir))
-    vocabulary_path = data_dir / problem.vocab_filename
-    if not vocabulary_path.exists():
-        say(f"{problem.data_name}: learning {problem.vocab_size} pieces")
-        train_vocabulary(_texts(problem.examples("train", files)), problem.vocab_size, vocabulary_path)
-    vocabulary = Vocabulary(vocabulary_path)
-    if manifest is not None and manifest.vocabulary["sha256"] != vocabulary.sha256:
-        raise UserError(
-            f"{vocabulary_path} is not the vocabulary that the shards in {data_dir} were made with; "
-            f"put that one back, or remove the shards"
+    vocabulary = _make_vocabulary(problem, files, data_dir, say)
+    if manifest is None:
+        manifest = Manifest(
+            problem=problem.data_name,
+            vocabulary={"file": problem.vocab_filename, "sha256": vocabulary.sha256, "size": vocabulary.size},
+            splits={},
+            sources={name: sha256_of(path) for name, path in files.items()},
         )
-    splits = {}
+        manifest.write(data_dir)
+    elif manifest.vocabulary["sha256"] != vocabulary.sha256:
+        raise UserError(
+            f"{vocabulary.path} is not the vocabulary that the data in {data_dir} was made with "
+            f"({manifest.vocabulary['file']}); put that one back, or use another --data_dir"
+        )
     for split in SPLITS:
-        if not all(path.exists() for path in _shard_paths(problem, data_dir, split)):
+        if split not in manifest.splits or not all(path.exists() for path in _split_paths(problem, data_dir, split)):
             _write_split(problem, split, files, vocabulary, data_dir)
-        if split in TEXT_SPLITS:
-            _write_text(problem, split, files, data_dir)
-        splits[split] = _describe_split(problem, split, data_dir)
-        say(f"{problem.data_name}: {split}: {splits[split]['examples']} pairs")
-    manifest = Manifest(
-        problem=problem.data_name,
-        vocabulary={"file": vocabulary_path.name, "sha256": vocabulary.sha256, "size": vocabulary.size},
-        splits=splits,
-        sources={name: sha256_of(path) for name, path in files.items()},
-    )
-    manifest.write(data_dir)
-    for spill in data_dir.glob(f"{problem.data_name}-*{SPILL}"):
-        spill.unlink()  # of a run that was killed after it had written its shards
+            manifest.splits[split] = _describe_split(problem, split, data_dir)
+            manifest.write(data_dir)
+        say(f"{problem.data_name}: {split}: {manifest.splits[split]['examples']} pairs")
+    for ending in (SPILL, INCOMPLETE):  # of runs that were killed
+        for leftover in data_dir.glob(f"{problem.data_name}-*{ending}"):
+            leftover.unlink()
     return manifest
 
 
+def _make_vocabulary(problem: Problem, files: dict, data_dir: Path, say: Callable[[str], None]) -> Vocabulary:
+    path = data_dir / problem.vocab_filename
+    if not path.exists():
+        say(f"{problem.data_name}: learning {problem.vocab_size} pieces")
+        train_vocabulary(_texts(problem.examples("train", files)), problem.vocab_size, path)
+    return Vocabulary(path)
+
+
 def _all_files(problem: Problem) -> list[str]:
-    shards = [problem.shard_filename(split, i) for split in SPLITS for i in range(problem.shards_of(split))]
-    texts = [problem.text_filename(split, side) for split in TEXT_SPLITS for side in Example._fields]
-    return [problem.vocab_filename, *shards, *texts]
+    paths = [path.name for split in SPLITS for path in _split_paths(problem, Path(), split)]
+    return [problem.vocab_filename, *paths]
 
 
 def _shard_paths(problem: Problem, data_dir: Path, split: str) -> list[Path]:
     return [data_dir / problem.shard_filename(split, i) for i in range(problem.shards_of(split))]
+
+
+def _text_paths(problem: Problem, data_dir: Path, split: str) -> list[Path]:
+    """The plain text of a split, inputs and targets; the training text is not written again."""
+    return [] if split == "train" else [data_dir / problem.text_filename(split, side) for side in Example._fields]
+
+
+def _split_paths(problem: Problem, data_dir: Path, split: str) -> list[Path]:
+    return _shard_paths(problem, data_dir, split) + _text_paths(problem, data_dir, split)
 
 
 def _texts(examples: Iterable[Example]) -> Iterator[str]:
@@ -110,11 +120,16 @@ def _write_split(problem: Problem, split: str, files: dict, vocabulary: Vocabula
             for record in records:
                 writer.write(record)
         spill.unlink()
+    _write_text(problem, split, files, data_dir)
 
 
 def _write_text(problem: Problem, split: str, files: dict, data_dir: Path) -> None:
-    for side, lines in zip(Example._fields, zip(*problem.examples(split, files))):
-        write_text(data_dir / problem.text_filename(split, side), "".join(line + "\n" for line in lines))
+    """Writes a split as text, a sentence a line in the order of the source, to decode and to score."""
+    sides = list(zip(*problem.examples(split, files)))
+    for path, lines in zip(_text_paths(problem, data_dir, split), sides):
+        if any("\n" in line for line in lines):
+            raise UserError(f"problem '{problem.data_name}' has a {split} example with a line break; take it out")
+        write_text(path, "".join(line + "\n" for line in lines))
 
 
 def _records(examples: Iterator[Example], vocabulary: Vocabulary) -> Iterator[bytes]:
@@ -126,7 +141,7 @@ def _records(examples: Iterator[Example], vocabulary: Vocabulary) -> Iterator[by
                 "inputs": tf.train.Feature(int64_list=tf.train.Int64List(value=inputs)),
                 "targets": tf.train.Feature(int64_list=tf.train.Int64List(value=targets)),
             }
-            yield tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+            yield tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString(deterministic=True)
 
 
 def _describe_split(problem: Problem, split: str, data_dir: Path) -> dict:

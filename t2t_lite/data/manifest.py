@@ -4,7 +4,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from t2t_lite.data.problem import Problem
+from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of, write_text
 
@@ -14,7 +14,7 @@ FILENAME = "manifest.{}.json"
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What `manifest.<problem>.json` says.
+    """What `manifest.<problem>.json` says. It is written when there is a vocabulary, and again after each split.
 
     Args:
       problem: the name of the (forward) problem.
@@ -45,9 +45,23 @@ def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
     if not path.exists():
         return None
     try:
-        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, TypeError) as error:
-        raise UserError(f"{path} is damaged ({error}); remove it and run t2t-lite-datagen again") from error
+        manifest = Manifest(**json.loads(path.read_text(encoding="utf-8")))
+        _require_parts(manifest)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{path} is damaged ({error!r}); remove it and run t2t-lite-datagen again") from error
+    return manifest
+
+
+def _require_parts(manifest: Manifest) -> None:
+    """Raises one of the usual errors of looking things up if a part that readers rely on is missing."""
+    names = (manifest.vocabulary["file"], manifest.vocabulary["sha256"])
+    numbers = [
+        number
+        for split in manifest.splits.values()
+        for number in (split["examples"], *split["shards"].values(), *split["lengths"]["targets"].values())
+    ]
+    if not all(isinstance(name, str) for name in names) or not all(isinstance(number, int) for number in numbers):
+        raise TypeError("a name or a number has another type")
 
 
 def check_data(data_dir: Path, problem: Problem) -> Manifest:
@@ -63,6 +77,8 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
     manifest = read_manifest(data_dir, problem)
     if manifest is None:
         raise UserError(f"--data_dir={data_dir} holds no data of '{problem.data_name}'; make it with: {command}")
+    if missing := [split for split in SPLITS if split not in manifest.splits]:
+        raise UserError(f"the data in {data_dir} has no {missing[0]} split yet; finish it with: {command}")
     for split in manifest.splits.values():
         for name, size in split["shards"].items():
             path = data_dir / name

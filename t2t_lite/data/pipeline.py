@@ -11,7 +11,7 @@ from t2t_lite.errors import UserError
 
 # Pairs are sorted by length within a window of this many; a batch never spans two windows.
 WINDOW = 2**17
-LONGEST = 2**15  # larger than any length that is kept
+LONGEST = 2**15  # all longer pairs are sorted as if they had this length
 
 
 @contextlib.contextmanager
@@ -34,7 +34,7 @@ def batches(
     split: str,
     *,
     batch_tokens: int,
-    max_length: int,
+    max_length: int | None = None,
     seed: int | None = None,
     epoch: int | tf.Tensor = 0,
 ) -> tf.data.Dataset:
@@ -48,7 +48,7 @@ def batches(
       data_dir: where the shards are.
       split: "train", "dev" or "test".
       batch_tokens: real target pieces of a batch, end symbols included.
-      max_length: pairs with a longer side, in pieces, are left out.
+      max_length: pairs with a longer side, in pieces, are left out; None keeps all.
       seed: with `epoch`, determines the order; None keeps the order by length (for evaluation).
       epoch: counted from 0.
     """
@@ -110,8 +110,9 @@ def _parse(window, is_reversed, max_length):
     features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
     parsed = tf.io.parse_example(window, features)
     inputs, targets = (tf.cast(parsed[name], tf.int32) for name in ("inputs", "targets"))
-    kept = tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length
-    inputs, targets = tf.ragged.boolean_mask(inputs, kept), tf.ragged.boolean_mask(targets, kept)
+    if max_length is not None:
+        kept = tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length
+        inputs, targets = tf.ragged.boolean_mask(inputs, kept), tf.ragged.boolean_mask(targets, kept)
     return (targets, inputs) if is_reversed else (inputs, targets)
 
 
@@ -122,8 +123,8 @@ def _cut_into_batches(input_lengths, target_lengths, batch_tokens, seed):
     the next, so that it does not jump where a batch goes over from one target length to the next. `seed` (None, or
     int64 [2]) shuffles pairs of equal lengths, and then the batches.
     """
-    up_or_down = tf.where(target_lengths % 2 == 0, input_lengths, LONGEST - input_lengths)
-    key = (target_lengths * (2 * LONGEST) + up_or_down) * 2**24
+    up, targets = tf.minimum(input_lengths, LONGEST), tf.minimum(target_lengths, LONGEST)
+    key = (targets * (2 * LONGEST) + tf.where(targets % 2 == 0, up, LONGEST - up)) * 2**24
     if seed is not None:
         key += tf.random.stateless_uniform(tf.shape(key), seed, 0, 2**24, tf.int64)
     order = tf.argsort(key, stable=True)
@@ -135,9 +136,9 @@ def _cut_into_batches(input_lengths, target_lengths, batch_tokens, seed):
     rows = tf.ragged.boolean_mask(rows, rows.row_lengths() > 0)
     if seed is None:
         return rows
-    return tf.gather(
-        rows, tf.random.experimental.index_shuffle(tf.range(rows.nrows()), tf.cast(seed, tf.int64), rows.nrows() - 1)
-    )
+    # Not the seed of the sort above, whose numbers would decide the order of batches too.
+    draws = tf.random.stateless_uniform([rows.nrows()], tf.random.experimental.stateless_fold_in(seed, 1))
+    return tf.gather(rows, tf.argsort(draws))
 
 
 def _mix(seed, epoch):

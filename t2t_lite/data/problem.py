@@ -78,9 +78,7 @@ class Problem:
         return f"{self.data_name}-{split}-{shard:05d}-of-{self.shards_of(split):05d}"
 
     def text_filename(self, split: str, side: str) -> str:
-        """Returns the file name of a split's plain text; `side` is "inputs" or "targets"."""
-        if self.is_reversed:
-            side = {"inputs": "targets", "targets": "inputs"}[side]
+        """Returns the file name of a split's plain text; `side` is the forward "inputs" or "targets"."""
         return f"{self.data_name}-{split}.{side}.txt"
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
@@ -126,7 +124,8 @@ def read_lines(path: Path) -> Iterator[str]:
 def decode_line(line: bytes, where: str, number: int) -> str:
     """Returns a line of text without its end. `where` and `number` name it in the UserError for text not in UTF-8."""
     try:
-        return re.sub(r"\r?\n\Z", "", line.decode("utf-8"))
+        # A byte-order mark at the start of a file is no part of its text.
+        return re.sub(r"\r?\n\Z", "", line.decode("utf-8-sig" if number == 1 else "utf-8"))
     except UnicodeDecodeError as error:
         raise UserError(
             f"{where}, line {number}: not UTF-8 ({error.reason} at byte {error.start}); convert it first"

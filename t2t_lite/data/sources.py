@@ -38,6 +38,7 @@ def _fetch(source: Source, path: Path) -> None:
             part_name, source.url, file_hash=source.sha256, cache_dir=str(path.parent), cache_subdir=""
         )
     except Exception as error:  # urllib, checksum and permission errors all mean the same to the user
+        path.with_name(part_name).unlink(missing_ok=True)
         reason = str(error).split("\n")[0]
         raise UserError(
             f"cannot fetch {source.name} from {source.url} to {path.parent} ({reason}); "

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import random
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from t2t_lite.quiet import stderr_held_back
 PAD_ID = 0
 EOS_ID = 1
 UNKNOWN_ID = 2
+UNKNOWN_TEXT = "⁇"
+BLANK = "\u2581"  # how SentencePiece writes a blank
 
 # More sentences than this make training slower and the pieces no better.
 SAMPLE_SENTENCES = 2_000_000
@@ -57,11 +60,17 @@ class Vocabulary:
         """Turns int32 [batch, length], padded with 0, into strings [batch]; what follows an end symbol is left out."""
         after_end = tf.cumsum(tf.cast(tf.equal(ids, EOS_ID), tf.int32), axis=1) > 0
         kept = tf.ragged.boolean_mask(ids, tf.logical_not(after_end) & tf.not_equal(ids, PAD_ID))
-        return self._tokenizer.detokenize(kept)
+        # Not the tokenizer's own detokenize: it drops blanks at the start of a text.
+        pieces = tf.where(tf.equal(kept, UNKNOWN_ID), UNKNOWN_TEXT, self._tokenizer.id_to_string(kept))
+        text = tf.strings.regex_replace(tf.strings.reduce_join(pieces, axis=-1), BLANK, " ")
+        return tf.strings.regex_replace(text, "^ ", "")  # SentencePiece puts one before the first word
 
 
 def train_vocabulary(texts: Iterable[str], size: int, path: Path) -> None:
     """Learns byte-pair pieces and writes them to `path`, which appears when it is whole.
+
+    The same texts give the same file. Decoding an encoded text gives it back if all its characters were in the
+    sample, but for three that SentencePiece keeps for itself: U+2581, U+2585 and NUL.
 
     Args:
       texts: sentences; a random sample of SAMPLE_SENTENCES is used if there are more.
@@ -69,12 +78,15 @@ def train_vocabulary(texts: Iterable[str], size: int, path: Path) -> None:
       path: where to write.
 
     Raises:
-      UserError: if the text has more different characters than `size` allows, or none at all.
+      UserError: if there is no text, or it has more different characters than `size` allows.
     """
+    sample = _sample(texts, SAMPLE_SENTENCES)
+    if not any(sample):
+        raise UserError("there is no text to learn a vocabulary from: the training split is empty")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts),
+            sentence_iterator=iter(sample),
             model_writer=model,
             model_type="bpe",
             vocab_size=size,
@@ -83,15 +95,30 @@ def train_vocabulary(texts: Iterable[str], size: int, path: Path) -> None:
             eos_id=EOS_ID,
             unk_id=UNKNOWN_ID,
             bos_id=-1,
-            # Lossless: every character of the sample gets a piece, and nothing is folded or trimmed.
+            # Lossless: every character of the sample gets a piece, and nothing is folded, trimmed or left out.
             character_coverage=1.0,
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
-            input_sentence_size=SAMPLE_SENTENCES,
-            shuffle_input_sentence=True,
+            max_sentence_length=2**20,
             minloglevel=2,
         )
     except RuntimeError as error:
-        raise UserError(f"cannot make a vocabulary of {size} pieces: {error}") from error
+        characters = len(set("".join(sample)))
+        raise UserError(
+            f"cannot make a vocabulary of {size} pieces: the text has {characters} different characters, each of "
+            f"which needs a piece; raise the problem's vocab_size"
+        ) from error
     with written_whole(path) as partial:
         partial.write_bytes(model.getvalue())
+
+
+def _sample(texts: Iterable[str], size: int) -> list[str]:
+    """Returns all texts, or an even random sample of `size` of them, the same each time (Vitter 1985, algorithm R)."""
+    generator = random.Random(size)
+    sample: list[str] = []
+    for count, text in enumerate(texts):
+        if count < size:
+            sample.append(text)
+        elif (place := generator.randrange(count + 1)) < size:
+            sample[place] = text
+    return sample

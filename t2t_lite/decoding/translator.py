@@ -5,13 +5,13 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from t2t_lite import checkpoint_files
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.vocab import PAD_ID, Vocabulary
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.beam_search import beam_search
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import list_checkpoints, open_run_dir
-from t2t_lite.training.checkpoints import restore_model
 
 
 class Translator:
@@ -22,11 +22,18 @@ class Translator:
       vocabulary: the vocabulary it was trained with.
       decode_hparams: how to search.
       warn: takes a line about an input that could not be translated whole.
+      checkpoint: where the weights came from, for reports.
     """
 
     def __init__(
-        self, model, vocabulary: Vocabulary, decode_hparams: DecodeHParams, warn: Callable[[str], None] = print
+        self,
+        model,
+        vocabulary: Vocabulary,
+        decode_hparams: DecodeHParams,
+        warn: Callable[[str], None] = print,
+        checkpoint: Path | None = None,
     ):
+        self.checkpoint = checkpoint
         self.model = model
         self.vocabulary = vocabulary
         self.decode_hparams = decode_hparams
@@ -56,7 +63,7 @@ class Translator:
           UserError: if there is no checkpoint, or it does not fit.
         """
         run_dir = open_run_dir(path)
-        checkpoint = checkpoint_path or _best_checkpoint(run_dir.path)
+        checkpoint = str(checkpoint_path or _best_checkpoint(run_dir.path)).removesuffix(".index")
         if not Path(f"{checkpoint}.index").exists():
             raise UserError(f"--checkpoint_path={checkpoint}: there is no {checkpoint}.index")
         settings = run_dir.problem.decode_hparams.override(decode_hparams)
@@ -64,22 +71,29 @@ class Translator:
         # Float32 whatever training used: the weights are float32, and the result does not depend on the machine.
         model = MODELS[run_dir.hparams.model](run_dir.hparams.replace(precision="float32"), vocabulary.size)
         model.build()
-        restore_model(model, Path(checkpoint))
-        translator = cls(model, vocabulary, settings, warn)
-        translator.checkpoint = Path(checkpoint)
-        return translator
+        checkpoint_files.restore(Path(checkpoint), "model", checkpoint_files.by_name(model.variables))
+        return cls(model, vocabulary, settings, warn, Path(checkpoint))
 
-    def translate(self, lines: Sequence[str]) -> list[str]:
-        """Returns the translation of each line, in order. A line without any text gives an empty line."""
+    def translate(self, lines: Sequence[str], first_line: int = 1) -> list[str]:
+        """Translates lines.
+
+        Args:
+          lines: texts without line ends.
+          first_line: the number of the first of them, for warnings.
+
+        Returns:
+          the translation of each line, in order. A line without any text gives an empty line.
+        """
         if not lines:
             return []
         ids = self.vocabulary.encode(tf.constant(list(lines)))
         lengths = ids.row_lengths().numpy()
         limit = self.decode_hparams.max_input_length
-        for number, length in enumerate(lengths, start=1):
+        for number, length in enumerate(lengths, start=first_line):
             if length > limit:
                 self._warn(f"line {number} has {length} pieces and was cut to max_input_length={limit}")
-        ids = ids[:, :limit]
+        # Cut before the end symbol, so that every source still ends with one.
+        ids = tf.concat([ids[:, :-1][:, : limit - 1], tf.fill([len(lines), 1], EOS_ID)], axis=1)
         outputs = [""] * len(lines)
         with_text = [row for row, line in enumerate(lines) if line.strip()]
         with_text.sort(key=lambda row: -lengths[row])

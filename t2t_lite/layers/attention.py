@@ -40,11 +40,16 @@ class MultiHeadAttention(keras.layers.Layer):
     Call arguments:
       x: float [batch, queries, hidden], what asks.
       keys_values: pair of float [batch, heads, length, depth], as `keys_values` gives it.
-      mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
+      attention_mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
+
+    Raises:
+      ValueError: if the heads do not divide the width.
     """
 
     def __init__(self, hidden_size, num_heads, **kwargs):
         super().__init__(**kwargs)
+        if hidden_size % num_heads:
+            raise ValueError(f"hidden_size {hidden_size} cannot be shared out among {num_heads} heads")
         self.hidden_size = hidden_size
         self.num_heads = num_heads
         self.depth = hidden_size // num_heads
@@ -57,10 +62,10 @@ class MultiHeadAttention(keras.layers.Layer):
             for name in ("query", "key", "value", "output")
         )
 
-    def call(self, x, keys_values, mask):
+    def call(self, x, keys_values, attention_mask):
         """Returns float [batch, queries, hidden]."""
         keys, values = keys_values
-        mixed, _ = attend(self._to_heads(x, self.query), keys, values, mask)
+        mixed, _ = attend(self._to_heads(x, self.query), keys, values, attention_mask)
         joined = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.hidden_size))  # [batch * queries, hidden]
         return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))
 

@@ -7,8 +7,8 @@ from keras import ops
 class CallSeeds(keras.random.SeedGenerator):
     """Gives each dropout place of one forward pass its own seed, derived from the pass's seed.
 
-    Nothing is stored between passes: the same seed gives the same masks, on any number of devices and after any
-    number of restarts.
+    Nothing is stored between passes: the same seed gives the same masks, after any number of restarts. It is a
+    SeedGenerator because keras.random asks those, and only those, for a seed that is a tensor: by their `next`.
 
     Args:
       seed: uint32 [2]; passes with different seeds are independent.
@@ -45,14 +45,14 @@ class Dropout(keras.layers.Layer):
         if seeds is None or self.rate == 0.0:
             return x
         # 16 random bits an element: half the random numbers of keras.random.dropout, and the same probability in
-        # every float type (a bfloat16 random number has 128 values). The scale is exact for the rounded rate.
-        threshold = round(self.rate * 2**16)
+        # every float type (a bfloat16 random number has 128 values). The scale is that of the rounded rate.
+        threshold = min(round(self.rate * 2**16), 2**16 - 1)
         keep = ops.cast(ops.greater_equal(_random_uint16(ops.shape(x), seeds), ops.cast(threshold, "uint16")), x.dtype)
         return x * (keep * (2**16 / (2**16 - threshold)))
 
 
 def _random_uint16(shape, seeds):
-    """Returns evenly distributed whole numbers below 2**16, of the given shape (last dimension even)."""
-    halves = (*shape[:-1], shape[-1] // 2)
-    words = keras.random.randint(halves, -(2**31), 2**31 - 1, dtype="int32", seed=seeds)
-    return ops.view(words, "uint16")
+    """Returns evenly distributed whole numbers below 2**16, of the given shape, cut out of numbers of 32 bits."""
+    words = (*shape[:-1], (shape[-1] + 1) // 2)
+    halves = ops.view(keras.random.randint(words, -(2**31), 2**31 - 1, dtype="int32", seed=seeds), "uint16")
+    return halves[..., : shape[-1]]

@@ -13,7 +13,12 @@ def sinusoids(positions, hidden_size):
 
     Returns:
       float32 [length, hidden_size], sines and cosines interleaved.
+
+    Raises:
+      ValueError: if hidden_size is odd.
     """
+    if hidden_size % 2:
+        raise ValueError(f"hidden_size {hidden_size} is odd, but positions come in pairs of sine and cosine")
     rates = np.power(10000.0, -np.arange(0, hidden_size, 2) / hidden_size).astype("float32")
     angles = ops.cast(positions, "float32")[:, None] * rates[None, :]
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [length, hidden / 2, 2]

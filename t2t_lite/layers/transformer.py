@@ -42,7 +42,7 @@ class EncoderLayer(keras.layers.Layer):
 
     Call arguments:
       x: float [batch, length, hidden].
-      mask: bool [batch, 1, 1, length], True = a piece, not padding.
+      attention_mask: bool [batch, 1, 1, length], True = a piece, not padding.
       seeds: `CallSeeds` in training, None otherwise.
     """
 
@@ -59,9 +59,9 @@ class EncoderLayer(keras.layers.Layer):
         for part in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             part.build(input_shape)
 
-    def call(self, x, mask, seeds=None):
+    def call(self, x, attention_mask, seeds=None):
         """Returns float [batch, length, hidden]."""
-        y = self.self_attention(x, self.self_attention.keys_values(x), mask)
+        y = self.self_attention(x, self.self_attention.keys_values(x), attention_mask)
         x = self.self_attention_residual(x, y, seeds=seeds)
         return self.feed_forward_residual(x, self.feed_forward(x), seeds=seeds)
 
@@ -78,11 +78,11 @@ class DecoderLayer(keras.layers.Layer):
 
     Call arguments:
       x: float [rows, length, hidden]; in stepping length is 1.
-      mask: bool [1, 1, length, length], or in stepping [1, 1, 1, cache length]; True = may attend.
+      attention_mask: bool [1, 1, length, length], or in stepping [1, 1, 1, cache length]; True = may attend.
       memory: this layer's encoder keys and values, as `memory_of` gives them, each [batch, heads, source, depth].
         Rows may be `beam` times as many as the batch: the beams of a sentence then lie side by side and share
         its memory, which is never copied.
-      memory_mask: bool [batch, 1, 1, source].
+      source_mask: bool [batch, 1, 1, source], True = a piece of the source, not padding.
       cache: pair of float [rows, heads, cache length, depth], or None.
       position: int scalar, where in the cache x belongs; goes with `cache`.
       seeds: `CallSeeds` in training, None otherwise.
@@ -114,20 +114,20 @@ class DecoderLayer(keras.layers.Layer):
         """Projects the encoder's output [batch, source, hidden] to this layer's keys and values."""
         return self.memory_attention.keys_values(encoded)
 
-    def call(self, x, mask, memory, memory_mask, cache=None, position=None, seeds=None):
-        """Returns (float [rows, length, hidden], (keys, values) of all positions up to here)."""
+    def call(self, x, attention_mask, memory, source_mask, cache=None, position=None, seeds=None):
+        """Returns (float [rows, length, hidden], (keys, values): those of x, or the cache with them written in)."""
         keys_values = self.self_attention.keys_values(x)
         if cache is not None:
             keys_values = tuple(
                 ops.slice_update(old, (0, 0, position, 0), ops.cast(new, old.dtype))
                 for old, new in zip(cache, keys_values)
             )
-        x = self.self_attention_residual(x, self.self_attention(x, keys_values, mask), seeds=seeds)
-        y = self._attend_to_memory(x, memory, memory_mask)
+        x = self.self_attention_residual(x, self.self_attention(x, keys_values, attention_mask), seeds=seeds)
+        y = self._attend_to_memory(x, memory, source_mask)
         x = self.memory_attention_residual(x, y, seeds=seeds)
         return self.feed_forward_residual(x, self.feed_forward(x), seeds=seeds), keys_values
 
-    def _attend_to_memory(self, x, memory, memory_mask):
+    def _attend_to_memory(self, x, memory, source_mask):
         batch = ops.shape(memory[0])[0]
         beams_as_queries = ops.reshape(x, (batch, -1, x.shape[-1]))  # [rows, 1, hidden] -> [batch, beam, hidden]
-        return ops.reshape(self.memory_attention(beams_as_queries, memory, memory_mask), ops.shape(x))
+        return ops.reshape(self.memory_attention(beams_as_queries, memory, source_mask), ops.shape(x))

@@ -50,7 +50,7 @@ class Seq2SeqModel(keras.Model):
 
         Args:
           ids: int [batch * beam_size], the piece before (0 at the start).
-          position: int scalar, the position of the piece to come, from 0.
+          position: int scalar, the position of the piece to come, from 0 to the caches' max_length - 1.
           memory, caches: from `start_decoding` or the last step.
 
         Returns:

@@ -1,5 +1,7 @@
 """The Transformer (section 3 of the paper)."""
 
+from typing import Any, NamedTuple
+
 from keras import ops
 
 from t2t_lite.layers.dropout import Dropout
@@ -8,6 +10,13 @@ from t2t_lite.layers.masks import causal_mask, padding_mask, visible_up_to
 from t2t_lite.layers.positions import sinusoids
 from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer
 from t2t_lite.models.base import Seq2SeqModel
+
+
+class Memory(NamedTuple):
+    """What the decoder knows of the source."""
+
+    keys_values: list  # for each decoder layer a pair of float [batch, heads, source, depth]
+    source_mask: Any  # bool [batch, 1, 1, source], True = a piece
 
 
 class Transformer(Seq2SeqModel):
@@ -40,21 +49,21 @@ class Transformer(Seq2SeqModel):
 
     def call(self, inputs, targets, seeds=None):
         """Returns the logits, float [batch, target length, vocab]."""
-        memory_mask = padding_mask(inputs)
-        encoded = self._encode(inputs, memory_mask, seeds)
+        source_mask = padding_mask(inputs)
+        encoded = self._encode(inputs, source_mask, seeds)
         before = ops.pad(targets[:, :-1], ((0, 0), (1, 0)))  # shifted right by one; 0 stands for the start
         length = ops.shape(targets)[1]
         x = self._embed(before, ops.arange(length), seeds)
         mask = causal_mask(length)
         for layer in self.decoder_layers:
-            x, _ = layer(x, mask, layer.memory_of(encoded), memory_mask, seeds=seeds)
+            x, _ = layer(x, mask, layer.memory_of(encoded), source_mask, seeds=seeds)
         return self.embedding.logits(x)
 
     def start_decoding(self, inputs, beam_size, max_length):
         """Returns (memory, caches), see `Seq2SeqModel`."""
-        memory_mask = padding_mask(inputs)
-        encoded = self._encode(inputs, memory_mask, None)
-        memory = ([layer.memory_of(encoded) for layer in self.decoder_layers], memory_mask)
+        source_mask = padding_mask(inputs)
+        encoded = self._encode(inputs, source_mask, None)
+        memory = Memory([layer.memory_of(encoded) for layer in self.decoder_layers], source_mask)
         hparams = self.hparams
         depth = hparams.hidden_size // hparams.num_heads
         empty = ops.zeros((ops.shape(inputs)[0] * beam_size, hparams.num_heads, max_length, depth), self.compute_dtype)
@@ -62,13 +71,12 @@ class Transformer(Seq2SeqModel):
 
     def decode_step(self, ids, position, memory, caches):
         """Returns (logits, caches), see `Seq2SeqModel`."""
-        memories, memory_mask = memory
         positions = ops.reshape(position, (1,))
         x = self._embed(ids[:, None], positions, None)  # [rows, 1, hidden]
         mask = visible_up_to(positions, ops.shape(caches[0][0])[2])
         new_caches = []
-        for layer, layer_memory, cache in zip(self.decoder_layers, memories, caches):
-            x, cache = layer(x, mask, layer_memory, memory_mask, cache=cache, position=position)
+        for layer, keys_values, cache in zip(self.decoder_layers, memory.keys_values, caches):
+            x, cache = layer(x, mask, keys_values, memory.source_mask, cache=cache, position=position)
             new_caches.append(cache)
         return self.embedding.logits(x)[:, 0, :], new_caches
 

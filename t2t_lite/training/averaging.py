@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite import checkpoint_files
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import list_checkpoints
-from t2t_lite.training.checkpoints import read_model_arrays, remove_checkpoint, write_checkpoint
 
 
 def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
@@ -17,14 +17,16 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
 
     Args:
       directory: a run directory.
-      n: how many of the last checkpoints, by step.
+      n: how many of the last checkpoints, by step; at least 1.
 
     Returns:
       (path of the average, steps that went into it).
 
     Raises:
-      UserError: if there are fewer than n checkpoints, or they hold different variables.
+      UserError: if there are fewer than n checkpoints, one cannot be read, or they hold different variables.
     """
+    if n < 1:
+        raise ValueError(f"n must be at least 1, not {n}")
     checkpoints = list_checkpoints(directory)
     if len(checkpoints) < n:
         found = ", ".join(str(step) for step, _ in checkpoints) or "none"
@@ -32,7 +34,7 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
     steps, paths = zip(*checkpoints[-n:])
     sums: dict[str, np.ndarray] = {}
     for path in paths:
-        arrays = read_model_arrays(path)
+        arrays = checkpoint_files.read(path, "model")
         shapes = {name: array.shape for name, array in arrays.items()}
         if sums and shapes != {name: array.shape for name, array in sums.items()}:
             raise UserError(f"{path} has other variables than {paths[0]}; they are not from one run")
@@ -41,8 +43,8 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
     variables = {name: tf.Variable((total / n).astype(np.float32)) for name, total in sums.items()}
     old = [path for _, path in list_checkpoints(directory, "average")]
     target = Path(directory) / f"average-{steps[-1]}"
-    write_checkpoint(tf.train.Checkpoint(model=variables), target)
+    checkpoint_files.write(target, model=variables)
     for path in old:
         if path != target:
-            remove_checkpoint(path)
+            checkpoint_files.remove(path)
     return target, list(steps)

@@ -6,7 +6,10 @@ import tensorflow as tf
 
 
 class LossSums(NamedTuple):
-    """Sums over the real pieces of a batch; divide by `tokens` of the whole global batch."""
+    """Sums over the real pieces of a batch, to be divided by `tokens` of the whole global batch.
+
+    Only `smoothed` can be differentiated.
+    """
 
     smoothed: tf.Tensor  # float32, what training lowers
     plain: tf.Tensor  # float32, negative log-likelihood in nats: perplexity is exp(plain / tokens)

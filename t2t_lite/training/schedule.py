@@ -30,4 +30,4 @@ class PaperSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __call__(self, iterations):
         """Returns the learning rate of the step after `iterations` steps."""
-        return learning_rate(ops.cast(iterations, "float32") + 1.0, self.hparams)
+        return learning_rate(iterations + 1, self.hparams)

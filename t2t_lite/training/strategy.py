@@ -61,3 +61,8 @@ def share_out(strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset)
         return global_batches.flat_map(split).prefetch(2 * replicas)
 
     return strategy.distribute_datasets_from_function(dataset_of_host)
+
+
+def first_replica(value):
+    """Returns one replica's part of a distributed value, for what all replicas hold alike."""
+    return value.values[0] if isinstance(value, tf.distribute.DistributedValues) else value

@@ -7,19 +7,19 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.data.manifest import check_data
+from t2t_lite.data.manifest import Manifest, check_data
 from t2t_lite.data.pipeline import batches, epochs, reading_shards
-from t2t_lite.data.problem import Problem
 from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
-from t2t_lite.run_dir import RunDir, prepare_run_dir
+from t2t_lite.run_dir import RunDir
 from t2t_lite.training.checkpoints import TrainingState
 from t2t_lite.training.evaluation import evaluate
 from t2t_lite.training.optimizer import make_optimizer
 from t2t_lite.training.progress import Progress
 from t2t_lite.training.schedule import learning_rate
 from t2t_lite.training.steps import make_eval_step, make_train_step
-from t2t_lite.training.strategy import share_out
+from t2t_lite.training.strategy import first_replica, share_out
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,55 +42,54 @@ class TrainOptions:
 
 
 def train(
-    problem: Problem,
-    hparams: HParams,
-    data_dir: Path,
-    output_dir: Path,
-    strategy: tf.distribute.Strategy,
-    options: TrainOptions = TrainOptions(),
-) -> RunDir:
+    run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions = TrainOptions()
+) -> None:
     """Trains until `hparams.train_steps` steps have been made, going on from the last checkpoint if there is one.
 
     Args:
-      problem: the task.
-      hparams: the settings.
-      data_dir: where its data is.
-      output_dir: the run directory.
+      run_dir: what `prepare_run_dir` made: settings, problem and vocabulary.
+      data_dir: where the problem's data is.
       strategy: the devices.
       options: see `TrainOptions`.
 
-    Returns:
-      the run directory.
-
     Raises:
-      UserError: on unusable data, or a run directory made with other settings.
+      UserError: on unusable data or checkpoints.
     """
+    hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
-    vocabulary_path = Path(data_dir) / manifest.vocabulary["file"]
-    run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary_path)
-    model, optimizer = build(hparams, Vocabulary(vocabulary_path).size, strategy, options.random_seed)
+    _check_lengths(manifest, hparams.max_length)
+    model, optimizer = build(hparams, Vocabulary(run_dir.vocabulary).size, strategy, options.random_seed)
     state = TrainingState(model, optimizer)
     restored = state.restore(run_dir.path)
-    sizes = {"batch_tokens": hparams.batch_tokens, "max_length": hparams.max_length}
-    dev = share_out(strategy, batches(problem, data_dir, "dev", **sizes))
-    eval_step = make_eval_step(strategy, model, dev.element_spec)
-    data = share_out(
-        strategy,
-        epochs(
-            problem, data_dir, seed=options.random_seed, first_epoch=int(state.epoch), skip=int(state.position), **sizes
-        ),
-    )
-    train_step = make_train_step(strategy, model, optimizer, data.element_spec, options.random_seed)
-    with Progress(run_dir.path, state.step, hparams.train_steps, options.log_step_count_steps) as progress:
+    with (
+        Progress(run_dir.path, state.step, hparams.train_steps, options.log_step_count_steps) as progress,
+        reading_shards(problem, data_dir),
+    ):
         progress.say(_opening_line(model, strategy, manifest, hparams))
         if restored:
             progress.say(f"going on from {restored}")
         if state.step >= hparams.train_steps:
             progress.say(f"already trained for {state.step} steps; raise --train_steps to train on")
-            return run_dir
-        with reading_shards(problem, data_dir):
-            _loop(state, data, train_step, lambda: evaluate(eval_step, dev), hparams, run_dir, options, progress)
-    return run_dir
+            return
+        # All pairs of the dev split count, however long they are.
+        dev = share_out(strategy, batches(problem, data_dir, "dev", batch_tokens=hparams.batch_tokens))
+        eval_step = make_eval_step(strategy, model, dev.element_spec)
+        data = share_out(strategy, _global_batches(run_dir, data_dir, state, options.random_seed))
+        train_step = make_train_step(strategy, model, optimizer, data.element_spec, options.random_seed)
+        due = _Due(options)
+        for batch in data:
+            sums = train_step(batch)
+            step = state.step
+            rate = float(learning_rate(step, hparams))
+            progress.after_step(step, float(sums.smoothed), float(sums.tokens), rate)
+            is_last = step >= hparams.train_steps
+            if is_last or due.at(step):
+                state.epoch.assign(first_replica(batch["epoch"]))
+                state.position.assign(first_replica(batch["position"]) + 1)
+                progress.say(f"step {step}: saved {state.save(run_dir.path, options.keep_checkpoint_max)}")
+                progress.after_evaluation(step, evaluate(eval_step, dev))
+            if is_last:
+                return
 
 
 def build(hparams: HParams, vocab_size: int, strategy: tf.distribute.Strategy, random_seed: int):
@@ -106,22 +105,27 @@ def build(hparams: HParams, vocab_size: int, strategy: tf.distribute.Strategy, r
     return model, optimizer
 
 
-def _loop(state, data, train_step, evaluate_dev, hparams, run_dir, options, progress):
-    due = _Due(options)
-    for batch in data:
-        sums = train_step(batch)
-        step = state.step
-        smoothed, tokens = float(sums.smoothed), float(sums.tokens)
-        progress.after_step(step, smoothed, tokens, float(learning_rate(step, hparams)))
-        is_last = step >= hparams.train_steps
-        if is_last or due.at(step):
-            state.epoch.assign(_first(batch["epoch"]))
-            state.position.assign(_first(batch["position"]) + 1)
-            path = state.save(run_dir.path, options.keep_checkpoint_max)
-            progress.say(f"step {step}: saved {path}")
-            progress.after_evaluation(step, evaluate_dev())
-        if is_last:
-            return
+def _global_batches(run_dir: RunDir, data_dir: Path, state: TrainingState, random_seed: int) -> tf.data.Dataset:
+    """Returns the batches that the run has not used yet."""
+    return epochs(
+        run_dir.problem,
+        data_dir,
+        batch_tokens=run_dir.hparams.batch_tokens,
+        max_length=run_dir.hparams.max_length,
+        seed=random_seed,
+        first_epoch=int(state.epoch),
+        skip=int(state.position),
+    )
+
+
+def _check_lengths(manifest: Manifest, max_length: int) -> None:
+    """Raises UserError if no pair is short enough to train on."""
+    shortest = max(min(map(int, histogram)) for histogram in manifest.splits["train"]["lengths"].values())
+    if shortest > max_length:
+        raise UserError(
+            f"all training pairs of '{manifest.problem}' are longer than max_length={max_length} pieces "
+            f"(the shortest has {shortest}); raise it with --hparams=max_length={shortest} or more"
+        )
 
 
 class _Due:
@@ -138,11 +142,6 @@ class _Due:
             return False
         self._last = time.monotonic()
         return True
-
-
-def _first(value):
-    """Returns what all replicas hold alike."""
-    return value.values[0] if hasattr(value, "values") else value
 
 
 def _opening_line(model, strategy, manifest, hparams) -> str:

@@ -16,7 +16,7 @@ def translator(small_run):
 
 
 def test_a_line_alone_and_among_others_gives_the_same_text(translator):
-    together = translator.translate(LINES + ["word " * 40])
+    together = translator.translate([*LINES, "word " * 40])
     assert [translator.translate([line])[0] for line in LINES] == together[: len(LINES)]
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite import checkpoint_files
 from t2t_lite.config import HParams
 from t2t_lite.data.generate import generate
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.registry import HPARAMS, PROBLEMS
-from t2t_lite.run_dir import list_checkpoints
-from t2t_lite.training.checkpoints import read_model_arrays
+from t2t_lite.run_dir import list_checkpoints, prepare_run_dir
 from t2t_lite.training.trainer import TrainOptions, train
 
 
@@ -53,12 +53,14 @@ def copy_data(tmp_path_factory):
 
 
 def run(hparams, data_dir, output_dir, problem="copy_words_for_test", **options):
-    strategy = tf.distribute.get_strategy()
-    return train(get_problem(problem), hparams, data_dir, output_dir, strategy, TrainOptions(**options))
+    problem = get_problem(problem)
+    vocabulary = data_dir / problem.vocab_filename
+    run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary)
+    train(run_dir, data_dir, tf.distribute.get_strategy(), TrainOptions(**options))
 
 
 def last_arrays(run_dir):
-    return read_model_arrays(list_checkpoints(run_dir)[-1][1])
+    return checkpoint_files.read(list_checkpoints(run_dir)[-1][1], "model")
 
 
 def all_arrays(path):
@@ -125,9 +127,7 @@ def test_one_two_and_eight_devices_make_the_same_parameters(grammar_data, comman
         flags = [flag for flag in small_flags if not flag.startswith(("--hparams=", "--train_steps"))]
         changes = next(flag for flag in small_flags if flag.startswith("--hparams=")) + ",residual_dropout=0"
         directories = (f"--data_dir={grammar_data}", f"--output_dir={output_dir}")
-        done = command(
-            "trainer", *flags, changes, "--train_steps=5", f"--virtual_devices={devices}", *directories
-        )
+        done = command("trainer", *flags, changes, "--train_steps=5", f"--virtual_devices={devices}", *directories)
         assert done.returncode == 0, done.stderr
         assert f"{devices} device" in done.stdout
         arrays[devices] = last_arrays(output_dir)

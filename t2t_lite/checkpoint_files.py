@@ -1,0 +1,89 @@
+"""Checkpoint files: named variables in groups, in TensorFlow's format, written beside and renamed when whole."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.errors import UserError
+
+_DATA = ".data-00000-of-00001"
+_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def by_name(keras_variables) -> dict[str, tf.Variable]:
+    """Returns Keras variables under their paths, "." for "/" because TensorFlow would spell the latter ".S"."""
+    named = {variable.path.replace("/", "."): variable.value for variable in keras_variables}
+    if len(named) != len(keras_variables):
+        raise ValueError("two variables of one path cannot be stored; give the layers different names")
+    return named
+
+
+def write(path: Path, **groups: dict[str, tf.Variable]) -> None:
+    """Writes a checkpoint. Its index file, which makes it one, appears last.
+
+    Args:
+      path: its name without ending.
+      groups: variables by name, in groups such as `model` and `optimizer`.
+
+    Raises:
+      UserError: if the disk does not take it; what was there before under other names is unharmed.
+    """
+    for leftover in path.parent.glob("incomplete-*"):
+        leftover.unlink()
+    try:
+        partial = tf.train.Checkpoint(**groups).write(str(path.with_name("incomplete-" + path.name)))
+    except tf.errors.OpError as error:
+        raise UserError(f"cannot write checkpoint {path}: {error.message}") from error
+    remove(path)  # an index must never stand beside the data of another checkpoint
+    os.replace(partial + _DATA, str(path) + _DATA)
+    os.replace(partial + ".index", str(path) + ".index")
+
+
+def remove(path: Path) -> None:
+    """Removes a checkpoint, if it is there; its index first, so that no half of it looks like a whole one."""
+    Path(str(path) + ".index").unlink(missing_ok=True)
+    Path(str(path) + _DATA).unlink(missing_ok=True)
+
+
+def read(path: Path, group: str) -> dict[str, np.ndarray]:
+    """Returns the values of a group's variables, by name.
+
+    Raises:
+      UserError: if the checkpoint cannot be read.
+    """
+    start = group + "/"
+    try:
+        reader = tf.train.load_checkpoint(str(path))
+        keys = sorted(key for key in reader.get_variable_to_shape_map() if key.startswith(start))
+        # TensorFlow spells a "." of a name ".." in the file.
+        return {
+            key.removeprefix(start).removesuffix(_KEY_END).replace("..", "."): reader.get_tensor(key) for key in keys
+        }
+    except (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError) as error:
+        reason = str(error).split("\n")[0]
+        raise UserError(
+            f"checkpoint {path} is damaged ({reason}); remove {path}.* and use another (--checkpoint_path)"
+        ) from error
+
+
+def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
+    """Gives variables the values that a group of a checkpoint holds.
+
+    Raises:
+      UserError: if the checkpoint cannot be read, or holds other variables than these; nothing is changed then.
+    """
+    arrays = read(path, group)
+    theirs = {name: array.shape for name, array in arrays.items()}
+    ours = {name: tuple(variable.shape) for name, variable in variables.items()}
+    if theirs != ours:
+        names = sorted(name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name))
+        first = names[0]
+        raise UserError(
+            f"checkpoint {path} does not fit the {group}: {len(names)} of {len(theirs.keys() | ours.keys())} variables "
+            f"differ, first {first}: {theirs.get(first, 'nothing')} there, {ours.get(first, 'nothing')} here; "
+            f"use a checkpoint of the same run"
+        )
+    for name, variable in variables.items():
+        variable.assign(arrays[name])

@@ -1,0 +1,298 @@
+"""Each mistake ends with one line that says what, where and what to do, and leaves the disk as it was."""
+
+import re
+import shutil
+
+import pytest
+
+from t2t_lite.data.vocab import train_vocabulary
+
+VOCABULARY = "vocab.grammar_ende.1600.subwords"
+
+
+@pytest.fixture
+def work(grammar_data, small_run, tmp_path):
+    """A folder with copies of the small data and run, to damage."""
+    shutil.copytree(grammar_data, tmp_path / "data")
+    shutil.copytree(small_run, tmp_path / "run")
+    (tmp_path / "in.txt").write_text("The dog sleeps.\n")
+    return tmp_path
+
+
+@pytest.fixture
+def refused(command, snapshot, tmp_path):
+    """Runs a command that must be refused, checks how, and returns what its one line says."""
+
+    def run(name, *flags, status=1, stdin=b""):
+        before = snapshot(tmp_path)
+        result = command(name, *flags, stdin=stdin)
+        lines = [line for line in result.stderr.splitlines() if not line.startswith("using ")]
+        assert "Traceback" not in result.stderr, result.stderr
+        assert result.returncode == status, (result.stdout, result.stderr)
+        assert len(lines) == 1, result.stderr
+        assert lines[0].startswith(f"t2t-lite-{name}: error: ")
+        assert "Errno" not in lines[0]
+        assert snapshot(tmp_path) == before
+        return lines[0].removeprefix(f"t2t-lite-{name}: error: ")
+
+    return run
+
+
+@pytest.fixture
+def trainer(refused, small_flags, tmp_path):
+    """Runs the trainer on the copies with further flags; it must be refused."""
+
+    def run(*flags, output_dir="run", data_dir="data", status=1):
+        return refused(
+            "trainer",
+            *small_flags,
+            f"--data_dir={tmp_path / data_dir}",
+            f"--output_dir={tmp_path / output_dir}",
+            *flags,
+            status=status,
+        )
+
+    return run
+
+
+@pytest.fixture
+def decoder(refused, tmp_path):
+    """Runs the decoder on the copy of the run with further flags; it must be refused."""
+
+    def run(*flags, status=1, stdin=b"The dog sleeps.\n"):
+        return refused("decoder", f"--output_dir={tmp_path / 'run'}", *flags, status=status, stdin=stdin)
+
+    return run
+
+
+# What is wrong on the command line: no TensorFlow is needed to say so.
+
+
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (("--problem=grammar_edne",), "unknown problem 'grammar_edne' (--problem); did you mean 'grammar_ende'"),
+        (("--hparams_set=transformer_tinny",), "unknown hparams set 'transformer_tinny' (--hparams_set); did you mean"),
+        (("--model=transfromer",), "unknown model 'transfromer' (--model); did you mean 'transformer'?"),
+        (("--trian_steps=5",), "unknown argument --trian_steps=5; did you mean '--train_steps'"),
+        (("--train_step=5",), "unknown argument --train_step=5; did you mean '--train_steps'"),
+        (("stray",), "unknown argument stray"),
+        (("--hparams=hiden_size=5",), "unknown name 'hiden_size'; did you mean 'hidden_size'"),
+        (("--hparams=hidden_size=wide",), "hidden_size takes a whole number, not 'wide'"),
+        (("--hparams=hidden_size=33",), "num_heads=4 is out of range: it must be a divisor of hidden_size (33)"),
+        (("--hparams=hidden_size",), "'hidden_size' is not of the form name=value"),
+        (("--train_steps=many",), "--train_steps"),
+        (("--train_steps=0",), "train_steps=0 is out of range"),
+        (("--keep_checkpoint_max=0",), "--keep_checkpoint_max must be at least 1"),
+        (("--save_checkpoints_steps=-1",), "--save_checkpoints_steps"),
+        (("--random_seed=-1",), "--random_seed"),
+        (("--random_seed=4294967296",), "--random_seed"),
+        (("--virtual_devices=-1",), "--virtual_devices"),
+        (("--problem=",), "--problem is required"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_wrong_command_line_of_the_trainer(trainer, flags, said):
+    assert said in trainer(*flags, output_dir="new", status=2)
+
+
+def test_a_wrong_command_line_of_the_other_commands(refused, tmp_path):
+    assert "did you mean 'multi30k_ende'" in refused(
+        "datagen", "--problem=multi30k_edne", f"--data_dir={tmp_path / 'data'}", status=2
+    )
+    assert "--data_dir" in refused("datagen", "--problem=grammar_ende", status=2)
+    assert "--n must be at least 1" in refused("avg", f"--output_dir={tmp_path}", "--n=0", status=2)
+    assert "--output_dir" in refused("decoder", status=2)
+    assert "did you mean '--lowercase'" in refused("score", "--hypothesis=a", "--reference=b", "--lower", status=2)
+
+
+def test_a_mistyped_flag_that_is_required_names_the_nearest(refused, tmp_path):
+    assert "did you mean '--problem'" in refused(
+        "datagen", "--problme=grammar_ende", f"--data_dir={tmp_path / 'data'}", status=2
+    )
+
+
+def test_debug_shows_the_traceback(command, tmp_path):
+    result = command("datagen", "--problem=nonsense", f"--data_dir={tmp_path}", "--debug")
+    assert result.returncode != 0
+    assert result.stderr.startswith("Traceback") and "unknown problem 'nonsense'" in result.stderr
+
+
+# Text that cannot be read: said before TensorFlow is loaded.
+
+
+@pytest.mark.parametrize(
+    "hypothesis, reference, said",
+    [
+        (b"a\nb\n", b"a\n", "2 hypotheses but 1 references"),
+        (b"", b"", "empty"),
+        (b"a\n", b"caf\xe9\n", "reference, line 1: not UTF-8"),
+        (None, b"a\n", "no such file"),
+    ],
+)
+def test_files_that_cannot_be_scored(refused, tmp_path, hypothesis, reference, said):
+    for name, content in (("hypothesis", hypothesis), ("reference", reference)):
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+    message = refused("score", f"--hypothesis={tmp_path / 'hypothesis'}", f"--reference={tmp_path / 'reference'}")
+    assert said in message
+    assert "empty" in said or str(tmp_path) in message
+
+
+def test_a_folder_in_the_place_of_a_file(refused, tmp_path):
+    assert str(tmp_path) in refused("score", f"--hypothesis={tmp_path}", f"--reference={tmp_path}")
+
+
+def test_text_to_decode_that_cannot_be_read(work, decoder):
+    missing = work / "none.txt"
+    assert decoder(f"--decode_from_file={missing}") == f"no such file: {missing}"
+    (work / "latin.txt").write_bytes(b"gut\nsch\xf6n\n")
+    message = decoder(f"--decode_from_file={work / 'latin.txt'}", f"--decode_to_file={work / 'out.txt'}")
+    assert f"{work / 'latin.txt'}, line 2: not UTF-8" in message
+    assert "standard input, line 2: not UTF-8" in decoder(stdin=b"gut\nsch\xf6n\n")
+    (work / "cut.txt.gz").write_bytes(b"\x1f\x8b\x08\x00")
+    assert str(work / "cut.txt.gz") in decoder(f"--decode_from_file={work / 'cut.txt.gz'}")
+
+
+# Sources.
+
+
+def test_a_source_with_a_wrong_checksum(refused, tmp_path):
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "tmp" / "train.en.gz").write_bytes(b"something else")
+    message = refused(
+        "datagen", "--problem=multi30k_ende", f"--data_dir={tmp_path / 'data'}", f"--tmp_dir={tmp_path / 'tmp'}"
+    )
+    assert str(tmp_path / "tmp" / "train.en.gz") in message and "remove it" in message
+
+
+# Data.
+
+
+@pytest.mark.parametrize("kind", ["missing", "a file", "foreign"])
+def test_a_data_dir_without_the_problems_data(work, trainer, kind):
+    data_dir = work / kind
+    if kind == "a file":
+        data_dir.write_text("")
+    elif kind == "foreign":
+        data_dir.mkdir()
+        (data_dir / "manifest.other.json").write_text("{}")
+    message = trainer(data_dir=kind, output_dir="new")
+    assert f"--data_dir={data_dir}" in message
+    if kind != "a file":
+        assert f"make it with: t2t-lite-datagen --problem=grammar_ende --data_dir={data_dir}" in message
+
+
+@pytest.mark.parametrize("kind", ["cut short", "missing"])
+def test_a_damaged_shard(work, trainer, kind):
+    shard = work / "data" / "grammar_ende-train-00003-of-00010"
+    content = shard.read_bytes()
+    shard.unlink()
+    if kind == "cut short":
+        shard.write_bytes(content[:-100])
+    message = trainer(output_dir="new")
+    assert str(shard) in message and "t2t-lite-datagen" in message
+
+
+def test_a_shard_with_changed_bytes(work, command, small_flags, snapshot):
+    shard = work / "data" / "grammar_ende-train-00003-of-00010"
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    shard.write_bytes(content)
+    before = snapshot(work)
+    # This is found while training, and so after some files, such as event files, have been written.
+    flags = (f"--data_dir={work / 'data'}", f"--output_dir={work / 'run'}", "--train_steps=500")
+    result = command("trainer", *small_flags, *flags)
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("t2t-lite-trainer: error: ")
+    assert str(work / "data") in line and "t2t-lite-datagen" in line
+    after = snapshot(work)
+    assert {name: after[name] for name in before if "ckpt" in name} == {
+        name: before[name] for name in before if "ckpt" in name
+    }
+
+
+def test_a_vocabulary_that_does_not_match_the_data(work, trainer):
+    train_vocabulary(["another text"] * 5, 100, work / "data" / VOCABULARY)
+    message = trainer(output_dir="new")
+    assert str(work / "data" / VOCABULARY) in message and str(work / "data") in message
+
+
+def test_settings_that_leave_out_every_pair(work, trainer):
+    assert "max_length" in trainer("--hparams=max_length=1,hidden_size=32,num_heads=2", output_dir="new")
+
+
+# Run directories.
+
+
+def test_a_run_directory_made_with_other_settings(work, trainer):
+    message = trainer("--hparams=hidden_size=64,num_heads=2")
+    assert str(work / "run") in message and "hidden_size: 32, not 64" in message
+    assert "use another --output_dir" in message
+
+
+def test_a_run_directory_made_with_another_problem(work, trainer):
+    message = trainer("--problem=grammar_ende_rev")
+    assert "'grammar_ende', not 'grammar_ende_rev'" in message
+
+
+def test_an_output_dir_that_is_a_file(work, trainer):
+    (work / "file").write_text("")
+    assert str(work / "file") in trainer(output_dir="file")
+
+
+def test_a_vocabulary_that_does_not_match_the_checkpoint(work, decoder):
+    train_vocabulary(["another text"] * 5, 100, work / "run" / VOCABULARY)
+    message = decoder(f"--decode_from_file={work / 'in.txt'}", f"--decode_to_file={work / 'out.txt'}")
+    assert str(work / "run" / VOCABULARY) in message and "trained with" in message
+
+
+def test_a_run_directory_that_is_none(work, refused):
+    for name, flags in (("avg", ()), ("decoder", (f"--decode_from_file={work / 'in.txt'}",))):
+        message = refused(name, f"--output_dir={work / 'none'}", *flags)
+        assert f"--output_dir={work / 'none'} is not a run directory" in message
+
+
+def test_a_run_without_a_checkpoint(work, decoder, refused):
+    for path in (work / "run").glob("ckpt-*"):
+        path.unlink()
+    assert "has no checkpoint yet; train first" in decoder()
+    assert "has 0 checkpoints" in refused("avg", f"--output_dir={work / 'run'}")
+
+
+def test_fewer_checkpoints_than_asked_for(work, refused):
+    message = refused("avg", f"--output_dir={work / 'run'}", "--n=9")
+    assert re.search(r"has 3 checkpoints \(steps: 2, 4, 6\), not 9; use a smaller --n", message)
+
+
+def test_a_checkpoint_path_that_is_none(work, decoder):
+    assert f"--checkpoint_path={work / 'run' / 'ckpt-5'}" in decoder(f"--checkpoint_path={work / 'run' / 'ckpt-5'}")
+
+
+def test_a_checkpoint_that_does_not_fit_the_settings(work, decoder):
+    text = (work / "run" / "hparams.json").read_text()
+    (work / "run" / "hparams.json").write_text(text.replace('"filter_size": 64', '"filter_size": 128'))
+    message = decoder()
+    assert str(work / "run" / "ckpt-6") in message and "does not fit" in message
+
+
+@pytest.mark.parametrize("content", [b"", b"half", None], ids=["empty", "half", "missing"])
+def test_a_damaged_checkpoint(work, decoder, content):
+    data = work / "run" / "ckpt-6.data-00000-of-00001"
+    if content is None:
+        data.unlink()
+    else:
+        data.write_bytes(data.read_bytes()[:1000] if content else b"")
+    message = decoder()
+    assert str(work / "run" / "ckpt-6") in message and "damaged" in message
+
+
+def test_wrong_decoding_settings(work, decoder):
+    assert "did you mean 'beam_size'" in decoder("--decode_hparams=beam_sise=4", status=2)
+
+
+def test_an_output_file_that_cannot_be_written(work, decoder):
+    (work / "out").mkdir()
+    message = decoder(f"--decode_from_file={work / 'in.txt'}", f"--decode_to_file={work / 'out'}")
+    assert str(work / "out") in message

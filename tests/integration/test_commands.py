@@ -1,0 +1,212 @@
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+COMMANDS = ("datagen", "trainer", "avg", "decoder", "score")
+
+# Longer than a block of standard input; an empty line, characters never seen, and a long line in the second block.
+ODD_LINES = [["The dog sleeps.", "", "😀 世界 шесть", "   ", "A man sees the\u2028dog.\x0c"][i % 5] for i in range(518)]
+ODD_LINES += ["dog " * 10_000, "Paul buys bread.", "", "\x01"]
+DECODE_HPARAMS = "--decode_hparams=beam_size=2,extra_length=3"
+
+
+@pytest.fixture(scope="module")
+def run_dir(small_run, tmp_path_factory):
+    """A copy of the small run that these tests change one after another."""
+    return shutil.copytree(small_run, tmp_path_factory.mktemp("commands") / "run")
+
+
+@pytest.fixture(scope="module")
+def averaged(run_dir, command):
+    result = command("avg", f"--output_dir={run_dir}", "--n=3")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"{run_dir / 'average-6'}: average of 3 checkpoints (steps 2, 4, 6)" in result.stdout
+    return run_dir
+
+
+@pytest.fixture(scope="module")
+def translated(averaged, command, tmp_path_factory):
+    """(output, standard error) of the decoder over ODD_LINES, from file to file."""
+    folder = tmp_path_factory.mktemp("decode")
+    (folder / "in.txt").write_text("".join(line + "\n" for line in ODD_LINES), encoding="utf-8")
+    result = command(
+        "decoder",
+        f"--output_dir={averaged}",
+        f"--decode_from_file={folder / 'in.txt'}",
+        f"--decode_to_file={folder / 'out.txt'}",
+        DECODE_HPARAMS,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
+    assert sorted(path.name for path in folder.iterdir()) == ["in.txt", "out.txt"]
+    return (folder / "out.txt").read_bytes().decode(), result.stderr
+
+
+def modules_after(code):
+    """Names of modules that are loaded after a command's main(), which may end the program."""
+    code = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint('\\n'.join(['MODULES', *sys.modules]))"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return result.stdout.split("MODULES\n")[1].splitlines()
+
+
+@pytest.mark.parametrize("flag", ["--help", "--no_such_flag", ""])
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_and_mistakes_import_no_tensorflow(name, flag):
+    code = f"sys.argv = ['t2t-lite-{name}', {flag!r}]; from t2t_lite.bin import {name}; {name}.main()"
+    assert not {"tensorflow", "keras", "numpy"} & set(modules_after(code))
+
+
+def test_registry_help_imports_no_tensorflow():
+    code = "sys.argv = ['t2t-lite-trainer', '--registry_help']; from t2t_lite.bin import trainer; trainer.main()"
+    assert not {"tensorflow", "keras", "numpy"} & set(modules_after(code))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_what_the_command_does_and_explains_every_flag(command, name):
+    result = command(name, "--help", COLUMNS="200")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"usage: t2t-lite-{name}" in result.stdout
+    described = re.findall(r"^  (?:-h, )?(--\w+)(?: \S+)?(?:\n {10,}|  +)\S", result.stdout, flags=re.MULTILINE)
+    assert "--debug" in described
+    assert sorted(described) == sorted(set(re.findall(r"^  (?:-h, )?(--\w+)", result.stdout, flags=re.MULTILINE)))
+
+
+def test_registry_help_lists_problems_sets_and_models_with_what_they_are(command):
+    result = command("trainer", "--registry_help")
+    assert (result.returncode, result.stderr) == (0, "")
+    for line in (
+        r"  grammar_ende +English to German",
+        r"  multi30k_ende +English to German",
+        r"  transformer_base +The paper's base model",
+        r"  transformer +The paper's encoder-decoder",
+    ):
+        assert re.search(f"^{line}", result.stdout, flags=re.MULTILINE)
+
+
+def test_a_run_directory_holds_checkpoints_settings_vocabulary_and_event_files(small_run, grammar_data):
+    names = {path.name for path in small_run.iterdir()}
+    checkpoints = {f"ckpt-{step}{end}" for step in (2, 4, 6) for end in (".index", ".data-00000-of-00001")}
+    others = {"hparams.json", "run.json", "vocab.grammar_ende.1600.subwords", "train", "eval"}
+    assert names == checkpoints | others
+    assert json.loads((small_run / "hparams.json").read_text())["hidden_size"] == 32
+    assert json.loads((small_run / "run.json").read_text())["problem"] == "grammar_ende"
+    vocabulary = "vocab.grammar_ende.1600.subwords"
+    assert (small_run / vocabulary).read_bytes() == (grammar_data / vocabulary).read_bytes()
+    assert list((small_run / "train").glob("events.out.tfevents.*"))
+
+
+def test_the_same_command_again_trains_no_further(small_run, grammar_data, command, small_flags, snapshot):
+    before = snapshot(small_run)
+    result = command("trainer", *small_flags, f"--data_dir={grammar_data}", f"--output_dir={small_run}")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"going on from {small_run / 'ckpt-6'}" in result.stdout
+    assert "already trained for 6 steps" in result.stdout
+    assert not re.search(r"^step \d", result.stdout, flags=re.MULTILINE)
+    after = snapshot(small_run)
+    for name in (name for name in before if name.startswith(("ckpt", "vocab"))):
+        assert after[name] == before[name]
+    assert {name for name in after if "/" not in name} == {name for name in before if "/" not in name}
+
+
+def test_more_steps_go_on_from_the_last_checkpoint(small_run, grammar_data, command, small_flags, tmp_path):
+    run_dir = shutil.copytree(small_run, tmp_path / "run")
+    flags = [flag for flag in small_flags if not flag.startswith("--train_steps")]
+    result = command(
+        "trainer",
+        *flags,
+        f"--data_dir={grammar_data}",
+        f"--output_dir={run_dir}",
+        "--train_steps=8",
+        "--keep_checkpoint_max=2",
+        "--log_step_count_steps=1",
+        "--generate_data",
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "nothing to do" in result.stdout
+    assert f"going on from {run_dir / 'ckpt-6'}" in result.stdout
+    assert re.findall(r"^step (\d+)/8  loss [\d.]+  learning rate [\de.-]+  [\d,]+ target tokens/s  \S+ left$",
+                      result.stdout, flags=re.MULTILINE) == ["7", "8"]  # fmt: skip
+    assert re.search(r"^step 8: dev loss [\d.]+, dev perplexity [\d.]+ per token$", result.stdout, flags=re.MULTILINE)
+    assert sorted(path.name for path in run_dir.glob("ckpt-*.index")) == ["ckpt-6.index", "ckpt-8.index"]
+    assert not re.search(r"BLEU|\x1b", result.stdout)
+
+
+def test_the_average_is_marked_and_replaces_the_one_before(averaged):
+    names = sorted(path.name for path in averaged.iterdir() if path.name.startswith("average"))
+    assert names == ["average-6.data-00000-of-00001", "average-6.index"]
+    assert sorted(path.name for path in averaged.glob("ckpt-*.index")) == [f"ckpt-{step}.index" for step in (2, 4, 6)]
+
+
+def test_n_lines_in_are_n_lines_out_in_order(translated):
+    lines = translated[0].split("\n")
+    assert len(lines) == len(ODD_LINES) + 1 and lines[-1] == ""
+    translations = {}
+    for source, translation in zip(ODD_LINES, lines):
+        if not source.strip():
+            assert translation == ""
+        assert translations.setdefault(source, translation) == translation
+
+
+def test_the_decoder_says_what_it_uses_and_what_it_cut_and_nothing_else(translated, averaged):
+    lines = translated[1].splitlines()
+    assert lines[0] == f"using {averaged / 'average-6'}"
+    assert re.fullmatch(r"line 519 has \d+ pieces and was cut to max_input_length=1024", lines[1])
+    assert len(lines) == 2
+
+
+def test_standard_input_to_standard_output_is_file_to_file(translated, averaged, command):
+    source = "".join(line + "\n" for line in ODD_LINES).encode()
+    # An output encoding other than UTF-8 must not matter: the text is not what the terminal could show.
+    result = command("decoder", f"--output_dir={averaged}", DECODE_HPARAMS, stdin=source, PYTHONIOENCODING="latin-1")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == translated[0]
+    assert result.stderr == translated[1]
+
+
+def test_a_checkpoint_can_be_chosen_and_windows_line_ends_are_no_text(averaged, command):
+    result = command(
+        "decoder",
+        f"--output_dir={averaged}",
+        f"--checkpoint_path={averaged / 'ckpt-2'}",
+        DECODE_HPARAMS,
+        stdin=b"The dog sleeps.\r\n\r\nThe dog sleeps.",
+    )
+    assert result.returncode == 0
+    assert result.stderr == f"using {averaged / 'ckpt-2'}\n"
+    first, second, third, end = result.stdout.split("\n")
+    assert (second, end) == ("", "") and first == third
+
+
+def test_score_prints_bleu_and_chrf_with_signatures(command, tmp_path, translated):
+    (tmp_path / "hypothesis").write_text("The cat sat on the mat.\nA Dog runs away.\n")
+    (tmp_path / "reference").write_text("The cat sat on the mat.\nA dog runs away.\n")
+    flags = [f"--{name}={tmp_path / name}" for name in ("hypothesis", "reference")]
+    result = command("score", *flags)
+    assert (result.returncode, result.stderr) == (0, "")
+    bleu, chrf = result.stdout.splitlines()
+    assert re.match(r"BLEU\|nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:2\.\S+ = \d", bleu)
+    assert re.match(r"chrF2\|nrefs:1\|case:mixed\|\S+ = \d", chrf)
+    lowercase = command("score", *flags, "--lowercase").stdout
+    assert "case:lc" in lowercase and " = 100.00 " in lowercase
+
+
+@pytest.mark.slow
+def test_datagen_makes_the_built_in_problem_and_a_second_run_does_nothing(command, tmp_path, snapshot):
+    flags = ("--problem=grammar_ende", f"--data_dir={tmp_path / 'data'}")
+    result = command("datagen", *flags)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.findall(r"grammar_ende: (\w+): (\d+) pairs", result.stdout) == [
+        ("train", "60000"),
+        ("dev", "500"),
+        ("test", "500"),
+    ]
+    before = snapshot(tmp_path)
+    assert f"{tmp_path}" not in before and not [name for name in before if ".spill" in name or "incomplete" in name]
+    again = command("datagen", *flags)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert again.stdout == f"grammar_ende: already in {tmp_path / 'data'}, nothing to do\n"
+    assert snapshot(tmp_path) == before

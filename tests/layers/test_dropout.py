@@ -1,0 +1,108 @@
+"""Dropout as a function of its seed."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from keras import ops
+
+from t2t_lite.layers.dropout import CallSeeds, Dropout
+
+SHAPE = (200, 500)
+
+
+def seeds(*seed):
+    return CallSeeds(tf.constant(seed or (1, 2), tf.uint32))
+
+
+def kept(layer, call_seeds, shape=SHAPE, dtype="float32"):
+    """bool: which elements of a tensor of ones the layer keeps."""
+    return np.array(ops.cast(layer(ops.ones(shape, dtype), seeds=call_seeds), "float32")) != 0.0
+
+
+def test_the_same_seed_gives_the_same_masks_place_by_place():
+    layer = Dropout(0.3)
+    first, again = seeds(5, 6), seeds(5, 6)
+    for _ in range(3):
+        np.testing.assert_array_equal(kept(layer, first), kept(layer, again))
+
+
+def test_the_seed_may_be_traced():
+    layer = Dropout(0.3)
+    traced = tf.function(lambda seed: layer(tf.ones(SHAPE), seeds=CallSeeds(seed)))
+    for seed in ((1, 2), (1, 3)):
+        result = traced(tf.constant(seed, tf.uint32)).numpy()
+        np.testing.assert_array_equal(result != 0.0, kept(layer, seeds(*seed)))
+
+
+@pytest.mark.parametrize("other", [(1, 3), (2, 2), (1, 2**32 - 1)])
+def test_different_seeds_give_independent_masks(other):
+    layer = Dropout(0.3)
+    assert_independent(kept(layer, seeds(1, 2)), kept(layer, seeds(*other)), 0.7)
+
+
+def test_different_places_of_one_pass_give_independent_masks():
+    layer, one_pass = Dropout(0.3), seeds()
+    assert_independent(kept(layer, one_pass), kept(layer, one_pass), 0.7)
+
+
+def test_neighbouring_elements_are_independent():
+    mask = kept(Dropout(0.3), seeds())
+    assert_independent(mask[:, 0::2], mask[:, 1::2], 0.7)  # the halves of one random word
+    assert_independent(mask[:, 1:-1:2], mask[:, 2::2], 0.7)
+
+
+def assert_independent(one, other, keep_rate):
+    """Both keep an element with probability keep_rate ** 2; four standard deviations are allowed."""
+    expected = keep_rate**2
+    deviation = (expected * (1 - expected) / one.size) ** 0.5
+    assert abs((one & other).mean() - expected) < 4 * deviation
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_the_kept_fraction_is_one_minus_the_rate_in_every_float_type(rate, dtype):
+    mask = kept(Dropout(rate, dtype=dtype), seeds(3, 4), (500, 1000), dtype)
+    deviation = (rate * (1 - rate) / mask.size) ** 0.5
+    assert abs(mask.mean() - (1 - rate)) < 4 * deviation
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+def test_kept_elements_are_scaled_so_that_the_mean_stays(rate, dtype):
+    x = ops.ones((500, 1000), dtype)
+    result = np.array(ops.cast(Dropout(rate, dtype=dtype)(x, seeds=seeds()), "float32"))
+    scales = np.unique(result[result != 0.0])
+    # bfloat16 has 8 significant bits.
+    tolerance = {"float32": 1e-4, "bfloat16": 2.0**-8}[dtype]
+    np.testing.assert_allclose(scales, [1 / (1 - rate)], rtol=tolerance)
+    deviation = (rate / (1 - rate) / result.size) ** 0.5
+    assert abs(result.mean() - 1.0) < 4 * deviation + tolerance
+
+
+def test_the_gradient_flows_through_kept_elements_only():
+    x = tf.ones(SHAPE)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = Dropout(0.3)(x, seeds=seeds())
+    np.testing.assert_array_equal(tape.gradient(y, x), y)
+
+
+def test_without_seeds_the_input_stays_as_it_is():
+    x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype("float32")
+    np.testing.assert_array_equal(Dropout(0.5)(x), x)
+
+
+def test_at_rate_zero_the_input_stays_as_it_is():
+    x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype("float32")
+    np.testing.assert_array_equal(Dropout(0.0)(x, seeds=seeds()), x)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 3, 4, 6), (3, 5)])
+def test_an_input_may_have_any_shape(shape):
+    assert Dropout(0.5)(tf.ones(shape), seeds=seeds()).shape == shape
+
+
+def test_nothing_is_stored_between_passes():
+    layer = Dropout(0.3)
+    layer(tf.ones(SHAPE), seeds=seeds())
+    assert layer.variables == []

@@ -1,0 +1,55 @@
+"""One matrix embeds, and makes logits."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.layers.embedding import SharedEmbedding
+
+VOCAB, HIDDEN = 7, 9
+
+
+@pytest.fixture
+def layer():
+    layer = SharedEmbedding(VOCAB, HIDDEN)
+    layer.build(None)
+    return layer
+
+
+def test_one_variable_serves_both_directions(layer):
+    assert [tuple(variable.shape) for variable in layer.variables] == [(VOCAB, HIDDEN)]
+
+
+def test_a_vector_is_the_row_of_the_matrix_times_the_square_root_of_the_width(layer):
+    ids = np.array([[0, 3, 3], [6, 1, 0]])
+    np.testing.assert_allclose(layer(ids), np.array(layer.weight)[ids] * 3.0, rtol=1e-6)
+
+
+def test_logits_are_inner_products_with_the_rows_without_any_factor(layer):
+    x = np.random.default_rng(1).normal(size=(2, 3, HIDDEN)).astype("float32")
+    expected = np.einsum("btd,vd->btv", x.astype("float64"), np.array(layer.weight).astype("float64"))
+    np.testing.assert_allclose(layer.logits(x), expected, atol=1e-5)
+
+
+def test_gradients_of_both_uses_add_up_in_the_one_variable(layer):
+    rng = np.random.default_rng(2)
+    ids = np.array([[0, 3, 3], [6, 1, 0]])
+    x, on_vectors = (rng.normal(size=(2, 3, HIDDEN)).astype("float32") for _ in range(2))
+    on_logits = rng.normal(size=(2, 3, VOCAB)).astype("float32")
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(ids) * on_vectors) + tf.reduce_sum(layer.logits(x) * on_logits)
+    gradient = tf.convert_to_tensor(tape.gradient(loss, layer.weight.value))
+
+    expected = np.einsum("btv,btd->vd", on_logits, x)
+    for row, position in np.ndindex(ids.shape):
+        expected[ids[row, position]] += HIDDEN**0.5 * on_vectors[row, position]
+    np.testing.assert_allclose(gradient, expected, atol=1e-4)
+
+
+def test_fresh_vectors_have_unit_variance():
+    layer = SharedEmbedding(500, 64)
+    layer.build(None)
+    vectors = np.array(layer(np.arange(500)[None, :]))
+    # 32,000 draws: the sample variance has a standard deviation of sqrt(2 / 32,000) = 0.008.
+    assert abs(vectors.var() - 1.0) < 0.04
+    assert abs(vectors.mean()) < 0.03

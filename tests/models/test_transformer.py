@@ -1,0 +1,214 @@
+"""The whole model: one forward pass in NumPy, parameter counts, stepping, masks and precision."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.layers.dropout import CallSeeds
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.registry import HPARAMS, MODELS
+
+VOCAB = 13
+SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=16, filter_size=24, num_heads=4)
+INPUTS = np.array([[3, 4, 5, 6, 1], [7, 8, 1, 0, 0]], "int32")
+TARGETS = np.array([[9, 2, 12, 1, 0, 0], [5, 5, 3, 4, 6, 1]], "int32")
+
+
+def make(hparams=SMALL):
+    model = Transformer(hparams, VOCAB)
+    model.build()
+    return model
+
+
+@pytest.fixture(scope="module")
+def model(paper):
+    model = make()
+    paper.randomize(model)
+    return model
+
+
+def pieces(ids):
+    """The ids without the padding at their end."""
+    return [int(piece) for piece in ids if piece != 0]
+
+
+def test_logits_equal_a_forward_pass_in_numpy_sentence_by_sentence(model, paper):
+    logits = np.array(model(INPUTS, TARGETS))
+    assert logits.shape == (*TARGETS.shape, VOCAB)
+    for row in range(len(INPUTS)):
+        expected = paper.logits(model, pieces(INPUTS[row]), pieces(TARGETS[row]))
+        np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-4)
+
+
+def closed_formula(hparams, vocab_size):
+    """Parameters of sections 3.1 to 3.4: attention has no biases; a norm has a scale and an offset."""
+    d, f = hparams.hidden_size, hparams.filter_size
+    attention, feed_forward, norm = 4 * d * d, d * f + f + f * d + d, 2 * d
+    encoder_layer = attention + feed_forward + 2 * norm
+    decoder_layer = 2 * attention + feed_forward + 3 * norm
+    return vocab_size * d + hparams.num_encoder_layers * encoder_layer + hparams.num_decoder_layers * decoder_layer
+
+
+@pytest.fixture
+def unallocated():
+    """Builds a model whose variables have shapes and no memory."""
+
+    def build(hparams, vocab_size):
+        with keras.StatelessScope(initialize_variables=False):
+            model = Transformer(hparams, vocab_size)
+            model.build()
+        return model
+
+    yield build
+    keras.utils.clear_session()  # forgets the variables that wait to be initialized
+
+
+@pytest.mark.parametrize(
+    ("hparams_set", "printed_in_table_3"),
+    [("transformer_base", 65e6), ("transformer_big", 213e6), ("transformer_big_enfr", 213e6)],
+)
+def test_the_papers_models_have_the_papers_number_of_parameters(hparams_set, printed_in_table_3, unallocated):
+    hparams = HPARAMS[hparams_set]()
+    model = unallocated(hparams, 37_000)
+    assert model.count_params() == closed_formula(hparams, 37_000)
+    assert abs(model.count_params() / printed_in_table_3 - 1) <= 0.04
+
+
+def test_a_built_model_has_as_many_parameters_as_the_formula_says(model):
+    assert sum(variable.numpy().size for variable in model.trainable_variables) == closed_formula(SMALL, VOCAB)
+
+
+def test_every_variable_is_trainable_and_has_a_path_of_its_own_that_counts_no_models(model):
+    paths = [variable.path for variable in model.variables]
+    assert len(paths) == len(set(paths)) == len(model.trainable_variables)
+    assert paths == [variable.path for variable in make().variables]
+
+
+def test_one_matrix_is_embedding_of_both_sides_and_projection(model):
+    of_the_vocabulary = [variable for variable in model.variables if VOCAB in variable.shape]
+    assert of_the_vocabulary == [model.embedding.weight]
+
+
+def test_source_padding_changes_nothing(model):
+    padded = np.pad(INPUTS, ((0, 0), (0, 4)))
+    np.testing.assert_allclose(model(padded, TARGETS), model(INPUTS, TARGETS), atol=1e-5)
+
+
+def test_target_padding_changes_nothing_at_the_positions_before_it(model):
+    padded = np.pad(TARGETS, ((0, 0), (0, 4)))
+    np.testing.assert_allclose(model(INPUTS, padded)[:, : TARGETS.shape[1]], model(INPUTS, TARGETS), atol=1e-5)
+
+
+def test_rows_of_a_batch_do_not_influence_one_another(model):
+    together = np.array(model(INPUTS, TARGETS))
+    empty = np.zeros((1, INPUTS.shape[1]), "int32"), np.zeros((1, TARGETS.shape[1]), "int32")
+    filled_up = model(np.concatenate([INPUTS[:1], empty[0]]), np.concatenate([TARGETS[:1], empty[1]]))
+    assert np.isfinite(filled_up).all()
+    np.testing.assert_allclose(filled_up[0], together[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("position", range(6))
+def test_a_target_piece_influences_only_the_logits_after_it(model, position):
+    changed = TARGETS.copy()
+    changed[:, position] = 11
+    before, after = np.array(model(INPUTS, TARGETS)), np.array(model(INPUTS, changed))
+    np.testing.assert_allclose(after[:, : position + 1], before[:, : position + 1], atol=1e-5)
+    if position + 1 < TARGETS.shape[1]:
+        assert (np.abs(after - before)[:, position + 1].max(axis=-1) > 1e-3).all()
+
+
+@pytest.mark.parametrize("room", [0, 3])
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_stepping_with_caches_equals_one_full_pass(model, beam_size, room):
+    length = 6
+    rows = len(INPUTS) * beam_size
+    # Every beam goes its own way; the beams of a sentence are neighbouring rows.
+    targets = np.random.default_rng(1).integers(1, VOCAB, (rows, length)).astype("int32")
+    full = np.array(model(INPUTS.repeat(beam_size, axis=0), targets))
+
+    memory, caches = model.start_decoding(INPUTS, beam_size, length + room)
+    before = np.zeros(rows, "int32")
+    for position in range(length):
+        logits, caches = model.decode_step(before, position, memory, caches)
+        assert logits.shape == (rows, VOCAB)
+        np.testing.assert_allclose(logits, full[:, position], atol=1e-5)
+        before = targets[:, position]
+
+
+def test_caches_hold_one_row_for_each_beam_and_keep_their_shapes(model):
+    memory, caches = model.start_decoding(INPUTS, 3, 7)
+    shapes = [tensor.shape for tensor in tf.nest.flatten(caches)]
+    assert all(shape[0] == 3 * len(INPUTS) for shape in shapes)
+    _, stepped = model.decode_step(np.zeros(6, "int32"), 0, memory, caches)
+    tf.nest.assert_same_structure(stepped, caches)
+    assert [tensor.shape for tensor in tf.nest.flatten(stepped)] == shapes
+
+
+def test_stepping_works_inside_a_traced_loop_with_unknown_shapes(model):
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+    def last_logits(inputs, targets):
+        length = tf.shape(targets)[1]
+        memory, caches = model.start_decoding(inputs, 1, length)
+        before, logits = tf.zeros([tf.shape(inputs)[0]], tf.int32), tf.zeros([tf.shape(inputs)[0], VOCAB])
+        for position in tf.range(length):
+            tf.autograph.experimental.set_loop_options(
+                shape_invariants=[(cache, tf.TensorShape([None] * 4)) for cache in tf.nest.flatten(caches)]
+            )
+            logits, caches = model.decode_step(before, position, memory, caches)
+            logits = tf.ensure_shape(logits, [None, VOCAB])
+            before = targets[:, position]
+        return logits
+
+    np.testing.assert_allclose(last_logits(INPUTS, TARGETS), model(INPUTS, TARGETS)[:, -1], atol=1e-5)
+
+
+def test_bfloat16_keeps_float32_variables_and_gives_nearby_logits(model):
+    low = make(SMALL.replace(precision="mixed_bfloat16"))
+    for variable, value in zip(low.variables, model.variables):
+        variable.assign(value)
+    assert {variable.dtype for variable in low.variables} == {"float32"}
+    logits = low(INPUTS, TARGETS)
+    assert logits.dtype == tf.bfloat16
+    difference = np.array(tf.cast(logits, tf.float32)) - np.array(model(INPUTS, TARGETS))
+    # Logits here have a standard deviation of about 1; bfloat16 has 8 significant bits, and there are 13 sub-layers.
+    assert 0.0 < np.abs(difference).mean() < 0.02
+    assert np.abs(difference).max() < 0.15
+
+
+def test_bfloat16_stepping_stays_near_the_full_pass(paper):
+    low = make(SMALL.replace(precision="mixed_bfloat16"))
+    paper.randomize(low)
+    memory, caches = low.start_decoding(INPUTS, 1, 2)
+    assert {tensor.dtype for tensor in tf.nest.flatten(caches)} == {tf.bfloat16}
+    full = np.array(tf.cast(low(INPUTS, TARGETS), tf.float32))
+    _, caches = low.decode_step(np.zeros(2, "int32"), 0, memory, caches)
+    logits, _ = low.decode_step(TARGETS[:, 0], 1, memory, caches)
+    np.testing.assert_allclose(tf.cast(logits, tf.float32), full[:, 1], atol=0.15)
+
+
+def test_dropout_acts_only_when_seeds_are_given(model):
+    def logits(*seed):
+        return np.array(model(INPUTS, TARGETS, seeds=CallSeeds(tf.constant(seed, tf.uint32)) if seed else None))
+
+    np.testing.assert_array_equal(logits(), logits())
+    np.testing.assert_array_equal(logits(1, 2), logits(1, 2))
+    assert np.abs(logits(1, 2) - logits(1, 3)).max() > 0.01
+    assert np.abs(logits(1, 2) - logits()).max() > 0.01
+
+
+def test_every_variable_gets_a_gradient(model):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(model(INPUTS, TARGETS) ** 2)
+    gradients = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
+    without = [
+        variable.path
+        for variable, gradient in zip(model.trainable_variables, gradients)
+        if gradient is None or not np.any(tf.convert_to_tensor(gradient))
+    ]
+    assert without == []
+
+
+def test_it_is_found_by_its_name():
+    assert MODELS["transformer"] is Transformer

@@ -1,0 +1,226 @@
+"""Who may know whom (the table of that name in DESIGN.md), and how long a file and a function may be.
+
+The rules are checked on the source with `ast`; that listings need no TensorFlow is tried in a process of its own.
+"""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = {
+    "t2t_lite": "t2t_lite",
+    "problems": "t2t_lite.problems",
+    "hparams": "t2t_lite.hparams",
+    "bin": "t2t_lite.bin",
+}
+
+
+def module_name(path):
+    """t2t_lite/data/vocab.py -> t2t_lite.data.vocab; a package's own name for its __init__.py."""
+    first, *others = path.relative_to(ROOT).with_suffix("").parts
+    parts = [FOLDERS[first], *others]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+PATHS = {module_name(path): path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))}
+TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in PATHS.items()}
+
+# What every part may use besides what is named for it.
+BASIS = ("errors", "registry", "config", "files", "quiet")
+# part: (its own modules that it may use, the other packages that it may use), anywhere in the file.
+RULES = {
+    "layers": (("layers", "config", "registry", "errors"), ("keras", "numpy")),
+    "models": (("models", "layers", "config", "registry", "errors"), ("keras", "numpy")),
+    "data": (
+        ("data", *BASIS),
+        ("tensorflow", "tensorflow_text", "tensorflow_datasets", "sentencepiece", "keras", "numpy"),
+    ),
+    "decoding": (
+        ("decoding", "models.base", "data.vocab", "run_dir", "checkpoint_files", *BASIS),
+        ("tensorflow", "numpy"),
+    ),
+    "scoring": (("scoring", *BASIS), ("sacrebleu", "nltk", "numpy")),
+    "training": (
+        ("training", "decoding", "scoring", "models", "layers", "data", "run_dir", "checkpoint_files", *BASIS),
+        ("tensorflow", "keras", "numpy", "rich"),
+    ),
+}
+# The same for what is imported when a module is loaded.
+RULES_AT_LOADING = {
+    "problems": (("problems", "data.problem", *BASIS), ()),
+    "hparams": (("hparams", "config", "registry", "errors"), ()),
+    "data.problem": (("config", "registry", "errors", "files"), ()),
+    "run_dir": (("data.problem", *BASIS), ()),
+    "plugins": (("registry",), ()),
+}
+
+
+def is_within(module, package):
+    return module == package or module.startswith(package + ".")
+
+
+def modules_of(part):
+    """The modules of a part: "data" -> t2t_lite.data and everything in it."""
+    return [name for name in TREES if is_within(name, f"t2t_lite.{part}")]
+
+
+def imported_by(nodes):
+    """The modules that import statements name; `from package import module` names the module."""
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"a relative import of {node.module}"
+            for alias in node.names:
+                submodule = f"{node.module}.{alias.name}"
+                found.add(submodule if submodule in TREES else node.module)
+    return found
+
+
+def imports(name):
+    """What a module imports anywhere."""
+    return imported_by(ast.walk(TREES[name]))
+
+
+def imports_at_loading(name):
+    """What a module imports when it is loaded: everything but the imports inside functions."""
+    nodes, waiting = [], [TREES[name]]
+    while waiting:
+        node = waiting.pop()
+        nodes.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+    return imported_by(nodes)
+
+
+def forbidden(found, own_modules, other_packages):
+    """Those of the found imports that are neither allowed nor in the standard library."""
+    wrong = []
+    for module in sorted(found - {"t2t_lite"}):
+        package = module.split(".")[0]
+        if package == "t2t_lite":
+            allowed = any(is_within(module, f"t2t_lite.{own}") for own in own_modules)
+        else:
+            allowed = package in sys.stdlib_module_names or package in other_packages
+        if not allowed:
+            wrong.append(module)
+    return wrong
+
+
+def test_the_source_was_found():
+    assert {"t2t_lite.registry", "t2t_lite.layers.attention", "t2t_lite.problems.grammar", "t2t_lite.bin.cli"} <= set(
+        TREES
+    )
+    assert "keras" in imports("t2t_lite.layers.attention")
+    # This module imports Keras inside a function only.
+    assert "keras" in imports("t2t_lite.data.sources") - imports_at_loading("t2t_lite.data.sources")
+
+
+@pytest.mark.parametrize("name", ["registry", "config", "errors", "files"])
+def test_the_basis_needs_only_the_standard_library(name):
+    assert forbidden(imports(f"t2t_lite.{name}"), ("registry", "config", "errors", "files"), ()) == []
+
+
+@pytest.mark.parametrize("part", RULES)
+def test_a_part_imports_only_what_it_may_know(part):
+    assert modules_of(part)
+    wrong = {name: forbidden(imports(name), *RULES[part]) for name in modules_of(part)}
+    assert {name: modules for name, modules in wrong.items() if modules} == {}
+
+
+@pytest.mark.parametrize("part", RULES_AT_LOADING)
+def test_what_listings_load_imports_nothing_heavy_when_loaded(part):
+    assert modules_of(part)
+    wrong = {name: forbidden(imports_at_loading(name), *RULES_AT_LOADING[part]) for name in modules_of(part)}
+    assert {name: modules for name, modules in wrong.items() if modules} == {}
+
+
+def test_beam_search_knows_no_model_and_no_vocabulary():
+    assert forbidden(imports("t2t_lite.decoding.beam_search"), ("decoding.length_penalty",), ("tensorflow",)) == []
+
+
+def library_modules():
+    outside = [f"t2t_lite.{folder}" for folder in ("problems", "hparams", "bin")]
+    return [name for name in TREES if not any(is_within(name, package) for package in outside)]
+
+
+def test_the_library_never_imports_problems_hparams_or_bin():
+    for name in library_modules():
+        for folder in ("problems", "hparams", "bin"):
+            assert not any(is_within(module, f"t2t_lite.{folder}") for module in imports(name)), name
+
+
+def test_only_plugins_names_them_for_a_lazy_import():
+    prefixes = ("t2t_lite.problems", "t2t_lite.hparams", "t2t_lite.bin")
+    naming = {
+        name
+        for name in library_modules()
+        for node in ast.walk(TREES[name])
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith(prefixes)
+    }
+    assert naming == {"t2t_lite.plugins"}
+
+
+def test_problems_and_hparams_do_not_import_bin():
+    for name in (*modules_of("problems"), *modules_of("hparams")):
+        assert not any(is_within(module, "t2t_lite.bin") for module in imports(name)), name
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    loading = {name: {module for module in imports_at_loading(name) if module in TREES} - {name} for name in TREES}
+    while loading:
+        free = {name for name, needs in loading.items() if not needs & loading.keys() - {"t2t_lite"}}
+        assert free, f"these import one another: {sorted(loading)}"
+        loading = {name: needs for name, needs in loading.items() if name not in free}
+
+
+def run_python(program):
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_loading_the_built_ins_loads_neither_tensorflow_nor_keras():
+    program = """
+import sys
+from t2t_lite import plugins, registry
+plugins.load_builtins()
+print(*registry.PROBLEMS.names(), *registry.HPARAMS.names(), *registry.MODELS.names())
+print(*sorted({name.split(".")[0] for name in sys.modules} & {"tensorflow", "keras", "numpy", "tensorflow_text"}))
+"""
+    names, heavy = run_python(program).split("\n")[:2]
+    assert {"multi30k_ende", "transformer_base", "transformer"} <= set(names.split())
+    assert heavy == ""
+
+
+def test_the_commands_can_be_imported_without_tensorflow():
+    modules = sorted(name for name in modules_of("bin"))
+    program = f"import sys, {', '.join(modules)}\nprint('tensorflow' in sys.modules, 'keras' in sys.modules)"
+    assert run_python(program).split() == ["False", "False"]
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_no_file_is_longer_than_400_lines(name):
+    limit = 150 if is_within(name, "t2t_lite.bin") else 400
+    lines = len(PATHS[name].read_text(encoding="utf-8").splitlines())
+    assert lines < limit, f"{PATHS[name].relative_to(ROOT)} has {lines} lines; split it"
+
+
+def length_without_docstring(function):
+    lines = function.end_lineno - function.lineno + 1
+    if ast.get_docstring(function) is not None:
+        docstring = function.body[0]
+        lines -= docstring.end_lineno - docstring.lineno + 1
+    return lines
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_no_function_is_longer_than_60_lines(name):
+    functions = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    long = {function.name: length_without_docstring(function) for function in functions}
+    assert {function: lines for function, lines in long.items() if lines >= 60} == {}
