@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def _train(arguments) -> None:
-    from t2t_lite.data.manifest import check_data
+    from t2t_lite.data.manifest import check_data, check_lengths
     from t2t_lite.data.problem import get_problem
     from t2t_lite.plugins import load_builtins
     from t2t_lite.quiet import import_tensorflow
@@ -83,6 +83,7 @@ def _train(arguments) -> None:
     # What can be refused is refused before TensorFlow is imported.
     data_dir = Path(arguments.data_dir)
     manifest = check_data(data_dir, problem)
+    check_lengths(manifest, hparams.max_length)
     run_dir = prepare_run_dir(Path(arguments.output_dir), hparams, problem, data_dir / manifest.vocabulary["file"])
     import_tensorflow()
     from t2t_lite.training.strategy import make_strategy

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 
 from t2t_lite.data.problem import Example, Problem
+from t2t_lite.problems import grammar_verbs as verbs
 from t2t_lite.problems import grammar_words as words
 from t2t_lite.problems.grammar_clauses import (
     Clause,
@@ -22,7 +23,8 @@ from t2t_lite.problems.grammar_clauses import (
     english_sentence,
 )
 from t2t_lite.problems.grammar_german import german_sentence
-from t2t_lite.problems.grammar_words import NAMES, NOUNS, VERBS, Noun, Pronoun, Verb
+from t2t_lite.problems.grammar_verbs import VERBS, Verb
+from t2t_lite.problems.grammar_words import NAMES, NOUNS, Noun, Pronoun
 from t2t_lite.registry import PROBLEMS
 
 MIN_WORDS, MAX_WORDS = 4, 18  # of the English sentences
@@ -165,7 +167,7 @@ class SentenceSampler:
         if not kind:
             kind = "animal" if self.chance(0.15) and (verb is None or "animal" in verb.subjects) else "person"
         if verb is None:
-            verb = words.BE if self.chance(0.12) else rng.choice(VERBS_FOR_SUBJECT[kind])
+            verb = verbs.BE if self.chance(0.12) else rng.choice(VERBS_FOR_SUBJECT[kind])
         negated = self.chance(negation)
         tense = rng.choice(tenses)
         if tense == "modal" and verb.stative:
@@ -174,10 +176,10 @@ class SentenceSampler:
             subject or self.subject(kind, "definite" if negated else "any"),
             verb,
             tense == "past",
-            rng.choice(words.MODALS) if tense == "modal" else None,
+            rng.choice(verbs.MODALS) if tense == "modal" else None,
             negated=negated,
         )
-        if verb is words.BE:
+        if verb is verbs.BE:
             clause.predicate = rng.choice(PREDICATES_OF[kind])
             if isinstance(clause.subject, NounPhrase) and clause.subject.adjective is clause.predicate:
                 clause.subject.adjective = None
@@ -323,11 +325,11 @@ class SentenceSampler:
             return None
         pronoun = words.THEY if object_.plural else words.IT[object_.noun.gender]
         predicate = self.rng.choice(PREDICATES_OF[object_.noun.kinds[0]])
-        return Clause(pronoun, words.BE, clause.past, predicate=predicate, negated=self.chance(0.2))
+        return Clause(pronoun, verbs.BE, clause.past, predicate=predicate, negated=self.chance(0.2))
 
     def reported(self) -> Sentence:
         """What somebody says, believes, knows or hopes."""
-        first = self.clause(self.rng.choice(words.SAYING_VERBS), tenses=("present", "past"), negation=0.1)
+        first = self.clause(self.rng.choice(verbs.SAYING_VERBS), tenses=("present", "past"), negation=0.1)
         first.time = None
         second = self.clause(tenses=("past",) if first.past else ANY_TENSE)
         if self.chance(0.15):

@@ -6,18 +6,8 @@ A clause is built once and rendered to both languages, here and in `grammar_germ
 
 from dataclasses import dataclass
 
-from t2t_lite.problems.grammar_words import (
-    BE,
-    Adjective,
-    Adverbial,
-    Determiner,
-    Link,
-    Modal,
-    Noun,
-    Preposition,
-    Pronoun,
-    Verb,
-)
+from t2t_lite.problems.grammar_verbs import BE, Modal, Verb
+from t2t_lite.problems.grammar_words import Adjective, Adverbial, Determiner, Link, Noun, Preposition, Pronoun
 
 
 @dataclass(slots=True)

@@ -75,12 +75,9 @@ class _Settings:
 def _parse(text: str, kind, where: str):
     """Reads one value of a field's type; `where` names the setting in errors."""
     try:
-        value = kind(text)
+        return kind(text)
     except ValueError as error:
         raise UserError(f"{where} takes {_KIND_WORDS[kind]}, not '{text}'", status=2) from error
-    if kind is float and not math.isfinite(value):
-        raise UserError(f"{where} takes a finite number, not '{text}'", status=2)
-    return value
 
 
 _KIND_WORDS = {int: "a whole number", float: "a number", str: "a word"}
@@ -128,7 +125,7 @@ class HParams(_Settings):
         for name in ("residual_dropout", "label_smoothing", "adam_beta1", "adam_beta2"):
             self._require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
         for name in ("learning_rate_constant", "adam_epsilon"):
-            self._require(name, getattr(self, name) > 0.0, "above 0")
+            self._require(name, 0.0 < getattr(self, name) < math.inf, "above 0 and finite")
         self._require(
             "num_heads", self.hidden_size % self.num_heads == 0, f"a divisor of hidden_size ({self.hidden_size})"
         )
@@ -152,4 +149,4 @@ class DecodeHParams(_Settings):
         for name in ("beam_size", "max_input_length", "batch_tokens"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("alpha", "extra_length"):
-            self._require(name, getattr(self, name) >= 0, "at least 0")
+            self._require(name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")

@@ -2,6 +2,7 @@ import hashlib
 
 import pytest
 
+from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of, write_text, written_whole
 
 
@@ -66,7 +67,7 @@ def test_a_half_file_left_by_a_killed_process_is_written_over(tmp_path):
 
 def test_a_final_name_that_is_a_folder_is_an_error_that_leaves_no_half_file(tmp_path):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(OSError):
+    with pytest.raises(UserError, match="is a directory"):
         write_text(tmp_path / "folder", "text")
     assert names_in(tmp_path) == ["folder"]
 

@@ -3,7 +3,7 @@
 import collections
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import tensorflow as tf
@@ -73,7 +73,12 @@ def _make_vocabulary(problem: Problem, files: dict, data_dir: Path, say: Callabl
     path = data_dir / problem.vocab_filename
     if not path.exists():
         say(f"{problem.data_name}: learning {problem.vocab_size} pieces")
-        train_vocabulary(_texts(problem.examples("train", files)), problem.vocab_size, path)
+        examples = problem.examples("train", files)
+        first = next(examples, None)
+        if first is None:
+            raise _no_examples(problem, "train")
+        texts = itertools.chain.from_iterable(itertools.chain([first], examples))
+        train_vocabulary(texts, problem.vocab_size, path)
     return Vocabulary(path)
 
 
@@ -95,8 +100,8 @@ def _split_paths(problem: Problem, data_dir: Path, split: str) -> list[Path]:
     return _shard_paths(problem, data_dir, split) + _text_paths(problem, data_dir, split)
 
 
-def _texts(examples: Iterable[Example]) -> Iterator[str]:
-    return itertools.chain.from_iterable(examples)
+def _no_examples(problem: Problem, split: str) -> UserError:
+    return UserError(f"problem '{problem.data_name}' has no {split} examples; check its sources")
 
 
 def _write_split(problem: Problem, split: str, files: dict, vocabulary: Vocabulary, data_dir: Path) -> None:
@@ -112,7 +117,7 @@ def _write_split(problem: Problem, split: str, files: dict, vocabulary: Vocabula
     for writer in writers:
         writer.close()
     if not count:
-        raise UserError(f"problem '{problem.data_name}' has no {split} examples; check its sources")
+        raise _no_examples(problem, split)
     for spill, shard in zip(spills, shards):
         records = [record.numpy() for record in tf.data.TFRecordDataset(str(spill))]
         generator.shuffle(records)

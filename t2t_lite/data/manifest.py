@@ -95,3 +95,13 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
             f"put that one back, or remove the data and run again: {command}"
         )
     return manifest
+
+
+def check_lengths(manifest: Manifest, max_length: int) -> None:
+    """Raises UserError if no training pair has at most `max_length` pieces on both sides."""
+    shortest = max(min(map(int, histogram)) for histogram in manifest.splits["train"]["lengths"].values())
+    if shortest > max_length:
+        raise UserError(
+            f"all training pairs of '{manifest.problem}' are longer than max_length={max_length} pieces "
+            f"(the shortest has {shortest}); raise it with --hparams=max_length={shortest} or more"
+        )

@@ -82,7 +82,7 @@ def train_vocabulary(texts: Iterable[str], size: int, path: Path) -> None:
     """
     sample = _sample(texts, SAMPLE_SENTENCES)
     if not any(sample):
-        raise UserError("there is no text to learn a vocabulary from: the training split is empty")
+        raise UserError("there is no text to learn a vocabulary from")
     model = io.BytesIO()
     try:
         sentencepiece.SentencePieceTrainer.train(

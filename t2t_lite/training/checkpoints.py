@@ -20,7 +20,7 @@ class TrainingState:
         # The place in the data: `position` batches of `epoch` have been used.
         self.epoch = tf.Variable(0, dtype=tf.int64)
         self.position = tf.Variable(0, dtype=tf.int64)
-        self._iterations = optimizer.iterations
+        self.optimizer = optimizer
         self._groups = {
             "model": checkpoint_files.by_name(model.variables),
             "optimizer": checkpoint_files.by_name(optimizer.variables),
@@ -30,7 +30,7 @@ class TrainingState:
     @property
     def step(self) -> int:
         """How many optimizer steps have been made."""
-        return int(self._iterations.numpy())
+        return int(self.optimizer.iterations.numpy())
 
     def save(self, directory: Path, keep_max: int) -> Path:
         """Writes `ckpt-<step>` and removes all but the last `keep_max` (at least 1) checkpoints."""

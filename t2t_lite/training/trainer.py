@@ -7,10 +7,9 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.data.manifest import Manifest, check_data
+from t2t_lite.data.manifest import check_data, check_lengths
 from t2t_lite.data.pipeline import batches, epochs, reading_shards
 from t2t_lite.data.vocab import Vocabulary
-from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir
 from t2t_lite.training.checkpoints import TrainingState
@@ -57,7 +56,7 @@ def train(
     """
     hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
-    _check_lengths(manifest, hparams.max_length)
+    check_lengths(manifest, hparams.max_length)
     model, optimizer = build(hparams, Vocabulary(run_dir.vocabulary).size, strategy, options.random_seed)
     state = TrainingState(model, optimizer)
     restored = state.restore(run_dir.path)
@@ -116,16 +115,6 @@ def _global_batches(run_dir: RunDir, data_dir: Path, state: TrainingState, rando
         first_epoch=int(state.epoch),
         skip=int(state.position),
     )
-
-
-def _check_lengths(manifest: Manifest, max_length: int) -> None:
-    """Raises UserError if no pair is short enough to train on."""
-    shortest = max(min(map(int, histogram)) for histogram in manifest.splits["train"]["lengths"].values())
-    if shortest > max_length:
-        raise UserError(
-            f"all training pairs of '{manifest.problem}' are longer than max_length={max_length} pieces "
-            f"(the shortest has {shortest}); raise it with --hparams=max_length={shortest} or more"
-        )
 
 
 class _Due:

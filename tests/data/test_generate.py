@@ -200,7 +200,8 @@ def test_an_interrupted_run_goes_on_and_ends_as_an_undisturbed_one(whole, tmp_pa
 
     with pytest.raises(error):
         generate(Interrupted(), tmp_path, tmp_path / "none", say=silent)
-    assert "manifest.letters.json" not in names_in(tmp_path)
+    with pytest.raises(UserError, match="t2t-lite-datagen --problem=letters"):
+        check_data(tmp_path, Letters())
     generate(Letters(), tmp_path, tmp_path / "none", say=silent)
     assert contents_of(tmp_path) == contents_of(whole)
 
@@ -248,7 +249,9 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(whole, tmp_path, wh
     code = KILLED.format(tests=str(Path(__file__).parent), where=where, data_dir=str(tmp_path))
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr
-    assert names_in(tmp_path) and "manifest.letters.json" not in names_in(tmp_path)
+    if where == "visit":
+        with pytest.raises(UserError, match="t2t-lite-datagen --problem=letters"):
+            check_data(tmp_path, Letters())
     generate(Letters(), tmp_path, tmp_path / "none", say=silent)
     assert contents_of(tmp_path) == contents_of(whole)
 
@@ -311,7 +314,8 @@ def test_a_split_without_pairs_is_an_error_that_names_it(tmp_path, split):
 
     with pytest.raises(UserError, match=f"'hollow' has no {split} examples"):
         generate(Hollow(), tmp_path, tmp_path / "none", say=silent)
-    assert "manifest.hollow.json" not in names_in(tmp_path)
+    with pytest.raises(UserError, match="t2t-lite-datagen --problem=hollow"):
+        check_data(tmp_path, Hollow())
 
 
 def test_more_shards_than_pairs_are_fine(tmp_path):

@@ -5,6 +5,7 @@ from collections import defaultdict
 
 import pytest
 
+from t2t_lite.problems import grammar_verbs as verbs
 from t2t_lite.problems import grammar_words as words
 from t2t_lite.problems.grammar import GrammarEnde, sentence_pairs, split_of
 from t2t_lite.problems.grammar_clauses import (
@@ -23,7 +24,7 @@ SAMPLES = 50_000
 ICH, ER, SIE, WIR, SIE_PLURAL = words.PRONOUNS
 OUR = words.POSSESSIVES[3]
 TWO, MANY = words.AMOUNTS[0], words.AMOUNTS[3]
-CAN, SHOULD, WILL, WANT, HAVE_TO = words.MODALS
+CAN, SHOULD, WILL, WANT, HAVE_TO = verbs.MODALS
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def some(english, adjective=None, plural=False):
 def verb(english):
     return next(
         verb
-        for verb in words.VERBS + words.SAYING_VERBS
+        for verb in verbs.VERBS + verbs.SAYING_VERBS
         if " ".join((verb.english[0], verb.english[3])).strip() == english
     )
 
@@ -226,7 +227,7 @@ SENTENCES = [
         Sentence(
             Clause(the("man", "old"), verb("see"), object=the("dog", "small", True)),
             words.BECAUSE,
-            Clause(ER, words.BE, predicate=adjective_of("tired"), negated=True),
+            Clause(ER, verbs.BE, predicate=adjective_of("tired"), negated=True),
         ),
         "The old man sees the small dogs because he is not tired.",
         "Der alte Mann sieht die kleinen Hunde, weil er nicht müde ist.",
@@ -289,7 +290,7 @@ SENTENCES = [
         Sentence(
             Clause(ER, verb("fall asleep")),
             words.IF,
-            Clause(the("boy"), words.BE, predicate=adjective_of("tired")),
+            Clause(the("boy"), verbs.BE, predicate=adjective_of("tired")),
             True,
         ),
         "If the boy is tired, he falls asleep.",
@@ -302,11 +303,11 @@ SENTENCES = [
         "Wir sind gestern zur Schule gefahren.",
     ),
     (
-        Clause(the("girl", None, True), words.BE, past=True, predicate=adjective_of("happy")),
+        Clause(the("girl", None, True), verbs.BE, past=True, predicate=adjective_of("happy")),
         "The girls were happy.",
         "Die Mädchen waren glücklich.",
     ),
-    (Clause(ICH, words.BE, predicate=adjective_of("hungry")), "I am hungry.", "Ich bin hungrig."),
+    (Clause(ICH, verbs.BE, predicate=adjective_of("hungry")), "I am hungry.", "Ich bin hungrig."),
     (
         Sentence(
             Clause(SIE_PLURAL, verb("know"), past=True), words.THAT, Clause(name("Paul"), verb("come back"), past=True)
@@ -411,7 +412,7 @@ SENTENCES = [
     ),
     (Clause(ER, verb("go"), place=words.WHERE_TO, question=True, front="place"), "Where does he go?", "Wohin geht er?"),
     (
-        Clause(ER, words.BE, predicate=adjective_of("sad"), time=words.WHY, question=True, front="time"),
+        Clause(ER, verbs.BE, predicate=adjective_of("sad"), time=words.WHY, question=True, front="time"),
         "Why is he sad?",
         "Warum ist er traurig?",
     ),
@@ -437,7 +438,7 @@ SENTENCES = [
         "Die Frau, auf die wir warten, ist eingeschlafen.",
     ),
     (
-        Clause(SIE, verb("pick up"), object=relative_subject(the("cup"), words.BE, predicate=adjective_of("dirty"))),
+        Clause(SIE, verb("pick up"), object=relative_subject(the("cup"), verbs.BE, predicate=adjective_of("dirty"))),
         "She picks up the cup that is dirty.",
         "Sie hebt die Tasse auf, die schmutzig ist.",
     ),
@@ -446,7 +447,7 @@ SENTENCES = [
         Sentence(
             Clause(ER, verb("need"), object=the("lamp")),
             words.ALTHOUGH,
-            Clause(words.IT["f"], words.BE, predicate=adjective_of("expensive")),
+            Clause(words.IT["f"], verbs.BE, predicate=adjective_of("expensive")),
         ),
         "He needs the lamp although it is expensive.",
         "Er braucht die Lampe, obwohl sie teuer ist.",
