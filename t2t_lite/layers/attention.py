@@ -8,38 +8,37 @@ from keras import ops
 FORBIDDEN = -1e9
 
 
-def attend(queries, keys, values, mask):
-    """Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V, equation 1. The softmax is computed in float32.
+def attend(queries, keys, values, attention_mask):
+    """softmax(Q K^T) V: equation 1 for queries that are scaled by 1 / sqrt(d_k). The softmax is computed in float32.
 
     Args:
       queries: float [batch, heads, queries, d_k].
       keys: float [batch, heads, length, d_k].
       values: float [batch, heads, length, d_v].
-      mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
+      attention_mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
 
     Returns:
       (float [batch, heads, queries, d_v], the weights, float32 [batch, heads, queries, length]).
     """
-    depth = queries.shape[-1]
-    scores = ops.matmul(queries * depth**-0.5, ops.transpose(keys, (0, 1, 3, 2)))  # [batch, heads, queries, length]
+    scores = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))  # [batch, heads, queries, length]
     # The sum with a small additive mask is cheaper than a broadcast choice between scores and a constant.
-    forbidden = ops.cast(ops.logical_not(mask), "float32") * FORBIDDEN
+    forbidden = ops.cast(ops.logical_not(attention_mask), "float32") * FORBIDDEN
     weights = ops.softmax(ops.cast(scores, "float32") + forbidden)
     return ops.matmul(ops.cast(weights, values.dtype), values), weights
 
 
 class MultiHeadAttention(keras.layers.Layer):
-    """Projects to heads, attends in each, and projects back: plain matrices, no biases.
+    """Projects to heads, attends in each, and projects back (section 3.2.2): plain matrices, no biases.
 
-    Keys and values are made by `keys_values` and handed to the call, because a decoder keeps them from step to step.
+    The call takes projected queries, keys and values, because a decoder keeps keys and values from step to step.
 
     Args:
       hidden_size: width of input and output, d_model.
       num_heads: h; each head is hidden_size / num_heads wide.
 
     Call arguments:
-      x: float [batch, queries, hidden], what asks.
-      keys_values: pair of float [batch, heads, length, depth], as `keys_values` gives it.
+      queries: float [batch, heads, queries, depth], as `queries` or `queries_keys_values` give them.
+      keys_values: pair of float [batch, heads, length, depth], as `keys_values` or `queries_keys_values` give them.
       attention_mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
 
     Raises:
@@ -62,20 +61,37 @@ class MultiHeadAttention(keras.layers.Layer):
             for name in ("query", "key", "value", "output")
         )
 
-    def call(self, x, keys_values, attention_mask):
+    def call(self, queries, keys_values, attention_mask):
         """Returns float [batch, queries, hidden]."""
-        keys, values = keys_values
-        mixed, _ = attend(self._to_heads(x, self.query), keys, values, attention_mask)
+        mixed, _ = attend(queries, *keys_values, attention_mask)
+        batch, _, length, _ = ops.shape(mixed)
         joined = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.hidden_size))  # [batch * queries, hidden]
-        return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))
+        projected = ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype))
+        return ops.reshape(projected, (batch, length, self.hidden_size))
+
+    def queries(self, x):
+        """Projects float [batch, length, hidden] to queries, float [batch, heads, length, depth]."""
+        return self._project(x, self._scaled_query())[0]
 
     def keys_values(self, x):
         """Projects float [batch, length, hidden] to a pair of float [batch, heads, length, depth]."""
-        return self._to_heads(x, self.key), self._to_heads(x, self.value)
+        keys, values = self._project(x, self.key, self.value)
+        return keys, values
 
-    def _to_heads(self, x, kernel):
-        x = ops.cast(x, self.compute_dtype)
-        flat = ops.matmul(ops.reshape(x, (-1, self.hidden_size)), ops.cast(kernel, self.compute_dtype))
+    def queries_keys_values(self, x):
+        """Returns (queries, (keys, values)) of float [batch, length, hidden], for self-attention."""
+        queries, keys, values = self._project(x, self._scaled_query(), self.key, self.value)
+        return queries, (keys, values)
+
+    def _scaled_query(self):
+        # Scaling a matrix is cheaper than scaling what is made with it.
+        return ops.convert_to_tensor(self.query) * self.depth**-0.5
+
+    def _project(self, x, *kernels):
+        """Returns a float [batch, heads, length, depth] for each kernel; one wide product is faster than several."""
+        kernel = ops.cast(ops.concatenate([ops.convert_to_tensor(kernel) for kernel in kernels], 1), self.compute_dtype)
         batch, length = ops.shape(x)[:2]
-        split = ops.reshape(flat, (batch, length, self.num_heads, self.depth))
-        return ops.transpose(split, (0, 2, 1, 3))  # [batch, heads, length, depth]
+        flat = ops.matmul(ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size)), kernel)
+        parts = ops.split(flat, len(kernels), axis=1)
+        heads = (batch, length, self.num_heads, self.depth)
+        return [ops.transpose(ops.reshape(part, heads), (0, 2, 1, 3)) for part in parts]

@@ -61,7 +61,7 @@ class EncoderLayer(keras.layers.Layer):
 
     def call(self, x, attention_mask, seeds=None):
         """Returns float [batch, length, hidden]."""
-        y = self.self_attention(x, self.self_attention.keys_values(x), attention_mask)
+        y = self.self_attention(*self.self_attention.queries_keys_values(x), attention_mask)
         x = self.self_attention_residual(x, y, seeds=seeds)
         return self.feed_forward_residual(x, self.feed_forward(x), seeds=seeds)
 
@@ -116,13 +116,13 @@ class DecoderLayer(keras.layers.Layer):
 
     def call(self, x, attention_mask, memory, source_mask, cache=None, position=None, seeds=None):
         """Returns (float [rows, length, hidden], (keys, values): those of x, or the cache with them written in)."""
-        keys_values = self.self_attention.keys_values(x)
+        queries, keys_values = self.self_attention.queries_keys_values(x)
         if cache is not None:
             keys_values = tuple(
                 ops.slice_update(old, (0, 0, position, 0), ops.cast(new, old.dtype))
                 for old, new in zip(cache, keys_values)
             )
-        x = self.self_attention_residual(x, self.self_attention(x, keys_values, attention_mask), seeds=seeds)
+        x = self.self_attention_residual(x, self.self_attention(queries, keys_values, attention_mask), seeds=seeds)
         y = self._attend_to_memory(x, memory, source_mask)
         x = self.memory_attention_residual(x, y, seeds=seeds)
         return self.feed_forward_residual(x, self.feed_forward(x), seeds=seeds), keys_values
@@ -130,4 +130,5 @@ class DecoderLayer(keras.layers.Layer):
     def _attend_to_memory(self, x, memory, source_mask):
         batch = ops.shape(memory[0])[0]
         beams_as_queries = ops.reshape(x, (batch, -1, x.shape[-1]))  # [rows, 1, hidden] -> [batch, beam, hidden]
-        return ops.reshape(self.memory_attention(beams_as_queries, memory, source_mask), ops.shape(x))
+        y = self.memory_attention(self.memory_attention.queries(beams_as_queries), memory, source_mask)
+        return ops.reshape(y, ops.shape(x))

@@ -27,7 +27,7 @@ def random_mask():
 def test_attend_is_equation_1_in_every_sentence_and_head(heads, paper):
     queries, keys, values = heads
     mask = random_mask()
-    result = np.array(attend(queries, keys, values, mask)[0])
+    result = np.array(attend(queries * DEPTH**-0.5, keys, values, mask)[0])
     assert result.shape == (BATCH, HEADS, QUERIES, 7)
     for row in range(BATCH):
         for head in range(HEADS):
@@ -62,12 +62,12 @@ def test_a_row_in_which_everything_is_masked_gives_the_mean_of_the_values(heads)
     np.testing.assert_allclose(mixed[1, :, 0], heads[2][1].mean(axis=1), atol=1e-6)
 
 
-def test_scores_are_divided_by_the_square_root_of_the_depth():
-    queries = np.full((1, 1, 1, 16), 0.5, "float32")
-    keys = np.stack([np.zeros(16), np.full(16, 0.5)]).astype("float32")[None, None]
-    _, weights = attend(queries, keys, keys, np.ones((1, 1, 1, 2), bool))
-    # The scores are 0 and 16 * 0.25 / sqrt(16) = 1.
-    np.testing.assert_allclose(np.array(weights)[0, 0, 0], np.exp([0.0, 1.0]) / (1 + np.e), atol=1e-6)
+def test_queries_are_divided_by_the_square_root_of_the_depth_of_a_head():
+    layer = MultiHeadAttention(16, 4)
+    layer.build((None, None, 16))
+    layer.query.assign(np.eye(16))
+    x = np.random.default_rng(5).normal(size=(1, 3, 16)).astype("float32")
+    np.testing.assert_allclose(np.array(layer.queries(x))[0, 1], x[0, :, 4:8] / 2.0, atol=1e-6)
 
 
 def test_weights_are_float32_for_bfloat16_heads(heads):
@@ -88,7 +88,7 @@ def test_multi_head_attention_equals_a_loop_over_heads(num_heads, paper):
     x = rng.normal(size=(BATCH, QUERIES, hidden_size)).astype("float32")
     memory = rng.normal(size=(BATCH, LENGTH, hidden_size)).astype("float32")
     mask = random_mask()
-    result = np.array(layer(x, layer.keys_values(memory), mask))
+    result = np.array(layer(layer.queries(x), layer.keys_values(memory), mask))
     for row in range(BATCH):
         expected = paper.multi_head(layer, x[row].astype("float64"), memory[row].astype("float64"), mask[row, 0])
         np.testing.assert_allclose(result[row], expected, atol=1e-5)
@@ -98,7 +98,10 @@ def test_keys_and_values_come_head_by_head():
     layer = MultiHeadAttention(12, 3)
     layer.build((None, None, 12))
     x = np.random.default_rng(4).normal(size=(2, 5, 12)).astype("float32")
-    for made, kernel in zip(layer.keys_values(x), (layer.key, layer.value)):
+    queries, together = layer.queries_keys_values(x)
+    np.testing.assert_allclose(queries, layer.queries(x), atol=1e-6)
+    for made, same, kernel in zip(layer.keys_values(x), together, (layer.key, layer.value)):
+        np.testing.assert_allclose(made, same, atol=1e-6)
         assert made.shape == (2, 3, 5, 4)
         for head in range(3):
             np.testing.assert_allclose(made[:, head], x @ np.array(kernel)[:, 4 * head : 4 * head + 4], atol=1e-5)
