@@ -23,13 +23,12 @@ def stderr_held_back() -> Iterator[None]:
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and its company quietly; afterwards they report errors only."""
+    """Imports TensorFlow quietly; afterwards it reports errors only."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warnings.filterwarnings("ignore", module="(keras|tensorflow|google).*")
     # Some lines are written before TensorFlow looks at its log level.
     with stderr_held_back():
         import tensorflow as tf
-        import tensorflow_text  # noqa: F401
 
         tf.config.list_physical_devices()
     tf.get_logger().setLevel("ERROR")

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import sentencepiece
 import tensorflow as tf
-import tensorflow_text
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
 from t2t_lite.quiet import stderr_held_back
+
+with stderr_held_back():  # a few lines of C++ at every import
+    import tensorflow_text
 
 PAD_ID = 0
 EOS_ID = 1

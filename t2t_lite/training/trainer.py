@@ -9,7 +9,6 @@ import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import check_data, check_lengths
 from t2t_lite.data.pipeline import batches, epochs, reading_shards
-from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir
 from t2t_lite.training.checkpoints import TrainingState
@@ -57,7 +56,7 @@ def train(
     hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
     check_lengths(manifest, hparams.max_length)
-    model, optimizer = build(hparams, Vocabulary(run_dir.vocabulary).size, strategy, options.random_seed)
+    model, optimizer = build(hparams, manifest.vocabulary["size"], strategy, options.random_seed)
     state = TrainingState(model, optimizer)
     restored = state.restore(run_dir.path)
     with (
