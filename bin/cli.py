@@ -55,7 +55,7 @@ def run(command: Callable[[argparse.Namespace], None], arguments: argparse.Names
     except OSError as error:
         if arguments.debug:
             raise
-        print(f"{program}: error: {error.filename}: {error.strerror}", file=sys.stderr)
+        print(f"{program}: error: {error.filename or 'writing'}: {error.strerror or error}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

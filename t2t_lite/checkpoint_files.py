@@ -1,6 +1,7 @@
 """Checkpoint files: named variables in groups, in TensorFlow's format, written beside and renamed when whole."""
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +31,12 @@ def write(path: Path, **groups: dict[str, tf.Variable]) -> None:
     Raises:
       UserError: if the disk does not take it; what was there before under other names is unharmed.
     """
-    for leftover in path.parent.glob("incomplete-*"):
-        leftover.unlink()
+    kind = path.name.split("-")[0]  # an average that is written meanwhile is left alone
+    for leftover in path.parent.glob(f"incomplete-{kind}-*"):  # of a run that was killed
+        if leftover.is_dir():
+            shutil.rmtree(leftover)
+        else:
+            leftover.unlink()
     try:
         partial = tf.train.Checkpoint(**groups).write(str(path.with_name("incomplete-" + path.name)))
     except tf.errors.OpError as error:
@@ -72,7 +77,7 @@ def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
     """Gives variables the values that a group of a checkpoint holds.
 
     Raises:
-      UserError: if the checkpoint cannot be read, or holds other variables than these; nothing is changed then.
+      UserError: if the checkpoint cannot be read, or holds other variables than these; none of them is changed then.
     """
     arrays = read(path, group)
     theirs = {name: array.shape for name, array in arrays.items()}

@@ -15,7 +15,12 @@ PRECISIONS = ("float32", "mixed_bfloat16")
 
 @dataclasses.dataclass(frozen=True)
 class _Settings:
-    """What all kinds of settings can do. Subclasses are frozen dataclasses of int, float, bool and str fields."""
+    """What all kinds of settings can do. Subclasses are frozen dataclasses of int, float and str fields."""
+
+    def __post_init__(self):
+        for name, kind in typing.get_type_hints(type(self)).items():
+            if kind is float:  # a set may say 0 for 0.0; files and comparisons should not tell them apart
+                object.__setattr__(self, name, float(getattr(self, name)))
 
     def replace(self: Settings, **changes) -> Settings:
         """Returns a copy with some settings changed; they are checked as at construction."""
@@ -109,6 +114,7 @@ class HParams(_Settings):
     precision: str = "float32"  # or mixed_bfloat16: float32 variables, bfloat16 products
 
     def __post_init__(self):
+        super().__post_init__()
         for name in (
             "num_encoder_layers",
             "num_decoder_layers",
@@ -146,6 +152,7 @@ class DecodeHParams(_Settings):
     batch_tokens: int = 2048  # source pieces of one batch, padding included
 
     def __post_init__(self):
+        super().__post_init__()
         for name in ("beam_size", "max_input_length", "batch_tokens"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
         for name in ("alpha", "extra_length"):

@@ -20,6 +20,9 @@ def written_whole(path: Path) -> Iterator[Path]:
     """
     if path.is_dir():
         raise UserError(f"{path} is a directory; give the name of a file")
+    if path.exists() and not path.is_file():
+        yield path  # a device or a pipe, such as /dev/null, is written to as it is
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + INCOMPLETE)
     try:

@@ -25,6 +25,7 @@ def stderr_held_back() -> Iterator[None]:
 def import_tensorflow() -> None:
     """Imports TensorFlow quietly; afterwards it reports errors only."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # training and search are TensorFlow's, whatever keras.json says
     warnings.filterwarnings("ignore", module="(keras|tensorflow|google).*")
     # Some lines are written before TensorFlow looks at its log level.
     with stderr_held_back():

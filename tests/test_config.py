@@ -182,3 +182,8 @@ def test_the_difference_says_what_differs_and_how():
     mine, theirs = HParams(), HParams(hidden_size=64, label_smoothing=0.0)
     assert mine.difference(theirs) == ["hidden_size: 512, not 64", "label_smoothing: 0.1, not 0.0"]
     assert mine.difference(HParams()) == []
+
+
+def test_a_whole_number_in_the_place_of_a_fraction_survives_the_file():
+    hparams = HParams(residual_dropout=0, learning_rate_constant=2)
+    assert HParams.from_json(hparams.to_json(), "hparams.json") == hparams

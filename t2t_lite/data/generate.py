@@ -70,6 +70,8 @@ def generate(problem: Problem, data_dir: Path, tmp_dir: Path, say: Callable[[str
 
 
 def _make_vocabulary(problem: Problem, files: dict, data_dir: Path, say: Callable[[str], None]) -> Vocabulary:
+    if problem.vocab_kind != "bpe":
+        raise UserError(f"problem '{problem.data_name}' asks for vocab_kind '{problem.vocab_kind}'; known: 'bpe'")
     path = data_dir / problem.vocab_filename
     if not path.exists():
         say(f"{problem.data_name}: learning {problem.vocab_size} pieces")
@@ -130,8 +132,11 @@ def _write_split(problem: Problem, split: str, files: dict, vocabulary: Vocabula
 
 def _write_text(problem: Problem, split: str, files: dict, data_dir: Path) -> None:
     """Writes a split as text, a sentence a line in the order of the source, to decode and to score."""
+    paths = _text_paths(problem, data_dir, split)
+    if not paths:
+        return
     sides = list(zip(*problem.examples(split, files)))
-    for path, lines in zip(_text_paths(problem, data_dir, split), sides):
+    for path, lines in zip(paths, sides):
         if any("\n" in line for line in lines):
             raise UserError(f"problem '{problem.data_name}' has a {split} example with a line break; take it out")
         write_text(path, "".join(line + "\n" for line in lines))

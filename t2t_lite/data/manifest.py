@@ -55,7 +55,7 @@ def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
 def _require_parts(manifest: Manifest) -> None:
     """Raises one of the usual errors of looking things up if a part that readers rely on is missing."""
     names = (manifest.vocabulary["file"], manifest.vocabulary["sha256"])
-    numbers = [
+    numbers = [manifest.vocabulary["size"]] + [
         number
         for split in manifest.splits.values()
         for number in (split["examples"], *split["shards"].values(), *split["lengths"]["targets"].values())

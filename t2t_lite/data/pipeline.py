@@ -40,8 +40,8 @@ def batches(
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
-    Each batch has about `batch_tokens` real target pieces: an epoch is cut into equal shares, so there is no short
-    last batch and no pair is dropped but those longer than `max_length`.
+    Each batch has about `batch_tokens` real target pieces: every window of WINDOW pairs is cut into equal shares, so
+    that it has no short last batch, and no pair is dropped but those longer than `max_length`.
 
     Args:
       problem: whose data; if it is reversed, the sides are swapped.

@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,7 +118,7 @@ def read_lines(path: Path) -> Iterator[str]:
                 yield decode_line(line, str(path), number)
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
-    except (gzip.BadGzipFile, EOFError) as error:
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path} is not a whole gzip file ({error}); fetch or write it again") from error
 
 

@@ -66,6 +66,9 @@ class Translator:
         checkpoint = str(checkpoint_path or _best_checkpoint(run_dir.path)).removesuffix(".index")
         if not Path(f"{checkpoint}.index").exists():
             raise UserError(f"--checkpoint_path={checkpoint}: there is no {checkpoint}.index")
+        last = list_checkpoints(run_dir.path)
+        if not checkpoint_path and last and last[-1][0] > int(checkpoint.rsplit("-", 1)[1]):
+            warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
         settings = run_dir.problem.decode_hparams.override(decode_hparams)
         vocabulary = Vocabulary(run_dir.vocabulary)
         # Float32 whatever training used: the weights are float32, and the result does not depend on the machine.

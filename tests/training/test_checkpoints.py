@@ -189,3 +189,12 @@ def test_a_missing_data_file_is_reported_as_damaged(saved):
     (directory / "ckpt-2.data-00000-of-00001").unlink()
     with pytest.raises(UserError, match="ckpt-2 is damaged"):
         state.restore(directory)
+
+
+def test_what_a_killed_run_left_behind_does_not_stop_the_next_save(saved):
+    directory, _, state = saved
+    (directory / "incomplete-ckpt-9_temp").mkdir()
+    (directory / "incomplete-ckpt-9_temp" / "part").write_bytes(b"half")
+    (directory / "incomplete-ckpt-9.index").write_bytes(b"half")
+    state.save(directory, 5)
+    assert not list(directory.glob("incomplete-*"))
