@@ -84,7 +84,9 @@ def _train(arguments) -> None:
     data_dir = Path(arguments.data_dir)
     manifest = check_data(data_dir, problem)
     check_lengths(manifest, hparams.max_length)
-    run_dir = prepare_run_dir(Path(arguments.output_dir), hparams, problem, data_dir / manifest.vocabulary["file"])
+    run_dir = prepare_run_dir(
+        Path(arguments.output_dir), hparams, problem, data_dir / manifest.vocabulary["file"], arguments.random_seed
+    )
     import_tensorflow()
     from t2t_lite.training.strategy import make_strategy
     from t2t_lite.training.trainer import TrainOptions, train

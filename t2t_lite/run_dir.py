@@ -66,7 +66,7 @@ def open_run_dir(path: Path) -> RunDir:
     return RunDir(path, hparams, problem, vocabulary)
 
 
-def prepare_run_dir(path: Path, hparams: HParams, problem: Problem, vocabulary: Path) -> RunDir:
+def prepare_run_dir(path: Path, hparams: HParams, problem: Problem, vocabulary: Path, random_seed: int = 1) -> RunDir:
     """Makes a run directory, or checks that an existing one was made with the same settings, problem and vocabulary.
 
     Raises:
@@ -75,6 +75,12 @@ def prepare_run_dir(path: Path, hparams: HParams, problem: Problem, vocabulary: 
     path = Path(path)
     if (path / "run.json").exists():
         _check_same(open_run_dir(path), hparams, problem, vocabulary)
+        seed = json.loads((path / "run.json").read_text(encoding="utf-8")).get("random_seed", random_seed)
+        if seed != random_seed:
+            # The place in the data that a checkpoint holds means another place in another order.
+            raise UserError(
+                f"{path} was made with --random_seed={seed}, not {random_seed}; use that, or another directory"
+            )
     elif list_checkpoints(path):
         raise UserError(f"--output_dir={path} holds checkpoints but no run.json; use another directory")
     else:
@@ -84,6 +90,7 @@ def prepare_run_dir(path: Path, hparams: HParams, problem: Problem, vocabulary: 
     run = {
         "version": t2t_lite.__version__,
         "problem": problem.name,
+        "random_seed": random_seed,
         "vocabulary": {"file": vocabulary.name, "sha256": sha256_of(vocabulary)},
     }
     write_text(path / "run.json", json.dumps(run, indent=2) + "\n")

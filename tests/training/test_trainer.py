@@ -11,6 +11,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.generate import generate
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.decoding.translator import Translator
+from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS, PROBLEMS
 from t2t_lite.run_dir import list_checkpoints, prepare_run_dir
 from t2t_lite.training.trainer import TrainOptions, train
@@ -55,7 +56,7 @@ def copy_data(tmp_path_factory):
 def run(hparams, data_dir, output_dir, problem="copy_words_for_test", **options):
     problem = get_problem(problem)
     vocabulary = data_dir / problem.vocab_filename
-    run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary)
+    run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary, options.get("random_seed", 1))
     train(run_dir, data_dir, tf.distribute.get_strategy(), TrainOptions(**options))
 
 
@@ -90,6 +91,12 @@ def test_the_seed_fixes_a_run_and_another_seed_gives_another(copy_data, tmp_path
     one, again, two = (last_arrays(tmp_path / name) for name in ("one", "again", "two"))
     assert all(np.array_equal(one[name], again[name]) for name in one)
     assert any(not np.array_equal(one[name], two[name]) for name in one)
+
+
+def test_going_on_with_another_seed_is_refused(copy_data, tmp_path):
+    run(SMALL.replace(train_steps=1), copy_data, tmp_path)
+    with pytest.raises(UserError, match="--random_seed=1, not 2"):
+        run(SMALL.replace(train_steps=2), copy_data, tmp_path, random_seed=2)
 
 
 def test_checkpoints_come_by_steps_and_the_oldest_go(copy_data, tmp_path):
