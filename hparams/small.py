@@ -1,14 +1,13 @@
 """Small sets: one for demonstrations and tests, one for the Multi30k captions."""
 
 from t2t_lite.config import HParams
-from t2t_lite.hparams.transformer import transformer_base
 from t2t_lite.registry import HPARAMS
 
 
-@HPARAMS.register
-def transformer_tiny() -> HParams:
+@HPARAMS.derive("transformer_base")
+def transformer_tiny(base: HParams) -> HParams:
     """2 + 2 layers of hidden 128: for demonstrations and tests on a laptop."""
-    return transformer_base().replace(
+    return base.replace(
         num_encoder_layers=2,
         num_decoder_layers=2,
         hidden_size=128,
@@ -21,8 +20,8 @@ def transformer_tiny() -> HParams:
     )
 
 
-@HPARAMS.register
-def transformer_multi30k() -> HParams:
+@HPARAMS.derive("transformer_base")
+def transformer_multi30k(base: HParams) -> HParams:
     """4 + 4 layers of hidden 128 as published for Multi30k (Wu et al. 2021, arXiv 2105.14462, "Transformer-tiny").
 
     The published peak learning rate is 0.005 after 2000 updates; in the paper's schedule the peak is
@@ -30,7 +29,7 @@ def transformer_multi30k() -> HParams:
     """
     warmup = 2000
     hidden_size = 128
-    return transformer_base().replace(
+    return base.replace(
         num_encoder_layers=4,
         num_decoder_layers=4,
         hidden_size=hidden_size,

@@ -10,10 +10,10 @@ def transformer_base() -> HParams:
     return HParams()
 
 
-@HPARAMS.register
-def transformer_big() -> HParams:
+@HPARAMS.derive("transformer_base")
+def transformer_big(base: HParams) -> HParams:
     """The paper's big model: hidden 1024, filter 4096, 16 heads, dropout 0.3, 300,000 steps."""
-    return transformer_base().replace(
+    return base.replace(
         hidden_size=1024,
         filter_size=4096,
         num_heads=16,
@@ -23,7 +23,7 @@ def transformer_big() -> HParams:
     )
 
 
-@HPARAMS.register
-def transformer_big_enfr() -> HParams:
+@HPARAMS.derive("transformer_big")
+def transformer_big_enfr(big: HParams) -> HParams:
     """The paper's big model for English-French: as transformer_big with dropout 0.1."""
-    return transformer_big().replace(residual_dropout=0.1)
+    return big.replace(residual_dropout=0.1)

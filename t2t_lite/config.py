@@ -11,6 +11,16 @@ from t2t_lite.errors import UserError, nearest
 Settings = TypeVar("Settings", bound="_Settings")
 
 PRECISIONS = ("float32", "mixed_bfloat16")
+# The words that settings of a model may take; the first of each is the paper's.
+WORDS = {
+    "self_attention_type": ("full", "local", "recurrent", "convolution", "separable_convolution"),
+    "feed_forward_type": ("relu", "swiglu", "attention"),
+    "position_encoding": ("sinusoidal", "sinusoidal_halves", "learned", "relative", "rotary"),
+    "norm_position": ("post", "pre"),
+    "norm_type": ("layer", "rms"),
+    "tied_embeddings": ("all", "decoder", "none"),
+    "precision": PRECISIONS,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,8 +109,25 @@ class HParams(_Settings):
     num_decoder_layers: int = 6
     hidden_size: int = 512  # d_model
     filter_size: int = 2048  # d_ff
-    num_heads: int = 8  # h; d_k = d_v = hidden_size / num_heads
+    num_heads: int = 8  # h
+    attention_key_size: int = 0  # d_k of one head; 0: hidden_size / num_heads
+    attention_value_size: int = 0  # d_v of one head; 0: hidden_size / num_heads
+    self_attention_type: str = "full"  # what stands in the place of self-attention: the layers of table 1
+    neighborhood_size: int = 64  # r of local: positions that one may attend to, around it or, in the decoder, up to it
+    kernel_size: int = 3  # k of convolutions, odd
+    dilation_growth: int = 1  # a layer's dilation over that of the layer below it; kernel_size: paths of O(log_k n)
+    feed_forward_type: str = "relu"  # swiglu: Shazeer 2020; attention: over parameters, the paper's appendix
+    parameter_heads: int = 8  # h_p of attention over parameters
+    parameter_head_size: int = 64  # its d_pk and d_pv
+    parameter_pairs: int = 1536  # its n_p: pairs of key and value of one head
+    position_encoding: str = "sinusoidal"  # sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021
+    max_relative_position: int = 16  # relative: distances beyond count as this one
+    norm_position: str = "post"  # pre: before each sub-layer, and once more on top (Xiong et al. 2020)
+    norm_type: str = "layer"  # rms: Zhang and Sennrich 2019
+    tied_embeddings: str = "all"  # decoder: the source side has its own matrix; none: the projection, too
     residual_dropout: float = 0.1  # P_drop, on each sub-layer's output and on the sum of embedding and position
+    attention_dropout: float = 0.0  # on attention weights
+    relu_dropout: float = 0.0  # on the inner layer of feed-forward networks
     max_length: int = 256  # pieces, end symbol included; longer pairs are left out of training
     label_smoothing: float = 0.1  # epsilon_ls
     batch_tokens: int = 25_000  # real target pieces of one optimizer step over all devices
@@ -115,28 +142,51 @@ class HParams(_Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in (
-            "num_encoder_layers",
-            "num_decoder_layers",
-            "hidden_size",
-            "filter_size",
-            "num_heads",
-            "max_length",
-            "batch_tokens",
-            "train_steps",
-            "learning_rate_warmup_steps",
-            "average_checkpoints",
-        ):
-            self._require(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("residual_dropout", "label_smoothing", "adam_beta1", "adam_beta2"):
+        may_be_0 = ("attention_key_size", "attention_value_size")
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, int):
+                least = 0 if field.name in may_be_0 else 1
+                self._require(field.name, value >= least, f"at least {least}")
+        dropouts = ("residual_dropout", "attention_dropout", "relu_dropout")
+        for name in (*dropouts, "label_smoothing", "adam_beta1", "adam_beta2"):
             self._require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
         for name in ("learning_rate_constant", "adam_epsilon"):
             self._require(name, 0.0 < getattr(self, name) < math.inf, "above 0 and finite")
-        self._require(
-            "num_heads", self.hidden_size % self.num_heads == 0, f"a divisor of hidden_size ({self.hidden_size})"
-        )
+        for name, words in WORDS.items():
+            self._require(name, getattr(self, name) in words, " or ".join(words))
+        self._check_sizes()
+
+    def _check_sizes(self) -> None:
+        """What sizes of one model have to do with one another."""
+        if not (self.attention_key_size and self.attention_value_size):
+            self._require(
+                "num_heads", self.hidden_size % self.num_heads == 0, f"a divisor of hidden_size ({self.hidden_size})"
+            )
         self._require("hidden_size", self.hidden_size % 2 == 0, "even, as positions come in pairs of sine and cosine")
-        self._require("precision", self.precision in PRECISIONS, " or ".join(PRECISIONS))
+        self._require("kernel_size", self.kernel_size % 2 == 1, "odd, so that a position lies in the middle")
+        self._require("neighborhood_size", self.neighborhood_size % 2 == 0, "even: as many before as after")
+        types = {"relative": ("full",), "rotary": ("full", "local")}.get(self.position_encoding)
+        if types:
+            self._require(
+                "self_attention_type",
+                self.self_attention_type in types,
+                f"{' or '.join(types)} with position_encoding={self.position_encoding}",
+            )
+        if self.position_encoding == "rotary":
+            self._require(
+                "position_encoding", self.key_size % 2 == 0, f"for heads of an even key size, not {self.key_size}"
+            )
+
+    @property
+    def key_size(self) -> int:
+        """d_k of one head."""
+        return self.attention_key_size or self.hidden_size // self.num_heads
+
+    @property
+    def value_size(self) -> int:
+        """d_v of one head."""
+        return self.attention_value_size or self.hidden_size // self.num_heads
 
 
 @dataclasses.dataclass(frozen=True)

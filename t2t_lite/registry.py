@@ -1,5 +1,6 @@
 """Names for problems, hparam sets and models, so that a command line can choose among them."""
 
+import functools
 import importlib
 import re
 from collections.abc import Callable
@@ -82,6 +83,36 @@ class Registry(Generic[T]):
         return self._summaries[name]
 
 
+class SetRegistry(Registry[T]):
+    """A registry of functions that make settings, each of which may be derived from another, its parent."""
+
+    def __init__(self, kind: str, flag: str):
+        super().__init__(kind, flag)
+        self._parents: dict[str, str] = {}
+
+    def derive(self, parent: str) -> Callable[[Callable], Callable]:
+        """Registers a function of the parent's settings as a function of nothing. Use as a decorator.
+
+        Args:
+          parent: the name of the set that the decorated function is given.
+        """
+
+        def decorate(function: Callable) -> Callable:
+            @functools.wraps(function)
+            def make():
+                return function(self[parent]())
+
+            self.register(make)
+            self._parents[make.__name__] = parent
+            return make
+
+        return decorate
+
+    def parent(self, name: str) -> str | None:
+        """Returns the name of the set that `name` is derived from, or None."""
+        return self._parents.get(name)
+
+
 PROBLEMS: Registry = Registry("problem", "problem")
-HPARAMS: Registry = Registry("hparams set", "hparams_set")
+HPARAMS: SetRegistry = SetRegistry("hparams set", "hparams_set")
 MODELS: Registry = Registry("model", "model")

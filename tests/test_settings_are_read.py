@@ -18,13 +18,23 @@ def object_name(node):
     return node.id if isinstance(node, ast.Name) else ""
 
 
+CONFIG = ROOT / "t2t_lite" / "config.py"
+
+
 def reads():
-    """(name of the object, attribute) of every attribute that the code reads, outside config.py."""
+    """(name of the object, attribute) of every attribute that the code reads, outside config.py.
+
+    A property of the settings that is read there reads what it is made of.
+    """
     found = set()
     for folder in ("t2t_lite", "bin"):
         for path in (ROOT / folder).rglob("*.py"):
-            if path != ROOT / "t2t_lite" / "config.py":
+            if path != CONFIG:
                 found |= reads_of(ast.parse(path.read_text(encoding="utf-8")))
+    for node in ast.walk(ast.parse(CONFIG.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and any(object_name(mark) == "property" for mark in node.decorator_list):
+            readers = {name for name, attribute in found if attribute == node.name}
+            found |= {(reader, attribute) for reader in readers for _, attribute in reads_of(node)}
     return found
 
 

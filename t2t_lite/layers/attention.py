@@ -3,28 +3,40 @@
 import keras
 from keras import ops
 
+from t2t_lite.layers.dropout import Dropout
+
 # Added to forbidden scores before the softmax. It stands for the paper's minus infinity: exp() of it is exactly 0,
 # but a row in which everything is forbidden (an empty row that fills up a batch) gives even weights and not NaN.
 FORBIDDEN = -1e9
 
 
-def attend(queries, keys, values, attention_mask):
-    """softmax(Q K^T) V: equation 1 for queries that are scaled by 1 / sqrt(d_k). The softmax is computed in float32.
+def attention_weights(scores, attention_mask):
+    """Returns the softmax of scores over what may be attended to, computed in float32.
 
     Args:
-      queries: float [batch, heads, queries, d_k].
-      keys: float [batch, heads, length, d_k].
-      values: float [batch, heads, length, d_v].
-      attention_mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
-
-    Returns:
-      (float [batch, heads, queries, d_v], the weights, float32 [batch, heads, queries, length]).
+      scores: float [..., queries, length].
+      attention_mask: bool, broadcast to the scores; True = may attend.
     """
-    scores = ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))  # [batch, heads, queries, length]
     # The sum with a small additive mask is cheaper than a broadcast choice between scores and a constant.
     forbidden = ops.cast(ops.logical_not(attention_mask), "float32") * FORBIDDEN
-    weights = ops.softmax(ops.cast(scores, "float32") + forbidden)
-    return ops.matmul(ops.cast(weights, values.dtype), values), weights
+    return ops.softmax(ops.cast(scores, "float32") + forbidden)
+
+
+def attend(queries, keys, values, attention_mask, drop=lambda weights: weights):
+    """softmax(Q K^T) V: equation 1 for queries that are scaled by 1 / sqrt(d_k).
+
+    Args:
+      queries: float [..., queries, d_k].
+      keys: float [..., length, d_k].
+      values: float [..., length, d_v].
+      attention_mask: bool, broadcast to [..., queries, length]; True = may attend.
+      drop: what is done to the weights before values are mixed with them, such as dropout.
+
+    Returns:
+      (float [..., queries, d_v], the weights, float32 [..., queries, length]).
+    """
+    weights = attention_weights(ops.matmul(queries, ops.swapaxes(keys, -1, -2)), attention_mask)
+    return ops.matmul(drop(ops.cast(weights, values.dtype)), values), weights
 
 
 class MultiHeadAttention(keras.layers.Layer):
@@ -34,47 +46,57 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Args:
       hidden_size: width of input and output, d_model.
-      num_heads: h; each head is hidden_size / num_heads wide.
+      num_heads: h.
+      key_size, value_size: d_k and d_v of one head; None: hidden_size / num_heads.
+      dropout: rate of the dropout on attention weights; the paper has none.
 
     Call arguments:
-      queries: float [batch, heads, queries, depth], as `queries` or `queries_keys_values` give them.
-      keys_values: pair of float [batch, heads, length, depth], as `keys_values` or `queries_keys_values` give them.
+      queries: float [batch, heads, queries, d_k], as `queries` or `queries_keys_values` give them.
+      keys_values: float [batch, heads, length, d_k] and [batch, heads, length, d_v], as `keys_values` or
+        `queries_keys_values` give them.
       attention_mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
+      seeds: `CallSeeds` in training, None otherwise.
 
     Raises:
-      ValueError: if the heads do not divide the width.
+      ValueError: if the heads do not divide the width and no sizes are given.
     """
 
-    def __init__(self, hidden_size, num_heads, **kwargs):
+    def __init__(self, hidden_size, num_heads, key_size=None, value_size=None, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
-        if hidden_size % num_heads:
+        if hidden_size % num_heads and not (key_size and value_size):
             raise ValueError(f"hidden_size {hidden_size} cannot be shared out among {num_heads} heads")
         self.hidden_size = hidden_size
         self.num_heads = num_heads
-        self.depth = hidden_size // num_heads
+        self.key_size = key_size or hidden_size // num_heads
+        self.value_size = value_size or hidden_size // num_heads
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        """Makes W^Q, W^K, W^V and W^O, each float32 [hidden, hidden]; the heads lie side by side."""
-        shape = (self.hidden_size, self.hidden_size)
-        self.query, self.key, self.value, self.output_projection = (
-            self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
-            for name in ("query", "key", "value", "output")
-        )
+        """Makes W^Q, W^K [hidden, heads * d_k], W^V [hidden, heads * d_v] and W^O [heads * d_v, hidden], float32."""
+        keys, values = self.num_heads * self.key_size, self.num_heads * self.value_size
+        self.query = self._matrix("query", (self.hidden_size, keys))
+        self.key = self._matrix("key", (self.hidden_size, keys))
+        self.value = self._matrix("value", (self.hidden_size, values))
+        self.output_projection = self._matrix("output", (values, self.hidden_size))
 
-    def call(self, queries, keys_values, attention_mask):
+    def call(self, queries, keys_values, attention_mask, seeds=None):
         """Returns float [batch, queries, hidden]."""
-        mixed, _ = attend(queries, *keys_values, attention_mask)
+        mixed, _ = attend(queries, *keys_values, attention_mask, lambda weights: self.dropout(weights, seeds=seeds))
+        return self.join(mixed)
+
+    def join(self, mixed):
+        """Concatenates the heads, float [batch, heads, queries, d_v], and projects them to [batch, queries, hidden]."""
         batch, _, length, _ = ops.shape(mixed)
-        joined = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.hidden_size))  # [batch * queries, hidden]
+        joined = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.num_heads * self.value_size))
         projected = ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype))
         return ops.reshape(projected, (batch, length, self.hidden_size))
 
     def queries(self, x):
-        """Projects float [batch, length, hidden] to queries, float [batch, heads, length, depth]."""
+        """Projects float [batch, length, hidden] to queries, float [batch, heads, length, d_k]."""
         return self._project(x, self._scaled_query())[0]
 
     def keys_values(self, x):
-        """Projects float [batch, length, hidden] to a pair of float [batch, heads, length, depth]."""
+        """Projects float [batch, length, hidden] to float [batch, heads, length, d_k] and [..., d_v]."""
         keys, values = self._project(x, self.key, self.value)
         return keys, values
 
@@ -83,15 +105,25 @@ class MultiHeadAttention(keras.layers.Layer):
         queries, keys, values = self._project(x, self._scaled_query(), self.key, self.value)
         return queries, (keys, values)
 
+    def _matrix(self, name, shape):
+        return self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
+
     def _scaled_query(self):
         # Scaling a matrix is cheaper than scaling what is made with it.
-        return ops.convert_to_tensor(self.query) * self.depth**-0.5
+        return ops.convert_to_tensor(self.query) * self.key_size**-0.5
 
     def _project(self, x, *kernels):
-        """Returns a float [batch, heads, length, depth] for each kernel; one wide product is faster than several."""
-        kernel = ops.cast(ops.concatenate([ops.convert_to_tensor(kernel) for kernel in kernels], 1), self.compute_dtype)
+        """Returns a float [batch, heads, length, size] for each kernel; one wide product is faster than several."""
+        kernels = [ops.convert_to_tensor(kernel) for kernel in kernels]
         batch, length = ops.shape(x)[:2]
-        flat = ops.matmul(ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size)), kernel)
-        parts = ops.split(flat, len(kernels), axis=1)
-        heads = (batch, length, self.num_heads, self.depth)
-        return [ops.transpose(ops.reshape(part, heads), (0, 2, 1, 3)) for part in parts]
+        flat = ops.matmul(
+            ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size)),
+            ops.cast(ops.concatenate(kernels, axis=1), self.compute_dtype),
+        )
+        parts, start = [], 0
+        for kernel in kernels:
+            part = flat[:, start : start + kernel.shape[1]]
+            start += kernel.shape[1]
+            heads = ops.reshape(part, (batch, length, self.num_heads, kernel.shape[1] // self.num_heads))
+            parts.append(ops.transpose(heads, (0, 2, 1, 3)))
+        return parts

@@ -1,5 +1,7 @@
 """Dropout whose randomness is an argument, so that a training step is a pure function of (weights, batch, seed)."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -53,6 +55,6 @@ class Dropout(keras.layers.Layer):
 
 def _random_uint16(shape, seeds):
     """Returns evenly distributed whole numbers below 2**16, of the given shape, cut out of numbers of 32 bits."""
-    words = (*shape[:-1], (shape[-1] + 1) // 2)
-    halves = ops.view(keras.random.randint(words, -(2**31), 2**31 - 1, dtype="int32", seed=seeds), "uint16")
-    return halves[..., : shape[-1]]
+    size = math.prod(shape)
+    words = keras.random.randint(((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=seeds)
+    return ops.reshape(ops.reshape(ops.view(words, "uint16"), (-1,))[:size], shape)

@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 
-class SharedEmbedding(keras.layers.Layer):
+class Embedding(keras.layers.Layer):
     """Maps ids to vectors, and vectors to logits, with the same weight.
 
     Args:

@@ -1,7 +1,9 @@
-"""Position-wise feed-forward network."""
+"""Position-wise feed-forward networks."""
 
 import keras
 from keras import ops
+
+from t2t_lite.layers.dropout import Dropout
 
 
 class FeedForward(keras.layers.Layer):
@@ -10,14 +12,17 @@ class FeedForward(keras.layers.Layer):
     Args:
       hidden_size: width of input and output, d_model.
       filter_size: width between the two products, d_ff.
+      dropout: rate of the dropout between the two products; the paper has none.
 
     Call arguments:
       x: float [batch, length, hidden].
+      seeds: `CallSeeds` in training, None otherwise.
     """
 
-    def __init__(self, hidden_size, filter_size, **kwargs):
+    def __init__(self, hidden_size, filter_size, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.expand = keras.layers.Dense(filter_size, activation="relu", name="expand", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
         self.project = keras.layers.Dense(hidden_size, name="project", dtype=self.dtype_policy)
 
     def build(self, input_shape):
@@ -25,6 +30,35 @@ class FeedForward(keras.layers.Layer):
         self.expand.build(input_shape)
         self.project.build((*input_shape[:-1], self.expand.units))
 
-    def call(self, x):
+    def call(self, x, seeds=None):
         """Returns float [batch, length, hidden]."""
-        return ops.reshape(self.project(self.expand(ops.reshape(x, (-1, x.shape[-1])))), ops.shape(x))
+        inner = self.dropout(self.expand(ops.reshape(x, (-1, x.shape[-1]))), seeds=seeds)
+        return ops.reshape(self.project(inner), ops.shape(x))
+
+
+class GatedFeedForward(keras.layers.Layer):
+    """SwiGLU(x) = (swish(x W) * x V) W2, without biases (Shazeer 2020, arXiv 2002.05202, equation 6).
+
+    Three matrices instead of two: at two thirds of the filter size it has the parameters of `FeedForward`.
+
+    Args and call arguments: as those of `FeedForward`.
+    """
+
+    def __init__(self, hidden_size, filter_size, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.filter_size = filter_size
+        # One wide product is faster than two: the gate's columns first, then those of what it lets through.
+        self.expand = keras.layers.Dense(2 * filter_size, use_bias=False, name="expand", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.project = keras.layers.Dense(hidden_size, use_bias=False, name="project", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        """Makes the weights for inputs of the given shape."""
+        self.expand.build(input_shape)
+        self.project.build((*input_shape[:-1], self.filter_size))
+
+    def call(self, x, seeds=None):
+        """Returns float [batch, length, hidden]."""
+        gate, passed = ops.split(self.expand(ops.reshape(x, (-1, x.shape[-1]))), 2, axis=-1)
+        inner = self.dropout(ops.silu(gate) * passed, seeds=seeds)
+        return ops.reshape(self.project(inner), ops.shape(x))

@@ -1,5 +1,6 @@
-"""Positional encoding."""
+"""Positional encodings: added to embeddings, or in the case of `rotate` to what attention compares."""
 
+import keras
 import numpy as np
 from keras import ops
 
@@ -19,7 +20,81 @@ def sinusoids(positions, hidden_size):
     """
     if hidden_size % 2:
         raise ValueError(f"hidden_size {hidden_size} is odd, but positions come in pairs of sine and cosine")
-    rates = np.power(10000.0, -np.arange(0, hidden_size, 2) / hidden_size).astype("float32")
-    angles = ops.cast(positions, "float32")[:, None] * rates[None, :]
+    angles = _angles(positions, np.arange(0, hidden_size, 2) / hidden_size)
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [length, hidden / 2, 2]
     return ops.reshape(pairs, (-1, hidden_size))
+
+
+def sinusoidal_halves(positions, hidden_size):
+    """Returns tensor2tensor's variant: all sines, then all cosines, with wavelengths up to 2 pi * 10000 inclusive.
+
+    Channel i of a half has the exponent i / (d/2 - 1) instead of the paper's 2i / d.
+
+    Args, returns: as those of `sinusoids`.
+    """
+    half = hidden_size // 2
+    angles = _angles(positions, np.arange(half) / max(half - 1, 1))
+    return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
+
+
+def rotate(x, positions):
+    """Rotates each pair of channels by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864).
+
+    The product of a rotated query and a rotated key then depends on their distance and not on their positions.
+    Equation 34 there, with channel i paired with channel i + size / 2, which saves interleaving.
+
+    Args:
+      x: float [batch, heads, length, size], size even.
+      positions: int [length].
+
+    Returns:
+      float [batch, heads, length, size].
+    """
+    size = x.shape[-1]
+    angles = _angles(positions, np.arange(0, size, 2) / size)  # [length, size / 2]
+    sines, cosines = ops.cast(ops.sin(angles), x.dtype), ops.cast(ops.cos(angles), x.dtype)
+    first, second = ops.split(x, 2, axis=-1)
+    return ops.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
+
+
+def _angles(positions, exponents):
+    """Returns pos / 10000^exponent, float32 [length, exponents]."""
+    rates = np.power(10000.0, -exponents).astype("float32")
+    return ops.cast(positions, "float32")[:, None] * rates[None, :]
+
+
+class LearnedPositions(keras.layers.Layer):
+    """A trainable vector for each position (table 3, row E; Gehring et al. 2017).
+
+    Args:
+      max_length: how many positions there are.
+      hidden_size: width of a vector.
+    """
+
+    def __init__(self, max_length, hidden_size, **kwargs):
+        super().__init__(**kwargs)
+        self.max_length = max_length
+        self.hidden_size = hidden_size
+
+    def build(self, input_shape):
+        """Makes the vectors, float32 [max_length, hidden]."""
+        self.weight = self.add_weight(
+            name="weight",
+            shape=(self.max_length, self.hidden_size),
+            initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
+        )
+
+    def first(self, length):
+        """Returns the vectors of the positions from 0 to length - 1, float [length, hidden].
+
+        Raises:
+          ValueError: if there are fewer positions. Where `length` is only known when a graph runs, the vectors are as
+            many as there are, and adding them to a longer sequence is an error of shapes: never zeros.
+        """
+        if isinstance(length, int) and length > self.max_length:
+            raise ValueError(f"{length} positions, but learned positions cover max_length={self.max_length}")
+        return ops.cast(self.weight[:length], self.compute_dtype)
+
+    def at(self, position):
+        """Returns the vector of one position below max_length, an int scalar: float [1, hidden]."""
+        return ops.cast(ops.take(self.weight, ops.reshape(position, (1,)), axis=0), self.compute_dtype)

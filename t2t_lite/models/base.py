@@ -8,15 +8,22 @@ class Seq2SeqModel(keras.Model):
 
     Args:
       hparams: the settings, an `HParams`.
-      vocab_size: number of pieces, of both sides.
+      vocab_size: number of target pieces.
+      inputs_vocab_size: number of source pieces; None: one vocabulary serves both sides.
     """
 
-    def __init__(self, hparams, vocab_size, **kwargs):
+    def __init__(self, hparams, vocab_size, inputs_vocab_size=None, **kwargs):
         # Variables are stored under their path, so it must not count the models that a process has made.
         kwargs.setdefault("name", type(self).__name__.lower())
         super().__init__(**kwargs)
         self.hparams = hparams
         self.vocab_size = vocab_size
+        self.inputs_vocab_size = inputs_vocab_size or vocab_size
+
+    @property
+    def max_positions(self):
+        """The longest sequence of either side, in pieces, that the model can take; None: any."""
+        return None
 
     def call(self, inputs, targets, seeds=None):
         """Gives the logits of every target piece from the source and the target pieces before it (teacher forcing).

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.layers.embedding import SharedEmbedding
+from t2t_lite.layers.embedding import Embedding
 
 VOCAB, HIDDEN = 7, 9
 
 
 @pytest.fixture
 def layer():
-    layer = SharedEmbedding(VOCAB, HIDDEN)
+    layer = Embedding(VOCAB, HIDDEN)
     layer.build(None)
     return layer
 
@@ -47,7 +47,7 @@ def test_gradients_of_both_uses_add_up_in_the_one_variable(layer):
 
 
 def test_fresh_vectors_have_unit_variance():
-    layer = SharedEmbedding(500, 64)
+    layer = Embedding(500, 64)
     layer.build(None)
     vectors = np.array(layer(np.arange(500)[None, :]))
     # 32,000 draws: the sample variance has a standard deviation of sqrt(2 / 32,000) = 0.008.

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.dropout import CallSeeds
-from t2t_lite.layers.masks import causal_mask
+from t2t_lite.layers.feed_forward import FeedForward
+from t2t_lite.layers.self_attention import SelfAttention
 from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual
 
 BATCH, SOURCE, TARGET, HIDDEN, FILTER, HEADS = 2, 5, 4, 8, 12, 2
@@ -23,14 +25,27 @@ def built(layer, paper):
     return layer
 
 
+def make_encoder_layer(**how):
+    residuals = [Residual(0.3, **how, name=f"residual_{i}") for i in range(2)]
+    return EncoderLayer(SelfAttention(HIDDEN, HEADS, causal=False), FeedForward(HIDDEN, FILTER), residuals)
+
+
+def make_decoder_layer(**how):
+    residuals = [Residual(0.3, **how, name=f"residual_{i}") for i in range(3)]
+    memory_attention = MultiHeadAttention(HIDDEN, HEADS)
+    return DecoderLayer(
+        SelfAttention(HIDDEN, HEADS, causal=True), memory_attention, FeedForward(HIDDEN, FILTER), residuals
+    )
+
+
 @pytest.fixture
 def encoder_layer(paper):
-    return built(EncoderLayer(HIDDEN, FILTER, HEADS, 0.3), paper)
+    return built(make_encoder_layer(), paper)
 
 
 @pytest.fixture
 def decoder_layer(paper):
-    return built(DecoderLayer(HIDDEN, FILTER, HEADS, 0.3), paper)
+    return built(make_decoder_layer(), paper)
 
 
 def test_an_encoder_layer_is_two_sub_layers_each_normalized_after_the_sum(encoder_layer, paper):
@@ -43,7 +58,7 @@ def test_an_encoder_layer_is_two_sub_layers_each_normalized_after_the_sum(encode
 
 def test_a_decoder_layer_is_three_sub_layers_each_normalized_after_the_sum(decoder_layer, paper):
     x, encoded = random(BATCH, TARGET, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
-    result, _ = decoder_layer(x, causal_mask(TARGET), decoder_layer.memory_of(encoded), MEMORY_MASK)
+    result, _ = decoder_layer(x, decoder_layer.memory_of(encoded), MEMORY_MASK)
     for row in range(BATCH):
         given = x[row].astype("float64"), np.tri(TARGET, dtype=bool), encoded[row].astype("float64")
         expected = paper.decoder_layer(decoder_layer, *given, MEMORY_MASK[row, 0])
@@ -70,25 +85,54 @@ def test_beams_share_the_memory_of_their_sentence_as_if_it_were_repeated(decoder
     encoded = random(BATCH, SOURCE, HIDDEN, seed=1)
     x = random(BATCH * beam, 1, HIDDEN)  # the beams of a sentence are neighbours
     cache = tuple(random(BATCH * beam, HEADS, 2, HIDDEN // HEADS, seed=seed) for seed in (2, 3))
-    mask = np.ones((1, 1, 1, 2), bool)
-    shared, _ = decoder_layer(x, mask, decoder_layer.memory_of(encoded), MEMORY_MASK, cache=cache, position=1)
+    shared, _ = decoder_layer(x, decoder_layer.memory_of(encoded), MEMORY_MASK, cache=cache, position=1)
     memory = decoder_layer.memory_of(encoded.repeat(beam, axis=0))
     memory_mask = MEMORY_MASK.repeat(beam, axis=0)
-    repeated, _ = decoder_layer(x, mask, memory, memory_mask, cache=cache, position=1)
+    repeated, _ = decoder_layer(x, memory, memory_mask, cache=cache, position=1)
     np.testing.assert_allclose(shared, repeated, atol=1e-6)
 
 
-def test_stepping_fills_the_cache_position_by_position_and_gives_the_same_output(decoder_layer):
+def test_stepping_gives_the_same_output_as_one_pass(decoder_layer):
     x, encoded = random(BATCH, TARGET, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
     memory = decoder_layer.memory_of(encoded)
-    whole, (keys, values) = decoder_layer(x, causal_mask(TARGET), memory, MEMORY_MASK)
-    longer = TARGET + 2  # a cache may have room left
-    cache = tuple(np.zeros((BATCH, HEADS, longer, HIDDEN // HEADS), "float32") for _ in range(2))
+    whole, no_cache = decoder_layer(x, memory, MEMORY_MASK)
+    assert no_cache is None
+    cache = decoder_layer.self_attention.start_cache(BATCH, TARGET + 2)  # a cache may have room left
     for position in range(TARGET):
-        mask = (np.arange(longer) <= position)[None, None, None, :]
-        given = x[:, position : position + 1], mask, memory, MEMORY_MASK
-        y, cache = decoder_layer(*given, cache=cache, position=position)
+        y, cache = decoder_layer(x[:, position : position + 1], memory, MEMORY_MASK, cache=cache, position=position)
         np.testing.assert_allclose(y[:, 0], whole[:, position], atol=1e-5)
-    np.testing.assert_allclose(cache[0][:, :, :TARGET], keys, atol=1e-6)
-    np.testing.assert_allclose(cache[1][:, :, :TARGET], values, atol=1e-6)
-    assert not np.array(cache[0][:, :, TARGET:]).any()
+
+
+def test_a_norm_before_leaves_the_sum_as_it_is(paper):
+    residual = built(Residual(0.0, norm_position="pre"), paper)
+    x, y = random(1, 3, HIDDEN), random(1, 3, HIDDEN, seed=1)
+    np.testing.assert_allclose(residual(x, y), x + y, atol=1e-6)
+    np.testing.assert_allclose(
+        np.array(residual.before(x))[0], paper.layer_norm(residual, x[0].astype("float64")), atol=2e-5
+    )
+
+
+def test_a_norm_after_gives_the_sub_layer_its_input_as_it_is():
+    residual = Residual(0.0)
+    residual.build((None, None, HIDDEN))
+    x = random(1, 3, HIDDEN)
+    np.testing.assert_array_equal(residual.before(x), x)
+
+
+def test_with_norms_before_every_sub_layer_gets_a_normalized_input(paper):
+    layer = built(make_encoder_layer(norm_position="pre"), paper)
+    x = random(1, SOURCE, HIDDEN)[0].astype("float64")
+    everything = np.ones((SOURCE, SOURCE), bool)
+    given = paper.layer_norm(layer.self_attention_residual, x)
+    expected = x + paper.multi_head(layer.self_attention, given, given, everything)
+    expected += paper.feed_forward(layer.feed_forward, paper.layer_norm(layer.feed_forward_residual, expected))
+    result = np.array(layer(x[None].astype("float32"), np.ones((1, 1, 1, SOURCE), bool)))
+    np.testing.assert_allclose(result[0], expected, atol=2e-5)
+
+
+def test_rms_norm_divides_by_the_root_of_the_mean_square_and_has_no_offset(paper):
+    residual = built(Residual(0.0, norm_type="rms"), paper)
+    x = random(1, 3, HIDDEN) * 1e-3  # mean square 1e-6, as large as epsilon
+    (scale,) = residual.variables
+    expected = 2.0 * x / np.sqrt((4.0 * x**2).mean(axis=-1, keepdims=True) + 1e-6) * np.array(scale)
+    np.testing.assert_allclose(np.array(residual(x, x)), expected, atol=2e-5)

@@ -1,0 +1,69 @@
+"""Table 3 of the paper, row by row, and the appendix's attention over parameters: each is the base model but for this.
+
+Row (A) keeps heads times width at 512, which is what num_heads alone does; row (B) changes d_k and leaves d_v at 64.
+"""
+
+from t2t_lite.config import HParams
+from t2t_lite.registry import HPARAMS
+
+# name: (line of documentation, what differs from transformer_base)
+VARIATIONS = {
+    "transformer_h1": ("Table 3 (A): 1 head of 512.", {"num_heads": 1}),
+    "transformer_h4": ("Table 3 (A): 4 heads of 128.", {"num_heads": 4}),
+    "transformer_h16": ("Table 3 (A): 16 heads of 32.", {"num_heads": 16}),
+    "transformer_h32": ("Table 3 (A): 32 heads of 16.", {"num_heads": 32}),
+    "transformer_dk16": ("Table 3 (B): keys of 16.", {"attention_key_size": 16}),
+    "transformer_dk32": ("Table 3 (B): keys of 32.", {"attention_key_size": 32}),
+    "transformer_l2": ("Table 3 (C): 2 + 2 layers.", {"num_encoder_layers": 2, "num_decoder_layers": 2}),
+    "transformer_l4": ("Table 3 (C): 4 + 4 layers.", {"num_encoder_layers": 4, "num_decoder_layers": 4}),
+    "transformer_l8": ("Table 3 (C): 8 + 8 layers.", {"num_encoder_layers": 8, "num_decoder_layers": 8}),
+    "transformer_hs256": ("Table 3 (C): hidden 256, 8 heads of 32.", {"hidden_size": 256}),
+    "transformer_hs1024": ("Table 3 (C): hidden 1024, 8 heads of 128.", {"hidden_size": 1024}),
+    "transformer_ff1024": ("Table 3 (C): filter 1024.", {"filter_size": 1024}),
+    "transformer_ff4096": ("Table 3 (C): filter 4096.", {"filter_size": 4096}),
+    "transformer_dr0": ("Table 3 (D): no dropout.", {"residual_dropout": 0.0}),
+    "transformer_dr2": ("Table 3 (D): dropout 0.2.", {"residual_dropout": 0.2}),
+    "transformer_ls0": ("Table 3 (D): no label smoothing.", {"label_smoothing": 0.0}),
+    "transformer_ls2": ("Table 3 (D): label smoothing 0.2.", {"label_smoothing": 0.2}),
+    "transformer_learned_positions": (
+        "Table 3 (E): learned positions instead of sinusoids; no sequence may be longer than max_length.",
+        {"position_encoding": "learned"},
+    ),
+    "transformer_aop1": (
+        "AOP1 of the appendix: attention over 1536 parameter pairs of 8 heads for feed-forward networks.",
+        {"feed_forward_type": "attention", "parameter_heads": 8, "parameter_pairs": 1536},
+    ),
+    "transformer_aop2": (
+        "AOP2 of the appendix: attention over 512 parameter pairs of 16 heads for feed-forward networks.",
+        {"feed_forward_type": "attention", "parameter_heads": 16, "parameter_pairs": 512},
+    ),
+    "transformer_local": (
+        "Table 1's restricted attention: each position sees the 64 around it.",
+        {"self_attention_type": "local"},
+    ),
+    "transformer_recurrent": (
+        "Table 1's recurrent layer for self-attention: a GRU, in the encoder one from each side.",
+        {"self_attention_type": "recurrent"},
+    ),
+    "transformer_convolution": (
+        "Table 1's convolution of kernel 3 for self-attention.",
+        {"self_attention_type": "convolution"},
+    ),
+    "transformer_separable_convolution": (
+        "Table 1's separable convolution of kernel 3 for self-attention.",
+        {"self_attention_type": "separable_convolution"},
+    ),
+}
+
+
+def _register(name: str, line: str, changes: dict) -> None:
+    def vary(base: HParams) -> HParams:
+        return base.replace(**changes)
+
+    vary.__name__ = vary.__qualname__ = name
+    vary.__doc__ = line
+    HPARAMS.derive("transformer_base")(vary)
+
+
+for _name, (_line, _changes) in VARIATIONS.items():
+    _register(_name, _line, _changes)

@@ -1,0 +1,49 @@
+"""Convolutions over positions for the place of self-attention (table 1 of the paper)."""
+
+import keras
+from keras import ops
+
+
+class Convolution(keras.layers.Layer):
+    """A convolution over positions, plain or separable; if causal it sees a position and those before it.
+
+    Args:
+      hidden_size: width of input and output.
+      causal: whether a position sees only itself and those before it; else as many before as after.
+      kernel_size: k, odd: how many positions it sees.
+      separable: whether each channel is convolved for itself and a matrix mixes them afterwards (Chollet 2016).
+      dilation: distance between two positions that it sees; dilations that grow with the stack make the path
+        between any two positions O(log_k n) layers long (Kalchbrenner et al. 2016).
+
+    Call arguments and methods: as those of `SelfAttention`.
+    """
+
+    def __init__(self, hidden_size, causal, kernel_size, separable=False, dilation=1, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.causal = causal
+        self.reach = (kernel_size - 1) * dilation  # positions seen besides its own
+        kind = keras.layers.SeparableConv1D if separable else keras.layers.Conv1D
+        self.convolution = kind(
+            hidden_size, kernel_size, dilation_rate=dilation, name="convolution", dtype=self.dtype_policy
+        )
+
+    def build(self, input_shape):
+        """Makes the kernel and its bias."""
+        self.convolution.build(input_shape)
+
+    def call(self, x, padding_mask=None, seeds=None):
+        """Returns float [batch, length, hidden]."""
+        if padding_mask is not None:
+            x = x * ops.cast(ops.swapaxes(padding_mask[:, 0], 1, 2), x.dtype)
+        after = 0 if self.causal else self.reach // 2
+        return self.convolution(ops.pad(x, ((0, 0), (self.reach - after, after), (0, 0))))
+
+    def start_cache(self, rows, max_length):
+        """Returns the inputs before the first position, zeros: float [rows, reach, hidden]."""
+        return ops.zeros((rows, self.reach, self.hidden_size), self.compute_dtype)
+
+    def step(self, x, position, cache):
+        """Returns (float [rows, 1, hidden], the last `reach` inputs), see `SelfAttention`."""
+        window = ops.concatenate([cache, ops.cast(x, cache.dtype)], axis=1)
+        return self.convolution(window), window[:, 1:]

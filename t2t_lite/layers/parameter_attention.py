@@ -1,0 +1,71 @@
+"""Attention over parameters in the place of the feed-forward network (appendix of the paper)."""
+
+import keras
+from keras import ops
+
+from t2t_lite.layers.attention import attend
+from t2t_lite.layers.dropout import Dropout
+
+
+class ParameterAttention(keras.layers.Layer):
+    """Multi-head attention whose keys and values are trainable, "Two Feed-Forward Layers = Attention over Parameters".
+
+    The stored keys and values are multiplied by sqrt(hidden_size), to be more like activations.
+
+    Args:
+      hidden_size: width of input and output, d_model.
+      num_heads: h_p.
+      head_size: d_pk = d_pv.
+      num_pairs: n_p, pairs of key and value of each head.
+      dropout: rate of the dropout on attention weights; the paper has none.
+
+    Call arguments:
+      x: float [batch, length, hidden].
+      seeds: `CallSeeds` in training, None otherwise.
+    """
+
+    def __init__(self, hidden_size, num_heads, head_size, num_pairs, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.num_heads = num_heads
+        self.head_size = head_size
+        self.num_pairs = num_pairs
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        """Makes W^Q [hidden, heads * size], W^O the other way round, keys and values [heads, pairs, size], float32."""
+        width = self.num_heads * self.head_size
+        self.query = self.add_weight(name="query", shape=(self.hidden_size, width), initializer="glorot_uniform")
+        self.output_projection = self.add_weight(
+            name="output", shape=(width, self.hidden_size), initializer="glorot_uniform"
+        )
+        # Unit variance after the factor of `call`, as layer norm gives activations.
+        self.keys, self.values = (
+            self.add_weight(
+                name=name,
+                shape=(self.num_heads, self.num_pairs, self.head_size),
+                initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
+            )
+            for name in ("keys", "values")
+        )
+
+    def call(self, x, seeds=None):
+        """Returns float [batch, length, hidden]."""
+        width = self.num_heads * self.head_size
+        flat = ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size))  # [positions, hidden]
+        query = ops.cast(ops.convert_to_tensor(self.query) * self.head_size**-0.5, self.compute_dtype)
+        queries = ops.reshape(ops.matmul(flat, query), (-1, self.num_heads, self.head_size))
+        keys, values = (
+            ops.cast(ops.convert_to_tensor(part) * self.hidden_size**0.5, self.compute_dtype)
+            for part in (self.keys, self.values)
+        )
+        # All positions of all sentences are queries to the same pairs: [heads, positions, size].
+        mixed, _ = attend(
+            ops.transpose(queries, (1, 0, 2)),
+            keys,
+            values,
+            ops.ones((1, 1, self.num_pairs), "bool"),
+            lambda weights: self.dropout(weights, seeds=seeds),
+        )
+        joined = ops.reshape(ops.transpose(mixed, (1, 0, 2)), (-1, width))
+        return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))

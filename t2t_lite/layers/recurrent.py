@@ -1,0 +1,104 @@
+"""A recurrent layer for the place of self-attention (table 1 of the paper)."""
+
+import keras
+from keras import ops
+
+
+class Recurrent(keras.layers.Layer):
+    """Gated recurrent units (Cho et al. 2014): one direction if causal, else two of half the width side by side.
+
+    Args:
+      hidden_size: width of input and output.
+      causal: whether a position sees only itself and those before it.
+
+    Call arguments and methods: as those of `SelfAttention`.
+    """
+
+    def __init__(self, hidden_size, causal, **kwargs):
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+        self.causal = causal
+        if causal:
+            self.directions = [GatedUnits(hidden_size, name="forward", dtype=self.dtype_policy)]
+        else:
+            self.directions = [
+                GatedUnits(hidden_size // 2, name="forward", dtype=self.dtype_policy),
+                GatedUnits(hidden_size - hidden_size // 2, backward=True, name="backward", dtype=self.dtype_policy),
+            ]
+
+    def build(self, input_shape):
+        """Makes the weights."""
+        for direction in self.directions:
+            direction.build(input_shape)
+
+    def call(self, x, padding_mask=None, seeds=None):
+        """Returns float [batch, length, hidden]."""
+        valid = ops.ones(ops.shape(x)[:2], "bool") if padding_mask is None else padding_mask[:, 0, 0, :]
+        return ops.concatenate([direction(x, valid) for direction in self.directions], axis=-1)
+
+    def start_cache(self, rows, max_length):
+        """Returns the state before the first position, float [rows, hidden]."""
+        return ops.zeros((rows, self.hidden_size), self.compute_dtype)
+
+    def step(self, x, position, cache):
+        """Returns (float [rows, 1, hidden], the new state), see `SelfAttention`."""
+        (units,) = self.directions
+        state = units.advance(cache, units.project(x)[:, 0])
+        return state[:, None, :], state
+
+
+class GatedUnits(keras.layers.Layer):
+    """h_t = z_t * h_{t-1} + (1 - z_t) * candidate: gated recurrent units, the reset gate after the product.
+
+    Not Keras' layer of that name, for two reasons: it makes a random state that nothing uses and that would go into
+    every checkpoint, and it multiplies the inputs position by position, where here they are one product.
+
+    Args:
+      units: width of the state.
+      backward: whether it runs from the last position to the first.
+
+    Call arguments:
+      x: float [batch, length, hidden].
+      valid: bool [batch, length]; positions that are not valid leave the state as it is.
+    """
+
+    def __init__(self, units, backward=False, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+        self.backward = backward
+
+    def build(self, input_shape):
+        """Makes the input matrix [hidden, 3 * units] with its bias and the matrix of the state [units, 3 * units]."""
+        self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], 3 * self.units))
+        self.bias = self.add_weight(name="bias", shape=(3 * self.units,), initializer="zeros")
+        self.recurrent_kernel = self.add_weight(
+            name="recurrent_kernel", shape=(self.units, 3 * self.units), initializer="orthogonal"
+        )
+
+    def call(self, x, valid):
+        """Returns the states, float [batch, length, units]."""
+
+        def advance(state, inputs):
+            is_valid = inputs[:, -1:] > 0
+            state = ops.where(is_valid, self.advance(state, inputs[:, :-1]), state)
+            return state, state
+
+        start = ops.zeros((ops.shape(x)[0], self.units), self.compute_dtype)
+        # One tensor, because Keras' scan wants a static length of several.
+        inputs = ops.concatenate([self.project(x), ops.cast(valid, self.compute_dtype)[:, :, None]], axis=-1)
+        _, states = ops.scan(advance, start, ops.transpose(inputs, (1, 0, 2)), reverse=self.backward)
+        return ops.transpose(states, (1, 0, 2))
+
+    def project(self, x):
+        """Returns what the inputs [batch, length, hidden] add to gates and candidate, [batch, length, 3 * units]."""
+        kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in (self.kernel, self.bias))
+        flat = ops.matmul(ops.reshape(ops.cast(x, self.compute_dtype), (-1, x.shape[-1])), kernel) + bias
+        return ops.reshape(flat, (*ops.shape(x)[:-1], 3 * self.units))
+
+    def advance(self, state, projected):
+        """Returns the next state [batch, units] from the one before and the projected input [batch, 3 * units]."""
+        recurrent = ops.matmul(state, ops.cast(self.recurrent_kernel, self.compute_dtype))
+        gates = ops.sigmoid(projected[:, : 2 * self.units] + recurrent[:, : 2 * self.units])
+        update, reset = gates[:, : self.units], gates[:, self.units :]
+        candidate = ops.tanh(projected[:, 2 * self.units :] + reset * recurrent[:, 2 * self.units :])
+        return update * state + (1 - update) * candidate

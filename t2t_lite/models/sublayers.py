@@ -1,0 +1,81 @@
+"""The parts of a Transformer that an hparam set's words choose among."""
+
+from t2t_lite.layers.attention import MultiHeadAttention
+from t2t_lite.layers.convolution import Convolution
+from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
+from t2t_lite.layers.local_attention import LocalSelfAttention
+from t2t_lite.layers.parameter_attention import ParameterAttention
+from t2t_lite.layers.recurrent import Recurrent
+from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
+from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual
+
+
+def encoder_layer(hparams, index, policy):
+    """Returns the encoder's layer number `index`, counted from 0, as the settings want it; `policy` is its dtype."""
+    return EncoderLayer(
+        self_attention(hparams, False, index, policy),
+        feed_forward(hparams, policy),
+        _residuals(hparams, policy, "self_attention", "feed_forward"),
+        name=f"encoder_{index}",
+        dtype=policy,
+    )
+
+
+def decoder_layer(hparams, index, policy):
+    """Returns the decoder's layer number `index`, counted from 0, as the settings want it; `policy` is its dtype."""
+    return DecoderLayer(
+        self_attention(hparams, True, index, policy),
+        MultiHeadAttention(**_heads(hparams), name="memory_attention", dtype=policy),
+        feed_forward(hparams, policy),
+        _residuals(hparams, policy, "self_attention", "memory_attention", "feed_forward"),
+        name=f"decoder_{index}",
+        dtype=policy,
+    )
+
+
+def self_attention(hparams, causal, index, policy):
+    """Returns what stands in the place of self-attention (`self_attention_type`)."""
+    kind = hparams.self_attention_type
+    common = {"causal": causal, "name": "self_attention", "dtype": policy}
+    if kind == "recurrent":
+        return Recurrent(hparams.hidden_size, **common)
+    if kind in ("convolution", "separable_convolution"):
+        return Convolution(
+            hparams.hidden_size,
+            kernel_size=hparams.kernel_size,
+            separable=kind == "separable_convolution",
+            dilation=hparams.dilation_growth**index,
+            **common,
+        )
+    heads = _heads(hparams) | common
+    if hparams.position_encoding == "relative":
+        return RelativeSelfAttention(max_relative_position=hparams.max_relative_position, **heads)
+    heads["rotary"] = hparams.position_encoding == "rotary"
+    if kind == "local":
+        return LocalSelfAttention(neighborhood_size=hparams.neighborhood_size, **heads)
+    return SelfAttention(**heads)
+
+
+def feed_forward(hparams, policy):
+    """Returns the feed-forward network or what stands in its place (`feed_forward_type`)."""
+    common = {"name": "feed_forward", "dtype": policy}
+    if hparams.feed_forward_type == "attention":
+        pairs = (hparams.parameter_heads, hparams.parameter_head_size, hparams.parameter_pairs)
+        return ParameterAttention(hparams.hidden_size, *pairs, dropout=hparams.attention_dropout, **common)
+    kind = {"relu": FeedForward, "swiglu": GatedFeedForward}[hparams.feed_forward_type]
+    return kind(hparams.hidden_size, hparams.filter_size, hparams.relu_dropout, **common)
+
+
+def _heads(hparams):
+    return {
+        "hidden_size": hparams.hidden_size,
+        "num_heads": hparams.num_heads,
+        "key_size": hparams.key_size,
+        "value_size": hparams.value_size,
+        "dropout": hparams.attention_dropout,
+    }
+
+
+def _residuals(hparams, policy, *sublayers):
+    how = (hparams.residual_dropout, hparams.norm_position, hparams.norm_type)
+    return [Residual(*how, name=f"{sublayer}_residual", dtype=policy) for sublayer in sublayers]
