@@ -1,6 +1,7 @@
 """What the commands share: flags that know their neighbours, errors for people."""
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -73,3 +74,23 @@ def whole_number(least: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def positive_number(text: str) -> float:
+    """An argument that is a number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"takes a number above 0, not '{text}'")
+    return number
+
+
+def print_table(table) -> None:
+    """Prints a `rich.table.Table` in its full width, whatever the terminal's: a long line is better than a cut one."""
+    import rich.console
+
+    console = rich.console.Console(highlight=False, width=10_000)
+    console.width = console.measure(table).maximum
+    console.print(table)

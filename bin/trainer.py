@@ -50,9 +50,15 @@ def main() -> None:
         default=0,
         help="split the CPU into this many devices and train on all",
     )
-    add("--registry_help", action="store_true", help="list problems, hparam sets and models, and end")
+    add(
+        "--registry_help",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="list problems, hparam sets and models, or describe the one called NAME, and end",
+    )
     arguments = parser.parse_args()
-    if not arguments.registry_help:
+    if arguments.registry_help is None:
         for flag in ("problem", "hparams_set", "data_dir", "output_dir"):
             if not getattr(arguments, flag):
                 parser.error(f"--{flag} is required")
@@ -68,8 +74,10 @@ def _train(arguments) -> None:
     from t2t_lite.run_dir import prepare_run_dir
 
     load_builtins()
-    if arguments.registry_help:
-        _print_registry()
+    if arguments.registry_help is not None:
+        from t2t_lite.bin.registry_help import print_registry_help
+
+        print_registry_help(arguments.registry_help)
         return
     problem = get_problem(arguments.problem)
     hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
@@ -78,14 +86,16 @@ def _train(arguments) -> None:
     if arguments.train_steps is not None:
         hparams = hparams.replace(train_steps=arguments.train_steps)
     MODELS.check(hparams.model)
+    # What can be refused is refused before data is made, and before TensorFlow is imported.
+    problem.check_hparams(hparams)
     if arguments.generate_data:
         generate_data(problem, arguments.data_dir, arguments.tmp_dir)
-    # What can be refused is refused before TensorFlow is imported.
     data_dir = Path(arguments.data_dir)
     manifest = check_data(data_dir, problem)
-    check_lengths(manifest, hparams.max_length)
+    check_lengths(manifest, hparams)
+    inputs, targets = (data_dir / vocabulary["file"] for vocabulary in problem.in_direction(manifest.vocabularies))
     run_dir = prepare_run_dir(
-        Path(arguments.output_dir), hparams, problem, data_dir / manifest.vocabulary["file"], arguments.random_seed
+        Path(arguments.output_dir), hparams, problem, targets, arguments.random_seed, inputs_vocabulary=inputs
     )
     import_tensorflow()
     from t2t_lite.training.strategy import make_strategy
@@ -93,16 +103,3 @@ def _train(arguments) -> None:
 
     options = TrainOptions(**{name: getattr(arguments, name) for name in TrainOptions.__dataclass_fields__})
     train(run_dir, data_dir, make_strategy(arguments.virtual_devices), options)
-
-
-def _print_registry() -> None:
-    from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
-
-    for title, registry in (
-        ("Problems (each also as NAME_rev, with its sides swapped)", PROBLEMS),
-        ("Hparam sets", HPARAMS),
-        ("Models", MODELS),
-    ):
-        print(f"{title}:")
-        for name in registry.names():
-            print(f"  {name:26} {registry.summary(name)}")

@@ -48,6 +48,14 @@ class Multi30kEnde(Multi30k):
 
 
 @PROBLEMS.register
+class Multi30kEndeSeparate(Multi30kEnde):
+    """As multi30k_ende, with a vocabulary for each side."""
+
+    vocab_size = 4000
+    shared_vocabulary = False
+
+
+@PROBLEMS.register
 class Multi30kEnfr(Multi30k):
     """English to French image captions: 29,000 pairs, dev 1,014, test_2016_flickr 1,000."""
 

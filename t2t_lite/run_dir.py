@@ -1,8 +1,8 @@
 """What a run directory holds, so that every tool needs only its path.
 
 hparams.json        the settings
-run.json            problem, vocabulary and the version that wrote them
-vocab.*.subwords    a copy of the vocabulary
+run.json            problem, vocabularies and the version that wrote them
+vocab.*.subwords    a copy of the vocabulary, or of that of each side
 ckpt-<step>.*       checkpoints
 average-<step>.*    an average of checkpoints, for inference only
 train/, eval/       TensorBoard event files
@@ -32,27 +32,31 @@ class RunDir:
       path: the directory.
       hparams: its settings.
       problem: its problem.
-      vocabulary: the path of its vocabulary.
+      vocabulary: the path of the targets' vocabulary.
+      inputs_vocabulary: that of the inputs; the same path if both sides share one.
     """
 
     path: Path
     hparams: HParams
     problem: Problem
     vocabulary: Path
+    inputs_vocabulary: Path
 
 
 def open_run_dir(path: Path) -> RunDir:
     """Reads what a run directory says about itself.
 
     Raises:
-      UserError: if it is no run directory, or its vocabulary is not the one it was trained with.
+      UserError: if it is no run directory, or a vocabulary is not the one it was trained with.
     """
     path = Path(path)
     settings, about = path / "hparams.json", path / "run.json"
     try:
         hparams = HParams.from_json(settings.read_text(encoding="utf-8"), str(settings))
         run = json.loads(about.read_text(encoding="utf-8"))
-        name, vocabulary, digest = run["problem"], path / run["vocabulary"]["file"], run["vocabulary"]["sha256"]
+        name = run["problem"]
+        entries = (run["vocabulary"], run.get("inputs_vocabulary", run["vocabulary"]))
+        digests = {path / entry["file"]: entry["sha256"] for entry in entries}
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"--output_dir={path} is not a run directory: it has no {Path(error.filename).name}") from error
     except (ValueError, KeyError, TypeError) as error:
@@ -61,20 +65,42 @@ def open_run_dir(path: Path) -> RunDir:
         problem = get_problem(name)
     except UserError as error:
         raise UserError(f"{about} names a problem that is not registered: {error}") from error
-    if not vocabulary.exists() or sha256_of(vocabulary) != digest:
-        raise UserError(f"{vocabulary} is not the vocabulary that the model in {path} was trained with; put that back")
-    return RunDir(path, hparams, problem, vocabulary)
+    for vocabulary, digest in digests.items():
+        if not vocabulary.exists() or sha256_of(vocabulary) != digest:
+            raise UserError(
+                f"{vocabulary} is not the vocabulary that the model in {path} was trained with; put that back"
+            )
+    return RunDir(path, hparams, problem, *(path / entry["file"] for entry in entries))
 
 
-def prepare_run_dir(path: Path, hparams: HParams, problem: Problem, vocabulary: Path, random_seed: int = 1) -> RunDir:
-    """Makes a run directory, or checks that an existing one was made with the same settings, problem and vocabulary.
+def prepare_run_dir(
+    path: Path,
+    hparams: HParams,
+    problem: Problem,
+    vocabulary: Path,
+    random_seed: int = 1,
+    inputs_vocabulary: Path | None = None,
+) -> RunDir:
+    """Makes a run directory, or checks that an existing one was made with the same settings, problem and vocabularies.
+
+    Args:
+      path: the directory.
+      hparams: the settings.
+      problem: the problem, perhaps reversed.
+      vocabulary: that of the problem's targets.
+      random_seed: what fixes the run's weights and its order of data.
+      inputs_vocabulary: that of the problem's inputs, if it is another one.
+
+    Returns:
+      the directory, opened.
 
     Raises:
       UserError: if it was made with others; the message names the differences.
     """
     path = Path(path)
+    inputs_vocabulary = inputs_vocabulary or vocabulary
     if (path / "run.json").exists():
-        _check_same(open_run_dir(path), hparams, problem, vocabulary)
+        _check_same(open_run_dir(path), hparams, problem, vocabulary, inputs_vocabulary)
         seed = json.loads((path / "run.json").read_text(encoding="utf-8")).get("random_seed", random_seed)
         if seed != random_seed:
             # The place in the data that a checkpoint holds means another place in another order.
@@ -84,8 +110,9 @@ def prepare_run_dir(path: Path, hparams: HParams, problem: Problem, vocabulary: 
     elif list_checkpoints(path):
         raise UserError(f"--output_dir={path} holds checkpoints but no run.json; use another directory")
     else:
-        with written_whole(path / vocabulary.name) as partial:
-            shutil.copyfile(vocabulary, partial)
+        for source in {vocabulary, inputs_vocabulary}:
+            with written_whole(path / source.name) as partial:
+                shutil.copyfile(source, partial)
     write_text(path / "hparams.json", hparams.to_json())
     run = {
         "version": t2t_lite.__version__,
@@ -93,19 +120,22 @@ def prepare_run_dir(path: Path, hparams: HParams, problem: Problem, vocabulary: 
         "random_seed": random_seed,
         "vocabulary": {"file": vocabulary.name, "sha256": sha256_of(vocabulary)},
     }
+    if inputs_vocabulary != vocabulary:
+        run["inputs_vocabulary"] = {"file": inputs_vocabulary.name, "sha256": sha256_of(inputs_vocabulary)}
     write_text(path / "run.json", json.dumps(run, indent=2) + "\n")
     return open_run_dir(path)
 
 
-def _check_same(old: RunDir, hparams: HParams, problem: Problem, vocabulary: Path) -> None:
+def _check_same(old: RunDir, hparams: HParams, problem: Problem, vocabulary: Path, inputs_vocabulary: Path) -> None:
     advice = "use another --output_dir, or the settings that it was made with"
     if old.problem.name != problem.name:
         raise UserError(f"{old.path} was made with problem '{old.problem.name}', not '{problem.name}'; {advice}")
     comparable = old.hparams.replace(**{name: getattr(hparams, name) for name in _MAY_CHANGE})
     if changes := comparable.difference(hparams):
         raise UserError(f"{old.path} was made with other settings ({'; '.join(changes)}); {advice}")
-    if sha256_of(old.vocabulary) != sha256_of(vocabulary):
-        raise UserError(f"{old.path} was trained with {old.vocabulary}, which differs from {vocabulary}; {advice}")
+    for mine, other in ((old.vocabulary, vocabulary), (old.inputs_vocabulary, inputs_vocabulary)):
+        if sha256_of(mine) != sha256_of(other):
+            raise UserError(f"{old.path} was trained with {mine}, which differs from {other}; {advice}")
 
 
 def list_checkpoints(path: Path, kind: str = "ckpt") -> list[tuple[int, Path]]:

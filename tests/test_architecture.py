@@ -54,6 +54,7 @@ RULES_AT_LOADING = {
     "problems": (("problems", "data.problem", *BASIS), ()),
     "hparams": (("hparams", "config", "registry", "errors"), ()),
     "data.problem": (("config", "registry", "errors", "files"), ()),
+    "training.cost": (("config", "errors"), ()),
     "run_dir": (("data.problem", *BASIS), ()),
     "plugins": (("registry",), ()),
 }

@@ -165,3 +165,76 @@ def test_checkpoints_are_listed_by_step_and_halves_are_not(tmp_path):
     assert list_checkpoints(tmp_path) == [(step, tmp_path / f"ckpt-{step}") for step in (3, 20, 100)]
     assert list_checkpoints(tmp_path, "average") == [(100, tmp_path / "average-100")]
     assert list_checkpoints(tmp_path / "none") == []
+
+
+# A vocabulary for each side.
+
+
+@pytest.fixture
+def vocabularies(tmp_path):
+    """(that of the inputs, that of the targets), in the direction of the run's problem."""
+    paths = [tmp_path / "data" / f"vocab.grammar_ende.1600.{side}.subwords" for side in ("inputs", "targets")]
+    paths[0].parent.mkdir()
+    for path in paths:
+        path.write_bytes(path.name.encode())
+    return paths
+
+
+@pytest.fixture
+def separate_run(tmp_path, problem, vocabularies):
+    inputs, targets = vocabularies
+    return prepare_run_dir(tmp_path / "run", HPARAMS, problem, targets, inputs_vocabulary=inputs)
+
+
+def test_a_shared_vocabulary_is_that_of_both_sides(run, problem, vocabulary):
+    assert run.inputs_vocabulary == run.vocabulary
+    before = (run.path / "run.json").read_bytes()
+    # What is written does not depend on how it was said, so directories of before are opened as they were.
+    assert "inputs_vocabulary" not in json.loads(before)
+    prepare_run_dir(run.path, HPARAMS, problem, vocabulary, inputs_vocabulary=vocabulary)
+    assert (run.path / "run.json").read_bytes() == before
+
+
+def test_both_vocabularies_are_copied_and_told_apart(separate_run, vocabularies, problem):
+    inputs, targets = vocabularies
+    assert separate_run.inputs_vocabulary == separate_run.path / inputs.name
+    assert separate_run.vocabulary == separate_run.path / targets.name
+    names = sorted(path.name for path in separate_run.path.iterdir())
+    assert names == ["hparams.json", "run.json", inputs.name, targets.name]
+    before = {path.name: path.read_bytes() for path in separate_run.path.iterdir()}
+    prepare_run_dir(separate_run.path, HPARAMS, problem, targets, inputs_vocabulary=inputs)
+    assert {path.name: path.read_bytes() for path in separate_run.path.iterdir()} == before
+    for path in vocabularies:
+        path.unlink()
+    opened = open_run_dir(separate_run.path)
+    assert opened.inputs_vocabulary.read_bytes() == inputs.name.encode()
+    assert opened.vocabulary.read_bytes() == targets.name.encode()
+
+
+@pytest.mark.parametrize("content", [b"other pieces", None], ids=["other", "missing"])
+@pytest.mark.parametrize("side", ["inputs", "targets"])
+def test_the_vocabulary_that_is_wrong_is_named(separate_run, side, content):
+    wrong, right = separate_run.inputs_vocabulary, separate_run.vocabulary
+    if side == "targets":
+        wrong, right = right, wrong
+    if content is None:
+        wrong.unlink()
+    else:
+        wrong.write_bytes(content)
+    message = refusal(open_run_dir, separate_run.path)
+    assert str(wrong) in message and str(right) not in message
+
+
+@pytest.mark.parametrize("changed", [0, 1])
+def test_going_on_with_another_vocabulary_names_the_one_that_differs(separate_run, problem, vocabularies, changed):
+    vocabularies[changed].write_bytes(b"other pieces")
+    inputs, targets = vocabularies
+    message = refusal(prepare_run_dir, separate_run.path, HPARAMS, problem, targets, 1, inputs)
+    assert str(vocabularies[changed]) in message and str(vocabularies[1 - changed]) not in message
+
+
+@pytest.mark.parametrize("entry", [4, "v", None, {"file": "v"}])
+def test_a_run_json_with_a_wrong_entry_of_the_inputs_is_named(separate_run, entry):
+    about = separate_run.path / "run.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"inputs_vocabulary": entry}))
+    assert str(about) in refusal(open_run_dir, separate_run.path)

@@ -1,4 +1,4 @@
-"""Data generation: text -> vocabulary file, shuffled TFRecord shards of ids, dev and test as text, manifest."""
+"""Data generation: text -> vocabularies, shuffled TFRecord shards of ids, dev and test as text, manifest."""
 
 import collections
 import itertools
@@ -43,23 +43,19 @@ def generate(problem: Problem, data_dir: Path, tmp_dir: Path, say: Callable[[str
         say(f"{problem.data_name}: already in {data_dir}, nothing to do")
         return check_data(data_dir, problem)
     files = find_or_fetch(problem, Path(tmp_dir))
-    vocabulary = _make_vocabulary(problem, files, data_dir, say)
+    vocabularies = _make_vocabularies(problem, files, data_dir, say)
     if manifest is None:
-        manifest = Manifest(
-            problem=problem.data_name,
-            vocabulary={"file": problem.vocab_filename, "sha256": vocabulary.sha256, "size": vocabulary.size},
-            splits={},
-            sources={name: sha256_of(path) for name, path in files.items()},
-        )
+        manifest = _new_manifest(problem, vocabularies, files)
         manifest.write(data_dir)
-    elif manifest.vocabulary["sha256"] != vocabulary.sha256:
-        raise UserError(
-            f"{vocabulary.path} is not the vocabulary that the data in {data_dir} was made with "
-            f"({manifest.vocabulary['file']}); put that one back, or use another --data_dir"
-        )
+    for vocabulary, made_with in zip(vocabularies, manifest.vocabularies):
+        if vocabulary.sha256 != made_with["sha256"]:
+            raise UserError(
+                f"{vocabulary.path} is not the vocabulary that the data in {data_dir} was made with "
+                f"({made_with['file']}); put that one back, or use another --data_dir"
+            )
     for split in SPLITS:
         if split not in manifest.splits or not all(path.exists() for path in _split_paths(problem, data_dir, split)):
-            _write_split(problem, split, files, vocabulary, data_dir)
+            _write_split(problem, split, files, vocabularies, data_dir)
             manifest.splits[split] = _describe_split(problem, split, data_dir)
             manifest.write(data_dir)
         say(f"{problem.data_name}: {split}: {manifest.splits[split]['examples']} pairs")
@@ -69,24 +65,46 @@ def generate(problem: Problem, data_dir: Path, tmp_dir: Path, say: Callable[[str
     return manifest
 
 
-def _make_vocabulary(problem: Problem, files: dict, data_dir: Path, say: Callable[[str], None]) -> Vocabulary:
+def _new_manifest(problem: Problem, vocabularies: tuple[Vocabulary, Vocabulary], files: dict) -> Manifest:
+    inputs, targets = ({"file": each.path.name, "sha256": each.sha256, "size": each.size} for each in vocabularies)
+    return Manifest(
+        problem=problem.data_name,
+        vocabulary=targets,
+        splits={},
+        sources={name: sha256_of(path) for name, path in files.items()},
+        inputs_vocabulary=None if problem.shared_vocabulary else inputs,
+    )
+
+
+def _make_vocabularies(
+    problem: Problem, files: dict, data_dir: Path, say: Callable[[str], None]
+) -> tuple[Vocabulary, Vocabulary]:
+    """Learns those that are not there, and returns that of the inputs and that of the targets."""
     if problem.vocab_kind != "bpe":
         raise UserError(f"problem '{problem.data_name}' asks for vocab_kind '{problem.vocab_kind}'; known: 'bpe'")
-    path = data_dir / problem.vocab_filename
-    if not path.exists():
-        say(f"{problem.data_name}: learning {problem.vocab_size} pieces")
-        examples = problem.examples("train", files)
-        first = next(examples, None)
-        if first is None:
-            raise _no_examples(problem, "train")
-        texts = itertools.chain.from_iterable(itertools.chain([first], examples))
-        train_vocabulary(texts, problem.vocab_size, path)
-    return Vocabulary(path)
+    vocabularies = {}
+    for name in dict.fromkeys(problem.vocab_filenames):
+        path = data_dir / name
+        if not path.exists():
+            sides = [side for side, its_name in zip(Example._fields, problem.vocab_filenames) if its_name == name]
+            say(f"{problem.data_name}: learning {problem.vocab_size} pieces of {' and '.join(sides)}")
+            train_vocabulary(_texts(problem, files, sides), problem.vocab_size, path)
+        vocabularies[name] = Vocabulary(path)
+    return tuple(vocabularies[name] for name in problem.vocab_filenames)
+
+
+def _texts(problem: Problem, files: dict, sides: list[str]) -> Iterator[str]:
+    """Yields the texts of some sides of the train split."""
+    example = None
+    for example in problem.examples("train", files):
+        yield from (getattr(example, side) for side in sides)
+    if example is None:
+        raise _no_examples(problem, "train")
 
 
 def _all_files(problem: Problem) -> list[str]:
     paths = [path.name for split in SPLITS for path in _split_paths(problem, Path(), split)]
-    return [problem.vocab_filename, *paths]
+    return [*problem.vocab_filenames, *paths]
 
 
 def _shard_paths(problem: Problem, data_dir: Path, split: str) -> list[Path]:
@@ -106,14 +124,16 @@ def _no_examples(problem: Problem, split: str) -> UserError:
     return UserError(f"problem '{problem.data_name}' has no {split} examples; check its sources")
 
 
-def _write_split(problem: Problem, split: str, files: dict, vocabulary: Vocabulary, data_dir: Path) -> None:
+def _write_split(
+    problem: Problem, split: str, files: dict, vocabularies: tuple[Vocabulary, Vocabulary], data_dir: Path
+) -> None:
     """Spreads the pairs over spill files at random, then shuffles each into its shard: memory holds one shard."""
     generator = random.Random(f"{SHUFFLE_SEED} {split}")
     shards = _shard_paths(problem, data_dir, split)
     spills = [path.with_name(path.name + SPILL) for path in shards]
     writers = [tf.io.TFRecordWriter(str(path)) for path in spills]
     count = 0
-    for record in _records(problem.examples(split, files), vocabulary):
+    for record in _records(problem.examples(split, files), vocabularies):
         generator.choice(writers).write(record)
         count += 1
     for writer in writers:
@@ -142,10 +162,12 @@ def _write_text(problem: Problem, split: str, files: dict, data_dir: Path) -> No
         write_text(path, "".join(line + "\n" for line in lines))
 
 
-def _records(examples: Iterator[Example], vocabulary: Vocabulary) -> Iterator[bytes]:
+def _records(examples: Iterator[Example], vocabularies: tuple[Vocabulary, Vocabulary]) -> Iterator[bytes]:
     """Yields a serialised tf.train.Example with int64 lists `inputs` and `targets` for each pair, in order."""
     while batch := list(itertools.islice(examples, ENCODE_BATCH)):
-        sides = (vocabulary.encode(tf.constant(side)).to_list() for side in zip(*batch))
+        sides = (
+            vocabulary.encode(tf.constant(texts)).to_list() for vocabulary, texts in zip(vocabularies, zip(*batch))
+        )
         for inputs, targets in zip(*sides):
             feature = {
                 "inputs": tf.train.Feature(int64_list=tf.train.Int64List(value=inputs)),

@@ -4,6 +4,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+from t2t_lite.config import HParams
 from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of, write_text
@@ -18,16 +19,23 @@ class Manifest:
 
     Args:
       problem: the name of the (forward) problem.
-      vocabulary: {"file", "sha256", "size"}.
+      vocabulary: {"file", "sha256", "size"} of both sides, or of the forward targets.
       splits: by split: {"examples", "shards": {file name: bytes}, "lengths": {"inputs" | "targets": histogram}}; a
         histogram maps a length in pieces (end symbol included) to the number of examples.
       sources: SHA-256 of each source file, by name.
+      inputs_vocabulary: the same as `vocabulary` of the forward inputs; None if both sides share one.
     """
 
     problem: str
     vocabulary: dict
     splits: dict
     sources: dict
+    inputs_vocabulary: dict | None = None
+
+    @property
+    def vocabularies(self) -> tuple[dict, dict]:
+        """What describes the vocabularies of the forward inputs and targets; the same twice if they share one."""
+        return self.inputs_vocabulary or self.vocabulary, self.vocabulary
 
     def write(self, data_dir: Path) -> None:
         """Writes the manifest, whole."""
@@ -54,8 +62,8 @@ def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
 
 def _require_parts(manifest: Manifest) -> None:
     """Raises one of the usual errors of looking things up if a part that readers rely on is missing."""
-    names = (manifest.vocabulary["file"], manifest.vocabulary["sha256"])
-    numbers = [manifest.vocabulary["size"]] + [
+    names = [vocabulary[part] for vocabulary in manifest.vocabularies for part in ("file", "sha256")]
+    numbers = [vocabulary["size"] for vocabulary in manifest.vocabularies] + [
         number
         for split in manifest.splits.values()
         for number in (split["examples"], *split["shards"].values(), *split["lengths"]["targets"].values())
@@ -86,22 +94,38 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
             if found != size:
                 state = "is missing" if found is None else f"has {found} bytes, not {size}: it is damaged"
                 raise UserError(f"{path} {state}; remove it and run again: {command}")
-    vocabulary = data_dir / manifest.vocabulary["file"]
-    if not vocabulary.exists():
-        raise UserError(f"{vocabulary} is missing; remove the data in {data_dir} and run again: {command}")
-    if sha256_of(vocabulary) != manifest.vocabulary["sha256"]:
-        raise UserError(
-            f"{vocabulary} is not the vocabulary that the data in {data_dir} was made with; "
-            f"put that one back, or remove the data and run again: {command}"
-        )
+    if (manifest.inputs_vocabulary is None) != problem.shared_vocabulary:
+        other = "a vocabulary for each side" if problem.shared_vocabulary else "one vocabulary for both sides"
+        raise UserError(f"the data in {data_dir} was made with {other}; remove it and run again: {command}")
+    for vocabulary in manifest.vocabularies:
+        path = data_dir / vocabulary["file"]
+        if not path.exists():
+            raise UserError(f"{path} is missing; remove the data in {data_dir} and run again: {command}")
+        if sha256_of(path) != vocabulary["sha256"]:
+            raise UserError(
+                f"{path} is not the vocabulary that the data in {data_dir} was made with; "
+                f"put that one back, or remove the data and run again: {command}"
+            )
     return manifest
 
 
-def check_lengths(manifest: Manifest, max_length: int) -> None:
-    """Raises UserError if no training pair has at most `max_length` pieces on both sides."""
+def check_lengths(manifest: Manifest, hparams: HParams) -> None:
+    """Checks that pairs are short enough to train with these settings, and to evaluate on the way.
+
+    Raises:
+      UserError: if no training pair has at most `max_length` pieces on both sides, or positions are learned and a
+        dev pair, all of which are evaluated, has more of them.
+    """
+    limit = hparams.max_length
     shortest = max(min(map(int, histogram)) for histogram in manifest.splits["train"]["lengths"].values())
-    if shortest > max_length:
+    if shortest > limit:
         raise UserError(
-            f"all training pairs of '{manifest.problem}' are longer than max_length={max_length} pieces "
+            f"all training pairs of '{manifest.problem}' are longer than max_length={limit} pieces "
             f"(the shortest has {shortest}); raise it with --hparams=max_length={shortest} or more"
+        )
+    longest = max(max(map(int, histogram)) for histogram in manifest.splits["dev"]["lengths"].values())
+    if hparams.position_encoding == "learned" and longest > limit:
+        raise UserError(
+            f"the longest dev pair of '{manifest.problem}' has {longest} pieces, and learned positions cover only "
+            f"max_length={limit}; raise it with --hparams=max_length={longest} or more"
         )

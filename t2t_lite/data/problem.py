@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.config import DecodeHParams
+from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS, snake_case
 
@@ -46,7 +46,8 @@ class Problem:
     """
 
     vocab_kind: str = "bpe"
-    vocab_size: int = 8000  # pieces, shared by both sides
+    vocab_size: int = 8000  # pieces of a vocabulary
+    shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
     metric: str = "bleu"
     decode_hparams: DecodeHParams = DecodeHParams()
@@ -66,9 +67,23 @@ class Problem:
         return self.data_name + (REVERSED_SUFFIX if self.is_reversed else "")
 
     @property
-    def vocab_filename(self) -> str:
-        """The vocabulary's file name in `--data_dir`."""
-        return f"vocab.{self.data_name}.{self.vocab_size}.subwords"
+    def vocab_filenames(self) -> tuple[str, str]:
+        """The vocabularies' file names in `--data_dir`: forward inputs, forward targets; the same twice if shared."""
+        sides = ("", "") if self.shared_vocabulary else tuple(f"{side}." for side in Example._fields)
+        return tuple(f"vocab.{self.data_name}.{self.vocab_size}.{side}subwords" for side in sides)
+
+    def in_direction(self, pair: tuple) -> tuple:
+        """Returns what belongs to (inputs, targets) of this problem, given that of the forward problem."""
+        inputs, targets = pair
+        return (targets, inputs) if self.is_reversed else (inputs, targets)
+
+    def check_hparams(self, hparams: HParams) -> None:
+        """Raises UserError if no model with these settings can be trained on this problem."""
+        if not self.shared_vocabulary and hparams.tied_embeddings == "all":
+            raise UserError(
+                f"'{self.name}' has a vocabulary for each side, and tied_embeddings=all needs one for both; use "
+                f"--hparams=tied_embeddings=decoder (the source side has its own matrix) or tied_embeddings=none"
+            )
 
     def shards_of(self, split: str) -> int:
         """Returns how many files a split is written to."""

@@ -27,9 +27,22 @@ class LocalSelfAttention(SelfAttention):
     def call(self, x, padding_mask=None, seeds=None):
         """Returns float [batch, length, hidden]."""
         length = ops.shape(x)[1]
-        queries, (keys, values) = self.heads(x, ops.arange(length))
+        queries, keys_values = self.heads(x, ops.arange(length))
         if padding_mask is None:
             padding_mask = ops.ones((1, 1, 1, length), "bool")
+        return self.join(self.attend_in_blocks(queries, *keys_values, padding_mask, seeds))
+
+    def attend_in_blocks(self, queries, keys, values, padding_mask, seeds=None):
+        """Mixes the values of each position's neighborhood: `attend` in O(r n d).
+
+        Args:
+          queries, keys, values: float [batch, heads, length, size], as `heads` gives them.
+          padding_mask: bool [batch, 1, 1, length], True = a piece and not padding.
+          seeds: `CallSeeds` in training, None otherwise.
+
+        Returns:
+          float [batch, heads, length, d_v].
+        """
         visible = self._neighbors(ops.swapaxes(padding_mask, 2, 3))  # [batch, 1, blocks, keys, 1]
         mixed, _ = attend(
             self._blocks(queries),
@@ -39,7 +52,7 @@ class LocalSelfAttention(SelfAttention):
             lambda weights: self.dropout(weights, seeds=seeds),
         )  # [batch, heads, blocks, block, d_v]
         batch, heads, blocks, block, size = ops.shape(mixed)
-        return self.join(ops.reshape(mixed, (batch, heads, blocks * block, size))[:, :, :length])
+        return ops.reshape(mixed, (batch, heads, blocks * block, size))[:, :, : ops.shape(queries)[2]]
 
     def _blocks(self, x):
         """Cuts [batch, heads, length, size] into [batch, heads, blocks, block, size], filled up with zeros."""

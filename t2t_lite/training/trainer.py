@@ -45,18 +45,20 @@ def train(
     """Trains until `hparams.train_steps` steps have been made, going on from the last checkpoint if there is one.
 
     Args:
-      run_dir: what `prepare_run_dir` made: settings, problem and vocabulary.
+      run_dir: what `prepare_run_dir` made: settings, problem and vocabularies.
       data_dir: where the problem's data is.
       strategy: the devices.
       options: see `TrainOptions`.
 
     Raises:
-      UserError: on unusable data or checkpoints.
+      UserError: on unusable data or checkpoints, or settings that do not suit the data.
     """
     hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
-    check_lengths(manifest, hparams.max_length)
-    model, optimizer = build(hparams, manifest.vocabulary["size"], strategy, options.random_seed)
+    problem.check_hparams(hparams)
+    check_lengths(manifest, hparams)
+    inputs, targets = problem.in_direction(manifest.vocabularies)
+    model, optimizer = build(hparams, targets["size"], strategy, options.random_seed, inputs["size"])
     state = TrainingState(model, optimizer)
     restored = state.restore(run_dir.path)
     with (
@@ -90,13 +92,27 @@ def train(
                 return
 
 
-def build(hparams: HParams, vocab_size: int, strategy: tf.distribute.Strategy, random_seed: int):
-    """Returns a built model with seeded weights and its built optimizer, on the devices of `strategy`."""
+def build(
+    hparams: HParams,
+    vocab_size: int,
+    strategy: tf.distribute.Strategy,
+    random_seed: int,
+    inputs_vocab_size: int | None = None,
+):
+    """Returns a built model with seeded weights and its built optimizer, on the devices of `strategy`.
+
+    Args:
+      hparams: the settings.
+      vocab_size: number of target pieces.
+      strategy: the devices.
+      random_seed: fixes the initial weights.
+      inputs_vocab_size: number of source pieces; None if both sides share a vocabulary.
+    """
     import keras
 
     with strategy.scope():
         keras.utils.set_random_seed(random_seed)
-        model = MODELS[hparams.model](hparams, vocab_size)
+        model = MODELS[hparams.model](hparams, vocab_size, inputs_vocab_size)
         model.build()
         optimizer = make_optimizer(hparams)
         optimizer.build(model.trainable_variables)

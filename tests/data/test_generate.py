@@ -62,11 +62,12 @@ def records_of(problem, data_dir, split):
 
 def texts_of(problem, data_dir, split):
     """The pairs of a split in the order of the files."""
-    vocabulary = Vocabulary(data_dir / problem.vocab_filename)
     records = records_of(problem, data_dir, split)
     sides = [
-        vocabulary.decode(tf.ragged.constant([record[side] for record in records], tf.int32).to_tensor()).numpy()
-        for side in ("inputs", "targets")
+        Vocabulary(data_dir / name)
+        .decode(tf.ragged.constant([record[side] for record in records], tf.int32).to_tensor())
+        .numpy()
+        for side, name in zip(("inputs", "targets"), problem.vocab_filenames)
     ]
     return [(left.decode(), right.decode()) for left, right in zip(*sides)]
 

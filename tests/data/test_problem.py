@@ -28,7 +28,7 @@ class CountInWords(Problem):
 
 def texts_of(problem, data_dir, split):
     """The pairs of a split as they come out of the pipeline, as texts, sorted."""
-    vocabulary = Vocabulary(data_dir / problem.vocab_filename)
+    vocabulary = Vocabulary(data_dir / problem.vocab_filenames[1])
     found = []
     for batch in batches(problem, data_dir, split, batch_tokens=200, max_length=100):
         sides = [vocabulary.decode(batch[side]).numpy() for side in ("inputs", "targets")]

@@ -1,9 +1,13 @@
 """Text in, text out, whatever else is in the batch."""
 
 import pytest
+import tensorflow as tf
 
+from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.data.vocab import EOS_ID, Vocabulary, train_vocabulary
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
+from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import list_checkpoints
 from t2t_lite.training.averaging import average_checkpoints
 
@@ -50,7 +54,9 @@ def test_a_line_over_the_limit_is_cut_and_said(small_run):
     outputs = translator.translate(["I sleep.", "word " * 100])
     assert len(outputs) == 2
     assert len(said) == 1
-    assert said[0].startswith("line 2 has ") and "max_input_length=10" in said[0]
+    assert said[0].startswith("line 2 has ") and said[0].endswith(
+        "was cut to max_input_length=10; raise that in --decode_hparams"
+    )
 
 
 def test_the_average_is_used_if_there_is_one_and_another_checkpoint_on_request(small_run, tmp_path):
@@ -73,3 +79,154 @@ def test_a_missing_checkpoint_is_an_error_that_names_it(small_run):
 def test_an_unknown_decode_setting_names_the_nearest(small_run):
     with pytest.raises(UserError, match="beam_size"):
         Translator.from_run_dir(small_run, "beam_siz=8")
+
+
+class Stutter:
+    """Stands in for a model: gives every piece of the source `times` times, in order, and then the end.
+
+    Args:
+      vocab_size: of the targets.
+      max_positions: as `Seq2SeqModel.max_positions`; going beyond is an error.
+    """
+
+    def __init__(self, vocab_size, max_positions=None, times=1):
+        self.vocab_size = vocab_size
+        self.max_positions = max_positions
+        self.times = times
+
+    def start_decoding(self, inputs, beam_size, max_length):
+        if self.max_positions is not None:
+            tf.debugging.assert_less_equal(tf.shape(inputs)[1], self.max_positions)
+            tf.debugging.assert_less_equal(max_length, self.max_positions)
+        rows = tf.repeat(inputs, beam_size, axis=0)
+        return rows, tf.zeros([tf.shape(rows)[0], 1])
+
+    def decode_step(self, ids, position, memory, caches):
+        if self.max_positions is not None:
+            tf.debugging.assert_less(position, self.max_positions)
+        place = tf.minimum(position // self.times, tf.shape(memory)[1] - 1)
+        return 20.0 * tf.one_hot(memory[:, place], self.vocab_size), caches
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory):
+    """A vocabulary whose only pieces are a blank and the letters a to h, so that "a b c" is 6 pieces with the end."""
+    path = tmp_path_factory.mktemp("letters") / "vocab"
+    train_vocabulary([" ".join("abcdefgh")], 12, path)
+    return Vocabulary(path)
+
+
+def stutter(letters, said, settings="", **arguments):
+    model = Stutter(letters.size, **arguments)
+    return Translator(model, letters, DecodeHParams().override(settings), warn=said.append)
+
+
+def pieces_of(letters, text):
+    return int(letters.encode(tf.constant([text])).row_lengths()[0])
+
+
+def text_of(letters, pieces):
+    """A text of so many pieces, the end symbol included."""
+    text = next(text for text in ("ab" * n for n in range(1, 100)) if pieces_of(letters, text) >= pieces)
+    while pieces_of(letters, text) > pieces:
+        text = text[:-1]
+    assert pieces_of(letters, text) == pieces
+    return text
+
+
+def test_an_output_that_ends_just_in_time_gives_no_warning(letters):
+    said = []
+    text = text_of(letters, 9)
+    assert stutter(letters, said, max_positions=9).translate([text]) == [text]
+    assert stutter(letters, said).translate([text]) == [text]
+    assert said == []
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_an_output_that_positions_stop_is_told_of_with_its_line(letters, beam_size):
+    said = []
+    translator = stutter(letters, said, f"beam_size={beam_size},batch_tokens=12", max_positions=9, times=2)
+    short, long, longer = (text_of(letters, pieces) for pieces in (4, 6, 8))
+    outputs = translator.translate([longer, short, "", long, short], first_line=7)
+    words = "the output was cut at 9 pieces, which is all that learned positions cover (max_length)"
+    assert said == [f"line 7: {words}", f"line 10: {words}"]
+    assert outputs[2] == "" and outputs[1] == outputs[4]
+    for text in (longer, long):
+        assert tf.math.count_nonzero(translator._search(_batch(letters, text))) == 9
+
+
+def _batch(letters, text):
+    return letters.encode(tf.constant([text])).to_tensor()
+
+
+def test_an_output_that_extra_length_stops_is_not_told_of(letters):
+    said = []
+    settings = "extra_length=1"
+    for positions in (None, 9):
+        stutter(letters, said, settings, max_positions=positions, times=2).translate([text_of(letters, 8)])
+    assert said == []
+
+
+@pytest.mark.parametrize(
+    "settings, pieces, told",
+    [
+        ("max_input_length=8", 8, "max_input_length=8; raise that in --decode_hparams"),
+        (
+            "max_input_length=9",
+            9,
+            "9, which is all that learned positions cover (max_length); split it, or train with a larger max_length",
+        ),
+        (
+            "",
+            9,
+            "9, which is all that learned positions cover (max_length); split it, or train with a larger max_length",
+        ),
+    ],
+)
+def test_an_input_is_cut_at_the_lower_of_two_limits_which_is_named(letters, settings, pieces, told):
+    said = []
+    translator = stutter(letters, said, settings, max_positions=9)
+    (output,) = translator.translate([text_of(letters, 20)], first_line=3)
+    assert said == [f"line 3 has 20 pieces and was cut to {told}"]
+    assert text_of(letters, 20).startswith(output) and pieces_of(letters, output) == pieces
+
+
+def test_a_model_with_learned_positions_goes_to_their_end_and_no_further(letters):
+    hparams = HParams(
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_size=16,
+        filter_size=16,
+        num_heads=2,
+        position_encoding="learned",
+        max_length=9,
+    )
+    model = MODELS["transformer"](hparams, letters.size)
+    model.build()
+    # A model that never ends: what it would give for the end symbol is far below everything else.
+    model.decode_step = _without_end(model.decode_step)
+    said = []
+    translator = Translator(model, letters, DecodeHParams(), warn=said.append)
+    outputs = translator.translate([text_of(letters, 20), text_of(letters, 4)])
+    assert [line.split(" ")[:2] for line in said] == [["line", "1"], ["line", "1:"], ["line", "2:"]]
+    assert len(outputs) == 2
+    assert translator._search(_batch(letters, text_of(letters, 4))).shape[1] == 9
+
+
+def _without_end(decode_step):
+    def step(*arguments):
+        logits, caches = decode_step(*arguments)
+        return logits - 1e6 * tf.one_hot(EOS_ID, logits.shape[-1]), caches
+
+    return step
+
+
+def test_sources_are_read_with_their_own_vocabulary_and_outputs_written_with_theirs(letters, tmp_path):
+    train_vocabulary([" ".join("ijklmnop")], letters.size, tmp_path / "vocab")
+    others = Vocabulary(tmp_path / "vocab")
+    assert others.size == letters.size
+    for inputs, targets, text in ((letters, others, "abc"), (others, letters, "pon")):
+        expected = targets.decode(_batch(inputs, text)).numpy()[0].decode()
+        translator = Translator(Stutter(targets.size), targets, DecodeHParams(), inputs_vocabulary=inputs)
+        assert translator.translate([text]) == [expected]
+        assert len(expected) == 3 and not set(expected) & set(text)

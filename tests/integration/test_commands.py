@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-COMMANDS = ("datagen", "trainer", "avg", "decoder", "score")
+COMMANDS = ("datagen", "trainer", "avg", "decoder", "score", "params", "benchmark")
 
 # Longer than a block of standard input; an empty line, characters never seen, and a long line in the second block.
 ODD_LINES = [["The dog sleeps.", "", "😀 世界 шесть", "   ", "A man sees the\u2028dog.\x0c"][i % 5] for i in range(518)]
@@ -154,7 +154,8 @@ def test_n_lines_in_are_n_lines_out_in_order(translated):
 def test_the_decoder_says_what_it_uses_and_what_it_cut_and_nothing_else(translated, averaged):
     lines = translated[1].splitlines()
     assert lines[0] == f"using {averaged / 'average-6'}"
-    assert re.fullmatch(r"line 519 has \d+ pieces and was cut to max_input_length=1024", lines[1])
+    cut = r"line 519 has \d+ pieces and was cut to max_input_length=1024; raise that in --decode_hparams"
+    assert re.fullmatch(cut, lines[1])
     assert len(lines) == 2
 
 

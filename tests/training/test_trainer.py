@@ -55,7 +55,7 @@ def copy_data(tmp_path_factory):
 
 def run(hparams, data_dir, output_dir, problem="copy_words_for_test", **options):
     problem = get_problem(problem)
-    vocabulary = data_dir / problem.vocab_filename
+    vocabulary = data_dir / problem.vocab_filenames[1]
     run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary, options.get("random_seed", 1))
     train(run_dir, data_dir, tf.distribute.get_strategy(), TrainOptions(**options))
 

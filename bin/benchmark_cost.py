@@ -1,0 +1,80 @@
+"""What `t2t-lite-benchmark --cost` prints: table 2's training cost of sets, estimated and counted. No TensorFlow."""
+
+from t2t_lite.bin import cli
+from t2t_lite.config import HParams
+from t2t_lite.hparams.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
+from t2t_lite.plugins import load_builtins
+from t2t_lite.registry import HPARAMS
+from t2t_lite.training.cost import SUSTAINED_TFLOPS, estimated_flops, training_step_flops
+
+SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
+
+
+def print_cost(arguments) -> None:
+    """Prints the cost of the set that is asked for, or of those of table 2."""
+    load_builtins()
+    names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
+    sets = {name: _changed(HPARAMS[name](), arguments) for name in names}
+    for name, hparams in sets.items():
+        print(f"{name}{' with ' + arguments.hparams if arguments.hparams else ''}, {hparams.train_steps:,} steps")
+        estimate = _print_estimate(name, hparams, arguments)
+        _print_count(hparams, arguments, estimate)
+        print()
+    print("Counted are matrix products and convolutions, two operations for each multiplication with its addition.")
+
+
+def _changed(hparams: HParams, arguments) -> HParams:
+    hparams = hparams.override(arguments.hparams)
+    return hparams.replace(train_steps=arguments.train_steps) if arguments.train_steps else hparams
+
+
+def _print_estimate(name: str, hparams: HParams, arguments) -> float | None:
+    """Prints the paper's estimate and returns it; None if the time of a step is not known."""
+    tflops = SUSTAINED_TFLOPS.get(arguments.device) or float(arguments.device)
+    devices = arguments.num_devices
+
+    def estimate(seconds_of_a_step: float) -> float:
+        return estimated_flops(hparams.train_steps * seconds_of_a_step, devices, tflops)
+
+    # The paper's time is that of its models on its devices; of others it says nothing.
+    as_in_paper = not arguments.hparams and (arguments.device, devices) == (DEVICE, NUM_DEVICES)
+    figures = PAPER_FIGURES.get(name) if as_in_paper else None
+    seconds, source = arguments.step_seconds, "--step_seconds"
+    if seconds is None and figures and figures.training_hours:
+        seconds = figures.training_hours * 3600 / figures.train_steps
+        source = f"the paper's {figures.training_hours:g} h for {figures.train_steps:,} steps"
+    if seconds is None:
+        print("  training time   not known: give --step_seconds for an estimate")
+        return None
+    device = f" ({arguments.device})" if arguments.device in SUSTAINED_TFLOPS else ""
+    hours = hparams.train_steps * seconds / 3600
+    print(f"  training time   {hours:.1f} h ({seconds:.3g} s a step: {source})")
+    print(f"  estimate        {_flops(estimate(seconds))} FLOPs: time x {devices} x {tflops:g} TFLOPS{device}")
+    if figures and figures.training_flops and figures.train_steps == hparams.train_steps:
+        print(f"  table 2         {_flops(figures.training_flops)} FLOPs")
+        rounded = figures.step_seconds
+        print(f"                  ({_flops(estimate(rounded))} at the rounded {rounded} s a step of section 5.2)")
+    return estimate(seconds)
+
+
+def _print_count(hparams: HParams, arguments, estimate: float | None) -> None:
+    """Prints the counted operations by part, and how they compare with the estimate."""
+    import rich.table
+
+    source, target, vocabulary = arguments.source_length, arguments.target_length, arguments.vocab_size
+    parts = training_step_flops(hparams, vocabulary, source, target)
+    step = sum(parts.values())
+    total = step * hparams.train_steps
+    print(f"  counted         {_flops(total)} FLOPs, {_flops(step)} a step of {hparams.batch_tokens:,} target pieces")
+    print(f"                  (sentences of {source:g} and {target:g} pieces, vocabulary {vocabulary:,})")
+    table = rich.table.Table.grid(padding=(0, 2))
+    for part, flops in parts.items():
+        table.add_row(" " * 18 + part, f"{flops / step:6.1%}")
+    cli.print_table(table)
+    if estimate:
+        print(f"  utilisation     {total / estimate:.0%} (counted / estimate)")
+
+
+def _flops(number: float) -> str:
+    """3.3e18, as table 2 gives it."""
+    return f"{number:.1e}".replace("e+", "e")

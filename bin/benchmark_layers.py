@@ -1,0 +1,123 @@
+"""What `t2t-lite-benchmark --layers` prints: the layers of table 1, measured."""
+
+from pathlib import Path
+
+from t2t_lite.bin import cli
+from t2t_lite.errors import UserError
+
+PATH_LENGTHS = (32, 64, 128, 256)
+COMPARED_LENGTH = 4096
+
+
+def print_layers(arguments) -> None:
+    """Measures, prints as it goes, and draws if a file is named."""
+    if arguments.plot_file and Path(arguments.plot_file).is_dir():
+        raise UserError(f"--plot_file={arguments.plot_file} is a directory; give the name of a PNG file")
+    from t2t_lite.quiet import import_tensorflow
+
+    import_tensorflow()
+    import tensorflow as tf
+
+    from t2t_lite.benchmark import layers
+    from t2t_lite.benchmark.matmul import matmul_gflops
+
+    r = arguments.neighborhood_size
+    threads = tf.config.threading.get_intra_op_parallelism_threads() or len(_cores())
+    print(f"float32 on the CPU, {threads} thread{'s' if threads > 1 else ''}; {matmul_gflops():.0f} GFLOP/s in a")
+    print(f"2048x2048 product; r = {r}, k = {layers.KERNEL_SIZE}; attention without its projections, as in table 1\n")
+    sweeps = []
+    for name in layers.CASES:
+        sweeps.append(layers.measure(name, r, [n for n in layers.LENGTHS if n <= arguments.max_length]))
+        _print_points(sweeps[-1])
+    _print_exponents(sweeps, r)
+    paths = _print_paths()
+    if arguments.max_length >= COMPARED_LENGTH:
+        _print_comparison(r)
+    if arguments.plot_file:
+        from t2t_lite.benchmark.plot import plot
+
+        plot(sweeps, paths, Path(arguments.plot_file))
+        print(f"\nplot: {arguments.plot_file}")
+
+
+def _cores() -> set[int]:
+    import os
+
+    return os.sched_getaffinity(0)
+
+
+def _table(*columns):
+    import rich.table
+
+    table = rich.table.Table(box=None, pad_edge=False)
+    for i, column in enumerate(columns):
+        table.add_column(column, justify="right" if i else "left")
+    return table
+
+
+def _print_points(sweep) -> None:
+    case = sweep.case
+    lengths = _table(case.name, *(str(point.length) for point in sweep.by_length))
+    lengths.add_row(f"ms, d = {case.hidden_size}", *(f"{point.seconds * 1e3:.2f}" for point in sweep.by_length))
+    lengths.add_row("MiB at the peak", *(f"{point.memory / 2**20:.0f}" for point in sweep.by_length))
+    cli.print_table(lengths)
+    widths = _table("d", *(str(point.hidden_size) for point in sweep.by_width))
+    widths.add_row(f"ms, n = {case.length}", *(f"{point.seconds * 1e3:.2f}" for point in sweep.by_width))
+    cli.print_table(widths)
+    print()
+
+
+def _print_exponents(sweeps, r) -> None:
+    from t2t_lite.benchmark.layers import FITTED_LENGTHS, exponent, table_exponent
+
+    table = _table("fitted exponents", "work", "time, n", "table 1", "memory, n", "time, d", "table 1")
+    for sweep in sweeps:
+        by_length = [point for point in sweep.by_length if point.length in FITTED_LENGTHS]
+        if len(by_length) < 2:
+            by_length = sweep.by_length
+        table.add_row(
+            sweep.case.name,
+            sweep.case.work,
+            f"{exponent(by_length, 'seconds', 'length'):.2f}",
+            f"{table_exponent(sweep.case, by_length, 'length', r):.2f}",
+            f"{exponent(by_length, 'memory', 'length'):.2f}",
+            f"{exponent(sweep.by_width, 'seconds', 'hidden_size'):.2f}",
+            f"{table_exponent(sweep.case, sweep.by_width, 'hidden_size', r):.2f}",
+        )
+    cli.print_table(table)
+    print(f"over n = {', '.join(map(str, FITTED_LENGTHS))} as far as measured, and all d\n")
+
+
+def _print_paths() -> dict[str, list[tuple[int, int]]]:
+    from t2t_lite.benchmark.path_length import LAYERS, path_length, table_path_length
+
+    r = 16  # small beside the lengths, so that several layers are needed
+    table = _table("path length, layers", *(f"n = {n}" for n in PATH_LENGTHS), "without factors", "exponent in n")
+    paths = {}
+    for name in LAYERS:
+        paths[name] = [(n, path_length(name, n, r)) for n in PATH_LENGTHS]
+        of_table = [f"{table_path_length(name, n, r):.3g}" for n in PATH_LENGTHS]
+        table.add_row(name, *(str(layers) for _, layers in paths[name]), " ".join(of_table), _exponent(paths[name]))
+    cli.print_table(table)
+    print(
+        f"until all outputs depend on all inputs, traced; local with r = {r}; of a recurrent layer each step counts\n"
+    )
+    return paths
+
+
+def _exponent(points) -> str:
+    from t2t_lite.benchmark.layers import slope
+
+    return f"{slope(*zip(*points)):.2f}"
+
+
+def _print_comparison(r) -> None:
+    from t2t_lite.benchmark.layers import measure_whole_layer
+
+    local, full = (measure_whole_layer(name, r, COMPARED_LENGTH) for name in ("local", "full"))
+    print(
+        f"whole layers with projections at n = {COMPARED_LENGTH}, r = {r}: local needs "
+        f"{local.seconds / full.seconds:.1%} of full attention's time ({local.seconds * 1e3:.0f} of "
+        f"{full.seconds * 1e3:.0f} ms) and {local.memory / full.memory:.1%} of its memory "
+        f"({local.memory / 2**20:.0f} of {full.memory / 2**20:.0f} MiB)"
+    )

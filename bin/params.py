@@ -1,0 +1,87 @@
+"""t2t-lite-params: counts the parameters of hparam sets, beside the paper's figures."""
+
+from t2t_lite.bin import cli
+
+MILLION = 1e6
+
+
+def main() -> None:
+    """Runs the command."""
+    parser = cli.Parser("Count the parameters of hparam sets by part, beside the paper's figures (table 3).")
+    parser.add_argument("--hparams_set", help="name of one hparam set, counted to the last parameter (default: all)")
+    parser.add_argument("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
+    parser.add_argument(
+        "--vocab_size",
+        type=cli.whole_number(1),
+        default=37_000,
+        help="pieces of the vocabulary (default: 37000, the paper's for English-German)",
+    )
+    arguments = parser.parse_args()
+    if arguments.hparams and not arguments.hparams_set:
+        parser.error("--hparams changes a set, so --hparams_set is required")
+    cli.run(_count, arguments)
+
+
+def _count(arguments) -> None:
+    from t2t_lite.plugins import load_builtins
+    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.registry import HPARAMS, MODELS
+
+    load_builtins()
+    names = [arguments.hparams_set] if arguments.hparams_set else HPARAMS.names()
+    sets = {name: HPARAMS[name]().override(arguments.hparams) for name in names}
+    for hparams in sets.values():
+        MODELS.check(hparams.model)
+    import_tensorflow()
+    from t2t_lite.models.parameters import count_parameters
+
+    counts = {name: count_parameters(hparams, arguments.vocab_size) for name, hparams in sets.items()}
+    if arguments.hparams_set:
+        _print_one(counts[arguments.hparams_set], None if arguments.hparams else _printed(arguments.hparams_set))
+    else:
+        _print_all(counts)
+
+
+def _print_one(counts: dict[str, int], printed: int | None) -> None:
+    """Prints every part in a line of its own."""
+    import rich.table
+
+    total = sum(counts.values())
+    table = rich.table.Table(box=None)
+    for title, justify in (("part", "left"), ("parameters", "right"), ("share", "right")):
+        table.add_column(title, justify=justify)
+    for part, count in counts.items():
+        table.add_row(part, f"{count:,}", f"{count / total:.1%}")
+    table.add_row("total", f"{total:,}", "")
+    cli.print_table(table)
+    if printed:
+        print(f"The paper prints {printed} million: {_deviation(total, printed)}.")
+
+
+def _print_all(counts: dict[str, dict[str, int]]) -> None:
+    """Prints every set in a line of its own."""
+    import rich.table
+
+    parts = list(next(iter(counts.values())))
+    table = rich.table.Table(box=None)
+    table.add_column("set (millions)")
+    for title in (*parts, "total", "paper", "deviation"):
+        table.add_column(title.replace(" ", "\n"), justify="right")
+    for name, count in counts.items():
+        total, printed = sum(count.values()), _printed(name)
+        millions = [f"{number / MILLION:.2f}" for number in (*count.values(), total)]
+        paper = (str(printed), _deviation(total, printed)) if printed else ("", "")
+        table.add_row(name, *millions, *paper)
+    cli.print_table(table)
+    print("With --vocab_size=41100 all of the paper's figures but that of big come out to the printed digit.")
+
+
+def _printed(name: str) -> int | None:
+    """Returns the millions of parameters that the paper prints for a set."""
+    from t2t_lite.hparams.paper_figures import PAPER_FIGURES
+
+    return PAPER_FIGURES[name].parameters if name in PAPER_FIGURES else None
+
+
+def _deviation(total: int, printed: int) -> str:
+    return f"{total / MILLION / printed - 1:+.1%}"

@@ -1,0 +1,89 @@
+"""What --registry_help prints: all that is registered, or one of it in detail. Needs no TensorFlow."""
+
+import dataclasses
+import inspect
+import typing
+
+from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
+from t2t_lite.errors import UserError, nearest
+from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Registry
+
+
+def print_registry_help(name: str = "") -> None:
+    """Prints all names with a line about each, or if a name is given what is known of that problem, set or model.
+
+    Raises:
+      UserError: if nothing has that name; the message gives the nearest names.
+    """
+    if name:
+        _print_entry(name)
+    else:
+        _print_names()
+
+
+def _print_names() -> None:
+    registries = {
+        f"Problems (each also as NAME{REVERSED_SUFFIX}, with its sides swapped)": PROBLEMS,
+        "Hparam sets": HPARAMS,
+        "Models": MODELS,
+    }
+    width = max(len(name) for registry in registries.values() for name in registry.names())
+    for title, registry in registries.items():
+        print(f"{title}:")
+        for name in registry.names():
+            print(f"  {name:{width}}  {registry.summary(name)}")
+
+
+def _print_entry(name: str) -> None:
+    """A name may stand for a problem, a set and a model; all are printed."""
+    describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set, MODELS: _describe_model}
+    found = [registry for registry in describers if _is_in(name, registry)]
+    if not found:
+        names = {known for registry in describers for known in registry.names()}
+        hint = nearest(name, names)
+        raise UserError(f"--registry_help: no problem, hparams set or model is called '{name}'{hint}", status=2)
+    for registry in found:
+        print(f"{registry.kind} {name} (--{registry.flag}={name})")
+        describers[registry](name)
+
+
+def _is_in(name: str, registry: Registry) -> bool:
+    return name in registry or (registry is PROBLEMS and name.removesuffix(REVERSED_SUFFIX) in registry)
+
+
+def _describe_set(name: str) -> None:
+    """Prints a set's settings; a star marks what differs from its parent."""
+    print(inspect.getdoc(HPARAMS[name]) or "no documentation")
+    values = dataclasses.asdict(HPARAMS[name]())
+    parent = HPARAMS.parent(name)
+    inherited = dataclasses.asdict(HPARAMS[parent]()) if parent else values
+    print(f"parent: {parent}; a star marks what differs from it" if parent else "parent: none")
+    width = max(map(len, values))
+    for setting, value in values.items():
+        differs = value != inherited[setting]
+        line = f"{'*' if differs else ' '} {setting:{width}}  {value}"
+        print(f"{line}  ({parent}: {inherited[setting]})" if differs else line)
+
+
+def _describe_problem(name: str) -> None:
+    problem = get_problem(name)
+    print(inspect.getdoc(problem) or "no documentation")
+    if problem.is_reversed:
+        print("with its sides swapped")
+    settings = {setting: getattr(problem, setting) for setting in typing.get_type_hints(Problem)}
+    sources = settings.pop("sources")
+    if "decode_hparams" in settings:
+        settings["decode_hparams"] = ",".join(
+            f"{field}={value}" for field, value in dataclasses.asdict(problem.decode_hparams).items()
+        )
+    width = max(map(len, settings))
+    for setting, value in settings.items():
+        print(f"  {setting:{width}}  {value}")
+    print("sources:" if sources else "sources: none")
+    for source in sources:
+        print(f"  {source.name}  {source.url}")
+
+
+def _describe_model(name: str) -> None:
+    # Only the summary: the model itself would bring Keras with it.
+    print(MODELS.summary(name) or "no documentation")

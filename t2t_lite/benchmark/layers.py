@@ -1,0 +1,214 @@
+"""Time and memory of the layers of table 1 of the paper, over lengths n and widths d."""
+
+import dataclasses
+import gc
+import multiprocessing
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from t2t_lite.quiet import import_tensorflow
+
+LENGTHS = tuple(2**i for i in range(6, 14))  # 64 .. 8192
+HEAD_SIZE = 64
+KERNEL_SIZE = 3
+# A time is the least of calls that take this long together: what disturbs a shared machine only ever adds to it.
+SECONDS_OF_CALLS = 0.4
+LEAST_CALLS = 3
+# Exponents are those of long sequences and wide layers, where the table's term outweighs what a call costs anyway.
+FITTED_LENGTHS = (1024, 2048, 4096, 8192)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One row of table 1.
+
+    Args:
+      name: the row.
+      work: the table's work per layer.
+      flops: function (n, d, r) -> multiply-adds of the term that the table names.
+      batch: sequences at once; a recurrent layer needs several for its products to be more than its overhead.
+      hidden_size: d, while n varies.
+      length: n, while d varies.
+      widths: the values of d while it varies.
+    """
+
+    name: str
+    work: str
+    flops: Callable[[int, int, int], float]
+    batch: int
+    hidden_size: int
+    length: int
+    widths: tuple[int, ...]
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("full", "n^2 d", lambda n, d, r: n * n * d, 1, 512, 1024, (256, 512, 1024, 2048)),
+        Case("local", "r n d", lambda n, d, r: r * n * d, 1, 512, 4096, (256, 512, 1024, 2048)),
+        Case("recurrent", "n d^2", lambda n, d, r: n * d * d, 16, 256, 64, (512, 1024, 2048)),
+        Case("convolution", "k n d^2", lambda n, d, r: KERNEL_SIZE * n * d * d, 1, 512, 1024, (256, 512, 1024, 2048)),
+        Case(
+            "separable_convolution",
+            "k n d + n d^2",
+            lambda n, d, r: KERNEL_SIZE * n * d + n * d * d,
+            1,
+            512,
+            1024,
+            (256, 512, 1024, 2048),
+        ),
+    )
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """One measurement: seconds of a forward pass, and bytes that it needs at its peak besides input and weights.
+
+    Of points over widths the memory says nothing: what the points before left behind is used again.
+    """
+
+    length: int
+    hidden_size: int
+    seconds: float
+    memory: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """The measurements of one layer, over lengths and over widths."""
+
+    case: Case
+    by_length: list[Point]
+    by_width: list[Point]
+
+
+def measure(name: str, neighborhood_size: int, lengths=LENGTHS) -> Sweep:
+    """Measures one layer of table 1, alone, in a process of its own, so that its memory is nobody else's.
+
+    Attention is measured from projected queries, keys and values to mixed values: table 1 leaves out its four
+    projections, as it counts O(n d^2) for none of the attention rows.
+
+    Args:
+      name: one of CASES.
+      neighborhood_size: r of local attention.
+      lengths: values of n, ascending.
+    """
+    case = CASES[name]
+    by_length = [(n, case.hidden_size) for n in lengths]
+    by_width = [(case.length, d) for d in case.widths]
+    points = _in_a_process(_measure_points, name, neighborhood_size, by_length, by_width)
+    return Sweep(case, points[: len(by_length)], points[len(by_length) :])
+
+
+def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point:
+    """Measures an attention layer with its projections, as a model uses it, in a process of its own."""
+    return _in_a_process(_measure_points, name, neighborhood_size, [(length, CASES[name].hidden_size)], [], True)[0]
+
+
+def exponent(points: list[Point], of: str, over: str) -> float:
+    """Returns p of the best fit of c * x^p, by least squares of logarithms.
+
+    Args:
+      points: at least two.
+      of: "seconds" or "memory".
+      over: "length" or "hidden_size".
+    """
+    return slope([getattr(point, over) for point in points], [getattr(point, of) for point in points])
+
+
+def table_exponent(case: Case, points: list[Point], over: str, neighborhood_size: int) -> float:
+    """Returns the exponent of the table's own formula over the same points."""
+    flops = [case.flops(point.length, point.hidden_size, neighborhood_size) for point in points]
+    return slope([getattr(point, over) for point in points], flops)
+
+
+def slope(x, y) -> float:
+    """Returns the slope of log y over log x, by least squares."""
+    return float(np.polyfit(np.log(x), np.log(np.maximum(y, 1e-12)), 1)[0])
+
+
+def _in_a_process(function, *arguments):
+    # Not a fork: TensorFlow's threads do not survive one.
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(function, arguments)
+
+
+def _measure_points(name, neighborhood_size, by_length, by_width, whole=False) -> list[Point]:
+    import_tensorflow()
+    points = []
+    for length, hidden_size in (*by_length, *by_width):
+        call = _make_call(CASES[name], length, hidden_size, neighborhood_size, whole)
+        points.append(Point(length, hidden_size, *_measure(call)))
+    return points
+
+
+def _make_call(case: Case, length: int, hidden_size: int, neighborhood_size: int, whole: bool) -> Callable[[], None]:
+    """Returns a function that runs one forward pass of a layer on random input."""
+    import keras
+    import tensorflow as tf
+
+    layer = make_layer(case.name, hidden_size, neighborhood_size)
+    layer.build((None, None, hidden_size))
+    x = keras.random.normal((case.batch, length, hidden_size), seed=1)
+    mask = tf.ones((case.batch, 1, 1, length), tf.bool)
+    if whole or case.name not in ("full", "local"):
+        run = tf.function(lambda: layer(x, mask))
+    else:
+        queries, (keys, values) = layer.heads(x, tf.range(length))
+        run = tf.function(lambda: attention_alone(layer, queries, keys, values, mask))
+    return lambda: run().numpy()
+
+
+def make_layer(name: str, hidden_size: int, neighborhood_size: int, causal: bool = False):
+    """Returns an unbuilt layer of table 1 for the place of self-attention."""
+    from t2t_lite.layers.convolution import Convolution
+    from t2t_lite.layers.local_attention import LocalSelfAttention
+    from t2t_lite.layers.recurrent import Recurrent
+    from t2t_lite.layers.self_attention import SelfAttention
+
+    heads = max(hidden_size // HEAD_SIZE, 1)
+    if name == "full":
+        return SelfAttention(hidden_size, heads, causal)
+    if name == "local":
+        return LocalSelfAttention(hidden_size, heads, causal, neighborhood_size)
+    if name == "recurrent":
+        return Recurrent(hidden_size, causal)
+    return Convolution(hidden_size, causal, KERNEL_SIZE, separable=name == "separable_convolution")
+
+
+def attention_alone(layer, queries, keys, values, mask):
+    """Returns the values as the attention of a layer mixes them, float [batch, heads, length, size]."""
+    from t2t_lite.layers.attention import attend
+    from t2t_lite.layers.local_attention import LocalSelfAttention
+
+    if isinstance(layer, LocalSelfAttention):
+        return layer.attend_in_blocks(queries, keys, values, mask)
+    return attend(queries, keys, values, mask)[0]
+
+
+def _measure(call: Callable[[], None]) -> tuple[float, int]:
+    """Returns (least seconds of a call, bytes that the process grows by at a call's peak)."""
+    gc.collect()
+    before = _resident("VmRSS")
+    _forget_peak()
+    call()  # the first traces the graph and is not timed
+    times = []
+    while len(times) < LEAST_CALLS or sum(times) < SECONDS_OF_CALLS:
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times), max(_resident("VmHWM") - before, 0)
+
+
+def _resident(what: str) -> int:
+    """Returns the memory of this process, in bytes, now (VmRSS) or at its peak (VmHWM). Linux only."""
+    return 1024 * int(re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
+
+
+def _forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")

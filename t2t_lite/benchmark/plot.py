@@ -1,0 +1,51 @@
+"""The plot of table 1: time and memory over lengths, time over widths, path lengths."""
+
+from pathlib import Path
+
+from t2t_lite.benchmark.layers import Sweep
+from t2t_lite.errors import UserError
+from t2t_lite.files import written_whole
+
+
+def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:
+    """Draws four panels with logarithmic axes into a PNG file, which appears when it is whole.
+
+    Args:
+      sweeps: the measurements of each layer.
+      paths: (positions, path length in layers) of each layer, by name.
+      file: where to write.
+
+    Raises:
+      UserError: if matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UserError("a plot needs matplotlib: pip install 't2t-lite[plot]', or leave --plot_file out") from error
+    figure = Figure(figsize=(11, 8), layout="constrained")
+    time, memory, width, path = figure.subplots(2, 2).flat
+    for sweep in sweeps:
+        name = f"{sweep.case.name}: {sweep.case.work}"
+        lengths = [point.length for point in sweep.by_length]
+        time.plot(lengths, [point.seconds for point in sweep.by_length], marker="o", label=name)
+        memory.plot(lengths, [point.memory / 2**20 for point in sweep.by_length], marker="o")
+        widths = [point.hidden_size for point in sweep.by_width]
+        width.plot(widths, [point.seconds for point in sweep.by_width], marker="o")
+    for name, points in paths.items():
+        path.plot(*zip(*points), marker="o", label=name)
+    for axes, x, y in (
+        (time, "length n", "seconds a forward pass"),
+        (memory, "length n", "peak memory, MiB"),
+        (width, "width d", "seconds a forward pass"),
+        (path, "length n", "maximum path length, layers"),
+    ):
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xlabel(x)
+        axes.set_ylabel(y)
+        axes.grid(alpha=0.3)
+    time.legend()
+    path.legend()
+    figure.suptitle("Table 1 of “Attention Is All You Need”, measured")
+    with written_whole(file) as partial:
+        figure.savefig(partial, format="png", dpi=120)

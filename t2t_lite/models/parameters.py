@@ -1,0 +1,70 @@
+"""Counts a model's parameters by part, without the memory that they would take."""
+
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import keras
+
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+from t2t_lite.registry import MODELS
+
+# Each part by the paths of its variables, after the model's name.
+PARTS = {
+    "embeddings": r"(inputs_)?embedding/weight|projection/weight",
+    "positions": r"(inputs|targets)_positions/weight",
+    "encoder self-attention": r"encoder_\d+/self_attention/.*",
+    "encoder feed-forward": r"encoder_\d+/feed_forward/.*",
+    "decoder self-attention": r"decoder_\d+/self_attention/.*",
+    "decoder memory attention": r"decoder_\d+/memory_attention/.*",
+    "decoder feed-forward": r"decoder_\d+/feed_forward/.*",
+    "norms": r"(encoder|decoder)_\d+/\w+_residual/norm/\w+|(encoder|decoder)_norm/\w+",
+}
+
+
+def count_parameters(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None) -> dict[str, int]:
+    """Returns how many parameters each of `PARTS` has.
+
+    Args:
+      hparams: the settings; their model must be one of `MODELS`.
+      vocab_size: number of target pieces.
+      inputs_vocab_size: number of source pieces; None: one vocabulary serves both sides.
+
+    Raises:
+      UserError: if there is no such model, or it has a variable that belongs to no part.
+    """
+    counts = dict.fromkeys(PARTS, 0)
+    for variable in symbolic_model(hparams, vocab_size, inputs_vocab_size).variables:
+        counts[_part_of(variable.path)] += variable.shape.num_elements()
+    return counts
+
+
+def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None) -> keras.Model:
+    """Returns a built model whose variables have paths and shapes, and no values.
+
+    Arguments and errors are those of `count_parameters`.
+    """
+
+    def build():
+        with keras.StatelessScope(initialize_variables=False):
+            model = MODELS[hparams.model](hparams, vocab_size, inputs_vocab_size)
+            model.build()
+        return model
+
+    # Keras keeps a list of variables that wait for their values, and would allocate them all at the end of the next
+    # scope of this kind. The list is one of the thread's: it goes when the thread ends.
+    randomness = random.getstate()  # initializers draw their seeds from it, even those that are never used
+    try:
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(build).result()
+    finally:
+        random.setstate(randomness)
+
+
+def _part_of(path: str) -> str:
+    """Returns the part that a variable belongs to."""
+    parts = [part for part, pattern in PARTS.items() if re.fullmatch(pattern, path.partition("/")[2])]
+    if len(parts) != 1:
+        raise UserError(f"variable '{path}' belongs to none of the parts that can be counted: {', '.join(PARTS)}")
+    return parts[0]

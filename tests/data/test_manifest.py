@@ -1,0 +1,60 @@
+"""What the manifest's lengths say about settings."""
+
+import pytest
+
+from t2t_lite.config import HParams
+from t2t_lite.data.manifest import Manifest, check_lengths
+from t2t_lite.errors import UserError
+
+VOCABULARY = {"file": "v", "sha256": "0", "size": 40}
+
+
+def manifest(train, dev):
+    """A manifest with ({input length: pairs}, {target length: pairs}) of two splits."""
+    splits = {
+        split: {"lengths": {side: {str(length): 1 for length in lengths} for side, lengths in sides.items()}}
+        for split, sides in (("train", train), ("dev", dev))
+    }
+    return Manifest(problem="letters", vocabulary=VOCABULARY, splits=splits, sources={})
+
+
+SHORT = {"inputs": [3, 9], "targets": [4, 8]}
+
+
+def refusal(*arguments):
+    with pytest.raises(UserError) as caught:
+        check_lengths(*arguments)
+    assert "\n" not in str(caught.value) and "'letters'" in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+def test_settings_that_leave_out_every_training_pair_are_refused(positions):
+    hparams = HParams(max_length=3, position_encoding=positions)
+    assert "--hparams=max_length=4 or more" in refusal(manifest(SHORT, SHORT), hparams)
+
+
+@pytest.mark.parametrize("dev", [{"inputs": [3, 12], "targets": [4]}, {"inputs": [3], "targets": [4, 12]}])
+def test_learned_positions_must_cover_the_dev_split(dev):
+    message = refusal(manifest(SHORT, dev), HParams(max_length=11, position_encoding="learned"))
+    assert "dev pair" in message and "has 12 pieces" in message and "max_length=11" in message
+    assert "--hparams=max_length=12 or more" in message
+    check_lengths(manifest(SHORT, dev), HParams(max_length=12, position_encoding="learned"))
+
+
+def test_lengths_are_compared_as_numbers():
+    dev = {"inputs": [9, 100], "targets": [20]}
+    assert "has 100 pieces" in refusal(manifest(SHORT, dev), HParams(max_length=50, position_encoding="learned"))
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_other_positions_have_no_end(positions):
+    hparams = HParams(max_length=5, position_encoding=positions)
+    check_lengths(manifest(SHORT, {"inputs": [12], "targets": [4]}), hparams)
+
+
+def test_longer_training_pairs_are_left_out_with_learned_positions_too():
+    check_lengths(manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT), HParams(max_length=9))
+    check_lengths(
+        manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT), HParams(max_length=9, position_encoding="learned")
+    )

@@ -1,0 +1,182 @@
+"""A problem with `shared_vocabulary = False`: one vocabulary for each side, told apart in every direction."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.data.generate import generate
+from t2t_lite.data.manifest import check_data, read_manifest
+from t2t_lite.data.pipeline import batches
+from t2t_lite.data.problem import Example, Problem
+from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.files import sha256_of
+
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+INPUTS, TARGETS, SHARED = (f"vocab.spelled.40.{side}subwords" for side in ("inputs.", "targets.", ""))
+
+
+class Spelled(Problem):
+    """Digits in, words out: the two sides have no character in common but the blank."""
+
+    vocab_size = 40
+    num_shards = 2
+    shared_vocabulary = False
+
+    def __init__(self, is_reversed=False):
+        super().__init__(is_reversed)
+        self.passes = []
+
+    def examples(self, split, files):
+        self.passes.append(split)
+        for number in {"train": range(100, 180), "dev": range(200, 206), "test": range(300, 304)}[split]:
+            yield Example(" ".join(str(number)), " ".join(WORDS[int(digit)] for digit in str(number)))
+
+
+class SpelledTogether(Spelled):
+    """The same data with one vocabulary."""
+
+    data_name = "spelled"
+    shared_vocabulary = True
+
+
+def silent(line):
+    pass
+
+
+def made(problem, data_dir):
+    generate(problem, data_dir, data_dir / "none", say=silent)
+    return data_dir
+
+
+@pytest.fixture
+def spelled(tmp_path):
+    return made(Spelled(), tmp_path)
+
+
+def texts_of(problem, data_dir, split, vocabularies):
+    """The pairs of a split as they come out of the pipeline, decoded with (inputs', targets') vocabularies, sorted."""
+    found = []
+    for batch in batches(problem, data_dir, split, batch_tokens=200, max_length=100):
+        sides = [vocabulary.decode(batch[side]).numpy() for vocabulary, side in zip(vocabularies, batch)]
+        found += [(left.decode(), right.decode()) for left, right in zip(*sides)]
+    return sorted(found)
+
+
+def test_each_side_has_a_vocabulary_of_its_own_characters(spelled):
+    assert sorted(path.name for path in spelled.glob("vocab*")) == [INPUTS, TARGETS]
+    inputs, targets = Vocabulary(spelled / INPUTS), Vocabulary(spelled / TARGETS)
+    assert inputs.decode(inputs.encode(tf.constant(["1 2"])).to_tensor()).numpy()[0] == b"1 2"
+    assert b"1" not in targets.decode(targets.encode(tf.constant(["1 2"])).to_tensor()).numpy()[0]
+    assert b"one" not in inputs.decode(inputs.encode(tf.constant(["one"])).to_tensor()).numpy()[0]
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_ids_decode_back_with_the_vocabulary_of_their_side(spelled, split, is_reversed):
+    problem = Spelled(is_reversed)
+    vocabularies = [Vocabulary(spelled / name) for name in problem.in_direction(problem.vocab_filenames)]
+    pairs = sorted(problem.in_direction(pair) for pair in problem.examples(split, {}))
+    assert texts_of(problem, spelled, split, vocabularies) == pairs
+
+
+def test_the_manifest_describes_both(spelled):
+    for is_reversed in (False, True):
+        manifest = check_data(spelled, Spelled(is_reversed))
+        for name, described in zip((INPUTS, TARGETS), manifest.vocabularies):
+            path = spelled / name
+            assert described == {"file": name, "sha256": sha256_of(path), "size": Vocabulary(path).size}
+    assert manifest.vocabulary["file"] == TARGETS
+
+
+def test_generating_the_reversed_problem_makes_the_forward_problems_files(spelled, tmp_path_factory):
+    other = made(Spelled(is_reversed=True), tmp_path_factory.mktemp("reversed"))
+    assert {path.name: path.read_bytes() for path in other.iterdir()} == {
+        path.name: path.read_bytes() for path in spelled.iterdir()
+    }
+
+
+def test_a_vocabulary_takes_one_pass_over_the_text_and_one_that_is_there_takes_none(tmp_path):
+    for problem, learned in ((Spelled(), 2), (SpelledTogether(), 1)):
+        data_dir = made(problem, tmp_path / str(learned))
+        assert problem.passes.count("train") == learned + 1  # one more for the shards
+    problem, before = Spelled(), (tmp_path / "2" / INPUTS).read_bytes()
+    data_dir = tmp_path / "2"
+    (data_dir / INPUTS).unlink()
+    made(problem, data_dir)
+    assert problem.passes == ["train"]
+    assert (data_dir / INPUTS).read_bytes() == before
+
+
+def test_a_manifest_that_knows_of_one_vocabulary_only_is_still_read(tmp_path):
+    made(SpelledTogether(), tmp_path)
+    path = tmp_path / "manifest.spelled.json"
+    content = json.loads(path.read_text())
+    del content["inputs_vocabulary"]
+    path.write_text(json.dumps(content))
+    manifest = check_data(tmp_path, SpelledTogether())
+    assert manifest.inputs_vocabulary is None
+    assert [described["file"] for described in manifest.vocabularies] == [SHARED, SHARED]
+    assert generate(SpelledTogether(), tmp_path, tmp_path / "none", say=silent) == manifest
+
+
+@pytest.mark.parametrize("name", [INPUTS, TARGETS])
+@pytest.mark.parametrize("content", [b"other pieces", None], ids=["other", "missing"])
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_the_vocabulary_that_is_wrong_is_named(spelled, name, content, is_reversed):
+    if content is None:
+        (spelled / name).unlink()
+    else:
+        (spelled / name).write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        check_data(spelled, Spelled(is_reversed))
+    message = str(caught.value)
+    assert str(spelled / name) in message and "t2t-lite-datagen --problem=spelled" in message and "\n" not in message
+    assert ("missing" if content is None else "not the vocabulary") in message
+
+
+@pytest.mark.parametrize("name, other", [(INPUTS, TARGETS), (TARGETS, INPUTS)])
+def test_data_is_not_finished_with_another_vocabulary(spelled, name, other):
+    (spelled / name).write_bytes((spelled / other).read_bytes())
+    (spelled / "spelled-dev-00000-of-00001").unlink()
+    with pytest.raises(UserError) as caught:
+        made(Spelled(), spelled)
+    assert str(spelled / name) in str(caught.value) and str(spelled / other) not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "then, now, said",
+    [
+        (Spelled(), SpelledTogether(), "made with a vocabulary for each side"),
+        (SpelledTogether(), Spelled(), "made with one vocabulary for both sides"),
+    ],
+)
+def test_data_of_the_other_kind_is_refused(tmp_path, then, now, said):
+    made(then, tmp_path)
+    with pytest.raises(UserError, match=said) as caught:
+        check_data(tmp_path, now)
+    assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
+    with pytest.raises(UserError, match="is not the vocabulary that the data"):
+        made(now, tmp_path)
+
+
+@pytest.mark.parametrize("entry", [4, "v", {"file": "v"}, {"file": 4, "sha256": "0", "size": 4}])
+def test_a_damaged_entry_is_named(spelled, entry):
+    path = spelled / "manifest.spelled.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"inputs_vocabulary": entry}))
+    with pytest.raises(UserError, match="damaged") as caught:
+        read_manifest(spelled, Spelled())
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_one_matrix_for_both_sides_needs_one_vocabulary(is_reversed):
+    with pytest.raises(UserError) as caught:
+        Spelled(is_reversed).check_hparams(HParams(tied_embeddings="all"))
+    assert "--hparams=tied_embeddings=decoder" in str(caught.value) and "\n" not in str(caught.value)
+    assert f"'{Spelled(is_reversed).name}'" in str(caught.value)
+    for tied in ("decoder", "none"):
+        Spelled(is_reversed).check_hparams(HParams(tied_embeddings=tied))
+    SpelledTogether(is_reversed).check_hparams(HParams(tied_embeddings="all"))

@@ -1,0 +1,120 @@
+"""The commands that calculate: t2t-lite-params and t2t-lite-benchmark --cost."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from t2t_lite.hparams.paper_figures import PAPER_FIGURES
+from t2t_lite.registry import HPARAMS
+
+
+def successful(command, *flags, **environment):
+    result = command(*flags, **environment)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def table(command):
+    """The table of all sets as rows of words, printed for a narrow terminal that is none."""
+    output = successful(command, "params", COLUMNS="80")
+    rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if line.split()[0] in HPARAMS}
+    assert list(rows) == HPARAMS.names() and "…" not in output and "\x1b" not in output
+    return rows
+
+
+def test_every_set_has_a_line_whose_parts_add_up(table):
+    for name, row in table.items():
+        *parts, total = map(float, row[:9])
+        assert len(parts) == 8 and abs(sum(parts) - total) < 0.05, name
+
+
+def test_the_papers_figure_and_the_deviation_stand_where_the_paper_prints_one(table):
+    printed = {name: figures.parameters for name, figures in PAPER_FIGURES.items() if figures.parameters}
+    assert {name: int(row[9]) for name, row in table.items() if len(row) > 9} == printed
+    assert table["transformer_base"][8:] == ["63.05", "65", "-3.0%"]
+    assert table["transformer_big"][8:] == ["214.17", "213", "+0.6%"]
+
+
+def test_one_set_is_counted_to_the_last_parameter(command):
+    output = successful(command, "params", "--hparams_set=transformer_aop1")
+    assert re.search(r"^ *encoder feed-forward +12,582,912 ", output, flags=re.MULTILINE)
+    assert re.search(r"^ *total +63,014,912 *$", output, flags=re.MULTILINE)
+    assert "65 million: -3.1%" in output
+
+
+def test_changes_and_another_vocabulary_count(command):
+    flags = ("--hparams_set=transformer_tiny", "--hparams=tied_embeddings=none,position_encoding=learned")
+    output = successful(command, "params", *flags, "--vocab_size=1000")
+    assert re.search(r"^ *embeddings +384,000 ", output, flags=re.MULTILINE)  # 3 matrices of 1000 x 128
+    assert re.search(r"^ *positions +16,384 ", output, flags=re.MULTILINE)  # 2 of 64 x 128
+    assert "paper" not in output
+
+
+def test_the_costs_of_table_2(command):
+    output = successful(command, "benchmark", "--cost")
+    base, big, note = output.split("\n\n")
+    assert base.startswith("transformer_base, 100,000 steps\n") and big.startswith("transformer_big, 300,000 steps\n")
+    assert re.search(r"training time +12\.0 h .*\n +estimate +3\.3e18 FLOPs.*\n +table 2 +3\.3e18 FLOPs", base)
+    assert "3.0e18 at the rounded 0.4 s a step" in base
+    assert re.search(r"training time +84\.0 h .*\n +estimate +2\.3e19 FLOPs.*\n +table 2 +2\.3e19 FLOPs", big)
+    for cost in (base, big):
+        estimate, counted = (
+            float(re.search(rf"^  {word} +(\S+) FLOPs", cost, re.M)[1]) for word in ("estimate", "counted")
+        )
+        utilisation = int(re.search(r"utilisation +(\d+)%", cost)[1])
+        assert abs(counted / estimate - utilisation / 100) < 0.02
+        shares = re.findall(r"([\d.]+)%$", cost.split("utilisation")[0], flags=re.MULTILINE)
+        assert len(shares) == 6 and abs(sum(map(float, shares)) - 100) < 0.5
+    assert "matrix products" in note
+
+
+def test_the_cost_of_another_machine_needs_its_own_time(command):
+    flags = ("benchmark", "--cost", "--hparams_set=transformer_base", "--device=M40", "--num_devices=2")
+    without = successful(command, *flags)
+    assert "give --step_seconds" in without and "estimate   " not in without and "counted" in without
+    timed = successful(command, *flags, "--step_seconds=2", "--train_steps=1000")
+    assert "2.4e16 FLOPs: time x 2 x 6 TFLOPS (M40)" in timed  # 2000 s x 2 x 6e12
+    assert "table 2" not in timed
+
+
+def test_changed_settings_have_no_time_in_the_paper(command):
+    flags = ("--hparams_set=transformer_base", "--hparams=self_attention_type=recurrent", "--device=12.5")
+    assert "give --step_seconds" in successful(command, "benchmark", "--cost", *flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "what"),
+    [
+        (("params", "--hparams_set=transformer_bse"), "'transformer_base'"),
+        (("params", "--hparams=hidden_size=4"), "--hparams_set is required"),
+        (("params", "--hparams_set=transformer_base", "--hparams=hiden_size=4"), "'hidden_size'"),
+        (("params", "--hparams_set=transformer_base", "--hparams=model=transfomer"), "'transformer'"),
+        (("params", "--vocab_size=0"), "--vocab_size"),
+        (("benchmark",), "--cost"),
+        (("benchmark", "--cost", "--hparams_set=transformer_bse"), "'transformer_base'"),
+        (("benchmark", "--cost", "--device=V100"), "K80, K40, M40, P100"),
+        (("benchmark", "--cost", "--device=-1"), "K80, K40, M40, P100"),
+        (("benchmark", "--cost", "--step_seconds=nan"), "--step_seconds"),
+        (("benchmark", "--cost", "--target_length=0"), "--target_length"),
+        (("benchmark", "--cost", "--num_devices=0"), "--num_devices"),
+        (("benchmark", "--cost", "--hparams=num_heads=0"), "num_heads"),
+    ],
+    ids=" ".join,
+)
+def test_mistakes_are_one_line_and_status_2(command, flags, what):
+    result = command(*flags)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1 and what in result.stderr
+
+
+def test_the_cost_is_known_without_tensorflow():
+    program = (
+        "import sys\nsys.argv = ['t2t-lite-benchmark', '--cost']\n"
+        "from t2t_lite.bin import benchmark\nbenchmark.main()\n"
+        "print('HEAVY', *{'tensorflow', 'keras', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "HEAVY"

@@ -1,0 +1,97 @@
+"""--registry_help=NAME: one problem, set or model in detail, without TensorFlow."""
+
+import dataclasses
+import re
+import subprocess
+import sys
+
+import pytest
+
+from t2t_lite.config import HParams
+from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
+
+
+def shown(command, name):
+    result = command("trainer", f"--registry_help={name}")
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+def test_the_list_has_every_name_once_and_all_lines_begin_at_the_same_column(command):
+    result = command("trainer", "--registry_help")
+    assert (result.returncode, result.stderr) == (0, "")
+    entries = re.findall(r"^  (\S+)( +)(\S.*)$", result.stdout, flags=re.MULTILINE)
+    assert [name for name, _, _ in entries] == [*PROBLEMS.names(), *HPARAMS.names(), *MODELS.names()]
+    assert len({len(name + gap) for name, gap, _ in entries}) == 1
+    assert command("trainer", "--registry_help=").stdout == result.stdout
+
+
+def test_a_set_is_shown_with_every_setting_and_what_differs_from_its_parent(command):
+    text = shown(command, "transformer_big")
+    assert "The paper's big model" in text and "parent: transformer_base;" in text
+    lines = dict(re.findall(r"^[* ] (\w+)  +(\S+)", text, flags=re.MULTILINE))
+    assert lines == {name: str(value) for name, value in dataclasses.asdict(HPARAMS["transformer_big"]()).items()}
+    assert set(re.findall(r"^\* (.*)$", re.sub(" +", " ", text), flags=re.MULTILINE)) == {
+        "hidden_size 1024 (transformer_base: 512)",
+        "filter_size 4096 (transformer_base: 2048)",
+        "num_heads 16 (transformer_base: 8)",
+        "residual_dropout 0.3 (transformer_base: 0.1)",
+        "train_steps 300000 (transformer_base: 100000)",
+        "average_checkpoints 20 (transformer_base: 5)",
+    }
+
+
+def test_a_set_without_parent_says_so_and_marks_nothing(command):
+    text = shown(command, "transformer_base")
+    assert "parent: none" in text and "*" not in text
+    assert len(re.findall(r"^  \w+  ", text, flags=re.MULTILINE)) == len(dataclasses.fields(HParams))
+
+
+@pytest.mark.parametrize("ending", ["", "_rev"])
+def test_a_problem_is_shown_with_its_settings_and_sources(command, ending):
+    text = shown(command, "multi30k_ende" + ending)
+    for pattern in (
+        f"^problem multi30k_ende{ending} ",
+        r"^English to German image captions",
+        r"^  vocab_size +6000$",
+        r"^  num_shards +4$",
+        r"^  metric +bleu$",
+        r"^  decode_hparams +beam_size=4,alpha=0\.6,",
+        r"^  train\.en\.gz +https://",
+    ):
+        assert re.search(pattern, text, flags=re.MULTILINE), pattern
+    assert ("with its sides swapped" in text) == bool(ending)
+
+
+def test_a_problem_that_needs_no_files_says_so(command):
+    assert "sources: none" in shown(command, "grammar_ende")
+
+
+def test_a_model_is_shown_without_loading_it(command):
+    assert shown(command, "transformer").splitlines() == [
+        "model transformer (--model=transformer)",
+        MODELS.summary("transformer"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("transformer_bg", "'transformer_big'"), ("multi30k_enda", "'multi30k_ende'"), ("transfomer", "'transformer'")],
+)
+def test_an_unknown_name_is_one_line_with_the_nearest_of_all_kinds(command, name, nearest):
+    result = command("trainer", f"--registry_help={name}")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1
+    assert f"'{name}'" in result.stderr and nearest in result.stderr
+
+
+@pytest.mark.parametrize("name", ["transformer_big", "multi30k_ende_rev", "transformer", "no_such"])
+def test_none_of_it_imports_tensorflow(name):
+    program = (
+        f"import sys\nsys.argv = ['t2t-lite-trainer', '--registry_help={name}']\n"
+        "from t2t_lite.bin import trainer\n"
+        "try:\n    trainer.main()\nexcept SystemExit:\n    pass\n"
+        "print('HEAVY', *{'tensorflow', 'keras', 'numpy'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "HEAVY"

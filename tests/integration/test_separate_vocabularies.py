@@ -1,0 +1,156 @@
+"""A vocabulary for each side, and learned positions, through the commands, as a user runs them."""
+
+import json
+import shutil
+
+import pytest
+
+from t2t_lite import checkpoint_files
+from t2t_lite.data.vocab import Vocabulary, train_vocabulary
+
+NAMES = {side: f"vocab.multi30k_ende_separate.4000.{side}.subwords" for side in ("inputs", "targets")}
+SMALL = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=256"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A data directory of `multi30k_ende_separate` with a few pairs of the grammar in the place of the captions."""
+    from t2t_lite.data.generate import generate
+    from t2t_lite.problems import grammar, multi30k
+
+    class Multi30kEndeSeparate(multi30k.Multi30kEndeSeparate):
+        sources = ()
+
+        def examples(self, split, files):
+            pairs = grammar.GrammarEnde()
+            pairs.num_examples = {"train": 300, "dev": 10, "test": 10}
+            return pairs.examples(split, files)
+
+    data_dir = tmp_path_factory.mktemp("separate_data")
+    generate(Multi30kEndeSeparate(), data_dir, data_dir / "none", say=lambda line: None)
+    return data_dir
+
+
+@pytest.fixture(scope="module")
+def without_tensorflow(tmp_path_factory):
+    """An environment in which a command that imports TensorFlow fails."""
+    folder = tmp_path_factory.mktemp("no_tensorflow")
+    (folder / "tensorflow.py").write_text("raise RuntimeError('TensorFlow was imported')\n")
+    return {"PYTHONPATH": str(folder)}
+
+
+@pytest.fixture(scope="module")
+def train(data, command):
+    """Runs the trainer for two steps."""
+
+    def run(output_dir, problem, changes, **environment):
+        return command(
+            "trainer",
+            f"--problem={problem}",
+            "--hparams_set=transformer_tiny",
+            f"--hparams={SMALL},{changes}",
+            "--train_steps=2",
+            f"--data_dir={data}",
+            f"--output_dir={output_dir}",
+            **environment,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="module", params=["multi30k_ende_separate", "multi30k_ende_separate_rev"])
+def run_dir(request, train, tmp_path_factory):
+    """The run directory of a small model of either direction."""
+    output_dir = tmp_path_factory.mktemp("separate") / "run"
+    result = train(output_dir, request.param, "tied_embeddings=decoder")
+    assert (result.returncode, result.stderr) == (0, "")
+    return output_dir
+
+
+def sides_of(run_dir):
+    """(name of the vocabulary of the run's inputs, that of its targets)."""
+    is_reversed = json.loads((run_dir / "run.json").read_text())["problem"].endswith("_rev")
+    return (NAMES["targets"], NAMES["inputs"]) if is_reversed else (NAMES["inputs"], NAMES["targets"])
+
+
+def test_the_run_keeps_both_vocabularies_in_its_own_direction(run_dir, data):
+    inputs, targets = sides_of(run_dir)
+    run = json.loads((run_dir / "run.json").read_text())
+    assert (run["inputs_vocabulary"]["file"], run["vocabulary"]["file"]) == (inputs, targets)
+    for name in (inputs, targets):
+        assert (run_dir / name).read_bytes() == (data / name).read_bytes()
+
+
+def test_each_matrix_has_a_row_for_each_piece_of_its_side(run_dir):
+    sizes = [Vocabulary(run_dir / name).size for name in sides_of(run_dir)]
+    assert sizes[0] != sizes[1]  # else the test would show nothing
+    arrays = checkpoint_files.read(run_dir / "ckpt-2", "model")
+    rows = {name: array.shape[0] for name, array in arrays.items() if "embedding" in name}
+    assert sorted(rows.values()) == sorted(sizes)
+    assert [number for name, number in rows.items() if "inputs_embedding" in name] == sizes[:1]
+
+
+def test_the_decoder_needs_the_run_directory_only(run_dir, command):
+    text = "The dog sleeps.\n\nDer Hund schläft.\nI see 世界.\n"
+    result = command("decoder", f"--output_dir={run_dir}", "--decode_hparams=extra_length=3", stdin=text.encode())
+    assert (result.returncode, result.stderr) == (0, f"using {run_dir / 'ckpt-2'}\n")
+    assert len(result.stdout.split("\n")) == 5 and result.stdout.split("\n")[1] == ""
+
+
+def test_the_same_command_again_goes_on(run_dir, train):
+    problem = json.loads((run_dir / "run.json").read_text())["problem"]
+    result = train(run_dir, problem, "tied_embeddings=decoder")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "already trained for 2 steps" in result.stdout
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_wrong_vocabulary_in_the_run_directory_is_named(run_dir, command, tmp_path, without_tensorflow, place):
+    copy = shutil.copytree(run_dir, tmp_path / "run")
+    names = sides_of(run_dir)
+    train_vocabulary(["another text"] * 5, 100, copy / names[place])
+    result = command("decoder", f"--output_dir={copy}", **without_tensorflow)
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert str(copy / names[place]) in line and names[1 - place] not in line and "trained with" in line
+
+
+def refused(result, output_dir):
+    """The one line of a command that ended before it wrote anything and before it imported TensorFlow."""
+    assert result.returncode == 1, result.stderr
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("t2t-lite-trainer: error: ")
+    assert not output_dir.exists()
+    return line
+
+
+@pytest.mark.parametrize("problem", ["multi30k_ende_separate", "multi30k_ende_separate_rev"])
+def test_one_matrix_for_both_sides_is_refused(train, tmp_path, without_tensorflow, problem):
+    line = refused(train(tmp_path / "run", problem, "tied_embeddings=all", **without_tensorflow), tmp_path / "run")
+    assert f"'{problem}'" in line and "--hparams=tied_embeddings=decoder" in line
+
+
+@pytest.fixture(scope="module")
+def longest_dev(data):
+    lengths = json.loads((data / "manifest.multi30k_ende_separate.json").read_text())["splits"]["dev"]["lengths"]
+    return max(int(length) for histogram in lengths.values() for length in histogram)
+
+
+def test_learned_positions_that_do_not_cover_the_dev_split_are_refused(
+    train, tmp_path, without_tensorflow, longest_dev
+):
+    changes = f"tied_embeddings=none,position_encoding=learned,max_length={longest_dev - 1}"
+    result = train(tmp_path / "run", "multi30k_ende_separate", changes, **without_tensorflow)
+    line = refused(result, tmp_path / "run")
+    assert f"has {longest_dev} pieces" in line and f"--hparams=max_length={longest_dev} or more" in line
+
+
+def test_learned_positions_that_just_cover_the_dev_split_train_and_decode(train, tmp_path, longest_dev, command):
+    run_dir = tmp_path / "run"
+    changes = f"tied_embeddings=none,position_encoding=learned,max_length={longest_dev}"
+    result = train(run_dir, "multi30k_ende_separate_rev", changes)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "dev loss" in result.stdout
+    result = command("decoder", f"--output_dir={run_dir}", stdin=("Hund " * 200 + "\n").encode())
+    assert result.returncode == 0 and len(result.stdout.splitlines()) == 1
+    assert f"and was cut to {longest_dev}, which is all that learned positions cover" in result.stderr
