@@ -188,6 +188,11 @@ class HParams(_Settings):
         """d_v of one head."""
         return self.attention_value_size or self.hidden_size // self.num_heads
 
+    @property
+    def max_positions(self) -> int | None:
+        """The longest sequence, in pieces, that there are positions for; None: any. Only learned ones have an end."""
+        return self.max_length if self.position_encoding == "learned" else None
+
 
 @dataclasses.dataclass(frozen=True)
 class DecodeHParams(_Settings):

@@ -124,8 +124,8 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
             f"(the shortest has {shortest}); raise it with --hparams=max_length={shortest} or more"
         )
     longest = max(max(map(int, histogram)) for histogram in manifest.splits["dev"]["lengths"].values())
-    if hparams.position_encoding == "learned" and longest > limit:
+    if hparams.max_positions and longest > hparams.max_positions:
         raise UserError(
             f"the longest dev pair of '{manifest.problem}' has {longest} pieces, and learned positions cover only "
-            f"max_length={limit}; raise it with --hparams=max_length={longest} or more"
+            f"max_length={hparams.max_positions}; raise it with --hparams=max_length={longest} or more"
         )

@@ -60,7 +60,7 @@ class Transformer(Seq2SeqModel):
     @property
     def max_positions(self):
         """See `Seq2SeqModel`: only learned positions have an end."""
-        return self.hparams.max_length if self.learned_positions else None
+        return self.hparams.max_positions
 
     def build(self, input_shape=None):
         """Makes all weights. Nothing of them depends on the shape of a batch."""

@@ -1,0 +1,81 @@
+"""What tests of layers share: attention as a loop over heads and positions, stepping, and graphs of unknown length."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+
+@pytest.fixture(scope="session")
+def attention_by_loops():
+    """Self-attention of one sentence, position by position, with any sizes of heads, see `_attention_by_loops`."""
+    return _attention_by_loops
+
+
+def _attention_by_loops(layer, x, allowed, rotary=False):
+    """Returns what the layer's matrices make of float64 [length, hidden]; `allowed` is bool [length, length].
+
+    A position that may see nothing gets zeros here.
+    """
+    query, key, value, output = (
+        np.array(matrix).astype(np.float64) for matrix in (layer.query, layer.key, layer.value, layer.output_projection)
+    )
+    key_size, value_size = query.shape[1] // layer.num_heads, value.shape[1] // layer.num_heads
+    result = np.zeros_like(x)
+    for head in range(layer.num_heads):
+        of_keys = slice(head * key_size, (head + 1) * key_size)
+        of_values = slice(head * value_size, (head + 1) * value_size)
+        queries, keys, values = x @ query[:, of_keys], x @ key[:, of_keys], x @ value[:, of_values]
+        if rotary:
+            queries, keys = _turned(queries), _turned(keys)
+        for i in range(len(x)):
+            seen = np.flatnonzero(allowed[i])
+            if seen.size:
+                scores = [math.exp(queries[i] @ keys[j] / math.sqrt(key_size)) for j in seen]
+                mixed = sum(score / sum(scores) * values[j] for score, j in zip(scores, seen))
+                result[i] += mixed @ output[of_values]
+    return result
+
+
+def _turned(x):
+    """Channels i and i + size / 2 as one complex number, turned by position * 10000^(-2i / size)."""
+    half = x.shape[1] // 2
+    turned = np.empty_like(x)
+    for position, i in np.ndindex(len(x), half):
+        angle = position * 10000.0 ** (-2 * i / x.shape[1])
+        number = complex(x[position, i], x[position, i + half]) * complex(math.cos(angle), math.sin(angle))
+        turned[position, i], turned[position, i + half] = number.real, number.imag
+    return turned
+
+
+@pytest.fixture(scope="session")
+def stepped():
+    """Runs a causal layer position by position: stepped(layer, x, room) -> what all steps gave, [rows, length, hidden].
+
+    The cache has `room` for so many more positions than there are.
+    """
+
+    def run(layer, x, room=0):
+        cache = layer.start_cache(len(x), x.shape[1] + room)
+        outputs = []
+        for position in range(x.shape[1]):
+            y, cache = layer.step(x[:, position : position + 1], tf.constant(position), cache)
+            outputs.append(tf.cast(y, "float32").numpy())
+        return np.concatenate(outputs, axis=1)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def traced():
+    """Returns a layer's call as a graph that knows neither the batch nor the length: traced(layer, hidden_size)."""
+
+    def make(layer, hidden_size):
+        signature = (
+            tf.TensorSpec((None, None, hidden_size), tf.float32),
+            tf.TensorSpec((None, 1, 1, None), tf.bool),
+        )
+        return tf.function(lambda x, padding_mask: layer(x, padding_mask), input_signature=signature)
+
+    return make

@@ -1,0 +1,164 @@
+"""Convolutions over positions against loops over positions and offsets."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.layers.convolution import Convolution
+
+HIDDEN, LENGTH = 5, 9
+LENGTHS = (9, 6, 1)
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def make(paper, causal, kernel_size=3, **how):
+    layer = Convolution(HIDDEN, causal, kernel_size, **how)
+    layer.build((None, None, HIDDEN))
+    paper.randomize(layer, seed=7)
+    return layer
+
+
+def padding_mask(lengths=LENGTHS, length=LENGTH):
+    return np.array([[position < own for position in range(length)] for own in lengths])[:, None, None, :]
+
+
+def offsets(kernel_size, dilation, causal):
+    """Where the kernel's elements lie, from the position that is made."""
+    first = -(kernel_size - 1) if causal else -(kernel_size // 2)
+    return [dilation * (first + i) for i in range(kernel_size)]
+
+
+def by_loops(layer, x, places, separable):
+    """One sentence, float64 [length, hidden], of which nothing lies before and after; `places`: see `offsets`."""
+    weights = {v.path.split("/")[-1]: np.array(v).astype(np.float64) for v in layer.variables}
+    result = np.tile(weights["bias"], (len(x), 1))
+    for position in range(len(x)):
+        seen = [(k, position + place) for k, place in enumerate(places) if 0 <= position + place < len(x)]
+        if separable:
+            channels = sum((x[other] * weights["depthwise_kernel"][k, :, 0] for k, other in seen), np.zeros(HIDDEN))
+            result[position] += channels @ weights["pointwise_kernel"][0]
+        else:
+            for k, other in seen:
+                result[position] += x[other] @ weights["kernel"][k]
+    return result
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("kernel_size, dilation", [(3, 1), (3, 2), (3, 3), (5, 1), (5, 2), (1, 1)])
+def test_each_position_is_a_sum_over_the_kernel(kernel_size, dilation, separable, causal, paper):
+    layer = make(paper, causal, kernel_size, separable=separable, dilation=dilation)
+    places = offsets(kernel_size, dilation, causal)
+    x = random(len(LENGTHS), LENGTH, HIDDEN)
+    result = np.array(layer(x, padding_mask()))
+    assert result.shape == x.shape
+    for row, length in enumerate(LENGTHS):  # padding is as if there were nothing
+        expected = by_loops(layer, x[row, :length].astype("float64"), places, separable)
+        np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("separable", [False, True])
+def test_a_sentence_may_be_shorter_than_the_kernel_reaches(separable, paper):
+    for causal in (False, True):
+        layer = make(paper, causal, separable=separable, dilation=3)
+        for length in (1, 2, 4):
+            x = random(1, length, HIDDEN)
+            expected = by_loops(layer, x[0].astype("float64"), offsets(3, 3, causal), separable)
+            np.testing.assert_allclose(np.array(layer(x))[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+def test_a_position_influences_those_that_the_kernel_reaches_and_nothing_else(dilation, separable, causal, paper):
+    layer = make(paper, causal, separable=separable, dilation=dilation)
+    x = random(1, LENGTH, HIDDEN)
+    changed = x.copy()
+    changed[0, 4] += 1.0
+    change = np.abs(np.array(layer(changed)) - np.array(layer(x)))[0].max(axis=1)
+    reached = [position for position in range(LENGTH) if 4 - position in offsets(3, dilation, causal)]
+    assert np.flatnonzero(change > 1e-3).tolist() == reached
+    assert (np.delete(change, reached) < 1e-6).all()
+
+
+@pytest.mark.parametrize("separable", [False, True])
+def test_what_stands_in_the_padding_changes_nothing(separable, paper):
+    layer = make(paper, causal=False, separable=separable, dilation=2)
+    x = random(1, LENGTH, HIDDEN)
+    padded = np.pad(x, ((0, 0), (0, 5), (0, 0)), constant_values=3.0)
+    result = np.array(layer(padded, padding_mask((LENGTH,), LENGTH + 5)))
+    np.testing.assert_allclose(result[:, :LENGTH], layer(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("kernel_size, dilation", [(3, 1), (3, 2), (3, 3), (5, 2), (1, 1)])
+def test_stepping_gives_what_one_pass_gives(kernel_size, dilation, separable, paper, stepped):
+    layer = make(paper, True, kernel_size, separable=separable, dilation=dilation)
+    x = random(2, LENGTH, HIDDEN)
+    for room in (0, 3):
+        np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
+
+
+def test_a_cache_is_as_long_as_the_kernel_reaches_and_never_longer(paper):
+    layer = make(paper, causal=True, kernel_size=5, dilation=2)
+    cache = layer.start_cache(2, 100)
+    for position in range(12):
+        assert cache.shape == (2, 8, HIDDEN)
+        _, cache = layer.step(random(2, 1, HIDDEN), tf.constant(position), cache)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("dilation", [1, 3])
+def test_a_graph_need_not_know_batch_and_length(dilation, separable, causal, paper, traced):
+    layer = make(paper, causal, separable=separable, dilation=dilation)
+    run = traced(layer, HIDDEN)
+    for rows, length in ((3, LENGTH), (1, 1)):
+        x, mask = random(rows, length, HIDDEN), padding_mask(LENGTHS[:rows], length)
+        np.testing.assert_allclose(run(x, mask), layer(x, mask), atol=1e-6)
+
+
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("dilation", [1, 2])
+def test_every_weight_and_the_input_learn_in_a_graph_of_unknown_length(dilation, separable, paper):
+    layer = make(paper, causal=False, separable=separable, dilation=dilation)
+    assert len(layer.trainable_variables) == len(layer.variables) == (3 if separable else 2)
+    weights = random(2, LENGTH, HIDDEN, seed=1)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None, HIDDEN)), tf.TensorSpec((None, None, HIDDEN))])
+    def gradients(x, weights):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss = tf.reduce_sum(layer(x) * weights)
+        return tape.gradient(loss, [x, *(variable.value for variable in layer.trainable_variables)])
+
+    x = random(2, LENGTH, HIDDEN)
+    of_x, *of_weights = gradients(x, weights)
+    assert all(np.abs(gradient).max() > 1e-3 for gradient in of_weights)
+    # The output is linear in the input: each element's derivative is a difference of two outputs.
+    places = offsets(3, dilation, False)
+    for position, channel in ((0, 1), (4, 0), (LENGTH - 1, 3)):
+        one = np.zeros((LENGTH, HIDDEN))
+        one[position, channel] = 1.0
+        change = by_loops(layer, one, places, separable) - by_loops(layer, 0 * one, places, separable)
+        np.testing.assert_allclose(of_x[1, position, channel], (change * weights[1]).sum(), atol=1e-4)
+
+
+def test_parameters_of_a_separable_convolution_are_one_kernel_a_channel_and_one_matrix(paper):
+    plain, separable = (make(paper, False, 3, separable=separable) for separable in (False, True))
+    assert plain.count_params() == 3 * HIDDEN**2 + HIDDEN
+    assert separable.count_params() == 3 * HIDDEN + HIDDEN**2 + HIDDEN
+
+
+@pytest.mark.parametrize("separable", [False, True])
+def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(separable, paper, stepped):
+    exact, layer = (make(paper, True, separable=separable, dtype=dtype) for dtype in ("float32", "mixed_bfloat16"))
+    x = random(2, LENGTH, HIDDEN)
+    result = layer(x)
+    assert result.dtype == "bfloat16"
+    # 8 significant bits; values and their sums are a few units.
+    np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=0.1)
+    np.testing.assert_allclose(stepped(layer, tf.cast(x, "bfloat16")), exact(x), atol=0.1)

@@ -1,0 +1,191 @@
+"""Local attention by blocks against loops with explicit neighborhoods; its steps, its reach and its memory."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.layers.dropout import CallSeeds
+from t2t_lite.layers.local_attention import LocalSelfAttention
+from t2t_lite.layers.self_attention import SelfAttention
+
+HIDDEN, HEADS = 12, 3
+SIZES = (2, 4, 8)
+# Below, equal to, between and multiples of the blocks that the sizes make.
+LENGTHS = (1, 3, 4, 8, 11, 16, 17)
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def make(paper, causal, neighborhood_size, **how):
+    layer = LocalSelfAttention(HIDDEN, HEADS, causal, neighborhood_size, **how)
+    layer.build((None, None, HIDDEN))
+    paper.randomize(layer, seed=7)
+    return layer
+
+
+def neighborhood(length, neighborhood_size, causal):
+    """bool [length, length]: r / 2 positions on both sides and itself, or the last r up to itself."""
+    allowed = np.zeros((length, length), bool)
+    for i, j in np.ndindex(length, length):
+        near = i - neighborhood_size < j <= i if causal else abs(i - j) <= neighborhood_size / 2
+        allowed[i, j] = near
+    return allowed
+
+
+def everything(length, rows=1):
+    return np.ones((rows, 1, 1, length), bool)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("neighborhood_size", SIZES)
+@pytest.mark.parametrize("length", LENGTHS)
+def test_it_is_attention_with_a_mask_of_neighborhoods(length, neighborhood_size, causal, paper):
+    layer = make(paper, causal, neighborhood_size)
+    x = random(1, length, HIDDEN)
+    own = x[0].astype("float64")
+    expected = paper.multi_head(layer, own, own, neighborhood(length, neighborhood_size, causal))
+    result = np.array(layer(x))
+    assert result.shape == x.shape
+    np.testing.assert_allclose(result[0], expected, atol=1e-5)
+    np.testing.assert_array_equal(layer(x, everything(length)), result)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("neighborhood_size", SIZES)
+@pytest.mark.parametrize("how", [{}, {"rotary": True}, {"key_size": 2, "value_size": 5}], ids=str)
+def test_padding_is_not_seen(how, neighborhood_size, causal, paper, attention_by_loops):
+    layer = make(paper, causal, neighborhood_size, **how)
+    lengths = (11, 5, 1, 8)
+    x = random(len(lengths), 11, HIDDEN)
+    mask = np.array([[position < length for position in range(11)] for length in lengths])[:, None, None, :]
+    result = np.array(layer(x, mask))
+    assert np.isfinite(result).all()
+    for row, length in enumerate(lengths):
+        allowed = neighborhood(length, neighborhood_size, causal)
+        own = x[row, :length].astype("float64")  # the sentence alone
+        expected = attention_by_loops(layer, own, allowed, rotary="rotary" in how)
+        np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rotary_attention_may_be_local(length, causal, paper, attention_by_loops):
+    layer = make(paper, causal, 4, rotary=True)
+    x = random(1, length, HIDDEN)
+    expected = attention_by_loops(layer, x[0].astype("float64"), neighborhood(length, 4, causal), rotary=True)
+    np.testing.assert_allclose(np.array(layer(x))[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_graph_need_not_know_batch_and_length(causal, paper, traced):
+    layer = make(paper, causal, 4, rotary=True)
+    run = traced(layer, HIDDEN)
+    for rows, length in ((1, 1), (2, 3), (1, 4), (3, 8), (2, 11)):
+        x, mask = random(rows, length, HIDDEN), everything(length, rows)
+        mask[0, 0, 0, 2:] = False
+        np.testing.assert_allclose(run(x, mask), layer(x, mask), atol=1e-6)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("neighborhood_size", SIZES)
+def test_a_position_influences_its_neighborhood_and_nothing_else(neighborhood_size, causal, paper):
+    length = 19
+    layer = make(paper, causal, neighborhood_size)
+    x = random(1, length, HIDDEN)
+    before = np.array(layer(x))[0]
+    allowed = neighborhood(length, neighborhood_size, causal)
+    for position in range(length):
+        changed = x.copy()
+        changed[0, position] += 1.0
+        change = np.abs(np.array(layer(changed))[0] - before).max(axis=1)
+        assert (change[~allowed[:, position]] <= 1e-6).all()
+        assert (change[allowed[:, position]] > 1e-4).all()
+
+
+def test_dropout_acts_with_seeds_only_and_keeps_the_mean_of_the_weights():
+    rate, batch, length = 0.3, 20, 30
+    layer = LocalSelfAttention(HIDDEN, HEADS, False, 8, dropout=rate)
+    layer.build((None, None, HIDDEN))
+    # All weights of a neighborhood are alike; every value is 1, so that a head's output is the sum of its weights.
+    layer.query.assign(np.zeros((HIDDEN, HIDDEN)))
+    layer.value.assign(np.concatenate([np.ones((1, HIDDEN)), np.zeros((HIDDEN - 1, HIDDEN))]))
+    layer.output_projection.assign(np.eye(HIDDEN))
+    x = random(batch, length, HIDDEN)
+    x[:, :, 0] = 1.0
+    np.testing.assert_allclose(layer(x), 1.0, atol=1e-6)
+    seeds = CallSeeds(tf.constant([1, 2], tf.uint32))
+    sums = np.array(layer(x, seeds=seeds))[:, :, :: HIDDEN // HEADS]
+    neighbors = neighborhood(length, 8, False).sum(axis=1)
+    kept = sums * neighbors[:, None] * (1 - rate)
+    np.testing.assert_allclose(kept, np.round(kept), atol=5e-3)
+    assert kept.min() < kept.max()
+    variance_of_all = rate / (1 - rate) * (1 / neighbors).sum() * batch * HEADS
+    assert abs(sums.mean() - 1.0) < 4 * math.sqrt(variance_of_all) / sums.size
+
+
+# Stepping.
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+@pytest.mark.parametrize("neighborhood_size", SIZES)
+def test_stepping_gives_what_one_pass_gives_when_places_are_taken_again_and_again(
+    neighborhood_size, rotary, paper, stepped
+):
+    layer = make(paper, True, neighborhood_size, rotary=rotary)
+    x = random(2, 2 * neighborhood_size + 3, HIDDEN)
+    np.testing.assert_allclose(stepped(layer, x), layer(x), atol=1e-5)
+
+
+def test_a_sentence_shorter_than_the_neighborhood_steps_with_room_left(paper, stepped):
+    layer = make(paper, True, 8, key_size=5, value_size=2)
+    x = random(2, 3, HIDDEN)
+    np.testing.assert_allclose(stepped(layer, x, room=1), layer(x), atol=1e-5)
+
+
+def test_a_cache_is_as_long_as_the_neighborhood_and_never_longer(paper):
+    layer = make(paper, True, 4, key_size=5, value_size=2)
+    cache = layer.start_cache(2, 100)
+    for position in range(7):
+        assert [tuple(part.shape) for part in cache] == [(2, HEADS, 4, 5), (2, HEADS, 4, 2)]
+        _, cache = layer.step(random(2, 1, HIDDEN), tf.constant(position), cache)
+
+
+def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(paper, stepped):
+    exact, layer = (make(paper, True, 4, rotary=True, dtype=dtype) for dtype in ("float32", "mixed_bfloat16"))
+    x = random(2, 11, HIDDEN)
+    result = layer(x)
+    assert result.dtype == "bfloat16"
+    # 8 significant bits; values and their sums are about 1.
+    np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=0.06)
+    np.testing.assert_allclose(stepped(layer, tf.cast(x, "bfloat16")), exact(x), atol=0.06)
+
+
+# Memory.
+
+
+def largest_tensor(layer, length):
+    """The number of elements of the largest tensor in the graph of one sentence's pass, functions inside it included."""
+    run = tf.function(lambda x, mask: layer(x, mask))
+    given = tf.TensorSpec((1, length, HIDDEN)), tf.TensorSpec((1, 1, 1, length), tf.bool)
+    graph = run.get_concrete_function(*given).graph
+    operations = graph.get_operations()
+    for function in graph.as_graph_def().library.function:
+        operations += graph._get_function(function.signature.name).graph.get_operations()
+    shapes = [output.shape for operation in operations for output in operation.outputs]
+    assert all(shape.is_fully_defined() for shape in shapes)
+    return max(shape.num_elements() for shape in shapes)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_no_tensor_grows_with_the_square_of_the_length(causal, paper):
+    layer = make(paper, causal, 8)
+    largest = largest_tensor(layer, 512)
+    assert largest < 512 * 64
+    assert largest == 2 * largest_tensor(layer, 256)
+    full = SelfAttention(HIDDEN, HEADS, causal)
+    full.build((None, None, HIDDEN))
+    assert largest_tensor(full, 512) == HEADS * 512 * 512  # the measure finds what it is there to find

@@ -1,0 +1,288 @@
+"""Self-attention, its sizes of heads, rotations and relative positions, against loops; stepping against one pass."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.layers.dropout import CallSeeds
+from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
+
+HIDDEN, HEADS, LENGTH = 12, 3, 7
+# The second sentence has three positions of padding.
+LENGTHS = (7, 4)
+PADDING_MASK = np.array([[True] * 7, [True] * 4 + [False] * 3])[:, None, None, :]
+FAR = 2  # shorter than the sentences
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def built(layer, paper, hidden_size=HIDDEN):
+    layer.build((None, None, hidden_size))
+    paper.randomize(layer, seed=7)
+    return layer
+
+
+def seeds():
+    return CallSeeds(tf.constant([1, 2], tf.uint32))
+
+
+def allowed_pairs(causal, length, of_sentence):
+    """bool [length, length]: which positions of a padded sentence may see which."""
+    allowed = np.zeros((length, length), bool)
+    for i, j in np.ndindex(length, length):
+        allowed[i, j] = j <= i if causal else j < of_sentence
+    return allowed
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_it_is_multi_head_attention_of_a_sequence_to_itself(causal, paper):
+    layer = built(SelfAttention(HIDDEN, HEADS, causal), paper)
+    x = random(2, LENGTH, HIDDEN)
+    result = np.array(layer(x, PADDING_MASK))
+    for row, length in enumerate(LENGTHS):
+        own = x[row].astype("float64")
+        expected = paper.multi_head(layer, own, own, allowed_pairs(causal, LENGTH, length))
+        np.testing.assert_allclose(result[row], expected, atol=1e-5)
+
+
+def test_a_causal_layer_needs_no_padding_mask(paper):
+    layer = built(SelfAttention(HIDDEN, HEADS, causal=True), paper)
+    x = random(2, LENGTH, HIDDEN)
+    np.testing.assert_array_equal(layer(x, PADDING_MASK), layer(x))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("key_size", "value_size"), [(2, 5), (6, 1), (None, 3), (5, None)])
+def test_heads_may_have_sizes_of_their_own(key_size, value_size, causal, paper, attention_by_loops):
+    layer = built(SelfAttention(HIDDEN, HEADS, causal, key_size=key_size, value_size=value_size), paper)
+    keys, values = HEADS * (key_size or 4), HEADS * (value_size or 4)
+    assert {variable.name: tuple(variable.shape) for variable in layer.variables} == {
+        "query": (HIDDEN, keys),
+        "key": (HIDDEN, keys),
+        "value": (HIDDEN, values),
+        "output": (values, HIDDEN),
+    }
+    x = random(2, LENGTH, HIDDEN)
+    result = np.array(layer(x, PADDING_MASK))
+    for row, length in enumerate(LENGTHS):
+        expected = attention_by_loops(layer, x[row].astype("float64"), allowed_pairs(causal, LENGTH, length))
+        np.testing.assert_allclose(result[row], expected, atol=1e-5)
+
+
+def test_heads_that_do_not_divide_the_width_need_both_sizes(paper):
+    for sizes in ({}, {"key_size": 3}, {"value_size": 3}):
+        with pytest.raises(ValueError, match="hidden_size 12 cannot be shared out among 5 heads"):
+            SelfAttention(HIDDEN, 5, causal=False, **sizes)
+    layer = built(SelfAttention(HIDDEN, 5, causal=False, key_size=3, value_size=2), paper)
+    assert layer(random(2, LENGTH, HIDDEN), PADDING_MASK).shape == (2, LENGTH, HIDDEN)
+
+
+# Dropout on attention weights.
+
+
+def make_kinds(**how):
+    return [
+        SelfAttention(HIDDEN, HEADS, **how),
+        SelfAttention(HIDDEN, HEADS, rotary=True, **how),
+        RelativeSelfAttention(HIDDEN, HEADS, max_relative_position=FAR, **how),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(3), ids=["plain", "rotary", "relative"])
+def test_attention_dropout_acts_with_seeds_only(kind, paper):
+    x = random(2, LENGTH, HIDDEN)
+    dropping, whole = (built(make_kinds(causal=False, dropout=rate)[kind], paper) for rate in (0.5, 0.0))
+    np.testing.assert_array_equal(dropping(x, PADDING_MASK), whole(x, PADDING_MASK))
+    np.testing.assert_array_equal(whole(x, PADDING_MASK, seeds=seeds()), whole(x, PADDING_MASK))
+    dropped = np.array(dropping(x, PADDING_MASK, seeds=seeds()))
+    assert np.abs(dropped - np.array(whole(x, PADDING_MASK))).max() > 0.1
+    np.testing.assert_array_equal(dropping(x, PADDING_MASK, seeds=seeds()), dropped)
+
+
+@pytest.mark.parametrize("kind", range(3), ids=["plain", "rotary", "relative"])
+def test_attention_dropout_keeps_the_mean_of_the_weights(kind):
+    rate, batch, length = 0.3, 4, 50
+    layer = make_kinds(causal=False, dropout=rate)[kind]
+    layer.build((None, None, HIDDEN))
+    # Without queries all weights are 1 / length. Every value is 1, so that a head's output is the sum of its weights.
+    for variable in layer.variables:
+        variable.assign(np.zeros(variable.shape))
+    layer.value.assign(np.concatenate([np.ones((1, HIDDEN)), np.zeros((HIDDEN - 1, HIDDEN))]))
+    layer.output_projection.assign(np.eye(HIDDEN))
+    x = random(batch, length, HIDDEN)
+    x[:, :, 0] = 1.0
+    sums = np.array(layer(x, np.ones((batch, 1, 1, length), bool), seeds=seeds()))[:, :, :: HIDDEN // HEADS]
+    kept = sums * length * (1 - rate)  # how many weights of each query and head were kept
+    np.testing.assert_allclose(kept, np.round(kept), atol=5e-3)
+    assert 0 < kept.min() < kept.max() < length
+    deviation = math.sqrt(rate / (1 - rate) / (sums.size * length))
+    assert abs(sums.mean() - 1.0) < 4 * deviation
+
+
+# Rotations.
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("key_size", [None, 2, 6])
+def test_rotary_attention_turns_queries_and_keys_as_complex_numbers(key_size, causal, paper, attention_by_loops):
+    layer = built(SelfAttention(HIDDEN, HEADS, causal, rotary=True, key_size=key_size), paper)
+    x = random(2, LENGTH, HIDDEN)
+    result = np.array(layer(x, PADDING_MASK))
+    for row, length in enumerate(LENGTHS):
+        allowed = allowed_pairs(causal, LENGTH, length)
+        expected = attention_by_loops(layer, x[row].astype("float64"), allowed, rotary=True)
+        np.testing.assert_allclose(result[row], expected, atol=1e-5)
+
+
+def test_rotary_attention_has_no_parameters_of_its_own():
+    plain, rotary = (SelfAttention(HIDDEN, HEADS, causal=True, rotary=rotary) for rotary in (False, True))
+    for layer in (plain, rotary):
+        layer.build((None, None, HIDDEN))
+    assert rotary.count_params() == plain.count_params() == 4 * HIDDEN**2
+
+
+@pytest.mark.parametrize("shift", [1, 40])
+def test_rotary_attention_depends_on_distances_only(shift, paper):
+    layer = built(SelfAttention(HIDDEN, HEADS, causal=False, rotary=True), paper)
+    x = random(1, LENGTH, HIDDEN)
+    positions = np.arange(LENGTH)
+    everything = np.ones((1, 1, 1, LENGTH), bool)
+    outputs = []
+    for moved in (positions, positions + shift):
+        queries, keys_values = layer.heads(x, moved)
+        outputs.append((np.array(queries), np.array(layer.mix(queries, keys_values, everything, moved))))
+    (queries, here), (moved_queries, there) = outputs
+    assert np.abs(moved_queries - queries).max() > 0.1
+    np.testing.assert_allclose(there, here, atol=1e-5)
+    np.testing.assert_allclose(here, layer(x, everything), atol=1e-6)
+
+
+def test_rotary_attention_sees_the_order_that_plain_attention_does_not(paper):
+    x = random(1, LENGTH, HIDDEN)
+    swapped = x[:, [0, 2, 1, *range(3, LENGTH)]]
+    everything = np.ones((1, 1, 1, LENGTH), bool)
+    for rotary, least, most in ((False, 0.0, 1e-5), (True, 1e-3, np.inf)):
+        layer = built(SelfAttention(HIDDEN, HEADS, causal=False, rotary=rotary), paper)
+        change = np.abs(np.array(layer(swapped, everything))[0, 0] - np.array(layer(x, everything))[0, 0]).max()
+        assert least <= change < most
+
+
+# Relative positions: equations 3 and 4 of Shaw et al. 2018.
+
+
+def relative_by_loops(layer, x, allowed, far):
+    """z_i = sum_j alpha_ij (x_j W^V + a^V_ij), where alpha is the softmax of x_i W^Q (x_j W^K + a^K_ij) / sqrt(d_z)."""
+    query, key, value, output, relative_keys, relative_values = (
+        np.array(variable).astype(np.float64)
+        for variable in (
+            layer.query,
+            layer.key,
+            layer.value,
+            layer.output_projection,
+            layer.relative_keys,
+            layer.relative_values,
+        )
+    )
+    d_k, d_v = relative_keys.shape[1], relative_values.shape[1]
+    result = np.zeros_like(x)
+    for head, i in np.ndindex(HEADS, len(x)):
+        of_keys, of_values = slice(head * d_k, (head + 1) * d_k), slice(head * d_v, (head + 1) * d_v)
+        total, mixed = 0.0, np.zeros(d_v)
+        for j in np.flatnonzero(allowed[i]):
+            place = max(-far, min(far, j - i)) + far
+            score = x[i] @ query[:, of_keys] @ (x[j] @ key[:, of_keys] + relative_keys[place]) / math.sqrt(d_k)
+            total += math.exp(score)
+            mixed += math.exp(score) * (x[j] @ value[:, of_values] + relative_values[place])
+        result[i] += mixed / total @ output[of_values]
+    return result
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("far", [1, FAR, LENGTH - 1, 20])
+@pytest.mark.parametrize("sizes", [{}, {"key_size": 5, "value_size": 2}], ids=["even sizes", "own sizes"])
+def test_relative_attention_is_equations_3_and_4(sizes, far, causal, paper):
+    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal, max_relative_position=far, **sizes), paper)
+    assert tuple(layer.relative_keys.shape) == (2 * far + 1, sizes.get("key_size", 4))
+    assert tuple(layer.relative_values.shape) == (2 * far + 1, sizes.get("value_size", 4))
+    x = random(2, LENGTH, HIDDEN)
+    result = np.array(layer(x, PADDING_MASK))
+    for row, length in enumerate(LENGTHS):
+        allowed = allowed_pairs(causal, LENGTH, length)
+        expected = relative_by_loops(layer, x[row].astype("float64"), allowed, far)
+        np.testing.assert_allclose(result[row], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["relative_keys", "relative_values"])
+def test_all_pairs_farther_apart_share_the_outermost_vectors(name, paper):
+    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=False, max_relative_position=FAR), paper)
+    x = random(1, LENGTH, HIDDEN)
+    everything = np.ones((1, 1, 1, LENGTH), bool)
+    before = np.array(layer(x, everything))[0]
+    vectors = getattr(layer, name)
+    changed = np.array(vectors)
+    changed[-1] += 1.0  # that of keys FAR or more positions after the query
+    vectors.assign(changed)
+    change = np.abs(np.array(layer(x, everything))[0] - before).max(axis=1)
+    assert (change[: LENGTH - FAR] > 1e-3).all()
+    assert (change[LENGTH - FAR :] < 1e-6).all()
+
+
+@pytest.mark.parametrize("name", ["relative_keys", "relative_values"])
+def test_a_causal_layer_has_no_use_for_vectors_of_later_positions(name, paper):
+    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=True, max_relative_position=FAR), paper)
+    x = random(1, LENGTH, HIDDEN)
+    vectors = getattr(layer, name)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(x) * random(1, LENGTH, HIDDEN, seed=1))
+    gradient = np.array(tf.convert_to_tensor(tape.gradient(loss, vectors.value)))
+    assert (gradient[FAR + 1 :] == 0.0).all()
+    used = gradient[: FAR + 1] if name == "relative_values" else gradient[:FAR]
+    assert (np.abs(used).max(axis=1) > 1e-4).all()
+
+
+# Stepping, graphs and precision.
+
+
+def make_layers(causal, **how):
+    """All kinds, with sizes of heads as usual and with their own."""
+    return {
+        "plain": SelfAttention(HIDDEN, HEADS, causal, **how),
+        "own sizes": SelfAttention(HIDDEN, HEADS, causal, key_size=5, value_size=2, **how),
+        "rotary": SelfAttention(HIDDEN, HEADS, causal, rotary=True, **how),
+        "rotary, own sizes": SelfAttention(HIDDEN, HEADS, causal, rotary=True, key_size=2, value_size=5, **how),
+        "relative": RelativeSelfAttention(HIDDEN, HEADS, causal, FAR, **how),
+        "relative, own sizes": RelativeSelfAttention(HIDDEN, HEADS, causal, FAR, key_size=5, value_size=2, **how),
+    }
+
+
+@pytest.mark.parametrize("room", [0, 3])
+@pytest.mark.parametrize("kind", make_layers(True))
+def test_stepping_gives_what_one_pass_gives(kind, room, paper, stepped):
+    layer = built(make_layers(True)[kind], paper)
+    x = random(2, LENGTH, HIDDEN)
+    np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", make_layers(True))
+def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(kind, paper, stepped):
+    exact, layer = (built(make_layers(True, dtype=dtype)[kind], paper) for dtype in ("float32", "mixed_bfloat16"))
+    x = random(2, LENGTH, HIDDEN)
+    result = layer(x)
+    assert result.dtype == "bfloat16"
+    # 8 significant bits; values and their sums are about 1.
+    np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=0.06)
+    np.testing.assert_allclose(stepped(layer, tf.cast(x, "bfloat16"), room=2), exact(x), atol=0.06)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", make_layers(True))
+def test_a_graph_need_not_know_batch_and_length(kind, causal, paper, traced):
+    layer = built(make_layers(causal)[kind], paper)
+    run = traced(layer, HIDDEN)
+    for rows, length in ((2, LENGTH), (1, 2)):
+        x, mask = random(rows, length, HIDDEN), PADDING_MASK[:rows, :, :, :length]
+        np.testing.assert_allclose(run(x, mask), layer(x, mask), atol=1e-6)

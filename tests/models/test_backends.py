@@ -1,0 +1,75 @@
+"""Layers and models belong to no Keras backend: the same logits under TensorFlow and under JAX."""
+
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_lite.config import WORDS, HParams
+from t2t_lite.models.transformer import Transformer
+
+pytest.importorskip("jax", reason="needs jax (pip install -e '.[dev]')")
+
+BASE = HParams(
+    num_encoder_layers=2,
+    num_decoder_layers=2,
+    hidden_size=16,
+    filter_size=24,
+    num_heads=4,
+    neighborhood_size=4,
+    parameter_heads=2,
+    parameter_head_size=4,
+    parameter_pairs=6,
+    max_relative_position=3,
+    max_length=12,
+)
+# Every word of every setting that chooses a part of the model.
+CHANGES = [{name: word} for name, words in WORDS.items() if name != "precision" for word in words]
+INPUTS = np.array([[3, 4, 5, 6, 7, 1], [7, 8, 1, 0, 0, 0]], "int32")
+TARGETS = np.array([[9, 2, 12, 1, 0, 0, 0], [5, 5, 3, 4, 6, 2, 1]], "int32")
+
+
+def logits(changes):
+    """The logits of a model whose weights are a function of their names, by one pass and step by step."""
+    model = Transformer(BASE.replace(**changes), 13)
+    model.build()
+    for variable in model.variables:
+        rng = np.random.default_rng(list(variable.path.encode()))
+        variable.assign(rng.normal(0.0, variable.shape[0] ** -0.5, variable.shape).astype("float32"))
+    at_once = keras.ops.convert_to_numpy(model(INPUTS, TARGETS))
+    memory, caches = model.start_decoding(INPUTS, 1, TARGETS.shape[1])
+    steps, before = [], np.zeros(len(TARGETS), "int32")
+    for position in range(TARGETS.shape[1]):
+        step, caches = model.decode_step(before, position, memory, caches)
+        steps.append(keras.ops.convert_to_numpy(step))
+        before = TARGETS[:, position]
+    return np.stack([at_once, np.stack(steps, axis=1)])
+
+
+@pytest.fixture(scope="module")
+def under_jax(tmp_path_factory):
+    """The logits of all models, [models, 2, batch, length, vocab], from a process in which Keras runs on JAX."""
+    file = tmp_path_factory.mktemp("backends") / "logits.npy"
+    environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, __file__, file], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["jax", "False"]  # the backend, and whether TensorFlow was loaded
+    return np.load(file)
+
+
+@pytest.mark.parametrize("index", range(len(CHANGES)), ids=lambda index: "=".join(*CHANGES[index].items()))
+def test_logits_are_the_same_under_tensorflow_and_jax(index, under_jax):
+    assert keras.backend.backend() == "tensorflow"
+    here = logits(CHANGES[index])
+    assert here.std() > 0.1
+    np.testing.assert_allclose(under_jax[index], here, atol=1e-5)
+
+
+if __name__ == "__main__":
+    np.save(sys.argv[1], np.stack([logits(changes) for changes in CHANGES]))
+    print(keras.backend.backend(), "tensorflow" in sys.modules)

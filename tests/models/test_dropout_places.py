@@ -1,0 +1,89 @@
+"""Where dropout is, against literal lists."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.layers.dropout import CallSeeds, Dropout
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.registry import HPARAMS
+
+INPUTS = np.array([[3, 4, 5, 1]], "int32")
+TARGETS = np.array([[6, 7, 1]], "int32")
+
+# Section 5.4: on the output of each sub-layer, and on the sums of embeddings and positions of both stacks; no others.
+PAPER = [
+    "embedding",
+    "encoder_0/self_attention_residual",
+    "encoder_0/feed_forward_residual",
+    "decoder_0/self_attention_residual",
+    "decoder_0/memory_attention_residual",
+    "decoder_0/feed_forward_residual",
+]
+TENSOR2TENSOR = [
+    *PAPER,
+    "encoder_0/self_attention",
+    "encoder_0/feed_forward",
+    "decoder_0/self_attention",
+    "decoder_0/memory_attention",
+    "decoder_0/feed_forward",
+]
+
+
+def make(name):
+    small = {"hidden_size": 16, "filter_size": 24, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+    model = Transformer(HPARAMS[name]().replace(**small), 13)
+    model.build()
+    return model
+
+
+def places(model):
+    """The dropout layers that do something, by the path of the layer that they are in."""
+    found = {"embedding": model.embedding_dropout}
+    for stack in (model.encoder_layers, model.decoder_layers):
+        for layer in stack:
+            for part in layer._flatten_layers(include_self=False, recursive=False):
+                dropout = getattr(part, "dropout", None)
+                if isinstance(dropout, Dropout):
+                    found[f"{layer.name}/{part.name}"] = dropout
+    every = [layer for layer in model._flatten_layers() if isinstance(layer, Dropout)]
+    assert {id(layer) for layer in every} == {id(layer) for layer in found.values()}
+    return {place: layer for place, layer in found.items() if layer.rate > 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "rate"),
+    [
+        ("transformer_base", PAPER, 0.1),
+        ("transformer_big", PAPER, 0.3),
+        ("transformer_dr0", [], 0.0),
+        ("transformer_dr2", PAPER, 0.2),
+        ("t2t_transformer_base_v1", PAPER, 0.1),
+        ("t2t_transformer_base", TENSOR2TENSOR, 0.1),
+    ],
+)
+def test_the_places_and_their_rate(name, expected, rate):
+    found = places(make(name))
+    assert sorted(found) == sorted(expected)
+    assert {layer.rate for layer in found.values()} <= {rate}
+
+
+@pytest.mark.parametrize("place", TENSOR2TENSOR)
+def test_each_place_acts_in_training_and_not_without_seeds(place):
+    model = make("t2t_transformer_base")
+    before = np.array(model(INPUTS, TARGETS))
+    for other, layer in places(model).items():
+        layer.rate = 0.5 if other == place else 0.0
+    np.testing.assert_array_equal(model(INPUTS, TARGETS), before)
+    seeds = CallSeeds(tf.constant([1, 2], tf.uint32))
+    assert np.abs(np.array(model(INPUTS, TARGETS, seeds=seeds)) - before).max() > 1e-3
+
+
+def test_both_stacks_have_dropout_on_their_embeddings():
+    model = make("transformer_base")
+    seeds = CallSeeds(tf.constant([1, 2], tf.uint32))
+    drawn = []
+    draw = seeds.next
+    seeds.next = lambda ordered=True: drawn.append(1) or draw(ordered)
+    model(INPUTS, TARGETS, seeds=seeds)
+    assert len(drawn) == len(PAPER) + 1  # the embeddings of the source and of the target

@@ -1,0 +1,130 @@
+"""Whatever is in the registry of hparam sets: it builds, trains, decodes with caches, is saved and loaded.
+
+A set is made small for the last three, but keeps all of its words; sets that are the same then are tried once. The
+test runs over the registry: a new set is covered without being named here.
+"""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import checkpoint_files
+from t2t_lite.models.parameters import symbolic_model
+from t2t_lite.registry import HPARAMS, MODELS
+from t2t_lite.training.optimizer import make_optimizer
+from t2t_lite.training.steps import make_train_step
+from t2t_lite.training.strategy import make_strategy, share_out
+
+VOCAB, INPUTS_VOCAB = 13, 11
+INPUTS = np.array([[3, 4, 5, 6, 1], [7, 8, 1, 0, 0]], "int32")
+TARGETS = np.array([[9, 2, 12, 7, 6, 5, 3, 1], [5, 5, 1, 0, 0, 0, 0, 0]], "int32")
+
+
+def shrunk(hparams):
+    """The set with small sizes; whatever is a word, a rate or a probability stays."""
+    return hparams.replace(
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_size=16,
+        filter_size=24,
+        num_heads=min(hparams.num_heads, 4),
+        attention_key_size=min(hparams.attention_key_size, 2),
+        attention_value_size=min(hparams.attention_value_size, 2),
+        neighborhood_size=4,
+        parameter_heads=2,
+        parameter_head_size=4,
+        parameter_pairs=min(hparams.parameter_pairs, 6),
+        max_relative_position=3,
+        max_length=12,
+        batch_tokens=64,
+        train_steps=10,
+        average_checkpoints=5,
+    )
+
+
+SMALL = {name: shrunk(HPARAMS[name]()) for name in HPARAMS.names()}
+# One name for each of those that are the same when they are small.
+DIFFERENT = sorted({hparams: name for name, hparams in sorted(SMALL.items(), reverse=True)}.values())
+
+
+def inputs_vocab_of(hparams):
+    return VOCAB if hparams.tied_embeddings == "all" else INPUTS_VOCAB
+
+
+def make(hparams):
+    model = MODELS[hparams.model](hparams, VOCAB, inputs_vocab_of(hparams))
+    model.build()
+    return model
+
+
+@functools.cache
+def after_one_step(name):
+    """A small model of the set before and after one step of training: (model, values before, loss sums)."""
+    hparams = SMALL[name].replace(learning_rate_warmup_steps=1, precision="float32")
+    strategy = make_strategy()
+    model = make(hparams)
+    optimizer = make_optimizer(hparams)
+    optimizer.build(model.trainable_variables)
+    before = [np.array(variable) for variable in model.variables]
+    batch = {"inputs": INPUTS[None], "targets": TARGETS[None]}
+    batches = share_out(strategy, tf.data.Dataset.from_tensor_slices(batch))
+    step = make_train_step(strategy, model, optimizer, batches.element_spec, random_seed=1)
+    return model, before, step(next(iter(batches)))
+
+
+def test_no_set_is_left_out():
+    assert {SMALL[name] for name in DIFFERENT} == set(SMALL.values())
+    assert len(DIFFERENT) > 20
+
+
+@pytest.mark.parametrize("name", HPARAMS.names())
+def test_it_builds_in_its_full_size(name):
+    hparams = HPARAMS[name]()
+    model = symbolic_model(hparams, 8000, inputs_vocab_size=8000)
+    assert model.count_params() > 100_000
+    assert hparams.model in MODELS
+    if hparams.self_attention_type == "full":
+        queries = [variable for variable in model.variables if variable.path.endswith("self_attention/query")]
+        assert {tuple(query.shape) for query in queries} == {
+            (hparams.hidden_size, hparams.num_heads * hparams.key_size)
+        }
+        assert len(queries) == hparams.num_encoder_layers + hparams.num_decoder_layers
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_one_training_step_changes_every_weight_and_leaves_it_finite(name):
+    model, before, sums = after_one_step(name)
+    assert float(sums.tokens) == np.count_nonzero(TARGETS)
+    # The loss of a model that knows nothing is about log(vocab) for each piece.
+    assert 0.5 < float(sums.plain) / float(sums.tokens) / np.log(VOCAB) < 3.0
+    for variable, old in zip(model.variables, before):
+        assert np.isfinite(np.array(variable)).all(), variable.path
+        assert (np.array(variable) != old).any(), variable.path
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_decoding_with_caches_equals_one_full_pass(name):
+    model, _, _ = after_one_step(name)
+    beam_size = 2
+    rows, length = len(INPUTS) * beam_size, 10  # more than two neighborhoods
+    targets = np.random.default_rng(1).integers(1, VOCAB, (rows, length)).astype("int32")
+    full = np.array(model(INPUTS.repeat(beam_size, axis=0), targets))
+    memory, caches = model.start_decoding(INPUTS, beam_size, length)
+    assert all(tensor.shape[0] == rows for tensor in tf.nest.flatten(caches))
+    before = np.zeros(rows, "int32")
+    for position in range(length):
+        logits, caches = model.decode_step(before, position, memory, caches)
+        np.testing.assert_allclose(logits, full[:, position], atol=1e-4)
+        before = targets[:, position]
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_saving_and_loading_keeps_the_outputs(name, tmp_path):
+    model, _, _ = after_one_step(name)
+    checkpoint_files.write(tmp_path / "ckpt-1", model=checkpoint_files.by_name(model.variables))
+    loaded = make(SMALL[name].replace(precision="float32"))
+    assert np.abs(np.array(loaded(INPUTS, TARGETS)) - np.array(model(INPUTS, TARGETS))).max() > 1e-3
+    checkpoint_files.restore(tmp_path / "ckpt-1", "model", checkpoint_files.by_name(loaded.variables))
+    np.testing.assert_array_equal(loaded(INPUTS, TARGETS), model(INPUTS, TARGETS))
