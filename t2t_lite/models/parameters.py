@@ -1,5 +1,6 @@
 """Counts a model's parameters by part, without the memory that they would take."""
 
+import math
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +37,7 @@ def count_parameters(hparams: HParams, vocab_size: int, inputs_vocab_size: int |
     """
     counts = dict.fromkeys(PARTS, 0)
     for variable in symbolic_model(hparams, vocab_size, inputs_vocab_size).variables:
-        counts[_part_of(variable.path)] += variable.shape.num_elements()
+        counts[_part_of(variable.path)] += math.prod(variable.shape)
     return counts
 
 

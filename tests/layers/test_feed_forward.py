@@ -1,14 +1,24 @@
-"""The position-wise network against equation 2."""
+"""The position-wise networks against their equations."""
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t_lite.layers.feed_forward import FeedForward
+from t2t_lite.layers.dropout import CallSeeds
+from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
 
 
 @pytest.fixture
 def layer(paper):
     layer = FeedForward(4, 10)
+    layer.build((None, None, 4))
+    paper.randomize(layer)
+    return layer
+
+
+@pytest.fixture
+def gated(paper):
+    layer = GatedFeedForward(4, 10)
     layer.build((None, None, 4))
     paper.randomize(layer)
     return layer
@@ -32,3 +42,54 @@ def test_positions_do_not_see_one_another(layer):
 
 def test_parameters_are_two_matrices_and_two_biases(layer):
     assert layer.count_params() == 2 * 4 * 10 + 10 + 4
+
+
+def test_the_gated_network_is_swiglu_at_every_position(gated):
+    w_and_v = np.array(gated.expand.kernel).astype("float64")
+    w, v, w2 = w_and_v[:, :10], w_and_v[:, 10:], np.array(gated.project.kernel).astype("float64")
+    x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype("float32")
+    result = np.array(gated(x))
+    assert result.shape == x.shape
+    for row, position in np.ndindex(2, 3):
+        own = x[row, position].astype("float64")
+        gate = own @ w
+        expected = (gate / (1.0 + np.exp(-gate)) * (own @ v)) @ w2
+        np.testing.assert_allclose(result[row, position], expected, atol=1e-5)
+
+
+def test_the_gated_network_has_three_matrices_and_no_biases(gated):
+    # Two of [4, 10] lie side by side.
+    assert [tuple(variable.shape) for variable in gated.variables] == [(4, 20), (10, 4)]
+    assert gated.count_params() == 3 * 4 * 10
+    assert gated.variables == gated.trainable_variables
+
+
+@pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
+def test_dropout_is_on_the_inner_layer_and_acts_with_seeds_only(kind, paper):
+    rate, size = 0.25, 16
+    layer, whole = kind(size, size, dropout=rate), kind(size, size)
+    for one in (layer, whole):
+        one.build((None, None, size))
+        paper.randomize(one)
+        one.project.kernel.assign(np.eye(size))  # shows the inner layer
+        for bias in one.variables[3:]:
+            bias.assign(np.zeros(size))
+    x = np.random.default_rng(1).normal(size=(10, 20, size)).astype("float32")
+    inner = np.array(whole(x))
+    np.testing.assert_array_equal(layer(x), inner)
+    dropped = np.array(layer(x, seeds=CallSeeds(tf.constant([1, 2], tf.uint32))))
+    active = np.abs(inner) > 1e-6
+    is_kept = active & (dropped != 0.0)
+    np.testing.assert_allclose(dropped[is_kept], inner[is_kept] / (1 - rate), rtol=1e-4)
+    deviation = (rate * (1 - rate) / active.sum()) ** 0.5
+    assert abs(is_kept.sum() / active.sum() - (1 - rate)) < 4 * deviation
+
+
+@pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
+def test_a_graph_need_not_know_batch_and_length(kind):
+    layer = kind(4, 10)
+    layer.build((None, None, 4))
+    run = tf.function(layer, input_signature=[tf.TensorSpec((None, None, 4))])
+    for shape in ((2, 3, 4), (1, 1, 4)):
+        x = np.random.default_rng(1).normal(size=shape).astype("float32")
+        np.testing.assert_allclose(run(x), layer(x), atol=1e-6)

@@ -168,7 +168,7 @@ def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(paper, stepp
 
 
 def largest_tensor(layer, length):
-    """The number of elements of the largest tensor in the graph of one sentence's pass, functions inside it included."""
+    """Returns how many elements the largest tensor in the graph of one sentence has, functions inside it included."""
     run = tf.function(lambda x, mask: layer(x, mask))
     given = tf.TensorSpec((1, length, HIDDEN)), tf.TensorSpec((1, 1, 1, length), tf.bool)
     graph = run.get_concrete_function(*given).graph

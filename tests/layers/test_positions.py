@@ -1,11 +1,15 @@
-"""Sinusoids against the formula of section 3.5, element by element."""
+"""Positional encodings against their formulas, element by element; learned positions and their end."""
 
+import cmath
 import math
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t_lite.layers.positions import sinusoids
+from t2t_lite.config import HParams
+from t2t_lite.layers.positions import LearnedPositions, rotate, sinusoidal_halves, sinusoids
+from t2t_lite.models.transformer import Transformer
 
 
 @pytest.mark.parametrize("hidden_size", [2, 6, 512])
@@ -31,3 +35,139 @@ def test_position_zero_is_zero_and_one_in_turn():
 def test_a_position_has_the_same_encoding_alone_and_among_others():
     together = np.array(sinusoids(np.arange(9), 16))
     np.testing.assert_array_equal(np.array(sinusoids(np.array([7]), 16))[0], together[7])
+
+
+def test_an_odd_width_is_refused():
+    with pytest.raises(ValueError, match="hidden_size 7 is odd"):
+        sinusoids(np.arange(3), 7)
+
+
+# tensor2tensor's variant.
+
+
+@pytest.mark.parametrize("hidden_size", [4, 6, 512])
+def test_each_element_of_the_halves_follows_their_formula(hidden_size):
+    positions, half = [0, 1, 2, 17, 255], hidden_size // 2
+    rates = [10000.0 ** (-i / (half - 1)) for i in range(half)]
+    expected = [[f(pos * rate) for f in (math.sin, math.cos) for rate in rates] for pos in positions]
+    result = np.array(sinusoidal_halves(np.array(positions), hidden_size))
+    assert result.dtype == np.float32
+    # An angle of 255 has 2e-5 between neighbouring float32 numbers.
+    np.testing.assert_allclose(result, expected, atol=2e-5)
+
+
+def test_the_halves_have_the_literal_rates_from_1_to_1_in_10000():
+    row = np.array(sinusoidal_halves(np.array([3]), 6))[0]
+    angles = [3.0, 0.03, 0.0003]
+    expected = [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
+    np.testing.assert_allclose(row, expected, atol=1e-6)
+
+
+def test_halves_of_one_channel_have_the_rate_1():
+    np.testing.assert_allclose(sinusoidal_halves(np.array([3]), 2), [[math.sin(3.0), math.cos(3.0)]], atol=1e-6)
+
+
+# Rotations.
+
+
+@pytest.mark.parametrize("size", [2, 6, 64])
+def test_a_rotation_turns_channels_half_a_head_apart_as_one_complex_number(size):
+    positions = [0, 1, 5, 255]
+    x = np.random.default_rng(1).normal(size=(2, 3, len(positions), size)).astype("float32")
+    result = np.array(rotate(x, np.array(positions)))
+    assert result.shape == x.shape
+    for row, head, place, i in np.ndindex(2, 3, len(positions), size // 2):
+        number = complex(x[row, head, place, i], x[row, head, place, i + size // 2])
+        turned = number * cmath.exp(1j * positions[place] * 10000.0 ** (-2 * i / size))
+        np.testing.assert_allclose(result[row, head, place, i], turned.real, atol=1e-4)
+        np.testing.assert_allclose(result[row, head, place, i + size // 2], turned.imag, atol=1e-4)
+
+
+def test_the_product_of_rotated_vectors_depends_on_their_distance_only():
+    query, key = np.random.default_rng(1).normal(size=(2, 1, 1, 1, 8)).astype("float32")
+
+    def product(query_position, key_position):
+        turned = [rotate(x, np.array([at])) for x, at in ((query, query_position), (key, key_position))]
+        return float((np.array(turned[0]) * np.array(turned[1])).sum())
+
+    for distance in (-3, 0, 4):
+        products = [product(start + distance, start) for start in (3, 10, 100)]
+        np.testing.assert_allclose(products, products[0], atol=1e-4)
+    assert abs(product(3, 0) - product(0, 3)) > 1e-3  # and which of them comes first
+
+
+# Learned positions.
+
+
+def test_first_vectors_are_those_of_single_positions(paper):
+    layer = LearnedPositions(4, 6)
+    layer.build(None)
+    paper.randomize(layer)
+    assert [tuple(variable.shape) for variable in layer.trainable_variables] == [(4, 6)]
+    for length in (1, 3, 4):
+        first = np.array(layer.first(length))
+        assert first.shape == (length, 6)
+        for position in range(length):
+            np.testing.assert_array_equal(layer.at(position), first[position : position + 1])
+            np.testing.assert_array_equal(first[position], layer.weight[position])
+
+
+def test_a_length_beyond_the_learned_positions_names_max_length():
+    layer = LearnedPositions(4, 6)
+    layer.build(None)
+    with pytest.raises(ValueError, match=r"5 positions.*max_length=4"):
+        layer.first(5)
+
+
+@pytest.fixture(scope="module")
+def model(paper):
+    hparams = HParams(
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        hidden_size=8,
+        filter_size=8,
+        num_heads=2,
+        position_encoding="learned",
+        max_length=4,
+    )
+    model = Transformer(hparams, 11)
+    model.build()
+    paper.randomize(model)
+    return model
+
+
+def ids(length):
+    return np.random.default_rng(1).integers(2, 11, (2, length)).astype("int32")
+
+
+def test_a_model_adds_learned_positions_to_both_sides(model):
+    before = np.array(model(ids(3), ids(4)))
+    for side in ("inputs", "targets"):
+        weight = model.learned_positions[side].weight
+        kept = np.array(weight)
+        weight.assign(kept[[1, 0, 2, 3]])
+        assert np.abs(np.array(model(ids(3), ids(4))) - before).max() > 1e-3
+        weight.assign(kept)
+    np.testing.assert_array_equal(model(ids(3), ids(4)), before)
+
+
+@pytest.mark.parametrize("source, target", [(5, 4), (4, 5)])
+def test_a_model_refuses_a_longer_sequence_with_a_word_about_max_length(source, target, model):
+    with pytest.raises(ValueError, match="max_length=4"):
+        model(ids(source), ids(target))
+
+
+@pytest.fixture(scope="module")
+def graph(model):
+    return tf.function(model, input_signature=[tf.TensorSpec((None, None), tf.int32)] * 2)
+
+
+@pytest.mark.parametrize("source, target", [(5, 4), (4, 5), (9, 9)])
+def test_a_graph_of_unknown_length_fails_on_a_longer_sequence(source, target, graph):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        graph(ids(source), ids(target))
+
+
+@pytest.mark.parametrize("source, target", [(4, 4), (2, 3)])
+def test_a_graph_of_unknown_length_takes_all_that_there_are_positions_for(source, target, graph, model):
+    np.testing.assert_allclose(graph(ids(source), ids(target)), model(ids(source), ids(target)), atol=1e-5)

@@ -1,0 +1,176 @@
+"""Exponents of exact power laws, what is measured, and the plot of it."""
+
+import itertools
+import math
+import struct
+
+import keras
+import numpy as np
+import pytest
+
+from t2t_lite.benchmark.layers import (
+    CASES,
+    FITTED_LENGTHS,
+    LENGTHS,
+    Point,
+    Sweep,
+    attention_alone,
+    exponent,
+    make_layer,
+    measure,
+    slope,
+    table_exponent,
+)
+from t2t_lite.benchmark.plot import plot
+from t2t_lite.errors import UserError
+
+
+def points_of(seconds, memory, lengths=(64, 128, 512), widths=(256,)):
+    """Points whose time and memory are functions of length and width."""
+    return [Point(n, d, seconds(n, d), memory(n, d)) for n in lengths for d in widths]
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0, -1.0])
+def test_the_slope_of_a_power_law_is_its_exponent_whatever_the_factor(power):
+    x = (3, 5, 80, 1000)
+    for factor in (1e-6, 1.0, 7e4):
+        assert slope(x, [factor * number**power for number in x]) == pytest.approx(power, abs=1e-6)
+
+
+def test_a_slope_is_that_of_least_squares_of_logarithms():
+    x, y = (1, 2, 4, 8), (1.0, 3.0, 3.0, 9.0)
+    logs = [(math.log(a), math.log(b)) for a, b in zip(x, y)]
+    mean_x, mean_y = (sum(column) / len(logs) for column in zip(*logs))
+    expected = sum((a - mean_x) * (b - mean_y) for a, b in logs) / sum((a - mean_x) ** 2 for a, _ in logs)
+    assert slope(x, y) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_measurement_of_nothing_has_a_finite_slope():
+    assert math.isfinite(slope((64, 128, 256), (0, 0, 4096)))
+
+
+def test_an_exponent_is_of_seconds_or_memory_over_lengths_or_widths():
+    by_length = points_of(lambda n, d: 1e-9 * n**2, lambda n, d: 8 * n)
+    assert exponent(by_length, "seconds", "length") == pytest.approx(2.0)
+    assert exponent(by_length, "memory", "length") == pytest.approx(1.0)
+    by_width = points_of(lambda n, d: 1e-9 * d**1.5, lambda n, d: d**2, (64,), (256, 512, 1024))
+    assert exponent(by_width, "seconds", "hidden_size") == pytest.approx(1.5)
+    assert exponent(by_width, "memory", "hidden_size") == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "over_length", "over_width"),
+    [("full", 2, 1), ("local", 1, 1), ("recurrent", 1, 2), ("convolution", 1, 2)],
+)
+def test_the_exponents_of_table_1(name, over_length, over_width):
+    case = CASES[name]
+    by_length = points_of(lambda n, d: 1.0, lambda n, d: 1)
+    by_width = points_of(lambda n, d: 1.0, lambda n, d: 1, (64,), (256, 512, 2048))
+    assert table_exponent(case, by_length, "length", 8) == pytest.approx(over_length)
+    assert table_exponent(case, by_width, "hidden_size", 8) == pytest.approx(over_width)
+
+
+def test_a_separable_convolution_grows_with_n_and_with_the_width_a_bit_less_than_its_square():
+    case = CASES["separable_convolution"]
+    assert case.flops(10, 4, 8) == 3 * 10 * 4 + 10 * 4 * 4
+    by_length = points_of(lambda n, d: 1.0, lambda n, d: 1)
+    assert table_exponent(case, by_length, "length", 8) == pytest.approx(1.0)
+    by_width = points_of(lambda n, d: 1.0, lambda n, d: 1, (64,), (256, 512))
+    expected = math.log2((3 * 512 + 512**2) / (3 * 256 + 256**2))
+    assert 1.9 < expected < 2.0
+    assert table_exponent(case, by_width, "hidden_size", 8) == pytest.approx(expected)
+
+
+def test_lengths_double_and_the_fitted_ones_are_measured():
+    assert all(longer == 2 * shorter for shorter, longer in itertools.pairwise(LENGTHS))
+    assert set(FITTED_LENGTHS) <= set(LENGTHS)
+    assert all(list(case.widths) == sorted(case.widths) for case in CASES.values())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_layer_of_every_case_keeps_the_shape(name):
+    layer = make_layer(name, 128, 4)
+    layer.build((None, None, 128))
+    x = np.random.default_rng(1).normal(size=(2, 9, 128)).astype("float32")
+    assert layer(x, np.ones((2, 1, 1, 9), bool)).shape == x.shape
+    if name in ("full", "local"):
+        assert (layer.num_heads, layer.key_size, layer.value_size) == (2, 64, 64)
+
+
+@pytest.mark.parametrize("name", ["full", "local"])
+def test_attention_alone_is_what_the_layer_does_between_its_projections(name):
+    layer = make_layer(name, 128, 4)
+    layer.build((None, None, 128))
+    x = np.random.default_rng(1).normal(size=(1, 9, 128)).astype("float32")
+    mask = np.array([True] * 7 + [False] * 2)[None, None, None, :]
+    queries, (keys, values) = layer.heads(x, np.arange(9))
+    mixed = attention_alone(layer, queries, keys, values, mask)
+    assert mixed.shape == (1, 2, 9, 64)
+    joined = np.array(mixed)[0].transpose(1, 0, 2).reshape(9, 128) @ np.array(layer.output_projection)
+    np.testing.assert_allclose(joined, np.array(layer(x, mask))[0], atol=1e-5)
+
+
+@pytest.mark.slow
+def test_a_measurement_has_a_time_for_every_length_and_width():
+    before = keras.random.uniform((1,), seed=1)  # this process has TensorFlow running; the measurement has its own
+    sweep = measure("full", 8, (64, 128))
+    assert sweep.case is CASES["full"]
+    assert [(point.length, point.hidden_size) for point in sweep.by_length] == [(64, 512), (128, 512)]
+    assert [(p.length, p.hidden_size) for p in sweep.by_width] == [(1024, d) for d in (256, 512, 1024, 2048)]
+    for point in (*sweep.by_length, *sweep.by_width):
+        assert 0 < point.seconds < math.inf
+        assert point.memory >= 0
+    # 1024^2 x 2048 multiplications take longer than 64^2 x 512, by a factor of 1024, on every machine.
+    assert sweep.by_width[-1].seconds > sweep.by_length[0].seconds
+    # Two tensors of 32 heads x 1024 x 1024 float32 numbers at the peak, at least one of them new.
+    assert max(point.memory for point in sweep.by_width) > 32 * 1024 * 1024 * 4 / 2
+    np.testing.assert_array_equal(keras.random.uniform((1,), seed=1), before)
+
+
+# The plot.
+
+
+def some_sweeps():
+    by_width = (64,), (256, 512)
+    return [
+        Sweep(case, points_of(lambda n, d: 1e-6 * n, lambda n, d: 10 * n), points_of(lambda n, d: d, max, *by_width))
+        for case in CASES.values()
+    ]
+
+
+PATHS = {"full": [(32, 1), (64, 1)], "local": [(32, 4), (64, 8)]}
+
+
+def test_a_plot_is_a_whole_png_file(tmp_path):
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "new folder" / "plot.png"
+    plot(some_sweeps(), PATHS, file)
+    content = file.read_bytes()
+    assert content.startswith(b"\x89PNG\r\n\x1a\n") and content.endswith(b"IEND\xae\x42\x60\x82")
+    width, height = struct.unpack(">II", content[16:24])
+    assert width > 1000 and height > 700
+    assert [path.name for path in file.parent.iterdir()] == ["plot.png"]  # and nothing half-written
+
+
+def test_a_plot_takes_the_place_of_an_older_one(tmp_path):
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "plot"  # a PNG file under any name
+    file.write_text("old")
+    plot(some_sweeps(), PATHS, file)
+    assert file.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_a_plot_that_fails_leaves_the_older_one_and_nothing_else(tmp_path):
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "plot.png"
+    file.write_text("old")
+    with pytest.raises(ValueError, match="frac"):  # a formula without an end, which is found when it is drawn
+        plot(some_sweeps(), {r"$\frac{$": [(32, 1)]}, file)
+    assert [path.name for path in tmp_path.iterdir()] == ["plot.png"] and file.read_text() == "old"
+
+
+def test_a_directory_is_no_file_for_a_plot(tmp_path):
+    pytest.importorskip("matplotlib")
+    with pytest.raises(UserError, match="is a directory"):
+        plot(some_sweeps(), PATHS, tmp_path)
+    assert list(tmp_path.iterdir()) == []

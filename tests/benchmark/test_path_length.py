@@ -1,0 +1,71 @@
+"""Path lengths that layers have against literal ones, and against a search over the positions that kernels reach."""
+
+import itertools
+import math
+
+import pytest
+
+from t2t_lite.benchmark.path_length import LAYERS, path_length, table_path_length
+
+
+def searched(length, reaches):
+    """How many layers it takes until something has come from everywhere to everywhere.
+
+    `reaches` gives for layer number 0, 1, ... how far from a position those lie that depend on it.
+    """
+    dependent = [{position} for position in range(length)]
+    layers = 0
+    while any(len(positions) < length for positions in dependent):
+        moves = reaches(layers)
+        dependent = [
+            {p + move for p in positions for move in moves if 0 <= p + move < length} for positions in dependent
+        ]
+        layers += 1
+    return layers
+
+
+@pytest.mark.parametrize("length", [2, 9])
+def test_full_attention_needs_one_layer(length):
+    assert path_length("full", length, 4) == 1
+
+
+@pytest.mark.parametrize("name", ["recurrent", "convolution", "separable_convolution"])
+@pytest.mark.parametrize("length", [2, 3, 9])
+def test_steps_from_neighbor_to_neighbor_are_as_many_as_there_are_neighbors(name, length):
+    assert path_length(name, length, 4) == length - 1
+
+
+@pytest.mark.parametrize(
+    ("length", "neighborhood_size", "layers"),
+    [(16, 8, 4), (17, 8, 4), (18, 8, 5), (16, 2, 15), (4, 8, 1), (5, 8, 1), (6, 8, 2)],
+)
+def test_local_attention_goes_half_a_neighborhood_further_with_each_layer(length, neighborhood_size, layers):
+    assert path_length("local", length, neighborhood_size) == layers
+    half = neighborhood_size // 2
+    assert searched(length, lambda layer: range(-half, half + 1)) == layers
+
+
+@pytest.mark.parametrize("length", [2, 3, 5, 9, 10, 16])
+def test_dilated_convolutions_go_three_times_as_far_with_each_layer_and_start_again(length):
+    dilations = [dilation for dilation in (1, 3, 9, 27) if dilation < length]
+
+    def reaches(layer):
+        dilation = dilations[layer % len(dilations)]
+        return (-dilation, 0, dilation)
+
+    assert path_length("dilated_convolution", length, 4) == searched(length, reaches)
+
+
+def test_paths_of_dilated_convolutions_grow_with_the_logarithm_of_the_length():
+    lengths = (4, 8, 16, 32)
+    layers = [path_length("dilated_convolution", length, 4) for length in lengths]
+    assert all(0 <= longer - shorter <= 2 for shorter, longer in itertools.pairwise(layers))
+    assert layers[-1] > layers[0]
+    assert layers[-1] < lengths[-1] / 4  # where plain convolutions need 31
+
+
+def test_the_table_says_1_n_over_r_n_n_over_k_and_a_logarithm():
+    said = {name: table_path_length(name, 81, 9) for name in LAYERS}
+    assert said.pop("dilated_convolution") == pytest.approx(4.0)  # 3 ** 4 = 81
+    assert said == {"full": 1, "local": 9, "recurrent": 81, "convolution": 27, "separable_convolution": 27}
+    assert table_path_length("dilated_convolution", 100, 9) == pytest.approx(math.log(100) / math.log(3))

@@ -1,0 +1,35 @@
+"""Every kind of layer and of positions through the commands: trained, decoded with beam search in a graph."""
+
+import pytest
+
+LINES = "The old man sees a dog.\n\nShe sleeps.\n"
+CHANGES = [
+    "self_attention_type=local,neighborhood_size=4,position_encoding=rotary",
+    "self_attention_type=recurrent,norm_position=pre,norm_type=rms",
+    "self_attention_type=convolution,dilation_growth=3,num_encoder_layers=2,position_encoding=learned",
+    "self_attention_type=separable_convolution,tied_embeddings=none",
+    "position_encoding=relative,feed_forward_type=attention,parameter_heads=2,parameter_head_size=8,parameter_pairs=16",
+    "position_encoding=sinusoidal_halves,feed_forward_type=swiglu,attention_dropout=0.1,relu_dropout=0.1",
+]
+
+
+def marked(changes):
+    # The one whose cache is least like that of full attention is always tried, the others in the slow run.
+    return pytest.param(changes, id=changes.split(",")[0], marks=() if "local" in changes else pytest.mark.slow)
+
+
+@pytest.mark.parametrize("changes", [marked(changes) for changes in CHANGES])
+def test_a_model_is_trained_saved_and_decodes(changes, command, grammar_data, tmp_path):
+    sizes = dict(pair.split("=") for pair in ["hidden_size=32", "filter_size=64", "num_heads=2", "batch_tokens=512"])
+    sizes |= {"num_encoder_layers": "1", "num_decoder_layers": "1", "max_length": "64"}
+    sizes |= dict(pair.split("=") for pair in changes.split(","))
+    flags = ("--problem=grammar_ende", "--hparams_set=transformer_tiny", f"--data_dir={grammar_data}")
+    hparams = "--hparams=" + ",".join(f"{name}={value}" for name, value in sizes.items())
+    trained = command("trainer", *flags, hparams, f"--output_dir={tmp_path}/run", "--train_steps=3")
+    assert trained.returncode == 0, trained.stderr
+    assert (tmp_path / "run" / "ckpt-3.index").exists()
+    decoded = command("decoder", f"--output_dir={tmp_path}/run", stdin=LINES.encode())
+    assert decoded.returncode == 0, decoded.stderr
+    lines = decoded.stdout.split("\n")
+    assert len(lines) == 4
+    assert lines[1] == lines[3] == ""

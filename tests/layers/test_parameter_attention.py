@@ -1,0 +1,120 @@
+"""Attention over parameters (the paper's appendix) against loops over positions, heads and pairs."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.layers.dropout import CallSeeds
+from t2t_lite.layers.parameter_attention import ParameterAttention
+
+# No two alike, and heads * size is not the width.
+HIDDEN, HEADS, SIZE, PAIRS = 6, 2, 5, 7
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def make(paper, **how):
+    layer = ParameterAttention(HIDDEN, HEADS, SIZE, PAIRS, **how)
+    layer.build((None, None, HIDDEN))
+    paper.randomize(layer, seed=7)
+    return layer
+
+
+def by_loops(layer, x):
+    """float64 [hidden] -> [hidden], for one position."""
+    query, output, keys, values = (
+        np.array(variable).astype(np.float64)
+        for variable in (layer.query, layer.output_projection, layer.keys, layer.values)
+    )
+    result = np.zeros(HIDDEN)
+    for head in range(HEADS):
+        mine = slice(head * SIZE, (head + 1) * SIZE)
+        asked = x @ query[:, mine]
+        scores = [math.exp(asked @ (keys[head, pair] * math.sqrt(HIDDEN)) / math.sqrt(SIZE)) for pair in range(PAIRS)]
+        for pair in range(PAIRS):
+            result += scores[pair] / sum(scores) * (values[head, pair] * math.sqrt(HIDDEN)) @ output[mine]
+    return result
+
+
+def test_every_position_attends_to_the_stored_pairs(paper):
+    layer = make(paper)
+    x = random(2, 3, HIDDEN)
+    result = np.array(layer(x))
+    assert result.shape == x.shape
+    for row, position in np.ndindex(2, 3):
+        expected = by_loops(layer, x[row, position].astype("float64"))
+        np.testing.assert_allclose(result[row, position], expected, atol=2e-5)
+
+
+def test_positions_do_not_see_one_another(paper):
+    layer = make(paper)
+    x = random(2, 3, HIDDEN)
+    changed = x.copy()
+    changed[0, 1] += 1.0
+    change = np.abs(np.array(layer(changed)) - np.array(layer(x))).max(axis=-1)
+    assert change[0, 1] > 0.01
+    change[0, 1] = 0.0
+    assert change.max() < 1e-6
+
+
+@pytest.mark.parametrize(("heads", "size", "pairs"), [(8, 64, 1536), (16, 64, 512)], ids=["AOP1", "AOP2"])
+def test_the_appendix_has_as_many_parameters_as_a_feed_forward_network_without_biases(heads, size, pairs):
+    layer = ParameterAttention(512, heads, size, pairs)
+    layer.build((None, None, 512))
+    assert layer.count_params() == 2 * 512 * 2048 == 2_097_152
+    assert {variable.name: tuple(variable.shape) for variable in layer.trainable_variables} == {
+        "query": (512, heads * size),
+        "output": (heads * size, 512),
+        "keys": (heads, pairs, size),
+        "values": (heads, pairs, size),
+    }
+    # Times sqrt(512) they have unit variance. 524,288 draws or more: a deviation of 0.002.
+    for stored in (layer.keys, layer.values):
+        assert abs(np.array(stored).var() * 512 - 1.0) < 0.01
+
+
+def test_dropout_on_the_weights_acts_with_seeds_only(paper):
+    x = random(2, 3, HIDDEN)
+    dropping, whole = make(paper, dropout=0.5), make(paper)
+    np.testing.assert_array_equal(dropping(x), whole(x))
+    seeds = [CallSeeds(tf.constant([1, 2], tf.uint32)) for _ in range(2)]
+    dropped = np.array(dropping(x, seeds=seeds[0]))
+    assert np.abs(dropped - np.array(whole(x))).max() > 0.1
+    np.testing.assert_array_equal(dropping(x, seeds=seeds[1]), dropped)
+
+
+def test_dropout_keeps_the_mean_of_the_weights():
+    rate, positions, pairs = 0.3, 200, 10
+    layer = ParameterAttention(4, 4, 1, pairs, dropout=rate)
+    layer.build((None, None, 4))
+    # Without queries all weights are alike; every value is 1, so that a head's output is the sum of its weights.
+    layer.query.assign(np.zeros((4, 4)))
+    layer.values.assign(np.full((4, pairs, 1), 0.5))
+    layer.output_projection.assign(np.eye(4))
+    sums = np.array(layer(random(1, positions, 4), seeds=CallSeeds(tf.constant([1, 2], tf.uint32))))
+    kept = sums * pairs * (1 - rate)
+    np.testing.assert_allclose(kept, np.round(kept), atol=5e-3)
+    assert kept.min() < kept.max()
+    deviation = math.sqrt(rate / (1 - rate) / (sums.size * pairs))
+    assert abs(sums.mean() - 1.0) < 4 * deviation
+
+
+def test_a_graph_need_not_know_batch_and_length(paper):
+    layer = make(paper)
+    run = tf.function(layer, input_signature=[tf.TensorSpec((None, None, HIDDEN))])
+    for rows, length in ((2, 3), (1, 1)):
+        x = random(rows, length, HIDDEN)
+        np.testing.assert_allclose(run(x), layer(x), atol=1e-6)
+
+
+def test_bfloat16_gives_what_float32_gives(paper):
+    exact, layer = make(paper), make(paper, dtype="mixed_bfloat16")
+    x = random(2, 3, HIDDEN)
+    result = layer(x)
+    assert result.dtype == "bfloat16"
+    # 8 significant bits; values times sqrt(hidden_size) are a few units.
+    np.testing.assert_allclose(tf.cast(result, "float32"), exact(x), atol=0.15)
