@@ -140,8 +140,10 @@ def _in_a_process(function, *arguments):
 
 def _measure_points(name, neighborhood_size, by_length, by_width, whole=False) -> list[Point]:
     import_tensorflow()
+    sizes = (*by_length, *by_width)
+    _measure(_make_call(CASES[name], *sizes[0], neighborhood_size, whole))  # what TensorFlow needs only once
     points = []
-    for length, hidden_size in (*by_length, *by_width):
+    for length, hidden_size in sizes:
         call = _make_call(CASES[name], length, hidden_size, neighborhood_size, whole)
         points.append(Point(length, hidden_size, *_measure(call)))
     return points

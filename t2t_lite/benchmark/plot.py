@@ -45,7 +45,8 @@ def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Pat
         axes.set_ylabel(y)
         axes.grid(alpha=0.3)
     time.legend()
-    path.legend()
+    path.set_ylim(bottom=0.1)  # room for the legend
+    path.legend(loc="lower right", ncols=2, fontsize="small")
     figure.suptitle("Table 1 of “Attention Is All You Need”, measured")
     with written_whole(file) as partial:
         figure.savefig(partial, format="png", dpi=120)

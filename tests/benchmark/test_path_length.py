@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import keras
 import pytest
 
 from t2t_lite.benchmark.path_length import LAYERS, path_length, table_path_length
@@ -27,6 +28,11 @@ def searched(length, reaches):
 @pytest.mark.parametrize("length", [2, 9])
 def test_full_attention_needs_one_layer(length):
     assert path_length("full", length, 4) == 1
+
+
+def test_full_attention_needs_one_layer_where_random_weights_look_away_from_a_position():
+    keras.utils.set_random_seed(4)  # some weights of attention are tiny with it, but none is nothing
+    assert path_length("full", 128, 4) == 1
 
 
 @pytest.mark.parametrize("name", ["recurrent", "convolution", "separable_convolution"])

@@ -1,4 +1,4 @@
-"""Every kind of layer and of positions through the commands: trained, decoded with beam search in a graph."""
+"""Every kind of layer and of positions through the commands: trained on two devices, decoded with beam search."""
 
 import pytest
 
@@ -25,7 +25,9 @@ def test_a_model_is_trained_saved_and_decodes(changes, command, grammar_data, tm
     sizes |= dict(pair.split("=") for pair in changes.split(","))
     flags = ("--problem=grammar_ende", "--hparams_set=transformer_tiny", f"--data_dir={grammar_data}")
     hparams = "--hparams=" + ",".join(f"{name}={value}" for name, value in sizes.items())
-    trained = command("trainer", *flags, hparams, f"--output_dir={tmp_path}/run", "--train_steps=3")
+    trained = command(
+        "trainer", *flags, hparams, f"--output_dir={tmp_path}/run", "--train_steps=3", "--virtual_devices=2"
+    )
     assert trained.returncode == 0, trained.stderr
     assert (tmp_path / "run" / "ckpt-3.index").exists()
     decoded = command("decoder", f"--output_dir={tmp_path}/run", stdin=LINES.encode())
