@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.errors import UserError
 
 PATH_LENGTHS = (32, 64, 128, 256)
 COMPARED_LENGTH = 4096
@@ -11,8 +10,10 @@ COMPARED_LENGTH = 4096
 
 def print_layers(arguments) -> None:
     """Measures, prints as it goes, and draws if a file is named."""
-    if arguments.plot_file and Path(arguments.plot_file).is_dir():
-        raise UserError(f"--plot_file={arguments.plot_file} is a directory; give the name of a PNG file")
+    if arguments.plot_file is not None:
+        from t2t_lite.benchmark.plot import check_plot_file
+
+        check_plot_file(Path(arguments.plot_file))  # now and not after minutes of measuring
     from t2t_lite.quiet import import_tensorflow
 
     import_tensorflow()
@@ -33,7 +34,7 @@ def print_layers(arguments) -> None:
     paths = _print_paths()
     if arguments.max_length >= COMPARED_LENGTH:
         _print_comparison(r)
-    if arguments.plot_file:
+    if arguments.plot_file is not None:
         from t2t_lite.benchmark.plot import plot
 
         plot(sweeps, paths, Path(arguments.plot_file))
@@ -62,7 +63,7 @@ def _print_points(sweep) -> None:
     lengths.add_row("MiB at the peak", *(f"{point.memory / 2**20:.0f}" for point in sweep.by_length))
     cli.print_table(lengths)
     widths = _table("d", *(str(point.hidden_size) for point in sweep.by_width))
-    widths.add_row(f"ms, n = {case.length}", *(f"{point.seconds * 1e3:.2f}" for point in sweep.by_width))
+    widths.add_row(f"ms, n = {sweep.by_width[0].length}", *(f"{point.seconds * 1e3:.2f}" for point in sweep.by_width))
     cli.print_table(widths)
     print()
 

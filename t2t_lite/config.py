@@ -166,6 +166,9 @@ class HParams(_Settings):
         self._require("hidden_size", self.hidden_size % 2 == 0, "even, as positions come in pairs of sine and cosine")
         self._require("kernel_size", self.kernel_size % 2 == 1, "odd, so that a position lies in the middle")
         self._require("neighborhood_size", self.neighborhood_size % 2 == 0, "even: as many before as after")
+        if self.position_encoding == "learned":
+            # A single vector would be spread over sequences of any length.
+            self._require("max_length", self.max_length >= 2, "at least 2 with position_encoding=learned")
         types = {"relative": ("full",), "rotary": ("full", "local")}.get(self.position_encoding)
         if types:
             self._require(

@@ -187,3 +187,34 @@ def test_the_difference_says_what_differs_and_how():
 def test_a_whole_number_in_the_place_of_a_fraction_survives_the_file():
     hparams = HParams(residual_dropout=0, learning_rate_constant=2)
     assert HParams.from_json(hparams.to_json(), "hparams.json") == hparams
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ("self_attention_type=lokal", "self_attention_type=lokal is out of range: it must be full or local or"),
+        ("kernel_size=4", "kernel_size=4 is out of range: it must be odd"),
+        ("neighborhood_size=5", "neighborhood_size=5 is out of range: it must be even"),
+        ("position_encoding=relative,self_attention_type=local", "it must be full with position_encoding=relative"),
+        ("position_encoding=rotary,self_attention_type=recurrent", "it must be full or local with position_encoding"),
+        ("position_encoding=rotary,attention_key_size=5", "for heads of an even key size, not 5"),
+        ("position_encoding=learned,max_length=1", "at least 2 with position_encoding=learned"),
+        ("attention_dropout=1", "attention_dropout=1.0 is out of range: it must be at least 0 and below 1"),
+        ("attention_key_size=-1", "attention_key_size=-1 is out of range: it must be at least 0"),
+        ("dilation_growth=0", "dilation_growth=0 is out of range: it must be at least 1"),
+    ],
+)
+def test_words_and_sizes_that_do_not_go_together_are_refused(changes, message):
+    with pytest.raises(UserError) as caught:
+        HParams().override(changes)
+    assert message in str(caught.value)
+    assert caught.value.status == 2
+
+
+def test_a_head_has_its_share_of_the_width_unless_it_has_sizes_of_its_own():
+    assert (HParams().key_size, HParams().value_size) == (64, 64)
+    assert (HParams(num_heads=1).key_size, HParams(num_heads=32).value_size) == (512, 16)
+    hparams = HParams(attention_key_size=16)
+    assert (hparams.key_size, hparams.value_size) == (16, 64)
+    # With sizes of its own the number of heads need not divide the width.
+    assert HParams(num_heads=7, attention_key_size=16, attention_value_size=8).key_size == 16

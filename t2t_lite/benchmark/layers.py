@@ -100,7 +100,7 @@ def measure(name: str, neighborhood_size: int, lengths=LENGTHS) -> Sweep:
     """
     case = CASES[name]
     by_length = [(n, case.hidden_size) for n in lengths]
-    by_width = [(case.length, d) for d in case.widths]
+    by_width = [(min(case.length, max(lengths)), d) for d in case.widths]
     points = _in_a_process(_measure_points, name, neighborhood_size, by_length, by_width)
     return Sweep(case, points[: len(by_length)], points[len(by_length) :])
 

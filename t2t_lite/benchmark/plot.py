@@ -1,10 +1,20 @@
 """The plot of table 1: time and memory over lengths, time over widths, path lengths."""
 
+import importlib.util
 from pathlib import Path
 
 from t2t_lite.benchmark.layers import Sweep
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
+
+
+def check_plot_file(file: Path) -> None:
+    """Raises UserError if a plot cannot be drawn into `file`. Makes its folder, if there is none."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError("a plot needs matplotlib: pip install 't2t-lite[plot]', or leave --plot_file out")
+    if not file.name or file.is_dir():
+        raise UserError(f"--plot_file={file} is a directory; give the name of a PNG file")
+    file.parent.mkdir(parents=True, exist_ok=True)
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:
@@ -14,14 +24,9 @@ def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Pat
       sweeps: the measurements of each layer.
       paths: (positions, path length in layers) of each layer, by name.
       file: where to write.
-
-    Raises:
-      UserError: if matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UserError("a plot needs matplotlib: pip install 't2t-lite[plot]', or leave --plot_file out") from error
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(11, 8), layout="constrained")
     time, memory, width, path = figure.subplots(2, 2).flat
     for sweep in sweeps:

@@ -116,14 +116,12 @@ def test_a_measurement_has_a_time_for_every_length_and_width():
     sweep = measure("full", 8, (64, 128))
     assert sweep.case is CASES["full"]
     assert [(point.length, point.hidden_size) for point in sweep.by_length] == [(64, 512), (128, 512)]
-    assert [(p.length, p.hidden_size) for p in sweep.by_width] == [(1024, d) for d in (256, 512, 1024, 2048)]
+    assert [(p.length, p.hidden_size) for p in sweep.by_width] == [(128, d) for d in (256, 512, 1024, 2048)]
     for point in (*sweep.by_length, *sweep.by_width):
         assert 0 < point.seconds < math.inf
         assert point.memory >= 0
-    # 1024^2 x 2048 multiplications take longer than 64^2 x 512, by a factor of 1024, on every machine.
+    # 128^2 x 2048 multiplications take longer than 64^2 x 512, 16 times fewer, on every machine.
     assert sweep.by_width[-1].seconds > sweep.by_length[0].seconds
-    # Two tensors of 32 heads x 1024 x 1024 float32 numbers at the peak, at least one of them new.
-    assert max(point.memory for point in sweep.by_width) > 32 * 1024 * 1024 * 4 / 2
     np.testing.assert_array_equal(keras.random.uniform((1,), seed=1), before)
 
 
