@@ -59,7 +59,7 @@ CASES = {
             1,
             512,
             1024,
-            (256, 512, 1024, 2048),
+            (512, 1024, 2048, 4096),
         ),
     )
 }
@@ -141,7 +141,7 @@ def _in_a_process(function, *arguments):
 def _measure_points(name, neighborhood_size, by_length, by_width, whole=False) -> list[Point]:
     import_tensorflow()
     sizes = (*by_length, *by_width)
-    _measure(_make_call(CASES[name], *sizes[0], neighborhood_size, whole))  # what TensorFlow needs only once
+    _measure(_make_call(CASES[name], LENGTHS[0], sizes[0][1], neighborhood_size, whole))  # what is needed only once
     points = []
     for length, hidden_size in sizes:
         call = _make_call(CASES[name], length, hidden_size, neighborhood_size, whole)

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from t2t_lite.layers.attention import attend
+from t2t_lite.layers.attention import attention_weights
 from t2t_lite.layers.self_attention import SelfAttention, written_into
 
 
@@ -43,14 +43,14 @@ class LocalSelfAttention(SelfAttention):
         Returns:
           float [batch, heads, length, d_v].
         """
-        visible = self._neighbors(ops.swapaxes(padding_mask, 2, 3))  # [batch, 1, blocks, keys, 1]
-        mixed, _ = attend(
-            self._blocks(queries),
-            self._neighbors(keys),
-            self._neighbors(values),
-            ops.logical_and(ops.swapaxes(visible, -1, -2), self._reach()),
-            lambda weights: self.dropout(weights, seeds=seeds),
-        )  # [batch, heads, blocks, block, d_v]
+        cut = self._blocks(queries)
+        # Neighbor by neighbor, so that keys and values of three blocks never lie side by side in memory.
+        scores = [ops.matmul(cut, ops.swapaxes(part, -1, -2)) for part in self._neighbors(keys)]
+        visible = ops.concatenate(self._neighbors(ops.swapaxes(padding_mask, 2, 3)), axis=3)
+        mask = ops.logical_and(ops.swapaxes(visible, -1, -2), self._reach())  # [batch, 1, blocks, block, keys]
+        weights = ops.cast(attention_weights(ops.concatenate(scores, axis=-1), mask), values.dtype)
+        weights = ops.split(self.dropout(weights, seeds=seeds), len(scores), axis=-1)
+        mixed = sum(ops.matmul(part, value) for part, value in zip(weights, self._neighbors(values)))
         batch, heads, blocks, block, size = ops.shape(mixed)
         return ops.reshape(mixed, (batch, heads, blocks * block, size))[:, :, : ops.shape(queries)[2]]
 
@@ -62,15 +62,15 @@ class LocalSelfAttention(SelfAttention):
         return ops.reshape(padded, (batch, heads, blocks, self.block, size))
 
     def _neighbors(self, x):
-        """Returns the block before each block, itself and, if not causal, the one after it, side by side.
+        """Returns, for all blocks, the block before, the block itself and, if not causal, the one after it.
 
-        [batch, heads, length, size] -> [batch, heads, blocks, 2 or 3 * block, size]; zeros beyond the ends.
+        [batch, heads, length, size] -> 2 or 3 times [batch, heads, blocks, block, size]; zeros beyond the ends.
         """
         cut = self._blocks(x)
         blocks = ops.shape(cut)[2]
         following = 0 if self.causal else 1
         padded = ops.pad(cut, ((0, 0), (0, 0), (1, following), (0, 0), (0, 0)))
-        return ops.concatenate([padded[:, :, i : i + blocks] for i in range(2 + following)], axis=3)
+        return [padded[:, :, i : i + blocks] for i in range(2 + following)]
 
     def _reach(self):
         """Returns which of a block's neighbors each of its positions may see, bool [block, 2 or 3 * block]."""

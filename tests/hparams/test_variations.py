@@ -51,7 +51,7 @@ def test_a_row_has_the_printed_values(name):
     assert table_3(HPARAMS[name]()) == BASE | ROWS[name]
 
 
-@pytest.mark.parametrize("name", ROWS.keys() - {"transformer_base"})
+@pytest.mark.parametrize("name", sorted(ROWS.keys() - {"transformer_base"}))
 def test_a_row_is_one_hop_from_the_base_model_and_differs_in_nothing_else(name):
     assert HPARAMS.parent(name) == "transformer_base"
     hparams, base = HPARAMS[name](), HPARAMS["transformer_base"]()

@@ -21,7 +21,9 @@ def test_the_list_has_every_name_once_and_all_lines_begin_at_the_same_column(com
     result = command("trainer", "--registry_help")
     assert (result.returncode, result.stderr) == (0, "")
     entries = re.findall(r"^  (\S+)( +)(\S.*)$", result.stdout, flags=re.MULTILINE)
-    assert [name for name, _, _ in entries] == [*PROBLEMS.names(), *HPARAMS.names(), *MODELS.names()]
+    # Other tests of this process may have registered a problem of their own.
+    problems = [name for name in PROBLEMS.names() if not name.endswith("_for_test")]
+    assert [name for name, _, _ in entries] == [*problems, *HPARAMS.names(), *MODELS.names()]
     assert len({len(name + gap) for name, gap, _ in entries}) == 1
     assert command("trainer", "--registry_help=").stdout == result.stdout
 
