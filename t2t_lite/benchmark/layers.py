@@ -19,7 +19,7 @@ KERNEL_SIZE = 3
 SECONDS_OF_CALLS = 0.4
 LEAST_CALLS = 3
 # Exponents are those of long sequences and wide layers, where the table's term outweighs what a call costs anyway.
-FITTED_LENGTHS = (1024, 2048, 4096, 8192)
+FITTED_LENGTHS = (512, 1024, 2048, 4096, 8192)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ CASES = {
     case.name: case
     for case in (
         Case("full", "n^2 d", lambda n, d, r: n * n * d, 1, 512, 1024, (256, 512, 1024, 2048)),
-        Case("local", "r n d", lambda n, d, r: r * n * d, 1, 512, 4096, (256, 512, 1024, 2048)),
+        Case("local", "r n d", lambda n, d, r: r * n * d, 1, 512, 1024, (256, 512, 1024, 2048)),
         Case("recurrent", "n d^2", lambda n, d, r: n * d * d, 16, 256, 64, (512, 1024, 2048)),
         Case("convolution", "k n d^2", lambda n, d, r: KERNEL_SIZE * n * d * d, 1, 512, 1024, (256, 512, 1024, 2048)),
         Case(
@@ -67,9 +67,10 @@ CASES = {
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One measurement: seconds of a forward pass, and bytes that it needs at its peak besides input and weights.
+    """One measurement: seconds of a forward pass, and the bytes by which its process has grown at its peak.
 
-    Of points over widths the memory says nothing: what the points before left behind is used again.
+    The bytes are those of input, weights and everything between, because what shorter sequences left behind is used
+    again. Of points over widths they say nothing, as those come last.
     """
 
     length: int
@@ -139,13 +140,18 @@ def _in_a_process(function, *arguments):
 
 
 def _measure_points(name, neighborhood_size, by_length, by_width, whole=False) -> list[Point]:
+    """Measures points in the order given; those over lengths are ascending, so that each needs the most so far."""
     import_tensorflow()
     sizes = (*by_length, *by_width)
-    _measure(_make_call(CASES[name], LENGTHS[0], sizes[0][1], neighborhood_size, whole))  # what is needed only once
+    _seconds(_make_call(CASES[name], LENGTHS[0], sizes[0][1], neighborhood_size, whole))  # what is needed only once
+    gc.collect()
+    at_start = _resident("VmRSS")
     points = []
     for length, hidden_size in sizes:
-        call = _make_call(CASES[name], length, hidden_size, neighborhood_size, whole)
-        points.append(Point(length, hidden_size, *_measure(call)))
+        gc.collect()
+        _forget_peak()
+        seconds = _seconds(_make_call(CASES[name], length, hidden_size, neighborhood_size, whole))
+        points.append(Point(length, hidden_size, seconds, max(_resident("VmHWM") - at_start, 0)))
     return points
 
 
@@ -193,18 +199,15 @@ def attention_alone(layer, queries, keys, values, mask):
     return attend(queries, keys, values, mask)[0]
 
 
-def _measure(call: Callable[[], None]) -> tuple[float, int]:
-    """Returns (least seconds of a call, bytes that the process grows by at a call's peak)."""
-    gc.collect()
-    before = _resident("VmRSS")
-    _forget_peak()
+def _seconds(call: Callable[[], None]) -> float:
+    """Returns the least time of several calls."""
     call()  # the first traces the graph and is not timed
     times = []
     while len(times) < LEAST_CALLS or sum(times) < SECONDS_OF_CALLS:
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)
-    return min(times), max(_resident("VmHWM") - before, 0)
+    return min(times)
 
 
 def _resident(what: str) -> int:
