@@ -152,7 +152,9 @@ def _measure_points(name, neighborhood_size, by_length, by_width, whole=False) -
         _forget_peak()
         seconds = _seconds(_make_call(CASES[name], length, hidden_size, neighborhood_size, whole))
         points.append(Point(length, hidden_size, seconds, max(_resident("VmHWM") - at_start, 0)))
-    return points
+    # Once more, because somebody else's work may last as long as all calls of a point.
+    again = [_seconds(_make_call(CASES[name], *size, neighborhood_size, whole)) for size in sizes]
+    return [dataclasses.replace(point, seconds=min(point.seconds, other)) for point, other in zip(points, again)]
 
 
 def _make_call(case: Case, length: int, hidden_size: int, neighborhood_size: int, whole: bool) -> Callable[[], None]:
