@@ -1,5 +1,6 @@
 """What `t2t-lite-benchmark --layers` prints: the layers of table 1, measured."""
 
+import os
 from pathlib import Path
 
 from t2t_lite.bin import cli
@@ -23,7 +24,7 @@ def print_layers(arguments) -> None:
     from t2t_lite.benchmark.matmul import matmul_gflops
 
     r = arguments.neighborhood_size
-    threads = tf.config.threading.get_intra_op_parallelism_threads() or len(_cores())
+    threads = tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))
     print(f"float32 on the CPU, {threads} thread{'s' if threads > 1 else ''}; {matmul_gflops():.0f} GFLOP/s in a")
     print(f"2048x2048 product; r = {r}, k = {layers.KERNEL_SIZE}; attention without its projections, as in table 1\n")
     sweeps = []
@@ -39,12 +40,6 @@ def print_layers(arguments) -> None:
 
         plot(sweeps, paths, Path(arguments.plot_file))
         print(f"\nplot: {arguments.plot_file}")
-
-
-def _cores() -> set[int]:
-    import os
-
-    return os.sched_getaffinity(0)
 
 
 def _table(*columns):
