@@ -174,8 +174,8 @@ def _make_call(case: Case, length: int, hidden_size: int, neighborhood_size: int
     return lambda: run().numpy()
 
 
-def make_layer(name: str, hidden_size: int, neighborhood_size: int, causal: bool = False):
-    """Returns an unbuilt layer of table 1 for the place of self-attention."""
+def make_layer(name: str, hidden_size: int, neighborhood_size: int):
+    """Returns an unbuilt layer of table 1 for the place of self-attention in an encoder."""
     from t2t_lite.layers.convolution import Convolution
     from t2t_lite.layers.local_attention import LocalSelfAttention
     from t2t_lite.layers.recurrent import Recurrent
@@ -183,12 +183,12 @@ def make_layer(name: str, hidden_size: int, neighborhood_size: int, causal: bool
 
     heads = max(hidden_size // HEAD_SIZE, 1)
     if name == "full":
-        return SelfAttention(hidden_size, heads, causal)
+        return SelfAttention(hidden_size, heads, causal=False)
     if name == "local":
-        return LocalSelfAttention(hidden_size, heads, causal, neighborhood_size)
+        return LocalSelfAttention(hidden_size, heads, False, neighborhood_size)
     if name == "recurrent":
-        return Recurrent(hidden_size, causal)
-    return Convolution(hidden_size, causal, KERNEL_SIZE, separable=name == "separable_convolution")
+        return Recurrent(hidden_size, causal=False)
+    return Convolution(hidden_size, False, KERNEL_SIZE, separable=name == "separable_convolution")
 
 
 def attention_alone(layer, queries, keys, values, mask):
