@@ -21,7 +21,7 @@ def print_layers(arguments) -> None:
     import tensorflow as tf
 
     from t2t_lite.benchmark import layers
-    from t2t_lite.benchmark.matmul import matmul_gflops
+    from t2t_lite.training.peak import matmul_gflops
 
     r = arguments.neighborhood_size
     threads = tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))

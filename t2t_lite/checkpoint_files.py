@@ -1,5 +1,6 @@
 """Checkpoint files: named variables in groups, in TensorFlow's format, written beside and renamed when whole."""
 
+import contextlib
 import os
 import shutil
 from pathlib import Path
@@ -8,8 +9,10 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import UserError
+from t2t_lite.run_dir import list_checkpoints
 
 _DATA = ".data-00000-of-00001"
+_UNFINISHED = "incomplete"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
@@ -32,18 +35,45 @@ def write(path: Path, **groups: dict[str, tf.Variable]) -> None:
       UserError: if the disk does not take it; what was there before under other names is unharmed.
     """
     kind = path.name.split("-")[0]  # an average that is written meanwhile is left alone
-    for leftover in path.parent.glob(f"incomplete-{kind}-*"):  # of a run that was killed
+    _remove_unfinished(path.parent, kind)  # of a run that was killed
+    try:
+        partial = tf.train.Checkpoint(**groups).write(str(path.with_name(f"{_UNFINISHED}-{path.name}")))
+        for ending in (_DATA, ".index"):
+            _flush(partial + ending)
+    except (tf.errors.OpError, OSError) as error:
+        with contextlib.suppress(OSError):
+            _remove_unfinished(path.parent, kind)  # a full disk has other uses for the room
+        reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
+        raise UserError(
+            f"cannot write checkpoint {path} ({reason}); make room on that disk and give the same command again, "
+            f"earlier checkpoints are whole"
+        ) from error
+    remove(path)  # an index must never stand beside the data of another checkpoint
+    os.replace(partial + _DATA, str(path) + _DATA)
+    os.replace(partial + ".index", str(path) + ".index")
+
+
+def write_average(path: Path, model: dict[str, tf.Variable]) -> Path:
+    """Writes `average-<step>`, for inference only, in the place of any other average in that directory."""
+    write(path, model=model)
+    for _, old in list_checkpoints(path.parent, "average"):
+        if old != path:
+            remove(old)
+    return path
+
+
+def _remove_unfinished(directory: Path, kind: str) -> None:
+    for leftover in directory.glob(f"{_UNFINISHED}-{kind}-*"):
         if leftover.is_dir():
             shutil.rmtree(leftover)
         else:
             leftover.unlink()
-    try:
-        partial = tf.train.Checkpoint(**groups).write(str(path.with_name("incomplete-" + path.name)))
-    except tf.errors.OpError as error:
-        raise UserError(f"cannot write checkpoint {path}: {error.message}") from error
-    remove(path)  # an index must never stand beside the data of another checkpoint
-    os.replace(partial + _DATA, str(path) + _DATA)
-    os.replace(partial + ".index", str(path) + ".index")
+
+
+def _flush(path: str) -> None:
+    """Waits until a file is on the disk, so that a machine that loses power has no renamed file without content."""
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
 
 
 def remove(path: Path) -> None:
@@ -79,14 +109,22 @@ def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
     Raises:
       UserError: if the checkpoint cannot be read, or holds other variables than these; none of them is changed then.
     """
-    arrays = read(path, group)
+    assign(variables, read(path, group), f"checkpoint {path} does not fit the {group}")
+
+
+def assign(variables: dict[str, tf.Variable], arrays: dict[str, np.ndarray], complaint: str) -> None:
+    """Gives variables the values of arrays of their names.
+
+    Raises:
+      UserError: that begins with `complaint`, if names or shapes differ; none of them is changed then.
+    """
     theirs = {name: array.shape for name, array in arrays.items()}
     ours = {name: tuple(variable.shape) for name, variable in variables.items()}
     if theirs != ours:
         names = sorted(name for name in theirs.keys() | ours.keys() if theirs.get(name) != ours.get(name))
         first = names[0]
         raise UserError(
-            f"checkpoint {path} does not fit the {group}: {len(names)} of {len(theirs.keys() | ours.keys())} variables "
+            f"{complaint}: {len(names)} of {len(theirs.keys() | ours.keys())} variables "
             f"differ, first {first}: {theirs.get(first, 'nothing')} there, {ours.get(first, 'nothing')} here; "
             f"use a checkpoint of the same run"
         )

@@ -10,7 +10,7 @@ from t2t_lite.errors import UserError, nearest
 
 Settings = TypeVar("Settings", bound="_Settings")
 
-PRECISIONS = ("float32", "mixed_bfloat16")
+PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 # The words that settings of a model may take; the first of each is the paper's.
 WORDS = {
     "self_attention_type": ("full", "local", "recurrent", "convolution", "separable_convolution"),
@@ -137,8 +137,9 @@ class HParams(_Settings):
     adam_beta1: float = 0.9
     adam_beta2: float = 0.98
     adam_epsilon: float = 1e-9
+    ema_decay: float = 0.0  # of a moving average of the weights, an alternative to averaging checkpoints; 0: none
     average_checkpoints: int = 5  # how many of the last checkpoints t2t-lite-avg averages by default
-    precision: str = "float32"  # or mixed_bfloat16: float32 variables, bfloat16 products
+    precision: str = "float32"  # or float32 variables with products in bfloat16 or in float16
 
     def __post_init__(self):
         super().__post_init__()
@@ -149,7 +150,7 @@ class HParams(_Settings):
                 least = 0 if field.name in may_be_0 else 1
                 self._require(field.name, value >= least, f"at least {least}")
         dropouts = ("residual_dropout", "attention_dropout", "relu_dropout")
-        for name in (*dropouts, "label_smoothing", "adam_beta1", "adam_beta2"):
+        for name in (*dropouts, "label_smoothing", "adam_beta1", "adam_beta2", "ema_decay"):
             self._require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
         for name in ("learning_rate_constant", "adam_epsilon"):
             self._require(name, 0.0 < getattr(self, name) < math.inf, "above 0 and finite")

@@ -37,6 +37,16 @@ class Manifest:
         """What describes the vocabularies of the forward inputs and targets; the same twice if they share one."""
         return self.inputs_vocabulary or self.vocabulary, self.vocabulary
 
+    def longest(self, split: str, max_length: int) -> int:
+        """Returns the length of a split's longest side, in pieces, of those up to `max_length`."""
+        histograms = self.splits[split]["lengths"].values()
+        return max(int(length) for histogram in histograms for length in histogram if int(length) <= max_length)
+
+    def mean_length(self, split: str, side: str) -> float:
+        """Returns the average length of a side, "inputs" or "targets" of the forward problem, in pieces."""
+        histogram = self.splits[split]["lengths"][side]
+        return sum(int(length) * number for length, number in histogram.items()) / sum(histogram.values())
+
     def write(self, data_dir: Path) -> None:
         """Writes the manifest, whole."""
         text = json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)

@@ -28,6 +28,7 @@ def reading_shards(problem: Problem, data_dir: Path) -> Iterator[None]:
         ) from error
 
 
+@tf.autograph.experimental.do_not_convert  # which takes a second, and there is nothing to convert
 def batches(
     problem: Problem,
     data_dir: Path,
@@ -70,6 +71,7 @@ def batches(
     return records.batch(WINDOW).enumerate().prefetch(1).flat_map(cut).prefetch(tf.data.AUTOTUNE)
 
 
+@tf.autograph.experimental.do_not_convert
 def epochs(
     problem: Problem,
     data_dir: Path,

@@ -50,9 +50,14 @@ class Vocabulary:
         if (pieces.pad_id(), pieces.eos_id(), pieces.unk_id()) != (PAD_ID, EOS_ID, UNKNOWN_ID):
             raise UserError(f"{path} does not number padding, end and unknown 0, 1, 2; make it with t2t-lite-datagen")
         self.size = pieces.get_piece_size()
+        self._processor = pieces
         self.sha256 = hashlib.sha256(model).hexdigest()
         with stderr_held_back():  # tensorflow-text's copy of SentencePiece tells of every model that it loads
             self._tokenizer = tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
+
+    def pieces(self) -> list[str]:
+        """Returns the text of every piece, by id, with `BLANK` for a blank; those of ids 0 to 2 are symbols."""
+        return self._processor.id_to_piece(list(range(self.size)))
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""

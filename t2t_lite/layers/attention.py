@@ -1,5 +1,7 @@
 """Multi-head attention (section 3.2 of the paper)."""
 
+import itertools
+
 import keras
 from keras import ops
 
@@ -27,16 +29,36 @@ def attend(queries, keys, values, attention_mask, drop=lambda weights: weights):
 
     Args:
       queries: float [..., queries, d_k].
-      keys: float [..., length, d_k].
-      values: float [..., length, d_v].
+      keys: float [..., length, d_k], with the same leading dimensions.
+      values: float [..., length, d_v], likewise.
       attention_mask: bool, broadcast to [..., queries, length]; True = may attend.
       drop: what is done to the weights before values are mixed with them, such as dropout.
 
     Returns:
       (float [..., queries, d_v], the weights, float32 [..., queries, length]).
     """
-    weights = attention_weights(ops.matmul(queries, ops.swapaxes(keys, -1, -2)), attention_mask)
-    return ops.matmul(drop(ops.cast(weights, values.dtype)), values), weights
+    weights = attention_weights(_scores(queries, keys), attention_mask)
+    return _mixed(drop(ops.cast(weights, values.dtype)), values), weights
+
+
+# Products of matrices whose leading dimensions are equal. Automatic differentiation does not know that they are, and
+# would sum both gradients as if one factor had been repeated.
+@ops.custom_gradient
+def _scores(queries, keys):
+    def grad(*upstream):
+        (dy,) = upstream
+        return ops.matmul(dy, keys), ops.matmul(ops.swapaxes(dy, -1, -2), queries)
+
+    return ops.matmul(queries, ops.swapaxes(keys, -1, -2)), grad
+
+
+@ops.custom_gradient
+def _mixed(weights, values):
+    def grad(*upstream):
+        (dy,) = upstream
+        return ops.matmul(dy, ops.swapaxes(values, -1, -2)), ops.matmul(ops.swapaxes(weights, -1, -2), dy)
+
+    return ops.matmul(weights, values), grad
 
 
 class MultiHeadAttention(keras.layers.Layer):
@@ -120,10 +142,11 @@ class MultiHeadAttention(keras.layers.Layer):
             ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size)),
             ops.cast(ops.concatenate(kernels, axis=1), self.compute_dtype),
         )
-        parts, start = [], 0
-        for kernel in kernels:
-            part = flat[:, start : start + kernel.shape[1]]
-            start += kernel.shape[1]
-            heads = ops.reshape(part, (batch, length, self.num_heads, kernel.shape[1] // self.num_heads))
-            parts.append(ops.transpose(heads, (0, 2, 1, 3)))
-        return parts
+        widths = [kernel.shape[1] for kernel in kernels]
+        # Not slices: the gradient of each would be a sum with zeros of the whole width.
+        parts = ops.split(flat, list(itertools.accumulate(widths))[:-1], axis=1) if len(kernels) > 1 else [flat]
+        heads = [
+            ops.reshape(part, (batch, length, self.num_heads, width // self.num_heads))
+            for part, width in zip(parts, widths)
+        ]
+        return [ops.transpose(part, (0, 2, 1, 3)) for part in heads]

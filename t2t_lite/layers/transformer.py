@@ -4,11 +4,12 @@ import keras
 from keras import ops
 
 from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.norm import LayerNorm
 
 
 def make_norm(norm_type, **kwargs):
     """Returns a norm over the channels: "layer" (Ba et al. 2016) or "rms", without mean and offset (Zhang 2019)."""
-    kinds = {"layer": keras.layers.LayerNormalization, "rms": keras.layers.RMSNormalization}
+    kinds = {"layer": LayerNorm, "rms": keras.layers.RMSNormalization}
     return kinds[norm_type](epsilon=1e-6, **kwargs)
 
 

@@ -41,10 +41,5 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
         for name, array in arrays.items():
             sums[name] = sums.get(name, 0.0) + array.astype(np.float64)
     variables = {name: tf.Variable((total / n).astype(np.float32)) for name, total in sums.items()}
-    old = [path for _, path in list_checkpoints(directory, "average")]
-    target = Path(directory) / f"average-{steps[-1]}"
-    checkpoint_files.write(target, model=variables)
-    for path in old:
-        if path != target:
-            checkpoint_files.remove(path)
+    target = checkpoint_files.write_average(Path(directory) / f"average-{steps[-1]}", variables)
     return target, list(steps)

@@ -1,10 +1,12 @@
 """Saving a training and going on with it."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import tensorflow as tf
 
 from t2t_lite import checkpoint_files
+from t2t_lite.errors import UserError
 from t2t_lite.run_dir import list_checkpoints
 
 
@@ -13,7 +15,7 @@ class TrainingState:
 
     Args:
       model: a built model.
-      optimizer: a built optimizer; its count of iterations is the step.
+      optimizer: its `Adam`; its count of iterations is the step.
     """
 
     def __init__(self, model, optimizer):
@@ -21,37 +23,76 @@ class TrainingState:
         self.epoch = tf.Variable(0, dtype=tf.int64)
         self.position = tf.Variable(0, dtype=tf.int64)
         self.optimizer = optimizer
+        self._model = checkpoint_files.by_name(model.variables)
         self._groups = {
-            "model": checkpoint_files.by_name(model.variables),
-            "optimizer": checkpoint_files.by_name(optimizer.variables),
+            "model": self._model,
+            "optimizer": optimizer.state,
             "progress": {"epoch": self.epoch, "position": self.position},
         }
 
     @property
     def step(self) -> int:
-        """How many optimizer steps have been made."""
+        """How many steps have been made, skipped ones included."""
         return int(self.optimizer.iterations.numpy())
 
-    def save(self, directory: Path, keep_max: int) -> Path:
-        """Writes `ckpt-<step>` and removes all but the last `keep_max` (at least 1) checkpoints."""
+    def save(self, directory: Path, keep_max: int, keep: Iterable[int] = ()) -> Path:
+        """Writes `ckpt-<step>` and removes all but the last `keep_max` (at least 1) checkpoints.
+
+        Args:
+          directory: the run directory.
+          keep_max: how many of the last are kept.
+          keep: steps of others that are kept, too.
+        """
         if keep_max < 1:
             raise ValueError(f"keep_max must be at least 1, not {keep_max}")
         path = Path(directory) / f"ckpt-{self.step}"
         checkpoint_files.write(path, **self._groups)
-        for _, old in list_checkpoints(directory)[:-keep_max]:
-            checkpoint_files.remove(old)
+        spared = set(keep)
+        for step, old in list_checkpoints(directory)[:-keep_max]:
+            if step not in spared:
+                checkpoint_files.remove(old)
         return path
 
-    def restore(self, directory: Path) -> Path | None:
-        """Reads the last checkpoint of a directory, if there is one, and returns its path.
+    def save_average(self, directory: Path) -> Path:
+        """Writes the moving average of the weights as `average-<step>`, in the place of an older average."""
+        with self.optimizer.averages_in_place():
+            return checkpoint_files.write_average(Path(directory) / f"average-{self.step}", self._model)
+
+    def restore(self, directory: Path, warn: Callable[[str], None] = print) -> Path | None:
+        """Reads the last whole checkpoint of a directory, if there is one, and returns its path.
+
+        Args:
+          directory: the run directory.
+          warn: takes a line about each checkpoint that is passed over because it is damaged.
+
+        Raises:
+          UserError: if none of them can be read, or the last that can does not fit the model.
+        """
+        damages = []
+        for _, path in reversed(list_checkpoints(directory)):
+            try:
+                arrays = self._read(path)
+            except UserError as error:
+                damages.append(error)
+                warn(f"passed over: {str(error).split('; ')[0]}")
+                continue
+            self._assign(arrays, path)
+            return path
+        if damages:
+            raise damages[0]
+        return None
+
+    def restore_from(self, path: Path) -> None:
+        """Reads one checkpoint.
 
         Raises:
           UserError: if it cannot be read or does not fit the model.
         """
-        checkpoints = list_checkpoints(directory)
-        if not checkpoints:
-            return None
-        path = checkpoints[-1][1]
+        self._assign(self._read(path), path)
+
+    def _read(self, path: Path) -> dict[str, dict]:
+        return {group: checkpoint_files.read(path, group) for group in self._groups}
+
+    def _assign(self, arrays: dict[str, dict], path: Path) -> None:
         for group, variables in self._groups.items():
-            checkpoint_files.restore(path, group, variables)
-        return path
+            checkpoint_files.assign(variables, arrays[group], f"checkpoint {path} does not fit the {group}")

@@ -1,26 +1,73 @@
-"""Loss and perplexity on a split, with teacher forcing. Nothing computed here is called BLEU."""
+"""The dev split: loss and perplexity with teacher forcing, and BLEU from real beam search, which alone is called so."""
 
 import math
-from typing import NamedTuple
+from pathlib import Path
 
+from t2t_lite.data.pipeline import batches
+from t2t_lite.data.problem import read_lines
+from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.decoding.translator import Translator
+from t2t_lite.registry import MODELS
+from t2t_lite.run_dir import RunDir
+from t2t_lite.scoring.bleu import corpus_bleu
 from t2t_lite.training.loss import LossSums
+from t2t_lite.training.sharing import MicroBatches, share_out
+from t2t_lite.training.steps import make_eval_step
 
 
-class Evaluation(NamedTuple):
-    """Figures per real target piece, end symbols included."""
+class Evaluator:
+    """Evaluates a model on the dev split, all pairs of it, however long they are.
 
-    loss: float  # nats, with label smoothing, as in training
-    perplexity: float  # exp of the negative log-likelihood without label smoothing
-    tokens: int
+    Args:
+      run_dir: whose problem, settings and vocabularies.
+      data_dir: where the data is.
+      strategy: the devices.
+      model: a built model on them.
+      micro: how large a micro-batch may be: evaluation is bounded as training is.
+      decode: whether the dev split is translated, too. That is done on one device of the chief.
+    """
+
+    def __init__(self, run_dir: RunDir, data_dir: Path, strategy, model, micro: MicroBatches, decode: bool):
+        self._model = model
+        self._batch_tokens = run_dir.hparams.batch_tokens
+        dev = batches(run_dir.problem, data_dir, "dev", batch_tokens=self._batch_tokens)
+        self._dev = share_out(strategy, dev, micro)
+        self._step = make_eval_step(strategy, model, None if micro.static_tokens else self._dev.element_spec)
+        self._translation = _DevTranslation(run_dir, data_dir) if decode else None
+
+    def __call__(self) -> dict[str, float]:
+        """Returns the figures per real target piece, end symbols included: loss (nats, with label smoothing, as in
+        training), perplexity (without smoothing); and bleu (0 to 100) if the split is translated.
+        """
+        totals = LossSums(0.0, 0.0, 0.0)
+        for batch in self._dev:
+            totals = LossSums(*(total + part for total, part in zip(totals, self._step(batch))))
+        figures = {
+            "loss": totals.smoothed / totals.tokens,
+            "perplexity": math.exp(min(totals.plain / totals.tokens, 700.0)),
+        }
+        if self._translation:
+            figures["bleu"] = self._translation.bleu(self._model)
+        return figures
 
 
-def evaluate(eval_step, dataset) -> Evaluation:
-    """Runs `eval_step` over the batches of `share_out` and sums up."""
-    totals = LossSums(0.0, 0.0, 0.0)
-    for batch in dataset:
-        totals = LossSums(*(total + float(part) for total, part in zip(totals, eval_step(batch))))
-    return Evaluation(
-        loss=totals.smoothed / totals.tokens,
-        perplexity=math.exp(min(totals.plain / totals.tokens, 700.0)),
-        tokens=int(totals.tokens),
-    )
+class _DevTranslation:
+    """Translates the dev split as the decoder would: in float32, with the problem's settings of the search."""
+
+    def __init__(self, run_dir: RunDir, data_dir: Path):
+        sides = run_dir.problem.in_direction(("inputs", "targets"))
+        self._sources, self._references = (
+            list(read_lines(Path(data_dir) / run_dir.problem.text_filename("dev", side))) for side in sides
+        )
+        targets, inputs = Vocabulary(run_dir.vocabulary), Vocabulary(run_dir.inputs_vocabulary)
+        model = MODELS[run_dir.hparams.model](run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
+        model.build()
+        self._translator = Translator(
+            model, targets, run_dir.problem.decode_hparams, warn=lambda line: None, inputs_vocabulary=inputs
+        )
+
+    def bleu(self, model) -> float:
+        """Returns BLEU of the translations by a model of the same settings."""
+        for mine, theirs in zip(self._translator.model.variables, model.variables):
+            mine.assign(theirs.value.read_value())
+        return corpus_bleu(self._translator.translate(self._sources), self._references)

@@ -1,5 +1,6 @@
-"""What a running training shows: a bar on a terminal, plain lines elsewhere, TensorBoard scalars always."""
+"""What a running training shows: a bar on a terminal, plain lines elsewhere, event files and a log always."""
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -13,19 +14,22 @@ class Progress:
     """Reports steps. Use as a context manager.
 
     Args:
-      directory: the run directory; event files go to its `train` and `eval`.
+      directory: the run directory; event files go to its `train` and `eval`, one JSON object a report to `log.jsonl`.
       first_step: steps already made.
       last_step: the step at which training ends.
-      every: steps between two reports.
+      silent: say and write nothing, as workers do that are not the chief.
     """
 
-    def __init__(self, directory: Path, first_step: int, last_step: int, every: int):
-        self._every = every
+    def __init__(self, directory: Path, first_step: int, last_step: int, silent: bool = False):
         self._last_step = last_step
-        self._train_writer = tf.summary.create_file_writer(str(directory / "train"))
-        self._eval_writer = tf.summary.create_file_writer(str(directory / "eval"))
-        self._console = rich.console.Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        self._writers = {}
+        self._log = None
         self._bar = None
+        self._console = rich.console.Console(file=sys.stdout, highlight=False, soft_wrap=True, quiet=silent)
+        if silent:
+            return
+        self._writers = {part: tf.summary.create_file_writer(str(directory / part)) for part in ("train", "eval")}
+        self._log = open(directory / "log.jsonl", "a", encoding="utf-8")  # noqa: SIM115
         if self._console.is_terminal:
             self._bar = rich.progress.Progress(
                 "step {task.completed}/{task.total}",
@@ -35,7 +39,6 @@ class Progress:
                 console=self._console,
             )
             self._task = self._bar.add_task("", total=last_step, completed=first_step, figures="")
-        self._restart_clock(first_step)
 
     def __enter__(self):
         if self._bar:
@@ -45,48 +48,58 @@ class Progress:
     def __exit__(self, *exception):
         if self._bar:
             self._bar.stop()
-        self._train_writer.close()
-        self._eval_writer.close()
+        for writer in self._writers.values():
+            writer.close()
+        if self._log:
+            self._log.close()
 
-    def _restart_clock(self, step: int) -> None:
-        self._since, self._since_step, self._tokens, self._loss = time.monotonic(), step, 0.0, 0.0
-
-    def after_step(self, step: int, smoothed: float, tokens: float, learning_rate: float) -> None:
-        """Counts one step: the sum of its smoothed losses over `tokens` real target pieces."""
-        self._loss += smoothed
-        self._tokens += tokens
+    def after_step(self, step: int) -> None:
+        """Moves the bar."""
         if self._bar:
             self._bar.update(self._task, completed=step)
-        if step % self._every and step != self._last_step:
-            return
-        seconds = time.monotonic() - self._since
-        loss, speed = self._loss / self._tokens, self._tokens / seconds
-        left = seconds / (step - self._since_step) * (self._last_step - step)
-        figures = f"loss {loss:.3f}  learning rate {learning_rate:.2e}  {speed:,.0f} target tokens/s"
-        if self._bar:
-            self._bar.update(self._task, figures=figures)
-        else:
-            self.say(f"step {step}/{self._last_step}  {figures}  {_duration(left)} left")
-        scalars = {"loss": loss, "learning_rate": learning_rate, "target_tokens_per_second": speed}
-        self._write(self._train_writer, step, scalars)
-        self._restart_clock(step)
 
-    def after_evaluation(self, step: int, evaluation) -> None:
-        """Reports an `Evaluation` of the dev split."""
-        self.say(f"step {step}: dev loss {evaluation.loss:.3f}, dev perplexity {evaluation.perplexity:.2f} per token")
-        self._write(self._eval_writer, step, {"loss": evaluation.loss, "perplexity": evaluation.perplexity})
-        self._restart_clock(step)
+    def report(self, step: int, figures: dict[str, float]) -> None:
+        """Shows and records the figures of a `Meter`, with the learning rate."""
+        left = (self._last_step - step) / figures["steps_per_second"]
+        utilisation = f"utilisation {figures['utilisation']:.0%}  " if "utilisation" in figures else ""
+        line = (
+            f"loss {figures['loss']:.3f}  gradient norm {figures['gradient_norm']:.2f}  "
+            f"learning rate {figures['learning_rate']:.2e}  {figures['target_tokens_per_second']:,.0f} target tokens/s "
+            f"({figures['padded_target_tokens_per_second']:,.0f} padded)  "
+            f"{utilisation}input wait {figures['input_wait_share']:.1%}  "
+            f"{figures['memory_bytes'] / 2**30:.1f} GiB"
+        )
+        if figures["skipped_steps"]:
+            line += f"  {figures['skipped_steps']:.0f} steps skipped"
+        if self._bar:
+            self._bar.update(self._task, figures=line)
+        else:
+            self.say(f"step {step}/{self._last_step}  {line}  {_duration(left)} left")
+        self._record("train", step, figures)
+
+    def after_evaluation(self, step: int, figures: dict[str, float]) -> None:
+        """Shows and records the figures of an `Evaluator`."""
+        bleu = f", dev BLEU {figures['bleu']:.2f}" if "bleu" in figures else ""
+        self.say(
+            f"step {step}: dev loss {figures['loss']:.3f}, dev perplexity {figures['perplexity']:.2f} per token{bleu}"
+        )
+        self._record("eval", step, figures)
 
     def say(self, line: str) -> None:
         """Prints a line, above the bar if there is one."""
         self._console.print(line, markup=False)
 
-    @staticmethod
-    def _write(writer, step: int, scalars: dict[str, float]) -> None:
-        with writer.as_default():
-            for name, value in scalars.items():
+    def _record(self, part: str, step: int, figures: dict[str, float]) -> None:
+        if part not in self._writers:
+            return
+        with self._writers[part].as_default():
+            for name, value in figures.items():
                 tf.summary.scalar(name, value, step=step)
-        writer.flush()
+        self._writers[part].flush()
+        # JSON has no NaN; a figure that there is none of is null.
+        values = {name: value if value == value else None for name, value in figures.items()}
+        self._log.write(json.dumps({"time": round(time.time(), 3), "part": part, "step": step} | values) + "\n")
+        self._log.flush()
 
 
 def _duration(seconds: float) -> str:

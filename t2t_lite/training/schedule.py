@@ -1,6 +1,5 @@
 """The learning rate of section 5.3 of the paper."""
 
-import keras
 from keras import ops
 
 
@@ -15,19 +14,3 @@ def learning_rate(step, hparams):
     warmup = float(hparams.learning_rate_warmup_steps)
     factor = hparams.learning_rate_constant * hparams.hidden_size**-0.5
     return factor * ops.minimum(ops.rsqrt(step), step * warmup**-1.5)
-
-
-class PaperSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """`learning_rate` for a Keras optimizer, which counts steps from 0.
-
-    Args:
-      hparams: as `learning_rate` takes them.
-    """
-
-    def __init__(self, hparams):
-        super().__init__()
-        self.hparams = hparams
-
-    def __call__(self, iterations):
-        """Returns the learning rate of the step after `iterations` steps."""
-        return learning_rate(iterations + 1, self.hparams)

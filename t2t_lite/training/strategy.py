@@ -1,68 +1,103 @@
-"""Which devices train, and how a global batch is shared out among them."""
+"""Which devices train."""
+
+import contextlib
+from collections.abc import Iterator
 
 import tensorflow as tf
 
 from t2t_lite.errors import UserError
+from t2t_lite.training.tf_config import workers_of_environment
 
 
-def make_strategy(virtual_devices: int = 0) -> tf.distribute.Strategy:
-    """Returns MirroredStrategy over all visible GPUs, or one device where there are fewer than two.
+def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devices: int = 0) -> tf.distribute.Strategy:
+    """Returns the devices of this training. Call it before anything is computed.
 
     Args:
+      name: "one_device"; "mirrored": the GPUs of this machine; "multi_worker": those of the machines in TF_CONFIG;
+        "tpu"; "auto": multi_worker if TF_CONFIG names several workers, else mirrored if there are several GPUs.
+      num_gpus: use only so many of a machine's GPUs; None: all.
       virtual_devices: if above 0, split the CPU into this many devices and use them; they share its cores, so this
         is for trying out what several GPUs will do.
 
     Raises:
-      UserError: if TensorFlow already runs, so that the CPU cannot be split any more.
+      UserError: if the devices that are asked for are not there, or TensorFlow already runs.
     """
+    workers, _ = workers_of_environment()
+    if name == "auto":
+        name = "multi_worker" if len(workers) > 1 else "mirrored"
+    elif name == "multi_worker" and not workers:
+        raise UserError(
+            "--strategy=multi_worker needs the other machines in the variable TF_CONFIG; "
+            "--make_tf_config=host1:port,host2:port prints it for each"
+        )
+    if name == "tpu":
+        return _tpu_strategy()
     if virtual_devices:
-        cpu = tf.config.list_physical_devices("CPU")[0]
-        try:
-            parts = [tf.config.LogicalDeviceConfiguration() for _ in range(virtual_devices)]
-            tf.config.set_logical_device_configuration(cpu, parts)
-        except RuntimeError as error:
-            raise UserError("virtual devices must be asked for before TensorFlow is used in this process") from error
-        devices = [device.name for device in tf.config.list_logical_devices("CPU")]
+        _split_cpu(virtual_devices)
+        devices = [device.name for device in tf.config.list_logical_devices("CPU")] if name != "multi_worker" else []
     else:
-        devices = [device.name for device in tf.config.list_logical_devices("GPU")]
-    if len(devices) > 1:
+        _hide_gpus(num_gpus)
+        devices = [device.name for device in tf.config.list_logical_devices("GPU")] if name != "multi_worker" else []
+    if name == "multi_worker":
+        with _cpus_for_gpus(virtual_devices):
+            return tf.distribute.MultiWorkerMirroredStrategy()
+    if len(devices) > 1 and name == "mirrored":
         return tf.distribute.MirroredStrategy(devices)
     return tf.distribute.get_strategy()
 
 
-def share_out(strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset):
-    """Gives every replica its equal share of each global batch.
-
-    Args:
-      strategy: the devices.
-      global_batches: of dicts with "inputs" and "targets", int32 [rows, length], and any scalars.
-
-    Returns:
-      a distributed dataset of the same dicts with "tokens" added, float32: the real target pieces of the whole global
-      batch. Replica r of n has rows r, r + n, ...; shares are filled up with empty rows, whose loss counts nothing.
-    """
-    replicas = strategy.num_replicas_in_sync
-
-    def split(batch):
-        shares = dict(batch)
-        for name in ("inputs", "targets"):
-            missing = -tf.shape(batch[name])[0] % replicas
-            rows = tf.pad(batch[name], [[0, missing], [0, 0]])
-            length = tf.shape(rows)[1]
-            shares[name] = tf.transpose(tf.reshape(rows, [-1, replicas, length]), [1, 0, 2])  # [replicas, rows, length]
-        shares["tokens"] = tf.math.count_nonzero(batch["targets"], dtype=tf.float32)
-        for name in shares.keys() - {"inputs", "targets"}:
-            shares[name] = tf.repeat(shares[name], replicas)
-        return tf.data.Dataset.from_tensor_slices(shares)
-
-    def dataset_of_host(context):
-        del context
-        # Replicas of one host take elements in turn, so the shares follow one another.
-        return global_batches.flat_map(split).prefetch(2 * replicas)
-
-    return strategy.distribute_datasets_from_function(dataset_of_host)
+def agree(strategy: tf.distribute.Strategy, number: float) -> float:
+    """Returns the mean of a number over all workers; each must ask at the same point."""
+    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+        return number
+    per_replica = strategy.run(lambda: tf.constant(number, tf.float32))
+    return float(strategy.reduce("MEAN", per_replica, axis=None))
 
 
-def first_replica(value):
-    """Returns one replica's part of a distributed value, for what all replicas hold alike."""
-    return value.values[0] if isinstance(value, tf.distribute.DistributedValues) else value
+def _split_cpu(parts: int) -> None:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    try:
+        tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration() for _ in range(parts)])
+    except RuntimeError as error:
+        raise UserError("virtual devices must be asked for before TensorFlow is used in this process") from error
+
+
+def _hide_gpus(num_gpus: int | None) -> None:
+    gpus = tf.config.list_physical_devices("GPU")
+    if num_gpus is None:
+        return
+    if num_gpus > len(gpus):
+        raise UserError(f"--num_gpus={num_gpus}, but TensorFlow sees {len(gpus)} GPUs here")
+    tf.config.set_visible_devices(gpus[:num_gpus], "GPU")
+
+
+@contextlib.contextmanager
+def _cpus_for_gpus(number: int) -> Iterator[None]:
+    """Makes MultiWorkerMirroredStrategy, which would use one CPU device of a worker, use `number` of them."""
+    if not number:
+        yield
+        return
+    from tensorflow.python.distribute import collective_all_reduce_strategy as module
+
+    def local_devices(extended, resolver, worker):
+        del extended, resolver
+        return tuple(f"{worker}/device:CPU:{i}" for i in range(number)), "CPU"
+
+    # TensorFlow has no public way to try several devices a worker without GPUs.
+    extended_class = module.CollectiveAllReduceExtended
+    original = extended_class._initialize_local_devices
+    extended_class._initialize_local_devices = local_devices
+    try:
+        yield
+    finally:
+        extended_class._initialize_local_devices = original
+
+
+def _tpu_strategy() -> tf.distribute.Strategy:
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver()
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, tf.errors.OpError) as error:
+        raise UserError(f"--strategy=tpu finds no TPU: {str(error).splitlines()[0]}") from error
+    return tf.distribute.TPUStrategy(resolver)

@@ -1,47 +1,29 @@
-"""The training loop: batches in, checkpoints out."""
+"""Setting a training up: the model on its devices, where it goes on, what it starts from."""
 
-import dataclasses
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.data.manifest import check_data, check_lengths
-from t2t_lite.data.pipeline import batches, epochs, reading_shards
+from t2t_lite.data.manifest import Manifest, check_data, check_lengths
+from t2t_lite.data.pipeline import reading_shards
+from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir
 from t2t_lite.training.checkpoints import TrainingState
-from t2t_lite.training.evaluation import evaluate
-from t2t_lite.training.optimizer import make_optimizer
+from t2t_lite.training.interruption import Interruption
+from t2t_lite.training.loop import Loop
+from t2t_lite.training.optimizer import Adam
+from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.progress import Progress
-from t2t_lite.training.schedule import learning_rate
-from t2t_lite.training.steps import make_eval_step, make_train_step
-from t2t_lite.training.strategy import first_replica, share_out
+from t2t_lite.training.sharing import MicroBatches
+from t2t_lite.training.strategy import agree
+from t2t_lite.training.tf_config import workers_of_environment
+from t2t_lite.training.warm_start import warm_start
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainOptions:
-    """How to run a training; nothing here changes what is learned but `random_seed`.
-
-    Args:
-      save_checkpoints_secs: seconds between two checkpoints, each with an evaluation.
-      save_checkpoints_steps: steps between two checkpoints; if above 0, seconds do not count.
-      keep_checkpoint_max: how many checkpoints are kept.
-      log_step_count_steps: steps between two progress reports.
-      random_seed: fixes initial weights, order of data and dropout.
-    """
-
-    save_checkpoints_secs: int = 600
-    save_checkpoints_steps: int = 0
-    keep_checkpoint_max: int = 20
-    log_step_count_steps: int = 100
-    random_seed: int = 1
-
-
-def train(
-    run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions = TrainOptions()
-) -> None:
+def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> int:
     """Trains until `hparams.train_steps` steps have been made, going on from the last checkpoint if there is one.
 
     Args:
@@ -50,46 +32,38 @@ def train(
       strategy: the devices.
       options: see `TrainOptions`.
 
+    Returns:
+      the number of the signal that ended it early, after a checkpoint; else 0.
+
     Raises:
-      UserError: on unusable data or checkpoints, or settings that do not suit the data.
+      UserError: on unusable data or checkpoints, settings that do not suit the data, a full disk or memory, or a
+        training whose loss or gradients are no numbers any more.
     """
     hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
     problem.check_hparams(hparams)
     check_lengths(manifest, hparams)
-    inputs, targets = problem.in_direction(manifest.vocabularies)
-    model, optimizer = build(hparams, targets["size"], strategy, options.random_seed, inputs["size"])
+    sizes = [vocabulary["size"] for vocabulary in problem.in_direction(manifest.vocabularies)]
+    micro = micro_batches(hparams, manifest, *sizes, strategy, options)
+    model, optimizer = build(hparams, sizes[1], strategy, options.random_seed, sizes[0])
     state = TrainingState(model, optimizer)
-    restored = state.restore(run_dir.path)
+    notes = [_opening_line(model, strategy, manifest, hparams)]
+    _start(state, model, run_dir, options, notes.append)
+    if agree(strategy, state.step) != state.step:
+        raise UserError(f"the workers see different checkpoints in {run_dir.path}; it must be a folder that all share")
+    is_chief = workers_of_environment()[1] == 0
     with (
-        Progress(run_dir.path, state.step, hparams.train_steps, options.log_step_count_steps) as progress,
+        Progress(run_dir.path, state.step, hparams.train_steps, silent=not is_chief) as progress,
         reading_shards(problem, data_dir),
+        Interruption() as interruption,
     ):
-        progress.say(_opening_line(model, strategy, manifest, hparams))
-        if restored:
-            progress.say(f"going on from {restored}")
+        for note in notes:
+            progress.say(note)
         if state.step >= hparams.train_steps:
             progress.say(f"already trained for {state.step} steps; raise --train_steps to train on")
-            return
-        # All pairs of the dev split count, however long they are.
-        dev = share_out(strategy, batches(problem, data_dir, "dev", batch_tokens=hparams.batch_tokens))
-        eval_step = make_eval_step(strategy, model, dev.element_spec)
-        data = share_out(strategy, _global_batches(run_dir, data_dir, state, options.random_seed))
-        train_step = make_train_step(strategy, model, optimizer, data.element_spec, options.random_seed)
-        due = _Due(options)
-        for batch in data:
-            sums = train_step(batch)
-            step = state.step
-            rate = float(learning_rate(step, hparams))
-            progress.after_step(step, float(sums.smoothed), float(sums.tokens), rate)
-            is_last = step >= hparams.train_steps
-            if is_last or due.at(step):
-                state.epoch.assign(first_replica(batch["epoch"]))
-                state.position.assign(first_replica(batch["position"]) + 1)
-                progress.say(f"step {step}: saved {state.save(run_dir.path, options.keep_checkpoint_max)}")
-                progress.after_evaluation(step, evaluate(eval_step, dev))
-            if is_last:
-                return
+            return 0
+        loop = Loop(run_dir, data_dir, manifest, strategy, model, state, micro, options, progress, is_chief)
+        return loop.run(interruption)
 
 
 def build(
@@ -99,7 +73,7 @@ def build(
     random_seed: int,
     inputs_vocab_size: int | None = None,
 ):
-    """Returns a built model with seeded weights and its built optimizer, on the devices of `strategy`.
+    """Returns a built model with seeded weights and its optimizer, on the devices of `strategy`.
 
     Args:
       hparams: the settings.
@@ -114,38 +88,55 @@ def build(
         keras.utils.set_random_seed(random_seed)
         model = MODELS[hparams.model](hparams, vocab_size, inputs_vocab_size)
         model.build()
-        optimizer = make_optimizer(hparams)
-        optimizer.build(model.trainable_variables)
+        optimizer = Adam(model.trainable_variables, hparams)
     return model, optimizer
 
 
-def _global_batches(run_dir: RunDir, data_dir: Path, state: TrainingState, random_seed: int) -> tf.data.Dataset:
-    """Returns the batches that the run has not used yet."""
-    return epochs(
-        run_dir.problem,
-        data_dir,
-        batch_tokens=run_dir.hparams.batch_tokens,
-        max_length=run_dir.hparams.max_length,
-        seed=random_seed,
-        first_epoch=int(state.epoch),
-        skip=int(state.position),
-    )
+def micro_batches(
+    hparams: HParams, manifest: Manifest, inputs_size: int, targets_size: int, strategy, options: TrainOptions
+) -> MicroBatches:
+    """Returns how large a micro-batch may be: as many positions as were asked for, or as fit the free memory.
+
+    More than twice a device's share of a batch is never asked for: only a few odd batches are so unevenly long, and the
+    rehearsal of the largest micro-batch would take its time.
+
+    Args:
+      hparams: the settings.
+      manifest: of the data; says how long sentences are.
+      inputs_size, targets_size: pieces of the vocabularies.
+      strategy: the devices.
+      options: max_tokens_per_replica and xla_compile.
+
+    Raises:
+      UserError: if not even one sentence fits.
+    """
+    share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
+    most = options.max_tokens_per_replica
+    if most is None:
+        from t2t_lite.training.memory import choose_max_tokens, free_memory
+
+        has_gpu = bool(tf.config.list_physical_devices("GPU"))
+        free = free_memory("GPU" if has_gpu else "CPU")
+        if free is not None:
+            workers = max(len(workers_of_environment()[0]), 1)
+            devices = 1 if has_gpu else strategy.num_replicas_in_sync // workers  # those of a CPU share its memory
+            length = manifest.longest("train", hparams.max_length)
+            most = choose_max_tokens(hparams, targets_size, inputs_size, free // devices, length)
+    most = min(most or 2 * share, 2 * share)
+    # In halves of a share, so that not too much of the last micro-batch of a fixed size is padding.
+    is_static = options.xla_compile or isinstance(strategy, tf.distribute.TPUStrategy)
+    return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0)
 
 
-class _Due:
-    """Says when a checkpoint is due: by steps, or by seconds since the last one."""
-
-    def __init__(self, options: TrainOptions):
-        self._options = options
-        self._last = time.monotonic()
-
-    def at(self, step: int) -> bool:
-        if self._options.save_checkpoints_steps:
-            return step % self._options.save_checkpoints_steps == 0
-        if time.monotonic() - self._last < self._options.save_checkpoints_secs:
-            return False
-        self._last = time.monotonic()
-        return True
+def _start(state: TrainingState, model, run_dir: RunDir, options: TrainOptions, say: Callable[[str], None]) -> None:
+    """Gives the model the weights that it starts with: those of the last checkpoint, or of another run."""
+    restored = state.restore(run_dir.path, say)
+    if restored:
+        say(f"going on from {restored}")
+    elif options.warm_start_from:
+        for line in warm_start(model, Path(options.warm_start_from), run_dir.vocabulary, run_dir.inputs_vocabulary):
+            say(line)
+        state.optimizer.restart_averages()
 
 
 def _opening_line(model, strategy, manifest, hparams) -> str:

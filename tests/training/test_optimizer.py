@@ -3,9 +3,10 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.training.optimizer import make_optimizer
+from t2t_lite.training.optimizer import LOSS_SCALE_GROWTH_STEPS, Adam
 
 HPARAMS = HParams(hidden_size=16, num_heads=2, learning_rate_warmup_steps=2)
 START = np.array([1.0, -2.0, 0.5, 0.0])
@@ -34,12 +35,26 @@ def adam(epsilon, epsilon_inside):
     return x
 
 
+def make(hparams=HPARAMS):
+    """A variable that starts at START, and its optimizer."""
+    variable = keras.Variable(START.astype("float32"), name="x")
+    return variable, Adam([variable], hparams)
+
+
+def apply(optimizer, gradient, loss_scale=1.0):
+    gradient = tf.constant(gradient.astype("float32")) * loss_scale
+    optimizer.apply(tf.distribute.get_strategy(), [gradient], tf.constant(loss_scale))
+    optimizer.count(made=tf.constant(True), good=tf.constant(True))
+
+
+def skip(optimizer):
+    optimizer.count(made=tf.constant(True), good=tf.constant(False))
+
+
 def after_three_steps(hparams):
-    variable = keras.Variable(START.astype("float32"))
-    optimizer = make_optimizer(hparams)
-    optimizer.build([variable])
+    variable, optimizer = make(hparams)
     for gradient in GRADIENTS:
-        optimizer.apply([keras.ops.convert_to_tensor(gradient.astype("float32"))], [variable])
+        apply(optimizer, gradient)
     assert int(optimizer.iterations) == 3
     return np.array(variable)
 
@@ -58,10 +73,72 @@ def test_with_the_papers_epsilon_its_place_does_not_matter_for_gradients_far_abo
 
 
 def test_betas_and_epsilon_are_the_papers():
-    optimizer = make_optimizer(HParams())
-    assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, 0.98, 1e-9)
+    assert (HParams().adam_beta1, HParams().adam_beta2, HParams().adam_epsilon) == (0.9, 0.98, 1e-9)
 
 
-def test_betas_come_from_the_settings():
-    optimizer = make_optimizer(HPARAMS.replace(adam_beta1=0.5, adam_beta2=0.75))
-    assert (optimizer.beta_1, optimizer.beta_2) == (0.5, 0.75)
+@pytest.mark.parametrize("skipped_before", [0, 1, 2])
+def test_a_skipped_step_is_counted_and_changes_neither_weights_nor_moments(skipped_before):
+    variable, optimizer = make()
+    for step, gradient in enumerate(GRADIENTS):
+        if step == skipped_before:
+            state = {name: np.array(value) for name, value in optimizer.state.items() if "adam.x" in name}
+            before = np.array(variable)
+            skip(optimizer)
+            np.testing.assert_array_equal(before, np.array(variable))
+            assert len(state) == 2
+            for name, value in state.items():
+                np.testing.assert_array_equal(value, np.array(optimizer.state[name]))
+        apply(optimizer, gradient)
+    assert (int(optimizer.iterations), int(optimizer.skipped)) == (4, 1)
+
+
+def test_bias_correction_counts_updates_and_not_skipped_steps():
+    # With the rate of step 2 throughout, a skipped first step must leave the first update's size at the rate.
+    variable, optimizer = make(HPARAMS.replace(learning_rate_warmup_steps=1))
+    skip(optimizer)
+    apply(optimizer, GRADIENTS[0])
+    moved = np.abs(np.array(variable) - START)[:3]
+    np.testing.assert_allclose(moved, 16**-0.5 * 2**-0.5, rtol=1e-3)
+
+
+def test_the_loss_scale_takes_itself_out_of_the_update():
+    one, scaled = make()[0:2], make(HPARAMS.replace(precision="mixed_float16"))
+    for gradient in GRADIENTS:
+        apply(one[1], gradient)
+        apply(scaled[1], gradient, loss_scale=2.0**15)
+    np.testing.assert_array_equal(np.array(one[0]), np.array(scaled[0]))
+
+
+def test_the_loss_scale_is_halved_by_skips_and_doubled_by_good_steps_in_a_row():
+    _, optimizer = make(HPARAMS.replace(precision="mixed_float16"))
+    assert float(optimizer.loss_scale) == 2.0**15
+    skip(optimizer)
+    assert float(optimizer.loss_scale) == 2.0**14
+    for _ in range(LOSS_SCALE_GROWTH_STEPS - 1):
+        apply(optimizer, GRADIENTS[0])
+    assert float(optimizer.loss_scale) == 2.0**14
+    apply(optimizer, GRADIENTS[0])
+    assert float(optimizer.loss_scale) == 2.0**15
+    for _ in range(30):
+        skip(optimizer)
+    assert float(optimizer.loss_scale) == 1.0
+
+
+def test_the_moving_average_follows_the_weights():
+    variable, optimizer = make(HPARAMS.replace(ema_decay=0.75))
+    expected = START.copy()
+    for gradient in GRADIENTS:
+        apply(optimizer, gradient)
+        expected = 0.75 * expected + 0.25 * np.array(variable)
+    weights = np.array(variable)
+    with optimizer.averages_in_place():
+        np.testing.assert_allclose(np.array(variable), expected, rtol=1e-5)
+    np.testing.assert_array_equal(np.array(variable), weights)
+    with optimizer.averages_in_place():
+        np.testing.assert_allclose(np.array(variable), expected, rtol=1e-5)
+
+
+def test_without_a_moving_average_the_weights_stay_in_place():
+    variable, optimizer = make()
+    with optimizer.averages_in_place():
+        np.testing.assert_array_equal(np.array(variable), START.astype("float32"))

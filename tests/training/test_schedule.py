@@ -4,7 +4,7 @@ import pytest
 
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS
-from t2t_lite.training.schedule import PaperSchedule, learning_rate
+from t2t_lite.training.schedule import learning_rate
 
 
 @pytest.mark.parametrize("step", [1, 100, 4000, 100_000])
@@ -13,7 +13,6 @@ def test_the_papers_sets_follow_equation_3(hparams_set, d_model, step):
     expected = d_model**-0.5 * min(step**-0.5, step * 4000**-1.5)
     hparams = HPARAMS[hparams_set]()
     assert float(learning_rate(step, hparams)) == pytest.approx(expected, rel=1e-6)
-    assert float(PaperSchedule(hparams)(step - 1)) == pytest.approx(expected, rel=1e-6)
 
 
 def test_literal_values_of_the_base_model():
@@ -37,8 +36,3 @@ def test_the_constant_is_a_factor():
     doubled = hparams.replace(learning_rate_constant=2.0)
     for step in (1, 4000, 9000):
         assert float(learning_rate(step, doubled)) == pytest.approx(2.0 * float(learning_rate(step, hparams)))
-
-
-def test_a_keras_optimizer_uses_the_rate_of_step_1_for_its_first_step():
-    hparams = HParams(learning_rate_warmup_steps=10)
-    assert float(PaperSchedule(hparams)(0)) == float(learning_rate(1, hparams)) > 0.0

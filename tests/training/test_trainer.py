@@ -14,7 +14,8 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS, PROBLEMS
 from t2t_lite.run_dir import list_checkpoints, prepare_run_dir
-from t2t_lite.training.trainer import TrainOptions, train
+from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.trainer import train
 
 
 @PROBLEMS.register

@@ -1,0 +1,50 @@
+"""What evaluations say about checkpoints: which are the best, and whether it is time to stop.
+
+`evaluations.json` in a run directory is the only record. Whoever evaluates writes it, the trainer or an evaluator
+beside it, and everything here is a function of it; so a training that goes on decides as one that never stopped.
+"""
+
+import json
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+from t2t_lite.files import write_text
+
+METRICS = ("loss", "perplexity", "bleu")
+HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "bleu": True}
+
+
+def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
+    """Returns {step: {metric: value}} of a run directory, by step.
+
+    Raises:
+      UserError: if the file is damaged.
+    """
+    path = Path(directory) / "evaluations.json"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {int(step): dict(figures) for step, figures in sorted(found.items(), key=lambda item: int(item[0]))}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} is damaged ({error}); remove it, and checkpoints are evaluated again") from error
+
+
+def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> None:
+    """Records the figures of one checkpoint."""
+    everything = read_evaluations(directory) | {step: figures}
+    lines = ",\n".join(f'"{step}": {json.dumps(everything[step])}' for step in sorted(everything))
+    write_text(Path(directory) / "evaluations.json", f"{{\n{lines}\n}}\n")
+
+
+def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) -> list[int]:
+    """Returns the n best steps by a metric, the best first; of equals the earlier. Steps without it do not count."""
+    sign = -1.0 if HIGHER_IS_BETTER[metric] else 1.0
+    having = [step for step, figures in evaluations.items() if metric in figures]
+    return sorted(having, key=lambda step: (sign * evaluations[step][metric], step))[:n]
+
+
+def evaluations_without_gain(evaluations: dict[int, dict[str, float]], metric: str) -> int:
+    """Returns how many evaluations have come after the best one so far."""
+    best = best_steps(evaluations, metric, 1)
+    return sum(metric in figures for step, figures in evaluations.items() if step > best[0]) if best else 0

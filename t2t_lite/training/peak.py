@@ -1,0 +1,42 @@
+"""The speed of the machine, which belongs beside every time."""
+
+import math
+import time
+
+import tensorflow as tf
+
+
+def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -> float:
+    """Returns the speed of a matrix product in TensorFlow, GFLOP/s: what times of this machine mean.
+
+    Args:
+      size: rows and columns of both matrices.
+      dtype: of the matrices.
+      repeats: how often it is made; the fastest time counts.
+    """
+    matrix = tf.cast(tf.random.normal((size, size)), dtype)
+    product = tf.function(lambda: tf.matmul(matrix, matrix))
+    product()
+    seconds = math.inf
+    for _ in range(repeats):
+        start = time.perf_counter()
+        product().numpy()
+        seconds = min(seconds, time.perf_counter() - start)
+    return 2 * size**3 / seconds / 1e9
+
+
+def peak_flops(strategy: tf.distribute.Strategy, precision: str) -> float:
+    """Returns what the devices of a strategy do together in operations a second, measured with a matrix product.
+
+    Args:
+      strategy: the devices. Those of one CPU share its cores, so they count once.
+      precision: a word of HParams.precision.
+    """
+    one = matmul_gflops(dtype=precision.removeprefix("mixed_"), repeats=3) * 1e9
+    if tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("TPU"):
+        return one * strategy.num_replicas_in_sync
+    return (
+        one * max(len(strategy.cluster_resolver.cluster_spec().as_dict().get("worker", ())), 1)
+        if (strategy.cluster_resolver)
+        else one
+    )

@@ -1,0 +1,86 @@
+"""Sharing a global batch out: to the devices, and on each of them to micro-batches that fit its memory."""
+
+import dataclasses
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class MicroBatches:
+    """How large a micro-batch may be.
+
+    Args:
+      max_tokens: positions of the longer side, padding included, that a device holds at once; a single pair that is
+        longer is a micro-batch of its own. None: a share is never cut.
+      static_tokens: if above 0, both sides are padded to the next of few lengths, and all micro-batches of one length
+        have the same number of rows, for about this many positions: so few shapes that each can be compiled.
+    """
+
+    max_tokens: int | None = None
+    static_tokens: int = 0
+
+    def shape(self, rows, inputs_length, targets_length):
+        """Returns (micro-batches, rows of each, inputs length, targets length) for a device's share of `rows`: ints."""
+        longest = tf.maximum(inputs_length, targets_length)
+        if self.static_tokens:
+            longest = inputs_length = targets_length = bucket_length(longest)
+            most = tf.maximum(min(self.static_tokens, self.max_tokens or self.static_tokens) // longest, 1)
+            return -(-rows // most), most, inputs_length, targets_length
+        if self.max_tokens is None:
+            return 1, rows, inputs_length, targets_length
+        most = tf.maximum(self.max_tokens // longest, 1)
+        number = tf.maximum(-(-rows // most), 1)
+        return number, -(-rows // number), inputs_length, targets_length
+
+
+def bucket_length(length):
+    """Returns the least of 8, 16, 24, 32, 48, 64, 96, ... (8 or 24 times a power of 2) that is not below `length`."""
+    power = tf.cast(8 * 2 ** tf.range(24), tf.int32)
+    lengths = tf.sort(tf.concat([power, 3 * power[:22]], 0))
+    return tf.gather(lengths, tf.searchsorted(lengths, tf.reshape(length, [1])))[0]
+
+
+@tf.autograph.experimental.do_not_convert  # which takes time, and there is nothing to convert
+def share_out(strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset, micro: MicroBatches = MicroBatches()):
+    """Gives every replica its equal share of each global batch, cut into micro-batches.
+
+    Every worker makes the same global batches and takes what is its own.
+
+    Args:
+      strategy: the devices.
+      global_batches: of dicts with "inputs" and "targets", int32 [rows, length], and any scalars.
+      micro: how large a micro-batch may be.
+
+    Returns:
+      a distributed dataset of the same dicts, "inputs" and "targets" as int32 [micro-batches, rows, length], with
+      "tokens" added, float32: the real target pieces of the whole global batch. Of n micro-batches on all replicas
+      together, the one in place i has rows i, i + n, ...; empty rows, whose loss counts nothing, fill them up.
+    """
+    replicas = strategy.num_replicas_in_sync
+
+    def dataset_of_host(context):
+        mine = replicas // context.num_input_pipelines  # replicas of this host
+        first = mine * context.input_pipeline_id
+
+        def split(batch):
+            rows = tf.shape(batch["targets"])[0]
+            lengths = (tf.shape(batch[name])[1] for name in ("inputs", "targets"))
+            number, most, *lengths = micro.shape(-(-rows // replicas), *lengths)
+            shares = dict(batch)
+            for name, length in zip(("inputs", "targets"), lengths):
+                missing = [[0, replicas * number * most - rows], [0, length - tf.shape(batch[name])[1]]]
+                places = tf.reshape(tf.pad(batch[name], missing), [most, replicas, number, length])
+                shares[name] = tf.transpose(places[:, first : first + mine], [1, 2, 0, 3])
+            shares["tokens"] = tf.math.count_nonzero(batch["targets"], dtype=tf.float32)
+            for name in shares.keys() - {"inputs", "targets"}:
+                shares[name] = tf.repeat(shares[name], mine)
+            return tf.data.Dataset.from_tensor_slices(shares)  # replicas of one host take elements in turn
+
+        return global_batches.flat_map(split).prefetch(2 * mine)
+
+    return strategy.distribute_datasets_from_function(dataset_of_host)
+
+
+def first_replica(value):
+    """Returns one replica's part of a distributed value, for what all replicas hold alike."""
+    return value.values[0] if isinstance(value, tf.distribute.DistributedValues) else value

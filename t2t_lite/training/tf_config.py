@@ -1,0 +1,38 @@
+"""The variable TF_CONFIG, which tells each machine of a training about the others."""
+
+import json
+import os
+
+from t2t_lite.errors import UserError
+
+
+def workers_of_environment() -> tuple[list[str], int]:
+    """Returns (addresses of all workers, this one's place among them); ([], 0) where TF_CONFIG is not set.
+
+    Raises:
+      UserError: if it is not JSON with a list of workers and this one's place.
+    """
+    text = os.environ.get("TF_CONFIG", "")
+    if not text:
+        return [], 0
+    try:
+        config = json.loads(text)
+        workers, task = list(config["cluster"]["worker"]), config["task"]
+        if set(config["cluster"]) != {"worker"} or task["type"] != "worker":
+            raise ValueError("all tasks must be of type worker; the first of them is the chief")
+        if not 0 <= task["index"] < len(workers):
+            raise ValueError(f"there is no worker {task['index']} among {len(workers)}")
+    except (ValueError, KeyError, TypeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise UserError(
+            f"the variable TF_CONFIG is unusable ({reason}); --make_tf_config=host1:port,host2:port prints a good one"
+        ) from error
+    return workers, task["index"]
+
+
+def make_tf_configs(addresses: list[str]) -> list[str]:
+    """Returns the value of TF_CONFIG for each worker, given the addresses of all ("host:port")."""
+    return [
+        json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
+        for index in range(len(addresses))
+    ]

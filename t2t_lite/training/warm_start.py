@@ -1,0 +1,209 @@
+"""Warm start: the weights of another run as initial values, those of embeddings by the text of their pieces."""
+
+import dataclasses
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from t2t_lite import checkpoint_files
+from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.models.parameters import symbolic_model
+from t2t_lite.run_dir import RunDir, list_checkpoints, open_run_dir
+
+# A model's parts whose weight has a row for each piece of a side. Parts that share a matrix are one object.
+_PIECE_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
+
+# More lines than this about one kind of difference would hide the others.
+_MOST_LINES = 8
+
+
+def resolve(path: Path) -> tuple[RunDir, Path]:
+    """Finds the checkpoint that a path means.
+
+    Args:
+      path: a run directory, which means its average of checkpoints if there is one, else its last checkpoint; or a
+        checkpoint in a run directory, with or without the ending ".index".
+
+    Returns:
+      (the run directory, opened; the path of the checkpoint, without ending).
+
+    Raises:
+      UserError: if it is neither, or there is no checkpoint yet, or the run directory is damaged.
+    """
+    path = Path(path)
+    checkpoint = path.with_suffix("") if path.suffix == ".index" else path
+    directory = path if path.is_dir() else checkpoint.parent
+    for name in ("run.json", "hparams.json"):
+        if not (directory / name).is_file():
+            raise UserError(
+                f"--warm_start_from={path} is neither a run directory nor a checkpoint in one, as {directory} has no "
+                f"{name}; give the --output_dir of another training or a checkpoint in it, such as RUN/ckpt-2000"
+            )
+    run_dir = open_run_dir(directory)
+    found = [known for kind in ("ckpt", "average") for _, known in list_checkpoints(directory, kind)]
+    if not found:
+        raise UserError(f"--warm_start_from={path}: {directory} has no checkpoint yet; train that run first")
+    if path == directory:
+        return run_dir, found[-1]
+    if checkpoint not in found:
+        last = ", ".join(known.name for known in found[-5:])
+        raise UserError(f"--warm_start_from={path}: no such checkpoint; use one that is in {directory}, such as {last}")
+    return run_dir, checkpoint
+
+
+def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> list[str]:
+    """Gives a model the weights of another run, as far as they fit. Optimizer and step are none of its business.
+
+    A weight is taken if its name and shape agree. Of tables with a row for each piece, the rows of the pieces that
+    both vocabularies have are taken; of learned positions, the first ones, as many as both have. Padding, end and
+    unknown are the same in every vocabulary. What is not taken keeps its initial values.
+
+    Args:
+      model: a built `Seq2SeqModel`; if its variables are mirrored on several devices, all copies are changed.
+      path: a run directory or a checkpoint in one, see `resolve`.
+      vocabulary: path of the vocabulary of the model's targets.
+      inputs_vocabulary: that of its inputs; the same path if both sides share one.
+
+    Returns:
+      lines that say what was taken, what was not, and why; a few dozen at most.
+
+    Raises:
+      UserError: as `resolve`, or if the checkpoint cannot be read or no matrix in it fits; the model is unchanged then.
+    """
+    run_dir, checkpoint = resolve(path)
+    arrays = checkpoint_files.read(checkpoint, "model")
+    variables = checkpoint_files.by_name(model.variables)
+    fit = _fit(arrays, variables, _rows_to_take(model, run_dir, vocabulary, inputs_vocabulary))
+    settings = "; ".join(run_dir.hparams.difference(model.hparams))
+    # Biases and norms do nothing without the matrices that they were trained beside.
+    if all(value.ndim < 2 for value in fit.values.values()):
+        raise UserError(
+            f"--warm_start_from={path}: no matrix in {checkpoint} has the name and shape of one of this model "
+            f"(settings there: {settings or 'the same'}); use a run of the same sizes, or start without the flag"
+        )
+    for name, value in fit.values.items():
+        variables[name].assign(value)
+    lines = fit.lines(checkpoint, len(variables))
+    if settings:  # a weight may fit and yet mean something else, such as one that other heads share
+        lines.append(f"  settings there: {settings}")
+    last = list_checkpoints(run_dir.path)
+    if run_dir.path == Path(path) and last and last[-1][0] > int(checkpoint.name.rsplit("-", 1)[1]):
+        lines.append(f"  {checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
+    return lines
+
+
+class _Rows(NamedTuple):
+    """Which rows of a weight have counterparts in the other run."""
+
+    source: str  # the weight's name there
+    here: list[int]
+    there: list[int]
+    unit: str  # what a row stands for, in reports
+
+
+@dataclasses.dataclass
+class _Fit:
+    """What of a checkpoint fits a model, and notes on what does not."""
+
+    values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # by the name of the model's weight
+    in_part: list[str] = dataclasses.field(default_factory=list)
+    other_shape: list[str] = dataclasses.field(default_factory=list)
+    missing: list[str] = dataclasses.field(default_factory=list)  # names of the model's weights
+    unused: list[str] = dataclasses.field(default_factory=list)  # names of the checkpoint's weights
+
+    def lines(self, checkpoint: Path, num_weights: int) -> list[str]:
+        """Returns the report on a model of so many weights."""
+        counts = [f"{len(self.values) - len(self.in_part)} of {num_weights} weights taken"]
+        if self.in_part:
+            counts.append(f"{len(self.in_part)} in part")
+        if len(self.values) < num_weights:
+            counts.append(f"{num_weights - len(self.values)} not")
+        if self.unused:
+            counts.append(f"{len(self.unused)} there left over")
+        return [
+            f"warm start from {checkpoint}: {', '.join(counts)}",
+            *_bounded("in part", self.in_part),
+            *_bounded("not taken", self.other_shape),
+            *_bounded("not taken", _by_layer(self.missing, "nothing there")),
+            *_bounded("left over", _by_layer(self.unused, "nothing here")),
+        ]
+
+
+def _fit(arrays: dict[str, np.ndarray], variables: dict, rows_to_take: dict[str, _Rows]) -> _Fit:
+    fit, used = _Fit(), set()
+    for name, variable in variables.items():
+        rows = rows_to_take.get(name, _Rows(name, [], [], ""))
+        array, shape = arrays.get(rows.source), tuple(variable.shape)
+        used.add(rows.source)
+        if array is None:
+            fit.missing.append(name)
+        elif rows.here and array.shape[1:] == shape[1:]:
+            fit.values[name] = variable.numpy()
+            fit.values[name][rows.here] = array[rows.there]
+            if len(rows.here) < shape[0]:
+                fit.in_part.append(f"{name}: {len(rows.here):,} of {shape[0]:,} {rows.unit}")
+        elif array.shape == shape:
+            fit.values[name] = array
+        else:
+            fit.other_shape.append(f"{name}: {array.shape} there, {shape} here")
+    fit.unused += sorted(arrays.keys() - used)
+    return fit
+
+
+def _rows_to_take(model, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: Path) -> dict[str, _Rows]:
+    """Returns the rows to take of every weight, by name, whose rows stand for something that can be recognized."""
+    here, there = _pieces(vocabulary, inputs_vocabulary), _pieces(run_dir.vocabulary, run_dir.inputs_vocabulary)
+    # Which of its parts share a matrix, the other run's settings say and its checkpoint does not.
+    other = symbolic_model(run_dir.hparams, len(there["targets"]), len(there["inputs"]))
+    found: dict[str, _Rows] = {}
+    for part, side in _PIECE_TABLES.items():
+        mine, theirs = getattr(model, part, None), getattr(other, part, None)
+        if mine is not None and theirs is not None:
+            shared = _shared_pieces(here[side], there[side])
+            found.setdefault(_name(mine.weight), _Rows(_name(theirs.weight), *shared, "pieces"))
+    positions = getattr(other, "learned_positions", {})
+    for side, mine in getattr(model, "learned_positions", {}).items():
+        if side in positions:
+            common = list(range(min(mine.max_length, positions[side].max_length)))
+            found[_name(mine.weight)] = _Rows(_name(positions[side].weight), common, common, "positions")
+    return found
+
+
+def _pieces(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, list[str]]:
+    """Returns the pieces of each side."""
+    targets = inputs = Vocabulary(vocabulary).pieces()
+    if inputs_vocabulary != vocabulary:
+        inputs = Vocabulary(inputs_vocabulary).pieces()
+    return {"inputs": inputs, "targets": targets}
+
+
+def _shared_pieces(here: list[str], there: list[str]) -> tuple[list[int], list[int]]:
+    """Returns the ids of what two vocabularies share: (those here, those of the same pieces there)."""
+    first = UNKNOWN_ID + 1  # the ids up to unknown mean the same everywhere, whatever they are called
+    ids_there = {piece: number for number, piece in enumerate(there[first:], first)}
+    shared = {number: ids_there[piece] for number, piece in enumerate(here[first:], first) if piece in ids_there}
+    return [*range(first), *shared], [*range(first), *shared.values()]
+
+
+def _name(variable) -> str:
+    """Returns what `checkpoint_files.by_name` calls a Keras variable, which needs no value for this."""
+    return variable.path.replace("/", ".")
+
+
+def _by_layer(names: list[str], why: str) -> list[str]:
+    """Returns a note on each layer, since a layer that is missing is missing with all its weights."""
+    layers: dict[str, list[str]] = {}
+    for name in names:
+        layers.setdefault(".".join(name.split(".")[:2]), []).append(name)
+    return [
+        f"{members[0]}: {why}" if len(members) == 1 else f"{layer} ({len(members)} weights): {why}"
+        for layer, members in layers.items()
+    ]
+
+
+def _bounded(kind: str, notes: list[str]) -> list[str]:
+    """Returns a line for each note, or for the first of them and one for the rest."""
+    more = [f"and {len(notes) - _MOST_LINES} more"] if len(notes) > _MOST_LINES else []
+    return [f"  {kind}: {note}" for note in [*notes[:_MOST_LINES], *more]]

@@ -1,0 +1,281 @@
+"""The estimate against the peak of processes that train; its laws; free memory from files as the kernel writes them."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.config import WORDS, HParams
+from t2t_lite.errors import UserError
+from t2t_lite.models.parameters import count_parameters
+from t2t_lite.registry import HPARAMS
+from t2t_lite.training.memory import (
+    ALLOCATOR_OVERHEAD,
+    MIB,
+    USABLE_SHARE,
+    bytes_per_length,
+    bytes_per_token,
+    choose_max_tokens,
+    free_memory,
+    step_bytes_fixed,
+)
+
+VOCAB = 2000
+# The inner layer is the widest tensor, whatever the length of the tests.
+SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=32, filter_size=1024, num_heads=2)
+
+# Trains as the trainer does and prints the peak of its memory, beyond what it had before it built the model.
+TRAIN = """
+import json, sys
+from t2t_lite import quiet
+quiet.import_tensorflow()
+import numpy as np, tensorflow as tf
+from t2t_lite.config import HParams
+from t2t_lite.plugins import load_builtins
+from t2t_lite.training.sharing import MicroBatches, share_out
+from t2t_lite.training.steps import make_train_step
+from t2t_lite.training.strategy import make_strategy
+from t2t_lite.training.trainer import build
+
+def status(name):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))
+
+load_builtins()
+case = json.loads(sys.argv[1])
+strategy = make_strategy()
+tf.matmul(tf.ones((512, 512)), tf.ones((512, 512)))  # loads the libraries that are loaded late
+before = status("VmRSS")
+vocab_size = case["vocab_size"]
+model, optimizer = build(HParams(**case["hparams"]), vocab_size, strategy, 1, vocab_size)
+rows = np.random.default_rng(1).integers(3, vocab_size, (1, case["rows"], case["length"])).astype("int32")
+batches = tf.data.Dataset.from_tensor_slices({"inputs": rows, "targets": rows}).repeat(2)
+batches = share_out(strategy, batches, MicroBatches(case["max_tokens"]))
+train_step = make_train_step(strategy, model, optimizer, batches.element_spec, random_seed=1)
+for batch in batches:
+    train_step(batch)
+print(json.dumps({"peak": status("VmHWM") - before, "micro_batches": batch["targets"].shape[0]}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("hparams", "vocab_size", "rows", "length", "micro_batches"),
+    [
+        (HPARAMS["transformer_multi30k"]().replace(num_encoder_layers=2, num_decoder_layers=2), 8000, 64, 64, 1),
+        (
+            HPARAMS["transformer_base"]().replace(
+                num_encoder_layers=1, num_decoder_layers=1, precision="mixed_bfloat16"
+            ),
+            2000,
+            48,
+            128,
+            3,
+        ),
+    ],
+    ids=["small", "wide in bfloat16, three micro-batches"],
+)
+def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
+    hparams, vocab_size, rows, length, micro_batches
+):
+    if not Path("/proc/self/status").exists():
+        pytest.skip("measures with /proc/self/status, which is not there")
+    positions = rows * length // micro_batches
+    case = {"hparams": json.loads(hparams.to_json()), "vocab_size": vocab_size, "rows": rows, "length": length}
+    program = [sys.executable, "-c", TRAIN, json.dumps(case | {"max_tokens": positions})]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(done.stdout.splitlines()[-1])
+    assert measured["micro_batches"] == micro_batches
+    estimate = (
+        step_bytes_fixed(hparams, vocab_size)
+        + bytes_per_length(hparams, length)
+        + positions * bytes_per_token(hparams, vocab_size, length)
+    )
+    assert 1.0 <= estimate / measured["peak"] <= 2.0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({name: word} for name, words in WORDS.items() for word in words),
+        {"self_attention_type": "local", "attention_dropout": 0.1},
+        {"feed_forward_type": "attention", "attention_dropout": 0.1},
+        {"residual_dropout": 0.0, "relu_dropout": 0.1},
+    ],
+    ids=lambda changes: ",".join(f"{name}={value}" for name, value in changes.items()),
+)
+@pytest.mark.parametrize("length", [1, 37, 4096])
+def test_every_word_has_an_estimate(changes, length):
+    hparams = SMALL.replace(**changes)
+    # At the least the logits with their softmax and gradient, and in each sub-layer's place one vector.
+    least = 3 * 4 * VOCAB + 2 * (2 * 2 + 3 * 3) * SMALL.hidden_size
+    assert least < bytes_per_token(hparams, VOCAB, length) < math.inf
+    assert 0 < bytes_per_length(hparams, length) < math.inf
+
+
+def test_full_attention_keeps_its_weights_for_each_position():
+    def growth(hparams):
+        return bytes_per_token(hparams, VOCAB, 256) - bytes_per_token(hparams, VOCAB, 128)
+
+    # A float32 for each position that is attended to, each head, and each attention: one of an encoder's layer, two of
+    # a decoder's. With dropout what is dropped and what is left of the weights, too; in bfloat16 the weights once more.
+    weights = 128 * SMALL.num_heads * (2 + 2 * 3)
+    assert growth(SMALL) == pytest.approx(ALLOCATOR_OVERHEAD * 4 * weights)
+    assert growth(SMALL.replace(attention_dropout=0.1)) == pytest.approx(ALLOCATOR_OVERHEAD * 12 * weights)
+    assert growth(SMALL.replace(precision="mixed_bfloat16")) == pytest.approx(ALLOCATOR_OVERHEAD * 6 * weights)
+    # Here only the decoder's attention to the encoder grows: lengths are multiples of all blocks.
+    local = SMALL.replace(self_attention_type="local")
+    assert growth(local) == pytest.approx(ALLOCATOR_OVERHEAD * 4 * 128 * SMALL.num_heads * 3)
+
+
+def test_the_logits_are_held_three_times():
+    def growth(hparams):
+        return bytes_per_token(hparams, VOCAB + 1000, 64) - bytes_per_token(hparams, VOCAB, 64)
+
+    assert growth(SMALL) == pytest.approx(ALLOCATOR_OVERHEAD * 1000 * 3 * 4)
+    assert growth(SMALL.replace(precision="mixed_bfloat16")) == pytest.approx(ALLOCATOR_OVERHEAD * 1000 * (3 * 4 + 4))
+
+
+def test_only_relative_positions_take_much_for_a_length():
+    assert bytes_per_length(SMALL, 100) == 5 * 100**2 * 4
+    relative = SMALL.replace(position_encoding="relative")
+    # In each of 5 layers a key and a value of 16 numbers for each pair of positions, and their gradients.
+    assert bytes_per_length(relative, 100) == 5 * 100**2 * (4 + 2 * 16 * 8)
+
+
+def test_the_fixed_part_has_the_weights_six_times_and_their_average_once_more():
+    hparams = SMALL.replace(num_encoder_layers=1, num_decoder_layers=1)
+    wide = hparams.replace(filter_size=8 * 1024)
+    more = sum(count_parameters(wide, VOCAB).values()) - sum(count_parameters(hparams, VOCAB).values())
+
+    def growth(**changes):
+        return step_bytes_fixed(wide.replace(**changes), VOCAB) - step_bytes_fixed(hparams.replace(**changes), VOCAB)
+
+    assert growth() == 6 * 4 * more
+    assert growth(ema_decay=0.999) == 7 * 4 * more
+    assert growth(precision="mixed_bfloat16") == (6 * 4 + 2) * more
+
+
+def test_a_source_vocabulary_of_its_own_counts():
+    untied = SMALL.replace(tied_embeddings="decoder")
+    assert step_bytes_fixed(untied, VOCAB, 5000) - step_bytes_fixed(untied, VOCAB, 2000) == 3000 * 32 * 4 * (6 + 3)
+
+
+def test_as_many_positions_are_chosen_as_fit_into_the_usable_share():
+    length = 64
+    fixed = step_bytes_fixed(SMALL, VOCAB) + bytes_per_length(SMALL, length)
+    free = (fixed + 1000.5 * bytes_per_token(SMALL, VOCAB, length)) / USABLE_SHARE
+    assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) == 1000
+
+
+def test_at_least_one_sentence_has_to_fit():
+    length = 64
+    fixed = step_bytes_fixed(SMALL, VOCAB) + bytes_per_length(SMALL, length)
+    sentence = length * bytes_per_token(SMALL, VOCAB, length)
+    enough = math.ceil((fixed + sentence) / USABLE_SHARE)
+    assert choose_max_tokens(SMALL, VOCAB, None, enough + 1, length) == length
+    with pytest.raises(UserError) as error:
+        choose_max_tokens(SMALL, VOCAB, None, enough - 100, length)
+    message = str(error.value)
+    assert "\n" not in message
+    assert f"a sentence of 64 pieces takes about {math.ceil(sentence / MIB)} MiB" in message
+    assert f"model and optimizer {math.ceil(fixed / MIB)} MiB" in message
+    assert f"80% of the {math.ceil(enough / MIB)} MiB" in message
+    assert "max_length" in message
+    assert "--max_tokens_per_replica=64" in message
+
+
+# As Linux writes them, shortened.
+MEMINFO = """MemTotal:       24684084 kB
+MemFree:        20988892 kB
+MemAvailable:   22000000 kB
+Buffers:           26400 kB
+HugePages_Total:       0
+"""
+AVAILABLE = 22_000_000 * 1024
+STAT = """anon 104857600
+file 73400320
+inactive_anon 0
+active_anon 104857600
+inactive_file 52428800
+active_file 20971520
+"""
+
+
+def write_files(root, files):
+    for name, text in {"proc/meminfo": MEMINFO, **files}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_without_control_groups_the_kernels_figure_is_free(tmp_path):
+    assert free_memory("CPU", write_files(tmp_path, {})) == AVAILABLE
+
+
+def test_the_least_that_any_control_group_around_the_process_allows_is_free(tmp_path):
+    group = "sys/fs/cgroup/user.slice"
+    files = {
+        "proc/self/cgroup": "0::/user.slice/job.scope\n",
+        f"{group}/memory.max": "1073741824\n",
+        f"{group}/memory.current": "178257920\n",
+        f"{group}/memory.stat": STAT,
+        f"{group}/job.scope/memory.max": "max\n",
+        f"{group}/job.scope/memory.current": "178257920\n",
+        f"{group}/job.scope/memory.stat": STAT,
+    }
+    # 1024 MiB, of which 170 are used; but 50 of them are files that give way.
+    assert free_memory("CPU", write_files(tmp_path, files)) == (1024 - 170 + 50) * MIB
+    files[f"{group}/job.scope/memory.max"] = "268435456\n"
+    assert free_memory("CPU", write_files(tmp_path, files)) == (256 - 170 + 50) * MIB
+
+
+def test_a_container_sees_its_own_group_as_the_root(tmp_path):
+    files = {
+        "proc/self/cgroup": "0::/\n",
+        "sys/fs/cgroup/memory.max": "1073741824\n",
+        "sys/fs/cgroup/memory.current": "178257920\n",
+        "sys/fs/cgroup/memory.stat": STAT,
+    }
+    assert free_memory("CPU", write_files(tmp_path, files)) == (1024 - 170 + 50) * MIB
+
+
+def test_control_groups_of_version_1(tmp_path):
+    # The group has the path that the host gave it, but its files lie at the root of what a container sees.
+    folder = "sys/fs/cgroup/memory"
+    files = {
+        "proc/self/cgroup": "9:name=systemd:/\n4:hugetlb,memory:/docker/db406e97df0d\n1:cpu,cpuacct:/\n0::/\n",
+        f"{folder}/memory.limit_in_bytes": "1073741824\n",
+        f"{folder}/memory.usage_in_bytes": "178257920\n",
+        f"{folder}/memory.stat": "cache 73400320\ninactive_file 1\ntotal_inactive_file 52428800\n",
+    }
+    assert free_memory("CPU", write_files(tmp_path, files)) == (1024 - 170 + 50) * MIB
+    files[f"{folder}/memory.limit_in_bytes"] = "9223372036854771712\n"  # how version 1 says that there is none
+    assert free_memory("CPU", write_files(tmp_path, files)) == AVAILABLE
+
+
+def test_a_full_control_group_has_nothing_free(tmp_path):
+    files = {
+        "proc/self/cgroup": "0::/\n",
+        "sys/fs/cgroup/memory.max": "104857600\n",
+        "sys/fs/cgroup/memory.current": "178257920\n",
+    }
+    assert free_memory("CPU", write_files(tmp_path, files)) == 0
+
+
+def test_what_is_not_known_is_none(tmp_path):
+    assert free_memory("CPU", tmp_path) is None
+    assert free_memory("TPU", write_files(tmp_path, {})) is None
+
+
+def test_this_machine():
+    if not Path("/proc/meminfo").exists():
+        pytest.skip("there is no /proc/meminfo")
+    total = next(int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line)
+    assert 0 < free_memory("CPU") < total * 1024
+    gpu = free_memory("GPU")
+    assert gpu is None or gpu > 0

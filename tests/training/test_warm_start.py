@@ -1,0 +1,275 @@
+"""Warm starts against the checkpoint's arrays, and the pieces that SentencePiece itself reads from a vocabulary."""
+
+import keras
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+from sentencepiece import sentencepiece_model_pb2
+
+from t2t_lite import checkpoint_files
+from t2t_lite.config import HParams
+from t2t_lite.data.problem import get_problem
+from t2t_lite.data.vocab import train_vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.registry import MODELS
+from t2t_lite.run_dir import prepare_run_dir
+from t2t_lite.training.warm_start import resolve, warm_start
+
+TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=16, filter_size=24, num_heads=2, max_length=20)
+EMBEDDING, INPUTS, PROJECTION = (
+    f"transformer.{part}.weight" for part in ("embedding", "inputs_embedding", "projection")
+)
+
+NUMBERS = ["one", "two", "three", "four", "five", "six"]
+ANIMALS = ["owl", "hen", "goat", "mouse", "horse", "otter"]
+WORTE = ["Eule", "Henne", "Ziege", "Maus", "Stute", "Otter"]
+SENTENCES = {
+    "old": [f"{number} {animal}s see the {other}" for number in NUMBERS for animal, other in zip(ANIMALS, NUMBERS)],
+    "new": [f"the {animal} hears {number} Ziegen" for number in NUMBERS for animal in ANIMALS],
+    "german": [f"die {wort} hört {animal}" for wort in WORTE for animal in ANIMALS],
+}
+
+
+@pytest.fixture(scope="module")
+def vocabularies(tmp_path_factory):
+    """Three vocabularies that share some pieces, under other ids, by name."""
+    directory = tmp_path_factory.mktemp("vocabularies")
+    for (name, sentences), size in zip(SENTENCES.items(), (70, 90, 80)):
+        train_vocabulary(sentences, size, directory / f"{name}.subwords")
+    return {name: directory / f"{name}.subwords" for name in SENTENCES}
+
+
+def pieces_of(path):
+    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    return [model.id_to_piece(number) for number in range(model.get_piece_size())]
+
+
+def make(hparams, vocabulary, inputs_vocabulary=None, seed=2):
+    keras.utils.set_random_seed(seed)
+    sizes = [len(pieces_of(path)) for path in (vocabulary, inputs_vocabulary or vocabulary)]
+    model = MODELS[hparams.model](hparams, *sizes)
+    model.build()
+    return model
+
+
+def values(model):
+    return {variable.path.replace("/", "."): np.array(variable) for variable in model.variables}
+
+
+def save(directory, step, model, kind="ckpt"):
+    """Writes a checkpoint of random weights, with an optimizer's state, and returns the weights."""
+    rng = np.random.default_rng(step)
+    for variable in model.variables:
+        variable.assign(rng.normal(size=variable.shape).astype("float32"))
+    weights = checkpoint_files.by_name(model.variables)
+    slots = {f"momentum.{name}": tf.Variable(tf.zeros_like(variable)) for name, variable in weights.items()}
+    groups = {} if kind == "average" else {"optimizer": slots | {"iterations": tf.Variable(step)}}
+    checkpoint_files.write(directory / f"{kind}-{step}", model=weights, **groups)
+    return values(model)
+
+
+def train_run(directory, hparams, vocabulary, inputs_vocabulary=None):
+    """Makes a run directory with checkpoints 100 and 200; returns the weights of the latter."""
+    prepare_run_dir(directory, hparams, get_problem("grammar_ende"), vocabulary, inputs_vocabulary=inputs_vocabulary)
+    model = make(hparams, vocabulary, inputs_vocabulary)
+    save(directory, 100, model)
+    return save(directory, 200, model)
+
+
+@pytest.fixture
+def run(tmp_path, vocabularies):
+    """A run directory, and the weights of its last checkpoint."""
+    return tmp_path / "run", train_run(tmp_path / "run", TINY, vocabularies["old"])
+
+
+def started(hparams, path, vocabulary, inputs_vocabulary=None):
+    """Returns (weights before, weights after, lines) of a warm start of a new model."""
+    model = make(hparams, vocabulary, inputs_vocabulary)
+    before = values(model)
+    lines = warm_start(model, path, vocabulary, inputs_vocabulary or vocabulary)
+    return before, values(model), lines
+
+
+def assert_same(one, other, but=()):
+    """The weights of two models are equal, but for some."""
+    assert one.keys() - set(but) == other.keys() - set(but)
+    for name in one.keys() - set(but):
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def assert_rows_by_piece(after, before, pieces, old_rows, old_pieces):
+    """Every row is that of the same piece in the other table, or what it was before. Returns how many are the former.
+
+    Symbols stand first in all vocabularies and have the same names.
+    """
+    shared = 0
+    for number, piece in enumerate(pieces):
+        found = piece in old_pieces
+        expected = old_rows[old_pieces.index(piece)] if found else before[number]
+        np.testing.assert_array_equal(after[number], expected, err_msg=piece)
+        shared += found
+    assert 3 < shared < len(pieces), "the case has nothing to tell apart"
+    return shared
+
+
+def test_a_run_of_the_same_settings_gives_every_weight_and_is_left_as_it_was(run, vocabularies, snapshot):
+    directory, old = run
+    files = snapshot(directory)
+    before, after, lines = started(TINY, directory, vocabularies["old"])
+    assert_same(after, old)
+    assert not np.array_equal(before[EMBEDDING], old[EMBEDDING])
+    assert lines == [f"warm start from {directory}/ckpt-200: {len(old)} of {len(old)} weights taken"]
+    assert snapshot(directory) == files
+
+
+def test_with_another_vocabulary_rows_follow_their_pieces(run, vocabularies):
+    directory, old = run
+    before, after, lines = started(TINY, directory, vocabularies["new"])
+    assert_same(after, old, but=[EMBEDDING])
+    old_pieces, new_pieces = pieces_of(vocabularies["old"]), pieces_of(vocabularies["new"])
+    shared = assert_rows_by_piece(after[EMBEDDING], before[EMBEDDING], new_pieces, old[EMBEDDING], old_pieces)
+    assert lines == [
+        f"warm start from {directory}/ckpt-200: {len(old) - 1} of {len(old)} weights taken, 1 in part",
+        f"  in part: {EMBEDDING}: {shared} of {len(new_pieces)} pieces",
+    ]
+
+
+def test_a_vocabulary_with_the_same_pieces_in_another_order_is_taken_whole(run, vocabularies, tmp_path):
+    directory, old = run
+    proto = sentencepiece_model_pb2.ModelProto.FromString(vocabularies["old"].read_bytes())
+    last = proto.pieces.pop()
+    proto.pieces.insert(3, last)
+    (tmp_path / "moved").write_bytes(proto.SerializeToString())
+    _, after, lines = started(TINY, directory, tmp_path / "moved")
+    np.testing.assert_array_equal(after[EMBEDDING], np.insert(old[EMBEDDING][:-1], 3, old[EMBEDDING][-1], axis=0))
+    assert len(lines) == 1
+
+
+def test_each_side_of_separate_vocabularies_is_taken_from_the_shared_one(run, vocabularies):
+    directory, old = run
+    before, after, lines = started(
+        TINY.replace(tied_embeddings="none"), directory, vocabularies["new"], vocabularies["german"]
+    )
+    tables = {EMBEDDING: "new", PROJECTION: "new", INPUTS: "german"}
+    assert_same(after, old, but=tables)
+    old_pieces = pieces_of(vocabularies["old"])
+    for name, vocabulary in tables.items():
+        assert_rows_by_piece(after[name], before[name], pieces_of(vocabularies[vocabulary]), old[EMBEDDING], old_pieces)
+    assert "3 in part" in lines[0]
+    assert lines[-1] == "  settings there: tied_embeddings: all, not none"
+
+
+def test_a_shared_matrix_is_taken_from_the_embedding_of_the_targets(tmp_path, vocabularies):
+    directory = tmp_path / "run"
+    old = train_run(directory, TINY.replace(tied_embeddings="none"), vocabularies["old"], vocabularies["german"])
+    _, after, lines = started(TINY, directory, vocabularies["old"])
+    assert_same(after, old, but=[INPUTS, PROJECTION])
+    assert lines[0].endswith(f"{len(after)} of {len(after)} weights taken, 2 there left over")
+    assert lines[1:3] == [f"  left over: {name}: nothing here" for name in (INPUTS, PROJECTION)]
+
+
+def test_weights_of_another_filter_size_stay_fresh_and_are_named(run, vocabularies):
+    directory, old = run
+    before, after, lines = started(TINY.replace(filter_size=40), directory, vocabularies["old"])
+    changed = [name for name in after if after[name].shape != old[name].shape]
+    assert len(changed) == 6  # two kernels and a bias in each layer
+    assert_same(after, old, but=changed)
+    for name in changed:
+        np.testing.assert_array_equal(after[name], before[name], err_msg=name)
+        assert f"  not taken: {name}: {old[name].shape} there, {after[name].shape} here" in lines
+    assert lines[0].endswith(f"{len(old) - 6} of {len(old)} weights taken, 6 not")
+    assert lines[-1] == "  settings there: filter_size: 24, not 40"
+
+
+@pytest.mark.parametrize("there, here", [(1, 2), (2, 1)])
+def test_of_other_numbers_of_layers_the_common_ones_are_taken(tmp_path, vocabularies, there, here):
+    old = train_run(tmp_path / "run", TINY.replace(num_decoder_layers=there), vocabularies["old"])
+    before, after, lines = started(TINY.replace(num_decoder_layers=here), tmp_path / "run", vocabularies["old"])
+    added, left_over = after.keys() - old.keys(), old.keys() - after.keys()
+    assert_same(after, old, but=added | left_over)
+    assert_same({name: before[name] for name in added}, {name: after[name] for name in added})
+    (number,) = {len(added), len(left_over)} - {0}
+    kind, where = ("not taken", "there") if added else ("left over", "here")
+    assert f"  {kind}: transformer.decoder_1 ({number} weights): nothing {where}" in lines
+    assert lines[0].endswith(f"{number} not" if added else f"{len(after)} weights taken, {number} there left over")
+
+
+def test_many_differences_make_few_lines(run, vocabularies):
+    deep = TINY.replace(num_encoder_layers=12, filter_size=40)
+    _, after, lines = started(deep, run[0], vocabularies["old"])
+    assert len(after) > 100 and len(lines) < 20
+    assert "  not taken: and 3 more" in lines  # of 11 layers
+
+
+@pytest.mark.parametrize("old_length, new_length", [(20, 30), (30, 20)])
+def test_of_learned_positions_the_common_ones_are_taken(tmp_path, vocabularies, old_length, new_length):
+    learned = TINY.replace(position_encoding="learned")
+    old = train_run(tmp_path / "run", learned.replace(max_length=old_length), vocabularies["old"])
+    before, after, lines = started(learned.replace(max_length=new_length), tmp_path / "run", vocabularies["old"])
+    names = [f"transformer.{side}_positions.weight" for side in ("inputs", "targets")]
+    assert_same(after, old, but=names)
+    for name in names:
+        np.testing.assert_array_equal(after[name][:20], old[name][:20])
+        np.testing.assert_array_equal(after[name][20:], before[name][20:])
+        assert (f"  in part: {name}: 20 of 30 positions" in lines) == (new_length == 30)
+
+
+def test_mirrored_weights_are_changed_on_their_devices(run, vocabularies):
+    directory, old = run
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        model = make(TINY, vocabularies["old"])
+    assert isinstance(model.variables[0].value, tf.distribute.DistributedValues)
+    warm_start(model, directory, vocabularies["old"], vocabularies["old"])
+    assert_same(values(model), old)
+
+
+def test_the_average_is_preferred_and_said_to_be_old(run, vocabularies):
+    directory, _ = run
+    average = save(directory, 100, make(TINY, vocabularies["old"]), "average")
+    assert resolve(directory)[1] == directory / "average-100"
+    _, after, lines = started(TINY, directory, vocabularies["old"])
+    assert_same(after, average)
+    assert lines[0].startswith(f"warm start from {directory}/average-100: ")
+    assert "average-100 is older than" in lines[1] and "t2t-lite-avg" in lines[1]
+
+
+@pytest.mark.parametrize("ending", ["", ".index"])
+@pytest.mark.parametrize("name", ["ckpt-100", "ckpt-200", "average-200"])
+def test_a_checkpoint_is_named_with_or_without_its_ending(run, vocabularies, name, ending):
+    directory, _ = run
+    save(directory, 200, make(TINY, vocabularies["old"]), "average")
+    run_dir, checkpoint = resolve(f"{directory}/{name}{ending}")
+    assert (run_dir.path, checkpoint) == (directory, directory / name)
+    _, after, _ = started(TINY, directory / f"{name}{ending}", vocabularies["old"])
+    assert_same(after, checkpoint_files.read(directory / name, "model"))
+
+
+@pytest.mark.parametrize(
+    "path, said",
+    [
+        ("nowhere", "neither a run directory nor a checkpoint"),
+        (".", "neither a run directory nor a checkpoint"),
+        ("loose/ckpt-200", "neither a run directory nor a checkpoint"),
+        ("run/ckpt-300", "no such checkpoint; use one that is in .*run, such as ckpt-100, ckpt-200"),
+        ("run/run.json", "no such checkpoint"),
+        ("empty", "no checkpoint yet"),
+    ],
+)
+def test_what_is_no_checkpoint_of_a_run_is_refused(run, vocabularies, tmp_path, path, said):
+    prepare_run_dir(tmp_path / "empty", TINY, get_problem("grammar_ende"), vocabularies["old"])
+    (tmp_path / "loose").mkdir()
+    for file in run[0].glob("ckpt-200.*"):
+        (tmp_path / "loose" / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(UserError, match=said) as caught:
+        resolve(tmp_path / path)
+    assert str(tmp_path / path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_if_nothing_fits_the_model_stays_as_it_is(run, vocabularies):
+    model = make(TINY.replace(hidden_size=32), vocabularies["old"])
+    before = values(model)
+    with pytest.raises(UserError, match="hidden_size: 16, not 32") as caught:
+        warm_start(model, run[0], vocabularies["old"], vocabularies["old"])
+    assert str(run[0] / "ckpt-200") in str(caught.value) and "\n" not in str(caught.value)
+    assert_same(values(model), before)
