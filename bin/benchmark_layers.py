@@ -1,6 +1,5 @@
 """What `t2t-lite-benchmark --layers` prints: the layers of table 1, measured."""
 
-import os
 from pathlib import Path
 
 from t2t_lite.bin import cli
@@ -18,13 +17,12 @@ def print_layers(arguments) -> None:
     from t2t_lite.quiet import import_tensorflow
 
     import_tensorflow()
-    import tensorflow as tf
-
     from t2t_lite.benchmark import layers
+    from t2t_lite.benchmark.machine import cpu_threads
     from t2t_lite.training.peak import matmul_gflops
 
     r = arguments.neighborhood_size
-    threads = tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))
+    threads = cpu_threads()
     print(f"float32 on the CPU, {threads} thread{'s' if threads > 1 else ''}; {matmul_gflops():.0f} GFLOP/s in a")
     print(f"2048x2048 product; r = {r}, k = {layers.KERNEL_SIZE}; attention without its projections, as in table 1\n")
     sweeps = []

@@ -62,8 +62,13 @@ def write_average(path: Path, model: dict[str, tf.Variable]) -> Path:
     return path
 
 
+def unfinished(directory: Path, kind: str) -> list[Path]:
+    """Returns what processes that were killed while they wrote have left; `kind` is "ckpt" or "average"."""
+    return sorted(Path(directory).glob(f"{_UNFINISHED}-{kind}-*"))
+
+
 def _remove_unfinished(directory: Path, kind: str) -> None:
-    for leftover in directory.glob(f"{_UNFINISHED}-{kind}-*"):
+    for leftover in unfinished(directory, kind):
         if leftover.is_dir():
             shutil.rmtree(leftover)
         else:

@@ -44,7 +44,7 @@ RULES = {
         ("tensorflow", "numpy"),
     ),
     "scoring": (("scoring", *BASIS), ("sacrebleu", "nltk", "numpy")),
-    "benchmark": (("benchmark", "layers", *BASIS), ("tensorflow", "keras", "numpy", "matplotlib")),
+    "benchmark": (("benchmark", "layers", "training", "data", *BASIS), ("tensorflow", "keras", "numpy", "matplotlib")),
     "training": (
         ("training", "decoding", "scoring", "models", "layers", "data", "run_dir", "checkpoint_files", *BASIS),
         ("tensorflow", "keras", "numpy", "rich"),

@@ -2,7 +2,6 @@
 
 import dataclasses
 import gc
-import multiprocessing
 import re
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from t2t_lite.benchmark.process import in_a_process
 from t2t_lite.quiet import import_tensorflow
 
 LENGTHS = tuple(2**i for i in range(6, 14))  # 64 .. 8192
@@ -102,13 +102,13 @@ def measure(name: str, neighborhood_size: int, lengths=LENGTHS) -> Sweep:
     case = CASES[name]
     by_length = [(n, case.hidden_size) for n in lengths]
     by_width = [(min(case.length, max(lengths)), d) for d in case.widths]
-    points = _in_a_process(_measure_points, name, neighborhood_size, by_length, by_width)
+    points = in_a_process(_measure_points, name, neighborhood_size, by_length, by_width)
     return Sweep(case, points[: len(by_length)], points[len(by_length) :])
 
 
 def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point:
     """Measures an attention layer with its projections, as a model uses it, in a process of its own."""
-    return _in_a_process(_measure_points, name, neighborhood_size, [(length, CASES[name].hidden_size)], [], True)[0]
+    return in_a_process(_measure_points, name, neighborhood_size, [(length, CASES[name].hidden_size)], [], True)[0]
 
 
 def exponent(points: list[Point], of: str, over: str) -> float:
@@ -131,12 +131,6 @@ def table_exponent(case: Case, points: list[Point], over: str, neighborhood_size
 def slope(x, y) -> float:
     """Returns the slope of log y over log x, by least squares."""
     return float(np.polyfit(np.log(x), np.log(np.maximum(y, 1e-12)), 1)[0])
-
-
-def _in_a_process(function, *arguments):
-    # Not a fork: TensorFlow's threads do not survive one.
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(function, arguments)
 
 
 def _measure_points(name, neighborhood_size, by_length, by_width, whole=False) -> list[Point]:

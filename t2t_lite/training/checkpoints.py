@@ -68,6 +68,8 @@ class TrainingState:
         Raises:
           UserError: if none of them can be read, or the last that can does not fit the model.
         """
+        if checkpoint_files.unfinished(directory, "ckpt"):
+            warn(f"a checkpoint that was not written to its end is passed over in {directory}")
         damages = []
         for _, path in reversed(list_checkpoints(directory)):
             try:

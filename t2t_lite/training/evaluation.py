@@ -32,7 +32,7 @@ class Evaluator:
         self._batch_tokens = run_dir.hparams.batch_tokens
         dev = batches(run_dir.problem, data_dir, "dev", batch_tokens=self._batch_tokens)
         self._dev = share_out(strategy, dev, micro)
-        self._step = make_eval_step(strategy, model, None if micro.static_tokens else self._dev.element_spec)
+        self._step = make_eval_step(strategy, model, self._dev.element_spec)
         self._translation = _DevTranslation(run_dir, data_dir) if decode else None
 
     def __call__(self) -> dict[str, float]:

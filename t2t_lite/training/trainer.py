@@ -14,6 +14,7 @@ from t2t_lite.run_dir import RunDir
 from t2t_lite.training.checkpoints import TrainingState
 from t2t_lite.training.interruption import Interruption
 from t2t_lite.training.loop import Loop
+from t2t_lite.training.memory import choose_max_tokens, free_memory
 from t2t_lite.training.optimizer import Adam
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.progress import Progress
@@ -113,8 +114,6 @@ def micro_batches(
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
     most = options.max_tokens_per_replica
     if most is None:
-        from t2t_lite.training.memory import choose_max_tokens, free_memory
-
         has_gpu = bool(tf.config.list_physical_devices("GPU"))
         free = free_memory("GPU" if has_gpu else "CPU")
         if free is not None:

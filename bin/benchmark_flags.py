@@ -1,0 +1,123 @@
+"""The flags of t2t-lite-benchmark."""
+
+import argparse
+
+from t2t_lite.bin import cli
+from t2t_lite.config import PRECISIONS
+from t2t_lite.training.cost import SUSTAINED_TFLOPS
+from t2t_lite.training.options import STRATEGIES
+
+# Sizes of data that nobody has given. Average pieces of a sentence of the paper's data, end symbol included, are an
+# assumption, as the paper gives none. It matters little: less than one in a hundred of the base model's operations
+# depend on it.
+SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
+
+
+def make_parser() -> cli.Parser:
+    """Returns the parser of the command's flags."""
+    parser = cli.Parser("Measure or calculate what training costs. Choose one of the modes.")
+    modes = parser.add_mutually_exclusive_group(required=True)
+    modes.add_argument(
+        "--layers", action="store_true", help="time, memory and path length of the layers of table 1, measured"
+    )
+    modes.add_argument(
+        "--cost",
+        action="store_true",
+        help="training operations: the paper's estimate (time x devices x rate) beside a count from the settings",
+    )
+    modes.add_argument(
+        "--training",
+        action="store_true",
+        help="speed, memory and utilisation of training a set on this machine, measured",
+    )
+    _add_layers_flags(parser)
+    _add_model_flags(parser)
+    _add_cost_flags(parser)
+    _add_training_flags(parser)
+    return parser
+
+
+def _add_layers_flags(parser: cli.Parser) -> None:
+    add = parser.add_argument_group("with --layers").add_argument
+    add("--neighborhood_size", type=_even, default=64, help="r of local attention (default: 64)")
+    add("--max_length", type=cli.whole_number(128), default=8192, help="the longest sequence (default: 8192)")
+    add("--plot_file", type=cli.path, help="a PNG file to draw the measurements into")
+
+
+def _even(text: str) -> int:
+    number = cli.whole_number(2)(text)
+    if number % 2:
+        raise argparse.ArgumentTypeError(f"takes an even number, not '{text}'")
+    return number
+
+
+def _add_model_flags(parser: cli.Parser) -> None:
+    add = parser.add_argument_group("with --cost and --training").add_argument
+    add("--hparams_set", help="name of the hparam set (default with --cost: transformer_base, then transformer_big)")
+    add("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
+    size = SIZES["vocab_size"]
+    add("--vocab_size", type=cli.whole_number(2), help=f"pieces of the vocabulary (default: {size})")
+    for side in ("source", "target"):
+        length = SIZES[f"{side}_length"]
+        add(
+            f"--{side}_length",
+            type=cli.positive_number,
+            help=f"average pieces of a {side} sentence (default: {length}, an assumption)",
+        )
+
+
+def _add_cost_flags(parser: cli.Parser) -> None:
+    add = parser.add_argument_group("with --cost").add_argument
+    add("--train_steps", type=cli.whole_number(1), help="steps in all (default: the set's)")
+    add("--step_seconds", type=cli.positive_number, help="time of a step (default: the paper's, where it is known)")
+    add(
+        "--device",
+        type=_device,
+        default="P100",
+        help=f"{', '.join(SUSTAINED_TFLOPS)}, or a sustained rate in TFLOPS (default: P100)",
+    )
+    add("--num_devices", type=cli.whole_number(1), default=8, help="devices that work at once (default: 8)")
+
+
+def _device(text: str) -> str:
+    """A device's name or its rate, which stays a text until it is looked up."""
+    if text not in SUSTAINED_TFLOPS:
+        try:
+            cli.positive_number(text)
+        except argparse.ArgumentTypeError:
+            known = ", ".join(SUSTAINED_TFLOPS)
+            raise argparse.ArgumentTypeError(f"takes {known} or a rate in TFLOPS above 0, not '{text}'") from None
+    return text
+
+
+def _add_training_flags(parser: cli.Parser) -> None:
+    add = parser.add_argument_group("with --training").add_argument
+    add("--precision", type=_precisions, metavar="WORD,...", help="measure each of these (default: the set's)")
+    add("--problem", help="train on this problem's data (default: random ids, without padding)")
+    add("--data_dir", type=cli.path, help="where that data is")
+    add("--num_steps", type=cli.whole_number(1), default=10, help="steps that are timed (default: 10)")
+    add("--warmup_steps", type=cli.whole_number(0), default=3, help="steps before them (default: 3)")
+    add("--strategy", choices=STRATEGIES, default="auto", help="which devices (default: all there are)")
+    add("--num_gpus", type=cli.whole_number(1), help="use so many of a machine's GPUs (default: all)")
+    add(
+        "--virtual_devices",
+        type=cli.whole_number(0),
+        default=0,
+        help="split the CPU into this many devices and train on all",
+    )
+    add(
+        "--max_tokens_per_replica",
+        type=cli.whole_number(1),
+        help="positions, padding included, that a device holds at once (default: by free memory)",
+    )
+    add("--xla_compile", action="store_true", help="compile loss and gradients, once for each of few shapes")
+    add("--peak_tflops", type=cli.positive_number, help="of a device, for the utilisation (default: measured)")
+    add("--json_file", type=cli.path, help="a file to write all figures into")
+
+
+def _precisions(text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if word not in PRECISIONS:
+            raise argparse.ArgumentTypeError(f"takes words of {', '.join(PRECISIONS)}, not '{word}'")
+    return words

@@ -1,0 +1,141 @@
+"""What `t2t-lite-benchmark --training` prints: speed, memory and utilisation of a set, for each precision."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+from t2t_lite.bin import cli
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+
+
+def print_training(arguments) -> None:
+    """Measures each precision in a process of its own, prints a table, and writes JSON if a file is named."""
+    from t2t_lite.benchmark.process import in_a_process
+    from t2t_lite.files import write_text
+    from t2t_lite.plugins import load_builtins
+    from t2t_lite.registry import HPARAMS, MODELS
+
+    load_builtins()
+    hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
+    MODELS.check(hparams.model)
+    data = _data(arguments)
+    data.check(hparams)
+    if arguments.json_file is not None:
+        _check_json_file(Path(arguments.json_file))  # now and not after minutes of measuring
+    changes = f" with {arguments.hparams}" if arguments.hparams else ""
+    steps = f"{arguments.warmup_steps} + {arguments.num_steps} steps of {hparams.batch_tokens:,} target pieces"
+    print(f"{arguments.hparams_set}{changes}: {steps}\n{_describe(data)}\n", flush=True)
+    costs = [
+        in_a_process(_measure, hparams.replace(precision=precision), data, arguments)
+        for precision in arguments.precision or [hparams.precision]
+    ]
+    _print_table(costs)
+    _print_machine(costs)
+    if arguments.json_file is not None:
+        write_text(Path(arguments.json_file), _as_json(arguments, hparams, data, costs))
+
+
+def _check_json_file(file: Path) -> None:
+    if not file.name or file.is_dir():
+        raise UserError(f"--json_file={file} is a directory; give the name of a file")
+    file.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _data(arguments):
+    from t2t_lite.benchmark.training import data_of_problem, random_data
+    from t2t_lite.data.problem import get_problem
+
+    if arguments.problem:
+        return data_of_problem(get_problem(arguments.problem), Path(arguments.data_dir))
+    return random_data(arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
+
+
+def _describe(data) -> str:
+    source, target = data.mean_lengths()
+    what = data.problem.name if data.problem else data.manifest.problem
+    return f"{what}: sentences of {source:.3g} and {target:.3g} pieces, vocabulary {data.vocab_sizes()[1]:,}"
+
+
+def _measure(hparams: HParams, data, arguments):
+    """Returns the `TrainingCost` of one precision. Runs in a process of its own."""
+    from t2t_lite.benchmark.training import measure_training
+    from t2t_lite.plugins import load_builtins
+    from t2t_lite.quiet import import_tensorflow
+
+    load_builtins()
+    import_tensorflow()
+    from t2t_lite.training.options import TrainOptions
+    from t2t_lite.training.strategy import make_strategy
+
+    options = TrainOptions(
+        max_tokens_per_replica=arguments.max_tokens_per_replica,
+        xla_compile=arguments.xla_compile,
+        peak_tflops=arguments.peak_tflops,
+    )
+    strategy = make_strategy(arguments.strategy, arguments.num_gpus, arguments.virtual_devices)
+    return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)
+
+
+# Title and form of each column, by the name of its figure. The figures of one device stand there if it has company.
+COLUMNS = {
+    "precision": ("precision", "{}"),
+    "target_tokens_per_second_median": ("target\ntokens/s", "{:,.0f}"),
+    "target_tokens_per_second_best": ("\nbest", "{:,.0f}"),
+    "padded_target_tokens_per_second_median": ("\npadded", "{:,.0f}"),
+    "target_tokens_per_second_per_device_median": ("a device's\ntokens/s", "{:,.0f}"),
+    "padded_target_tokens_per_second_per_device_median": ("\npadded", "{:,.0f}"),
+    "step_seconds_median": ("seconds\na step", "{:.3g}"),
+    "step_seconds_best": ("\nbest", "{:.3g}"),
+    "input_tokens_per_second": ("input\ntokens/s", "{:,.0f}"),
+    "input_times_training": ("times\ntraining", "{:,.1f}"),
+    "utilisation_by_6_parameters": ("utilisation\n6 x param.", "{:.1%}"),
+    "utilisation_by_counted_flops": ("\ncounted", "{:.1%}"),
+    "peak_flops_per_second": ("peak\nTFLOP/s", "{:.3g}"),
+    "peak_memory_bytes": ("peak\nMiB", "{:,.0f}"),
+}
+UNITS = {"peak_flops_per_second": 1e12, "peak_memory_bytes": 2**20}
+
+
+def _print_table(costs) -> None:
+    import rich.table
+
+    rows = [cost.figures() for cost in costs]
+    table = rich.table.Table(box=None, pad_edge=False)
+    shown = {
+        name: form
+        for name, (_, form) in COLUMNS.items()
+        if rows[0][name] is not None and ("per_device" not in name or costs[0].replicas > 1)
+    }
+    for name in shown:
+        table.add_column(COLUMNS[name][0], justify="left" if name == "precision" else "right")
+    for row in rows:
+        table.add_row(
+            *(form.format(row[name] / UNITS[name] if name in UNITS else row[name]) for name, form in shown.items())
+        )
+    cli.print_table(table)
+    print("Target tokens are real pieces; padded counts all positions. Rates are of the median step unless best.")
+    if skipped := sum(cost.skipped_steps for cost in costs):
+        print(f"Gradients of {skipped} steps were not finite.")
+
+
+def _print_machine(costs) -> None:
+    machine, parameters = costs[0].machine, costs[0].parameters
+    speeds = ", ".join(f"{cost.machine.matmul_gflops:,.0f}" for cost in costs)
+    threads = f"{machine.threads} thread{'s' if machine.threads > 1 else ''}"
+    print(f"\n{parameters:,} parameters on {', '.join(machine.devices)}; {threads};")
+    print(f"{speeds} GFLOP/s in a 2048x2048 float32 product; TensorFlow {machine.tensorflow}, Keras {machine.keras}")
+
+
+def _as_json(arguments, hparams: HParams, data, costs) -> str:
+    flags = ("hparams_set", "strategy", "max_tokens_per_replica", "xla_compile", "warmup_steps")
+    sizes = dict(zip(("source_length", "target_length"), data.mean_lengths())) | {"vocab_size": data.vocab_sizes()[1]}
+    content = {flag: getattr(arguments, flag) for flag in flags}
+    content["hparams"] = {name: value for name, value in dataclasses.asdict(hparams).items() if name != "precision"}
+    content |= {"problem": data.problem.name if data.problem else None} | sizes
+    content["rows"] = [
+        cost.figures()
+        | {"timed_steps": [step._asdict() for step in cost.steps], "machine": dataclasses.asdict(cost.machine)}
+        for cost in costs
+    ]
+    return json.dumps(content, indent=2) + "\n"

@@ -1,0 +1,85 @@
+"""What a measurement was made on, which belongs beside every time."""
+
+import dataclasses
+import os
+import platform
+import re
+from pathlib import Path
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """The machine and the libraries of one process.
+
+    Args:
+      devices: those that train, each with what it is.
+      threads: of the CPU, that one operation may use.
+      matmul_gflops: of a 2048x2048 product in float32, GFLOP/s, on the first device.
+      tensorflow, keras, python: versions.
+    """
+
+    devices: list[str]
+    threads: int
+    matmul_gflops: float
+    tensorflow: str
+    keras: str
+    python: str
+
+
+def describe_machine(strategy) -> Machine:
+    """Describes, and measures, what this process runs on.
+
+    Args:
+      strategy: the `tf.distribute.Strategy` whose devices are named.
+    """
+    import keras
+    import tensorflow as tf
+
+    from t2t_lite.training.peak import matmul_gflops
+
+    return Machine(
+        devices=_device_names(strategy),
+        threads=cpu_threads(),
+        matmul_gflops=matmul_gflops(),
+        tensorflow=tf.__version__,
+        keras=keras.__version__,
+        python=platform.python_version(),
+    )
+
+
+def cpu_threads() -> int:
+    """Returns how many threads of the CPU one operation of TensorFlow may use."""
+    import tensorflow as tf
+
+    asked_for = tf.config.threading.get_intra_op_parallelism_threads()
+    return asked_for or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or len(os.sched_getaffinity(0))
+
+
+def _device_names(strategy) -> list[str]:
+    """Returns such as "GPU:0 (NVIDIA A100)" for each device."""
+    import tensorflow as tf
+
+    if strategy is tf.distribute.get_strategy():  # TensorFlow's default, which names no device
+        names = [(tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU"))[0].name]
+    else:
+        names = strategy.extended.worker_devices
+    return [_with_kind(name.split("device:")[1]) for name in names]
+
+
+def _with_kind(name: str) -> str:
+    import tensorflow as tf
+
+    kind, number = name.split(":")
+    details = {}
+    if kind == "GPU":
+        details = tf.config.experimental.get_device_details(tf.config.get_visible_devices("GPU")[int(number)])
+    what = _processor() if kind == "CPU" else details.get("device_name")
+    return f"{name} ({what})" if what else name
+
+
+def _processor() -> str:
+    try:
+        model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    except OSError:
+        model = None
+    return model[1].strip() if model else platform.processor() or platform.machine()

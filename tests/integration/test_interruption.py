@@ -1,0 +1,156 @@
+"""Training processes that are stopped and killed: what goes on is what would have been, bit for bit."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.run_dir import list_checkpoints
+
+STEPS = 24
+SAVE_EVERY = 3
+
+
+def trainer(small_flags, data_dir, output_dir, *more, **options):
+    """Starts the trainer on the small model, with dropout, for STEPS steps."""
+    program = Path(sys.executable).with_name("t2t-lite-trainer")
+    flags = [flag for flag in small_flags if not flag.startswith(("--train_steps", "--save_checkpoints_steps"))]
+    flags += [f"--train_steps={STEPS}", f"--save_checkpoints_steps={SAVE_EVERY}", "--keep_checkpoint_max=100"]
+    command = [program, *flags, f"--data_dir={data_dir}", f"--output_dir={output_dir}", *more]
+    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    return subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+    )
+
+
+def everything(path):
+    """All that a checkpoint holds: weights, optimizer state and place in the data."""
+    reader = tf.train.load_checkpoint(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
+
+
+def wait_until(condition, process):
+    """Waits for something that a running process does; it must not end before."""
+    while not condition():
+        assert process.poll() is None, process.communicate()[0]
+        time.sleep(0.0002)
+
+
+def steps_saved(output_dir):
+    return [step for step, _ in list_checkpoints(output_dir)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(small_flags, grammar_data, tmp_path_factory):
+    """The run directory of a training that nothing stopped."""
+    output_dir = tmp_path_factory.mktemp("undisturbed")
+    process = trainer(small_flags, grammar_data, output_dir)
+    output = process.communicate(timeout=600)[0]
+    assert process.returncode == 0, output
+    return output_dir
+
+
+@pytest.fixture
+def go_on(small_flags, grammar_data, undisturbed):
+    """Gives the command again, which must end as the undisturbed run did; returns what it printed."""
+
+    def run(output_dir):
+        process = trainer(small_flags, grammar_data, output_dir)
+        output = process.communicate(timeout=600)[0]
+        assert process.returncode == 0, output
+        mine, theirs = (everything(path / f"ckpt-{STEPS}") for path in (output_dir, undisturbed))
+        assert mine.keys() == theirs.keys()
+        for name, array in theirs.items():
+            np.testing.assert_array_equal(mine[name], array, err_msg=name)
+        records = [(path / "evaluations.json").read_text() for path in (output_dir, undisturbed)]
+        assert records[0] == records[1]
+        return output
+
+    return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+def test_a_signal_saves_and_says_how_to_go_on(small_flags, grammar_data, go_on, tmp_path, number):
+    process = trainer(small_flags, grammar_data, tmp_path)
+    wait_until(lambda: steps_saved(tmp_path), process)
+    process.send_signal(number)
+    output = process.communicate(timeout=600)[0]
+    assert process.returncode == 128 + number, output
+    last = steps_saved(tmp_path)[-1]
+    assert last < STEPS
+    assert f"stopped by {number.name} after step {last}, which is saved; the same command goes on" in output
+    assert "Traceback" not in output
+    assert f"going on from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_kill_loses_only_the_steps_since_the_last_checkpoint(small_flags, grammar_data, go_on, tmp_path):
+    process = trainer(small_flags, grammar_data, tmp_path)
+    wait_until(lambda: len(steps_saved(tmp_path)) >= 2, process)
+    process.kill()
+    process.communicate()
+    last = steps_saved(tmp_path)[-1]
+    assert last < STEPS
+    assert f"going on from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_kill_while_a_checkpoint_is_written_costs_that_checkpoint(small_flags, grammar_data, go_on, tmp_path):
+    for _ in range(STEPS // SAVE_EVERY):
+        process = trainer(small_flags, grammar_data, tmp_path)
+        wait_until(lambda: steps_saved(tmp_path) and list(tmp_path.glob("incomplete-*")), process)
+        process.kill()
+        process.communicate()
+        if half_written := [path.name for path in tmp_path.glob("incomplete-*")]:
+            break  # else it was whole just before the signal came
+    assert half_written
+    output = go_on(tmp_path)
+    assert "going on from" in output
+    assert "a checkpoint that was not written to its end is passed over" in output
+    assert not list(tmp_path.glob("incomplete-*"))
+
+
+@pytest.mark.slow
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(small_flags, grammar_data, undisturbed, go_on, tmp_path):
+    for path in undisturbed.iterdir():
+        step = path.name.split(".")[0].removeprefix("ckpt-")
+        if path.is_file() and (not step.isdigit() or int(step) <= 2 * SAVE_EVERY):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    last = tmp_path / f"ckpt-{2 * SAVE_EVERY}.data-00000-of-00001"
+    last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
+    output = go_on(tmp_path)
+    assert f"passed over: checkpoint {tmp_path / f'ckpt-{2 * SAVE_EVERY}'} is damaged" in output
+    assert f"going on from {tmp_path / f'ckpt-{SAVE_EVERY}'}" in output
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_an_error_and_leaves_earlier_checkpoints_whole(small_flags, grammar_data, undisturbed, tmp_path):
+    for path in undisturbed.iterdir():
+        step = path.name.split(".")[0].removeprefix("ckpt-")
+        if path.is_file() and (not step.isdigit() or int(step) <= SAVE_EVERY):
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    before = everything(tmp_path / f"ckpt-{SAVE_EVERY}")
+    # To a process, a limit on the size of its files is what a full disk is: a write that fails.
+    limit = (tmp_path / f"ckpt-{SAVE_EVERY}.data-00000-of-00001").stat().st_size // 2
+    process = trainer(
+        small_flags,
+        grammar_data,
+        tmp_path,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    output = process.communicate(timeout=600)[0]
+    assert process.returncode == 1, output
+    assert f"error: cannot write checkpoint {tmp_path / f'ckpt-{2 * SAVE_EVERY}'}" in output
+    assert "Traceback" not in output
+    assert steps_saved(tmp_path) == [SAVE_EVERY]
+    assert not list(tmp_path.glob("incomplete-*"))
+    for name, array in everything(tmp_path / f"ckpt-{SAVE_EVERY}").items():
+        np.testing.assert_array_equal(array, before[name], err_msg=name)

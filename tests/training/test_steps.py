@@ -1,0 +1,175 @@
+"""One training step: micro-batches, rehearsals, steps that are skipped."""
+
+import functools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.training.sharing import MicroBatches, share_out
+from t2t_lite.training.steps import make_eval_step, make_train_step
+from t2t_lite.training.trainer import build
+
+TINY = HParams(
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+    hidden_size=16,
+    filter_size=24,
+    num_heads=2,
+    residual_dropout=0.0,
+    learning_rate_warmup_steps=40,
+)
+VOCAB = 19
+ROWS = 10
+
+
+def batch_of(lengths=(7, 6), seed=0):
+    rng = np.random.default_rng(seed)
+    sides = {}
+    for name, length in zip(("inputs", "targets"), lengths):
+        ids = rng.integers(3, VOCAB, (ROWS, length)).astype("int32")
+        for row in range(ROWS):
+            ids[row, rng.integers(2, length + 1) :] = 0
+        sides[name] = ids[None]
+    return sides
+
+
+WHOLE = MicroBatches()
+
+
+def step_of(hparams, micro=WHOLE, xla_compile=False):
+    """Returns (model, optimizer, a function that makes a step on `batch_of` a seed)."""
+    strategy = tf.distribute.get_strategy()
+    model, optimizer = build(hparams, VOCAB, strategy, 1)
+
+    def shared(**arguments):
+        return share_out(strategy, tf.data.Dataset.from_tensor_slices(batch_of(**arguments)), micro)
+
+    step = make_train_step(strategy, model, optimizer, shared().element_spec, random_seed=5, xla_compile=xla_compile)
+    return (
+        model,
+        optimizer,
+        lambda requests=(), rehearsal=False, **arguments: step(next(iter(shared(**arguments))), requests, rehearsal),
+    )
+
+
+def weights(model):
+    return {variable.path: np.array(variable) for variable in model.variables}
+
+
+def assert_close(found, expected, atol):
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, atol=atol, err_msg=name)
+
+
+@functools.cache
+def whole():
+    """(weights after three steps on whole batches, the last step's report)."""
+    model, _, step = step_of(TINY)
+    reports = [step(seed=seed) for seed in range(3)]
+    return weights(model), reports[-1]
+
+
+@pytest.mark.parametrize(
+    "micro",
+    [MicroBatches(max_tokens=21), MicroBatches(max_tokens=7), MicroBatches(max_tokens=999, static_tokens=24)],
+    ids=["4 micro-batches", "10 micro-batches", "static shapes"],
+)
+def test_micro_batches_make_the_step_of_the_whole_batch(micro):
+    expected, report = whole()
+    model, _, step = step_of(TINY, micro)
+    reports = [step(seed=seed) for seed in range(3)]
+    assert_close(weights(model), expected, atol=1e-6)
+    np.testing.assert_allclose(reports[-1].sums, report.sums, rtol=1e-5)
+    assert reports[-1].gradient_norm == pytest.approx(report.gradient_norm, rel=1e-4)
+    assert report.sums.tokens == np.count_nonzero(batch_of(seed=2)["targets"])
+    assert report.positions == ROWS * 6 <= reports[-1].positions
+
+
+def test_a_compiled_step_is_the_same():
+    expected, _ = whole()
+    model, _, step = step_of(TINY, MicroBatches(max_tokens=999, static_tokens=24), xla_compile=True)
+    for seed in range(3):
+        step(seed=seed)
+    assert_close(weights(model), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_rehearsal_computes_everything_and_changes_nothing(dropout):
+    model, optimizer, step = step_of(TINY.replace(residual_dropout=dropout, precision="mixed_float16", ema_decay=0.5))
+    step(seed=1)
+    before = weights(model), {name: np.array(value) for name, value in optimizer.state.items()}
+    report = step(seed=2, rehearsal=True)
+    assert report.finite
+    assert report.gradient_norm > 0.0
+    np.testing.assert_equal(weights(model), before[0])
+    np.testing.assert_equal({name: np.array(value) for name, value in optimizer.state.items()}, before[1])
+
+
+def test_requests_are_handed_on():
+    _, _, step = step_of(TINY)
+    assert step(requests=(0.0, 1.0)).requests.tolist() == [0.0, 1.0]
+    assert step().requests.tolist() == []
+
+
+def test_a_step_whose_loss_is_no_number_is_skipped_and_counted():
+    model, optimizer, step = step_of(TINY)
+    step(seed=0)
+    norm = next(variable for variable in model.variables if variable.path.endswith("gamma"))
+    good = np.array(norm)
+    norm.assign(np.full_like(good, np.nan))
+    before = weights(model), {name: np.array(value) for name, value in optimizer.state.items() if "adam.t" in name}
+    report = step(seed=1)
+    assert not report.finite
+    np.testing.assert_equal(weights(model), before[0])
+    assert before[1]
+    np.testing.assert_equal({name: np.array(optimizer.state[name]) for name in before[1]}, before[1])
+    assert (int(optimizer.iterations), int(optimizer.skipped)) == (2, 1)
+    norm.assign(good)
+    assert step(seed=1).finite
+    assert (int(optimizer.iterations), int(optimizer.skipped)) == (3, 1)
+
+
+@pytest.mark.parametrize(("precision", "atol"), [("mixed_bfloat16", 3e-2), ("mixed_float16", 3e-2)])
+def test_mixed_precisions_learn_about_the_same(precision, atol):
+    expected, report = whole()
+    model, _, step = step_of(TINY.replace(precision=precision))
+    reports = [step(seed=seed) for seed in range(3)]
+    assert all(report.finite for report in reports)
+    assert all(variable.dtype == "float32" for variable in model.variables)
+    assert reports[-1].sums.smoothed == pytest.approx(report.sums.smoothed, rel=2e-2)
+    assert reports[-1].gradient_norm == pytest.approx(report.gradient_norm, rel=0.1)
+    assert_close(weights(model), expected, atol)
+
+
+def test_a_loss_scale_that_is_too_large_is_halved_until_steps_are_finite():
+    _, optimizer, step = step_of(TINY.replace(precision="mixed_float16"))
+    optimizer.loss_scale.assign(2.0**40)
+    finite = [step(seed=seed).finite for seed in range(30)]
+    assert not finite[0]
+    assert finite[-1]
+    first = finite.index(True)
+    assert not any(finite[:first])
+    assert int(optimizer.skipped) == finite.count(False)
+
+
+def test_the_same_seed_draws_the_same_dropout_and_each_step_its_own():
+    hparams = TINY.replace(residual_dropout=0.5, learning_rate_constant=1e-20)
+    losses = []
+    for _ in range(2):
+        _, _, step = step_of(hparams, MicroBatches(max_tokens=21))
+        losses.append([step(seed=0).sums.smoothed for _ in range(3)])
+    assert losses[0] == losses[1]
+    assert len(set(losses[0])) == 3
+
+
+def test_evaluation_in_micro_batches_sums_up_the_same():
+    strategy = tf.distribute.get_strategy()
+    model, _ = build(TINY, VOCAB, strategy, 1)
+    results = []
+    for micro in (MicroBatches(), MicroBatches(max_tokens=7)):
+        data = share_out(strategy, tf.data.Dataset.from_tensor_slices(batch_of()), micro)
+        results.append(make_eval_step(strategy, model, data.element_spec)(next(iter(data))))
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-5)
+    assert results[0].tokens == np.count_nonzero(batch_of()["targets"])
