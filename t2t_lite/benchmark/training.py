@@ -212,12 +212,12 @@ def measure_training(
     peak = _peak(strategy, hparams.precision, options.peak_tflops)
     model, optimizer = build(hparams, targets_size, strategy, options.random_seed, inputs_size)
     batches = share_out(strategy, data.batches(hparams, options.random_seed), micro)
-    element_spec = None if micro.static_tokens else batches.element_spec
-    train_step = make_train_step(strategy, model, optimizer, element_spec, options.random_seed, options.xla_compile)
+    train_step = make_train_step(
+        strategy, model, optimizer, batches.element_spec, options.random_seed, options.xla_compile
+    )
     with data.reading():
         try:
-            if micro.static_tokens:
-                _try_every_shape(train_step, itertools.islice(batches, warmup_steps + num_steps))
+            try_every_graph(train_step, itertools.islice(batches, warmup_steps + num_steps), micro.static_tokens > 0)
             steps, skipped = _time_steps(train_step, iter(batches), num_steps, warmup_steps)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
@@ -259,16 +259,23 @@ def _time_steps(train_step, batches, num_steps: int, warmup_steps: int) -> tuple
     return steps, skipped
 
 
-def _try_every_shape(train_step, batches) -> None:
-    """Makes a step for each shape of batch there is, so that compiling falls into no timed step."""
+def try_every_graph(train_step, batches, is_compiled: bool) -> None:
+    """Makes a step for each graph that batches need, so that tracing and compiling fall into no timed step.
+
+    Args:
+      train_step: function of a batch.
+      batches: of `share_out`, those that will come.
+      is_compiled: whether each shape is compiled; else only one micro-batch and several of them differ.
+    """
     from t2t_lite.training.sharing import first_replica
 
     seen = set()
     for batch in batches:
-        shapes = tuple(tuple(first_replica(batch[side]).shape) for side in ("inputs", "targets"))
-        if shapes not in seen:
+        shapes = [tuple(first_replica(batch[side]).shape) for side in ("inputs", "targets")]
+        graph = tuple(shapes) if is_compiled else shapes[0][0] == 1
+        if graph not in seen:
             train_step(batch)
-        seen.add(shapes)
+        seen.add(graph)
 
 
 def _delivered(batches, number: int) -> float:

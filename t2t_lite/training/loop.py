@@ -76,10 +76,8 @@ class Loop:
             ),
             micro,
         )
-        # A TPU wants to know all shapes beforehand; elsewhere only what is compiled depends on them.
-        element_spec = None if isinstance(strategy, tf.distribute.TPUStrategy) else self._data.element_spec
         self._train_step = make_train_step(
-            strategy, model, state.optimizer, element_spec, options.random_seed, options.xla_compile
+            strategy, model, state.optimizer, self._data.element_spec, options.random_seed, options.xla_compile
         )
         self._micro = micro
         self._longest = manifest.longest("train", self._hparams.max_length)

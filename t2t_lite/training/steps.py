@@ -26,7 +26,7 @@ def make_train_step(strategy, model, optimizer, element_spec, random_seed: int, 
       strategy: the devices.
       model: a built `Seq2SeqModel`.
       optimizer: an `Adam`.
-      element_spec: of the batches of `share_out`; None traces the step anew for each shape of batch.
+      element_spec: of the batches of `share_out`.
       random_seed: with the step's number and the micro-batch's place, determines dropout.
       xla_compile: whether loss and gradients of a micro-batch are compiled, once for each shape.
 
@@ -66,7 +66,7 @@ def make_train_step(strategy, model, optimizer, element_spec, random_seed: int, 
         return tf.concat([figures, [norm, tf.cast(finite, tf.float32)]], 0)
 
     signature = [tf.TensorSpec([None], tf.float32), tf.TensorSpec([], tf.bool)]
-    run = _traced(step, element_spec, signature)
+    run = _traced(strategy, step, [element_spec, *signature])
 
     def call(batch, requests=(), rehearsal=False):
         figures = run(batch, tf.constant(requests, tf.float32, [len(requests)]), tf.constant(rehearsal)).numpy()
@@ -90,7 +90,7 @@ def make_eval_step(strategy, model, element_spec):
     def step(batch, is_one):
         return strategy.reduce("SUM", strategy.run(on_replica, args=(batch, is_one)), axis=None)
 
-    run = _traced(step, element_spec, [])
+    run = _traced(strategy, step, [element_spec])
     return lambda batch: LossSums(*run(batch).numpy()[:3].tolist())
 
 
@@ -138,12 +138,13 @@ def _sum_of_micro_batches(at, batch, is_one, shapes):
     return tf.while_loop(lambda place, _: place < first + number, add, (first, zeros), parallel_iterations=1)[1]
 
 
-def _traced(step, element_spec, signature):
+def _traced(strategy, step, signature):
     """Compiles `step(batch, ..., is_one)` to a function of (batch, ...), one graph for each of the two cases.
 
     Sums over several micro-batches need room for totals and zeros to begin with, which a single one is spared.
     """
-    input_signature = None if element_spec is None else [element_spec, *signature]
+    # A TPU must know all shapes beforehand: there is a graph for each of the few that `MicroBatches` makes.
+    input_signature = None if isinstance(strategy, tf.distribute.TPUStrategy) else signature
     graphs = {
         is_one: tf.function(
             lambda *arguments, is_one=is_one: step(*arguments, is_one), input_signature=input_signature, autograph=False

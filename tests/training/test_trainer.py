@@ -13,9 +13,7 @@ from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS, PROBLEMS
-from t2t_lite.run_dir import list_checkpoints, prepare_run_dir
-from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.trainer import train
+from t2t_lite.run_dir import list_checkpoints
 
 
 @PROBLEMS.register
@@ -54,13 +52,6 @@ def copy_data(tmp_path_factory):
     return data_dir
 
 
-def run(hparams, data_dir, output_dir, problem="copy_words_for_test", **options):
-    problem = get_problem(problem)
-    vocabulary = data_dir / problem.vocab_filenames[1]
-    run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary, options.get("random_seed", 1))
-    train(run_dir, data_dir, tf.distribute.get_strategy(), TrainOptions(**options))
-
-
 def last_arrays(run_dir):
     return checkpoint_files.read(list_checkpoints(run_dir)[-1][1], "model")
 
@@ -71,7 +62,7 @@ def all_arrays(path):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
 
 
-def test_stopping_in_the_middle_of_an_epoch_and_going_on_equals_not_stopping_bit_for_bit(copy_data, tmp_path):
+def test_stopping_in_the_middle_of_an_epoch_and_going_on_equals_not_stopping_bit_for_bit(run, copy_data, tmp_path):
     run(SMALL, copy_data, tmp_path / "through")
     run(SMALL.replace(train_steps=20), copy_data, tmp_path / "stopped")
     run(SMALL, copy_data, tmp_path / "stopped")
@@ -85,7 +76,7 @@ def test_stopping_in_the_middle_of_an_epoch_and_going_on_equals_not_stopping_bit
         np.testing.assert_array_equal(array, stopped[name], err_msg=name)
 
 
-def test_the_seed_fixes_a_run_and_another_seed_gives_another(copy_data, tmp_path):
+def test_the_seed_fixes_a_run_and_another_seed_gives_another(run, copy_data, tmp_path):
     short = SMALL.replace(train_steps=3)
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
         run(short, copy_data, tmp_path / name, random_seed=seed)
@@ -94,18 +85,18 @@ def test_the_seed_fixes_a_run_and_another_seed_gives_another(copy_data, tmp_path
     assert any(not np.array_equal(one[name], two[name]) for name in one)
 
 
-def test_going_on_with_another_seed_is_refused(copy_data, tmp_path):
+def test_going_on_with_another_seed_is_refused(run, copy_data, tmp_path):
     run(SMALL.replace(train_steps=1), copy_data, tmp_path)
     with pytest.raises(UserError, match="--random_seed=1, not 2"):
         run(SMALL.replace(train_steps=2), copy_data, tmp_path, random_seed=2)
 
 
-def test_checkpoints_come_by_steps_and_the_oldest_go(copy_data, tmp_path):
+def test_checkpoints_come_by_steps_and_the_oldest_go(run, copy_data, tmp_path):
     run(SMALL.replace(train_steps=9), copy_data, tmp_path, save_checkpoints_steps=2, keep_checkpoint_max=3)
     assert [step for step, _ in list_checkpoints(tmp_path)] == [6, 8, 9]
 
 
-def test_what_is_reported_is_in_the_event_files(copy_data, tmp_path, capsys):
+def test_what_is_reported_is_in_the_event_files(run, copy_data, tmp_path, capsys):
     run(SMALL.replace(train_steps=6), copy_data, tmp_path, log_step_count_steps=3)
     tags = {"train": set(), "eval": set()}
     for part, found in tags.items():
@@ -119,7 +110,7 @@ def test_what_is_reported_is_in_the_event_files(copy_data, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_training_learns_to_copy_and_the_translator_copies_unseen_sentences(copy_data, tmp_path):
+def test_training_learns_to_copy_and_the_translator_copies_unseen_sentences(run, copy_data, tmp_path):
     hparams = SMALL.replace(train_steps=500, hidden_size=64, filter_size=128, batch_tokens=1024, residual_dropout=0.0)
     run(hparams, copy_data, tmp_path)
     lines = [example.inputs for example in get_problem("copy_words_for_test").examples("test", {})]
@@ -148,7 +139,7 @@ def test_one_two_and_eight_devices_make_the_same_parameters(grammar_data, comman
 
 
 @pytest.mark.slow
-def test_bfloat16_loss_stays_within_two_percent_of_float32_over_200_steps(multi30k_data, tmp_path):
+def test_bfloat16_loss_stays_within_two_percent_of_float32_over_200_steps(run, multi30k_data, tmp_path):
     hparams = HPARAMS["transformer_multi30k"]().replace(train_steps=200, batch_tokens=2048)
     curves = {}
     for precision in ("float32", "mixed_bfloat16"):

@@ -1,0 +1,24 @@
+"""A function called in a process of its own: its result, its errors, its end."""
+
+import os
+import signal
+
+import pytest
+
+from t2t_lite.benchmark.process import in_a_process
+from t2t_lite.errors import UserError
+
+
+def test_a_result_comes_from_another_process():
+    assert in_a_process(os.getpid) != os.getpid()
+    assert in_a_process(divmod, 7, 2) == (3, 1)
+
+
+def test_an_error_comes_back_as_it_was():
+    with pytest.raises(ValueError, match="'many'"):
+        in_a_process(int, "many")
+
+
+def test_a_process_that_is_killed_is_reported_and_not_waited_for():
+    with pytest.raises(UserError, match="has been killed"):
+        in_a_process(signal.raise_signal, signal.SIGKILL)

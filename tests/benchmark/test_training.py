@@ -1,0 +1,94 @@
+"""Figures of given steps, random data, how many batches make a round of the input pipeline."""
+
+import numpy as np
+import pytest
+
+from t2t_lite.benchmark.machine import Machine
+from t2t_lite.benchmark.training import TimedStep, TrainingCost, TrainingData, random_data, try_every_graph
+from t2t_lite.config import HParams
+from t2t_lite.data.manifest import Manifest
+from t2t_lite.data.pipeline import WINDOW
+from t2t_lite.errors import UserError
+
+COST = TrainingCost(
+    precision="float32",
+    replicas=4,
+    parameters=1000,
+    # 100, 50, 80 and 120 pieces a second; 200, 100, 80 and 160 with padding.
+    steps=[
+        TimedStep(1.0, 0.25, 100, 200),
+        TimedStep(2.0, 0.25, 100, 200),
+        TimedStep(1.0, 0.0, 80, 80),
+        TimedStep(0.5, 0.0, 60, 80),
+    ],
+    skipped_steps=1,
+    input_tokens_per_second=270.0,
+    counted_flops_per_token=10_000.0,
+    peak_flops=3e6,
+    memory_bytes=2**20,
+    machine=Machine(["CPU:0"], 1, 1.0, "", "", ""),
+)
+
+
+def test_figures_are_medians_and_bests_of_the_steps_own_rates():
+    figures = COST.figures()
+    expected = {
+        "steps": 4,
+        "seconds": 4.5,
+        "target_tokens": 340,
+        "padded_target_tokens": 560,
+        "step_seconds_median": 1.0,
+        "step_seconds_best": 0.5,
+        "target_tokens_per_second_median": 90.0,
+        "target_tokens_per_second_best": 120.0,
+        "target_tokens_per_second_per_device_median": 22.5,
+        "padded_target_tokens_per_second_median": 130.0,
+        "padded_target_tokens_per_second_best": 200.0,
+        "padded_target_tokens_per_second_per_device_median": 32.5,
+        "input_wait_share": 0.5 / 4.5,
+        "input_times_training": 3.0,
+        "utilisation_by_6_parameters": 6 * 1000 * 90 / 3e6,
+        "utilisation_by_counted_flops": 10_000 * 90 / 3e6,
+    }
+    assert {name: figures[name] for name in expected} == pytest.approx(expected)
+
+
+def test_random_data_has_batches_without_padding_of_about_the_tokens_asked_for():
+    data = random_data(50, source_length=7, target_length=10)
+    assert data.vocab_sizes() == (50, 50) and data.mean_lengths() == (7, 10)
+    one, again = (
+        {side: ids.numpy() for side, ids in next(iter(data.batches(HParams(batch_tokens=204), seed))).items()}
+        for seed in (1, 1)
+    )
+    assert one["inputs"].shape == (20, 7) and one["targets"].shape == (20, 10)
+    for side, ids in one.items():
+        assert ids.dtype == np.int32 and ids.min() >= 1 and ids.max() == 49  # 200 draws without the last: 2% of seeds
+        np.testing.assert_array_equal(ids, again[side])
+
+
+def test_a_sentence_that_is_longer_than_a_batch_is_one():
+    batch = next(iter(random_data(9, 3, 40).batches(HParams(batch_tokens=30), 1)))
+    assert batch["targets"].shape == (1, 40)
+
+
+def test_random_sentences_may_not_be_longer_than_max_length():
+    with pytest.raises(UserError, match=r"'random ids' are longer than max_length=16 .* --hparams=max_length=20"):
+        random_data(9, 20, 10).check(HParams(max_length=16))
+
+
+@pytest.mark.parametrize(("pairs", "in_round"), [(100, 100), (WINDOW + 1, WINDOW)])
+def test_a_round_is_an_epoch_or_a_window_of_it(pairs, in_round):
+    split = {"examples": pairs, "shards": {}, "lengths": {"inputs": {"5": pairs}, "targets": {"8": pairs}}}
+    data = TrainingData(Manifest("many", {"size": 9}, {"train": split}, {}))
+    assert data.round_of_batches(80) == -(-in_round // 10)
+
+
+def test_a_step_is_made_for_each_graph_before_any_is_timed():
+    shapes = [(1, 4, 8), (1, 2, 16), (3, 4, 8), (2, 4, 8), (1, 4, 8), (1, 2, 16)]
+    batches = [{"inputs": np.zeros(shape), "targets": np.zeros(shape)} for shape in shapes]
+    made = []
+    try_every_graph(lambda batch: made.append(batch["targets"].shape), batches, is_compiled=True)
+    assert made == [(1, 4, 8), (1, 2, 16), (3, 4, 8), (2, 4, 8)]
+    made.clear()
+    try_every_graph(lambda batch: made.append(batch["targets"].shape), batches, is_compiled=False)
+    assert made == [(1, 4, 8), (3, 4, 8)]

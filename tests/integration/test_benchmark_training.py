@@ -1,0 +1,143 @@
+"""t2t-lite-benchmark --training as a user runs it, on tiny settings: random ids, real data, two devices; mistakes."""
+
+import json
+import statistics
+
+import pytest
+
+from t2t_lite.data.manifest import read_manifest
+from t2t_lite.data.problem import get_problem
+from t2t_lite.models.parameters import count_parameters
+from t2t_lite.registry import HPARAMS
+from t2t_lite.training.cost import training_step_flops
+
+CHANGES = (
+    "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=512,max_length=64"
+)
+SET = ("--training", "--hparams_set=transformer_tiny", f"--hparams={CHANGES}")
+HPARAMS_OF_SET = HPARAMS["transformer_tiny"]().override(CHANGES)
+
+
+def measured(command, file, *flags):
+    """Runs the command; returns (lines that it prints, what is in its JSON file)."""
+    result = command("benchmark", *SET, *flags, f"--json_file={file}")
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout.splitlines(), json.loads(file.read_text(encoding="utf-8"))
+
+
+def check_row(row, content):
+    """What figures have to do with one another, whatever the machine."""
+    steps = row["timed_steps"]
+    assert len(steps) == row["steps"]
+    assert all(0 <= step["waited"] < step["seconds"] for step in steps)
+    assert all(0 < step["target_tokens"] <= step["padded_target_tokens"] for step in steps)
+    for name in ("seconds", "target_tokens", "padded_target_tokens"):
+        assert row[name] == pytest.approx(sum(step[name] for step in steps))
+    seconds = [step["seconds"] for step in steps]
+    assert (row["step_seconds_median"], row["step_seconds_best"]) == (statistics.median(seconds), min(seconds))
+    for kind in ("target_tokens", "padded_target_tokens"):
+        rates = sorted(step[kind] / step["seconds"] for step in steps)
+        assert row[f"{kind}_per_second_median"] == pytest.approx(rates[len(rates) // 2])  # of an odd number
+        assert row[f"{kind}_per_second_best"] == pytest.approx(rates[-1])
+        each = row[f"{kind}_per_second_per_device_median"]
+        assert each * row["devices"] == pytest.approx(row[f"{kind}_per_second_median"])
+    sizes = content["vocab_size"], content["source_length"], content["target_length"]
+    flops = sum(training_step_flops(HPARAMS_OF_SET, *sizes).values()) / HPARAMS_OF_SET.batch_tokens
+    assert row["counted_flops_per_target_token"] == pytest.approx(flops)
+    done = row["utilisation_by_counted_flops"] * row["peak_flops_per_second"]
+    assert done == pytest.approx(flops * row["target_tokens_per_second_median"])
+    assert row["parameters"] == sum(count_parameters(HPARAMS_OF_SET, content["vocab_size"]).values())
+    by_6 = row["utilisation_by_6_parameters"] / row["utilisation_by_counted_flops"]
+    assert by_6 == pytest.approx(6 * row["parameters"] / flops)
+    assert row["peak_memory_bytes"] > 4 * 4 * row["parameters"]  # weights, gradients and two moments at least
+    machine = row["machine"]
+    assert len(machine["devices"]) == row["devices"]
+    assert machine["threads"] >= 1 and machine["matmul_gflops"] > 0
+    assert machine["tensorflow"] and machine["keras"]
+
+
+def row_of(lines, precision):
+    """The words of a precision's row of the table."""
+    return next(line.split() for line in lines if line.startswith(precision + " "))
+
+
+def test_random_ids_in_two_precisions(command, tmp_path):
+    file = tmp_path / "folder" / "cost.json"
+    sizes = ("--vocab_size=100", "--source_length=20", "--target_length=16")
+    counts = ("--num_steps=3", "--warmup_steps=1")
+    lines, content = measured(command, file, "--precision=mixed_bfloat16,float32", *sizes, *counts)
+    assert [row["precision"] for row in content["rows"]] == ["mixed_bfloat16", "float32"]
+    assert (content["vocab_size"], content["source_length"], content["target_length"]) == (100, 20, 16)
+    assert content["problem"] is None and content["hparams"]["hidden_size"] == 32
+    for row in content["rows"]:
+        check_row(row, content)
+        assert row["devices"] == 1
+        assert [step["target_tokens"] for step in row["timed_steps"]] == [512.0] * 3
+        assert row["padded_target_tokens"] == row["target_tokens"]
+        assert row["input_tokens_per_second"] is None and row["input_times_training"] is None
+        printed = row_of(lines, row["precision"])
+        assert printed[1] == f"{row['target_tokens_per_second_median']:,.0f}"
+        assert printed[-1] == f"{row['peak_memory_bytes'] / 2**20:,.0f}"
+        assert f"{row['utilisation_by_counted_flops']:.1%}" in printed
+    assert "random ids: sentences of 20 and 16 pieces, vocabulary 100" in lines
+    assert "tokens/s" in "".join(lines) and "input" not in "".join(lines) and "a device's" not in "".join(lines)
+
+
+@pytest.mark.slow
+def test_a_problems_data_on_two_devices_compiled(command, grammar_data, tmp_path):
+    flags = ("--problem=grammar_ende_rev", f"--data_dir={grammar_data}", "--virtual_devices=2", "--xla_compile")
+    counts = ("--num_steps=5", "--warmup_steps=0", "--max_tokens_per_replica=200", "--peak_tflops=0.5")
+    lines, content = measured(command, tmp_path / "cost.json", *flags, *counts)
+    manifest = read_manifest(grammar_data, get_problem("grammar_ende"))
+    assert content["problem"] == "grammar_ende_rev" and content["vocab_size"] == manifest.vocabulary["size"]
+    assert content["source_length"] == manifest.mean_length("train", "targets")  # reversed
+    assert content["target_length"] == manifest.mean_length("train", "inputs")
+    (row,) = content["rows"]
+    check_row(row, content)
+    assert row["devices"] == 2 and row["peak_flops_per_second"] == 2 * 0.5e12
+    assert all(abs(step["target_tokens"] - 512) < 64 for step in row["timed_steps"])
+    assert row["padded_target_tokens"] > row["target_tokens"]
+    assert row["input_tokens_per_second"] > 0
+    consumed = row["input_tokens_per_second"] / row["input_times_training"]
+    assert consumed == pytest.approx(row["target_tokens_per_second_median"])
+    printed = row_of(lines, "float32")
+    assert f"{row['target_tokens_per_second_per_device_median']:,.0f}" in printed
+    assert f"{row['input_tokens_per_second']:,.0f}" in printed
+    assert "CPU:0" in lines[-2] and "CPU:1" in lines[-2]
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "what"),
+    [
+        (("--precision=float32,float8",), 2, "float32, mixed_bfloat16, mixed_float16, not 'float8'"),
+        (("--problem=grammar_ende",), 2, "--problem needs --data_dir"),
+        (("--data_dir=somewhere",), 2, "--data_dir needs --problem"),
+        (("--problem=gramar_ende", "--data_dir=somewhere"), 2, "'grammar_ende'"),
+        (("--problem=grammar_ende", "--data_dir=somewhere", "--vocab_size=9"), 2, "--vocab_size is that of random ids"),
+        (("--problem=grammar_ende", "--data_dir=no/such/folder"), 1, "--data_dir=no/such/folder does not exist"),
+        (("--target_length=2.5",), 2, "--target_length takes a whole number with --training"),
+        (("--target_length=65",), 1, "longer than max_length=64"),
+        (("--vocab_size=1",), 2, "--vocab_size: takes a whole number from 2"),
+        (("--num_steps=0",), 2, "--num_steps"),
+        (("--strategy=many",), 2, "--strategy"),
+        (("--hparams_set=transformer_tny",), 2, "'transformer_tiny'"),
+        (("--json_file=.",), 1, "is a directory; give the name of a file"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_mistakes_are_one_line_before_anything_is_measured(command, flags, status, what):
+    result = command("benchmark", *SET, *flags)
+    assert (result.returncode, result.stdout) == (status, "")
+    assert result.stderr.count("\n") == 1 and what in result.stderr
+
+
+def test_a_set_has_to_be_named(command):
+    result = command("benchmark", "--training")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.count("\n") == 1 and "--training needs --hparams_set" in result.stderr
+
+
+def test_what_only_the_measuring_process_finds_out_is_one_line_too(command):
+    result = command("benchmark", *SET, "--num_gpus=999")
+    assert result.returncode == 1
+    assert result.stderr.count("\n") == 1 and "--num_gpus=999, but TensorFlow sees" in result.stderr

@@ -1,0 +1,23 @@
+"""Trainings in the process of the tests."""
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def run():
+    """Trains: run(hparams, data_dir, output_dir, problem name, options of `TrainOptions`) -> what `train` returns."""
+
+    def run_training(hparams, data_dir, output_dir, problem="copy_words_for_test", **options):
+        import tensorflow as tf
+
+        from t2t_lite.data.problem import get_problem
+        from t2t_lite.run_dir import prepare_run_dir
+        from t2t_lite.training.options import TrainOptions
+        from t2t_lite.training.trainer import train
+
+        problem = get_problem(problem)
+        vocabulary = data_dir / problem.vocab_filenames[1]
+        run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary, options.get("random_seed", 1))
+        return train(run_dir, data_dir, tf.distribute.get_strategy(), TrainOptions(**options))
+
+    return run_training

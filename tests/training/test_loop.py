@@ -1,0 +1,196 @@
+"""What a training does between its steps: evaluations, choice, reports, and ending for a reason."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite import checkpoint_files
+from t2t_lite.config import HParams
+from t2t_lite.data.problem import get_problem, read_lines
+from t2t_lite.decoding.translator import Translator
+from t2t_lite.errors import UserError
+from t2t_lite.run_dir import list_checkpoints, open_run_dir
+from t2t_lite.scoring.bleu import corpus_bleu
+from t2t_lite.training.choice import best_steps, read_evaluations
+from t2t_lite.training.evaluator import follow
+from t2t_lite.training.options import TrainOptions
+
+SMALL = HParams(
+    num_encoder_layers=1,
+    num_decoder_layers=1,
+    hidden_size=32,
+    filter_size=64,
+    num_heads=2,
+    batch_tokens=512,
+    max_length=64,
+    train_steps=6,
+    learning_rate_warmup_steps=100,
+)
+PROBLEM = "grammar_ende"
+
+
+def steps_of(directory):
+    return [step for step, _ in list_checkpoints(directory)]
+
+
+@pytest.fixture(scope="module")
+def chosen(run, grammar_data, tmp_path_factory):
+    """A run with BLEU, a moving average, and the best checkpoint kept beside the last."""
+    directory = tmp_path_factory.mktemp("chosen")
+    hparams = SMALL.replace(ema_decay=0.5, train_steps=9)
+    options = {"eval_decode": True, "keep_best_n": 1, "eval_metric": "bleu", "keep_checkpoint_max": 1}
+    run(hparams, grammar_data, directory, PROBLEM, save_checkpoints_steps=3, log_step_count_steps=4, **options)
+    return directory
+
+
+def test_every_checkpoint_is_evaluated_with_loss_perplexity_and_bleu(chosen):
+    evaluations = read_evaluations(chosen)
+    assert list(evaluations) == [3, 6, 9]
+    for figures in evaluations.values():
+        assert figures.keys() == {"loss", "perplexity", "bleu"}
+        assert 1.0 < figures["loss"] < 20.0
+        assert 0.0 <= figures["bleu"] <= 100.0
+
+
+def test_the_average_that_is_saved_is_what_was_evaluated(chosen, grammar_data):
+    assert steps_of(chosen)[-1] == 9
+    assert [step for step, _ in list_checkpoints(chosen, "average")] == [9]
+    average = checkpoint_files.read(chosen / "average-9", "model")
+    optimizer = checkpoint_files.read(chosen / "ckpt-9", "optimizer")
+    for name, array in average.items():
+        np.testing.assert_array_equal(array, optimizer[f"average.{name.replace('.', '_')}"], err_msg=name)
+    # The decoder takes it without being told, and finds the BLEU that was recorded.
+    translator = Translator.from_run_dir(chosen)
+    assert translator.checkpoint == chosen / "average-9"
+    sources, references = (
+        list(read_lines(grammar_data / get_problem(PROBLEM).text_filename("dev", side)))
+        for side in ("inputs", "targets")
+    )
+    found = corpus_bleu(translator.translate(sources), references)
+    assert found == pytest.approx(read_evaluations(chosen)[9]["bleu"])
+
+
+def test_the_best_checkpoint_outlives_later_ones(chosen):
+    # When step 9 was saved, the best of 3 and 6 was kept beside it.
+    earlier = {step: figures for step, figures in read_evaluations(chosen).items() if step < 9}
+    assert steps_of(chosen) == sorted({*best_steps(earlier, "bleu", 1), 9})
+
+
+def test_the_log_has_a_line_for_each_report(chosen):
+    lines = [json.loads(line) for line in (chosen / "log.jsonl").read_text().splitlines()]
+    assert [(line["part"], line["step"]) for line in lines] == [
+        ("train", 1),
+        ("eval", 3),
+        ("train", 4),
+        ("eval", 6),
+        ("train", 8),
+        ("train", 9),
+        ("eval", 9),
+    ]
+    wanted = {
+        "loss",
+        "gradient_norm",
+        "learning_rate",
+        "target_tokens_per_second",
+        "target_tokens_per_second_per_device",
+        "padded_target_tokens_per_second",
+        "input_wait_share",
+        "utilisation",
+        "memory_bytes",
+        "skipped_steps",
+        "steps_per_second",
+    }
+    last = lines[-2]
+    assert wanted <= last.keys()
+    assert last["padded_target_tokens_per_second"] >= last["target_tokens_per_second"] > 0.0
+    assert 0.0 <= last["input_wait_share"] < 1.0
+    assert 0.0 < last["utilisation"] < 1.0
+    assert last["gradient_norm"] > 0.0
+    assert last["memory_bytes"] > 2**20
+    assert last["skipped_steps"] == 0
+
+
+def test_the_event_files_have_the_same_figures(chosen):
+    tags = {
+        part: {
+            value.tag
+            for path in (chosen / part).iterdir()
+            if path.is_file()
+            for event in tf.compat.v1.train.summary_iterator(str(path))
+            for value in event.summary.value
+        }
+        for part in ("train", "eval")
+    }
+    assert {"loss", "gradient_norm", "utilisation", "input_wait_share", "target_tokens_per_second"} <= tags["train"]
+    assert {"loss", "perplexity", "bleu"} <= tags["eval"]
+
+
+def test_an_evaluator_beside_the_training_finds_the_same_figures(run, chosen, grammar_data, tmp_path):
+    hparams = SMALL.replace(ema_decay=0.5, train_steps=9)
+    run(hparams, grammar_data, tmp_path, PROBLEM, save_checkpoints_steps=3, schedule="train")
+    assert not (tmp_path / "evaluations.json").exists()
+    options = TrainOptions(schedule="eval", eval_decode=True, eval_wait_secs=0)
+    follow(open_run_dir(tmp_path), grammar_data, tf.distribute.get_strategy(), options)
+    found, expected = read_evaluations(tmp_path), read_evaluations(chosen)
+    assert found.keys() == expected.keys()
+    for step, figures in expected.items():
+        assert found[step] == pytest.approx(figures, rel=1e-5)
+
+
+def test_no_gain_for_long_enough_ends_the_run_and_keeps_it_ended(run, grammar_data, tmp_path, capsys):
+    hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=20)  # learns nothing
+    options = {"save_checkpoints_steps": 1, "early_stopping_patience": 2}
+    run(hparams, grammar_data, tmp_path, PROBLEM, **options)
+    assert steps_of(tmp_path) == [1, 2, 3]
+    assert "2 evaluations without a better loss than that of ckpt-1: stopped early" in capsys.readouterr().out
+    run(hparams, grammar_data, tmp_path, PROBLEM, **options)
+    assert steps_of(tmp_path) == [1, 2, 3]
+    assert "stopped early" in capsys.readouterr().out
+    run(hparams, grammar_data, tmp_path, PROBLEM, **options | {"early_stopping_patience": 4})
+    assert steps_of(tmp_path) == [1, 2, 3, 4, 5]
+
+
+def test_a_training_that_diverges_ends_with_its_batch_saved(run, grammar_data, tmp_path):
+    hparams = SMALL.replace(learning_rate_constant=1e30, train_steps=50)
+    with pytest.raises(UserError, match=r"5 steps in a row .* are not finite.*not-finite-\d+\.npz") as caught:
+        run(hparams, grammar_data, tmp_path, PROBLEM, save_checkpoints_steps=100)
+    assert "\n" not in str(caught.value)
+    (kept,) = tmp_path.glob("not-finite-*.npz")
+    batch = np.load(kept)
+    assert batch["targets"].ndim == 3
+    assert math.isclose(np.count_nonzero(batch["targets"]), 512, rel_tol=0.2)
+
+
+def test_a_trace_is_written_when_it_is_asked_for(run, grammar_data, tmp_path):
+    run(SMALL.replace(train_steps=12), grammar_data, tmp_path, PROBLEM, profile=True, schedule="train")
+    (trace,) = (tmp_path / "train").rglob("*.xplane.pb")
+    assert trace.stat().st_size > 1000
+
+
+def test_the_limit_on_a_device_and_compilation_change_nothing(run, grammar_data, tmp_path):
+    hparams = SMALL.replace(residual_dropout=0.0)
+    for name, options in (
+        ("plain", {}),
+        ("limited", {"max_tokens_per_replica": 150}),
+        ("compiled", {"xla_compile": True}),
+    ):
+        run(hparams, grammar_data, tmp_path / name, PROBLEM, save_checkpoints_steps=6, **options)
+    expected = checkpoint_files.read(tmp_path / "plain" / "ckpt-6", "model")
+    for name in ("limited", "compiled"):
+        found = checkpoint_files.read(tmp_path / name / "ckpt-6", "model")
+        for variable, array in expected.items():
+            np.testing.assert_allclose(found[variable], array, atol=1e-5, err_msg=variable)
+        figures = read_evaluations(tmp_path / name)[6]
+        assert figures == pytest.approx(read_evaluations(tmp_path / "plain")[6], rel=1e-4)
+
+
+def test_a_warm_start_begins_with_the_other_runs_weights(run, chosen, grammar_data, tmp_path, capsys):
+    hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=1)
+    run(hparams, grammar_data, tmp_path, PROBLEM, warm_start_from=str(chosen), schedule="train")
+    assert "warm start from" in capsys.readouterr().out
+    average = checkpoint_files.read(chosen / "average-9", "model")
+    for name, array in checkpoint_files.read(tmp_path / "ckpt-1", "model").items():
+        np.testing.assert_array_equal(array, average[name], err_msg=name)
