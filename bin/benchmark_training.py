@@ -66,10 +66,11 @@ def _measure(hparams: HParams, data, arguments):
     load_builtins()
     import_tensorflow()
     from t2t_lite.training.options import TrainOptions
-    from t2t_lite.training.strategy import make_strategy
+    from t2t_lite.training.strategy import device_memory, make_strategy
 
     options = TrainOptions(
         max_tokens_per_replica=arguments.max_tokens_per_replica,
+        free_bytes=device_memory(arguments.virtual_devices),
         xla_compile=arguments.xla_compile,
         peak_tflops=arguments.peak_tflops,
     )

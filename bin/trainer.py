@@ -65,11 +65,9 @@ def _train(arguments) -> None:
     else:
         run_dir = RunDir(output_dir, hparams, problem, targets, inputs)  # the chief writes and checks
     import_tensorflow()
-    from t2t_lite.training.strategy import make_strategy
     from t2t_lite.training.trainer import train
 
-    strategy = make_strategy(arguments.strategy, arguments.num_gpus, arguments.virtual_devices)
-    if number := train(run_dir, data_dir, strategy, _options(arguments)):
+    if number := train(run_dir, data_dir, *_strategy_and_options(arguments)):
         raise SystemExit(128 + number)
 
 
@@ -88,8 +86,12 @@ def _task(arguments):
     return problem, hparams
 
 
-def _options(arguments) -> TrainOptions:
-    return TrainOptions(**{name: getattr(arguments, name) for name in TrainOptions.__dataclass_fields__})
+def _strategy_and_options(arguments):
+    from t2t_lite.training.strategy import device_memory, make_strategy
+
+    given = {name: value for name, value in vars(arguments).items() if name in TrainOptions.__dataclass_fields__}
+    options = TrainOptions(**given, free_bytes=device_memory(arguments.virtual_devices))
+    return make_strategy(arguments.strategy, arguments.num_gpus, arguments.virtual_devices), options
 
 
 def _evaluate(arguments) -> None:
@@ -99,7 +101,5 @@ def _evaluate(arguments) -> None:
     run_dir = open_run_dir(Path(arguments.output_dir))
     import_tensorflow()
     from t2t_lite.training.evaluator import follow
-    from t2t_lite.training.strategy import make_strategy
 
-    strategy = make_strategy(arguments.strategy, arguments.num_gpus, arguments.virtual_devices)
-    follow(run_dir, Path(arguments.data_dir), strategy, _options(arguments))
+    follow(run_dir, Path(arguments.data_dir), *_strategy_and_options(arguments))

@@ -47,7 +47,7 @@ RULES = {
     "benchmark": (("benchmark", "layers", "training", "data", *BASIS), ("tensorflow", "keras", "numpy", "matplotlib")),
     "training": (
         ("training", "decoding", "scoring", "models", "layers", "data", "run_dir", "checkpoint_files", *BASIS),
-        ("tensorflow", "keras", "numpy", "rich"),
+        ("tensorflow", "keras", "numpy", "rich", "pynvml"),
     ),
 }
 # The same for what is imported when a module is loaded.

@@ -103,8 +103,10 @@ def epochs(
             .map(lambda position, batch: batch | {"epoch": epoch, "position": position})
         )
 
-    later = tf.data.Dataset.range(first_epoch + 1, 2**40).flat_map(lambda epoch: numbered(epoch, 0))
-    return numbered(tf.constant(first_epoch, tf.int64), skip).concatenate(later).prefetch(tf.data.AUTOTUNE)
+    def left(epoch):
+        return numbered(epoch, tf.where(epoch == first_epoch, tf.constant(skip, tf.int64), 0))
+
+    return tf.data.Dataset.range(first_epoch, 2**40).flat_map(left).prefetch(tf.data.AUTOTUNE)
 
 
 def _parse(window, is_reversed, max_length):

@@ -118,18 +118,20 @@ class Loop:
 
     def _rehearse(self) -> None:
         """Runs the largest micro-batch there can be, so that a lack of memory shows now and not after hours."""
-        length = self._longest
-        rows = max(self._micro.max_tokens // length, 1) * self._strategy.num_replicas_in_sync
-        ids = tf.ones([rows, length], tf.int32)
-        place = tf.zeros([], tf.int64)
-        batch = {"inputs": ids, "targets": ids, "epoch": place, "position": place}
-        largest = next(iter(share_out(self._strategy, tf.data.Dataset.from_tensors(batch), self._micro)))
+        rows, length = self._micro.largest(self._longest)
+        ids = np.ones([1, rows, length], "int32")
+        whole = {"inputs": ids, "targets": ids, "tokens": np.float32(ids.size)}
+        whole |= {name: np.int64(0) for name in ("epoch", "position")}
+        batch = {
+            name: self._strategy.experimental_distribute_values_from_function(lambda _, part=part: tf.constant(part))
+            for name, part in whole.items()
+        }
         try:
-            self._train_step(largest, (0.0, 0.0), rehearsal=True)
+            self._train_step(batch, (0.0, 0.0), rehearsal=True)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
                 f"out of memory with {rows} pairs of {length} pieces, the largest micro-batch; use a "
-                f"--max_tokens_per_replica below {self._micro.max_tokens}, or a smaller max_length"
+                f"--max_tokens_per_replica below {rows * length}, or a smaller max_length"
             ) from error
 
     def _watch(self, report: StepReport, waited: float, batch) -> None:

@@ -25,7 +25,8 @@ class TrainOptions:
       random_seed: fixes initial weights, order of data and dropout.
       warm_start_from: another run, or a checkpoint in it, whose weights are the initial ones.
       max_tokens_per_replica: positions of the longer side, padding included, that a device holds at once; None: as many
-        as fit its free memory.
+        as fit `free_bytes`.
+      free_bytes: memory for each device, as `device_memory` says before the devices are made; None: not known.
       xla_compile: compile loss and gradients, once for each of few shapes.
       peak_tflops: of one device, for the utilisation; None: measured.
       profile: write a TensorBoard trace of a few steps.
@@ -44,6 +45,7 @@ class TrainOptions:
     random_seed: int = 1
     warm_start_from: str | None = None
     max_tokens_per_replica: int | None = None
+    free_bytes: int | None = None
     xla_compile: bool = False
     peak_tflops: float | None = None
     profile: bool = False

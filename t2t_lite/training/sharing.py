@@ -32,6 +32,13 @@ class MicroBatches:
         number = tf.maximum(-(-rows // most), 1)
         return number, -(-rows // number), inputs_length, targets_length
 
+    def largest(self, length: int) -> tuple[int, int]:
+        """Returns (rows, length) of the largest micro-batch of pairs of up to `length` pieces. Needs `max_tokens`."""
+        if not self.static_tokens:
+            return max(self.max_tokens // length, 1), length
+        _, rows, length, _ = (int(size) for size in self.shape(1, length, length))
+        return rows, length
+
 
 def bucket_length(length):
     """Returns the least of 8, 16, 24, 32, 48, 64, 96, ... (8 or 24 times a power of 2) that is not below `length`."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import tensorflow as tf
 
 from t2t_lite.errors import UserError
+from t2t_lite.training.memory import free_memory
 from t2t_lite.training.tf_config import workers_of_environment
 
 
@@ -44,6 +45,18 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
     if len(devices) > 1 and name == "mirrored":
         return tf.distribute.MirroredStrategy(devices)
     return tf.distribute.get_strategy()
+
+
+def device_memory(virtual_devices: int = 0) -> int | None:
+    """Returns the bytes that are free for each device; None: not known. Call it before `make_strategy`.
+
+    Args:
+      virtual_devices: in how many parts the CPU will be split; they share its memory.
+    """
+    if tf.config.list_physical_devices("GPU") and not virtual_devices:
+        return free_memory("GPU")
+    free = free_memory("CPU")
+    return None if free is None else free // max(virtual_devices, 1)
 
 
 def agree(strategy: tf.distribute.Strategy, number: float) -> float:

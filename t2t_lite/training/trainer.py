@@ -14,7 +14,7 @@ from t2t_lite.run_dir import RunDir
 from t2t_lite.training.checkpoints import TrainingState
 from t2t_lite.training.interruption import Interruption
 from t2t_lite.training.loop import Loop
-from t2t_lite.training.memory import choose_max_tokens, free_memory
+from t2t_lite.training.memory import choose_max_tokens
 from t2t_lite.training.optimizer import Adam
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.progress import Progress
@@ -106,21 +106,16 @@ def micro_batches(
       manifest: of the data; says how long sentences are.
       inputs_size, targets_size: pieces of the vocabularies.
       strategy: the devices.
-      options: max_tokens_per_replica and xla_compile.
+      options: max_tokens_per_replica, free_bytes and xla_compile.
 
     Raises:
       UserError: if not even one sentence fits.
     """
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
     most = options.max_tokens_per_replica
-    if most is None:
-        has_gpu = bool(tf.config.list_physical_devices("GPU"))
-        free = free_memory("GPU" if has_gpu else "CPU")
-        if free is not None:
-            workers = max(len(workers_of_environment()[0]), 1)
-            devices = 1 if has_gpu else strategy.num_replicas_in_sync // workers  # those of a CPU share its memory
-            length = manifest.longest("train", hparams.max_length)
-            most = choose_max_tokens(hparams, targets_size, inputs_size, free // devices, length)
+    if most is None and options.free_bytes is not None:
+        length = manifest.longest("train", hparams.max_length)
+        most = choose_max_tokens(hparams, targets_size, inputs_size, options.free_bytes, length)
     most = min(most or 2 * share, 2 * share)
     # In halves of a share, so that not too much of the last micro-batch of a fixed size is padding.
     is_static = options.xla_compile or isinstance(strategy, tf.distribute.TPUStrategy)

@@ -3,15 +3,18 @@
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from t2t_lite import checkpoint_files
+from t2t_lite.run_dir import list_checkpoints
 
 # The rate rises fast enough that the parameters that are compared have moved, and not so fast that Adam makes much of
 # the rounding of gradients that are nearly 0.
@@ -94,8 +97,9 @@ def test_four_accumulation_steps_make_the_parameters_of_one(multi30k_data, one_d
     assert_same(parameters(tmp_path), one_device)
 
 
-@pytest.mark.slow
-def test_two_workers_of_two_devices_make_the_parameters_of_one(multi30k_data, one_device, command, tmp_path):
+@pytest.fixture
+def tf_configs(command):
+    """TF_CONFIG of two workers on this machine, as the trainer prints it."""
     addresses = []
     for _ in range(2):
         with socket.socket() as free:
@@ -104,7 +108,32 @@ def test_two_workers_of_two_devices_make_the_parameters_of_one(multi30k_data, on
     printed = command("trainer", f"--make_tf_config={','.join(addresses)}").stdout
     configs = re.findall(r"export TF_CONFIG='(.*)'", printed)
     assert [json.loads(config)["task"]["index"] for config in configs] == [0, 1]
-    outputs = finish(*(start(multi30k_data, tmp_path, "--virtual_devices=2", tf_config=config) for config in configs))
+    return configs
+
+
+@pytest.mark.slow
+def test_two_workers_of_two_devices_make_the_parameters_of_one(multi30k_data, one_device, tf_configs, tmp_path):
+    outputs = finish(
+        *(start(multi30k_data, tmp_path, "--virtual_devices=2", tf_config=config) for config in tf_configs)
+    )
     assert "4 devices," in outputs[0]
     assert outputs[1] == ""  # the chief alone speaks, and writes
+    assert_same(parameters(tmp_path), one_device)
+
+
+@pytest.mark.slow
+def test_a_signal_to_one_worker_stops_all_and_they_go_on(multi30k_data, one_device, tf_configs, tmp_path):
+    flags = ("--save_checkpoints_steps=2", "--log_step_count_steps=1")
+    workers = [start(multi30k_data, tmp_path, *flags, tf_config=config) for config in tf_configs]
+    while not list_checkpoints(tmp_path):
+        assert all(worker.poll() is None for worker in workers), [worker.communicate() for worker in workers]
+        time.sleep(0.001)
+    workers[1].send_signal(signal.SIGTERM)
+    outputs = [worker.communicate(timeout=600)[0] for worker in workers]
+    assert [worker.returncode for worker in workers] == [128 + signal.SIGTERM] * 2, outputs
+    assert "stopped by a signal to another worker after step" in outputs[0]
+    last = list_checkpoints(tmp_path)[-1][0]
+    assert last < 10
+    outputs = finish(*(start(multi30k_data, tmp_path, *flags, tf_config=config) for config in tf_configs))
+    assert f"going on from {tmp_path / f'ckpt-{last}'}" in outputs[0]
     assert_same(parameters(tmp_path), one_device)
