@@ -203,7 +203,7 @@ def measure_training(
 
     from t2t_lite.training.meter import memory_in_use
     from t2t_lite.training.sharing import share_out
-    from t2t_lite.training.steps import make_train_step
+    from t2t_lite.training.steps import TrainStep
     from t2t_lite.training.trainer import build, micro_batches
 
     data.check(hparams)
@@ -212,9 +212,7 @@ def measure_training(
     peak = _peak(strategy, hparams.precision, options.peak_tflops)
     model, optimizer = build(hparams, targets_size, strategy, options.random_seed, inputs_size)
     batches = share_out(strategy, data.batches(hparams, options.random_seed), micro)
-    train_step = make_train_step(
-        strategy, model, optimizer, batches.element_spec, options.random_seed, options.xla_compile
-    )
+    train_step = TrainStep(strategy, model, optimizer, batches.element_spec, options.random_seed, options.xla_compile)
     with data.reading():
         try:
             try_every_graph(train_step, itertools.islice(batches, warmup_steps + num_steps), micro.static_tokens > 0)

@@ -23,7 +23,7 @@ from t2t_lite.training.peak import peak_flops
 from t2t_lite.training.progress import Progress
 from t2t_lite.training.schedule import learning_rate
 from t2t_lite.training.sharing import MicroBatches, first_replica, share_out
-from t2t_lite.training.steps import StepReport, make_train_step
+from t2t_lite.training.steps import StepReport, TrainStep
 from t2t_lite.training.strategy import agree
 
 # Steps whose loss or gradients are not finite, one after the other, that end a run. A loss scale that is halved at each
@@ -76,7 +76,7 @@ class Loop:
             ),
             micro,
         )
-        self._train_step = make_train_step(
+        self._train_step = TrainStep(
             strategy, model, state.optimizer, self._data.element_spec, options.random_seed, options.xla_compile
         )
         self._micro = micro
@@ -127,7 +127,7 @@ class Loop:
             for name, part in whole.items()
         }
         try:
-            self._train_step(batch, (0.0, 0.0), rehearsal=True)
+            self._train_step.rehearse(batch)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
                 f"out of memory with {rows} pairs of {length} pieces, the largest micro-batch; use a "

@@ -56,6 +56,9 @@ class Adam:
         made = tf.cast(self.iterations - self.skipped, tf.float32)  # updates so far
         powers = [tf.pow(beta, made + 1.0) for beta in (hparams.adam_beta1, hparams.adam_beta2)]
         rate = learning_rate(self.iterations + 1, hparams)
+        beta1, beta2, epsilon = (
+            tf.constant(value) for value in (hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon)
+        )
 
         def update(variable, gradient, momentum, velocity):
             if self.loss_scale is not None:
@@ -68,9 +71,9 @@ class Adam:
                 beta1_power=powers[0],
                 beta2_power=powers[1],
                 lr=rate,
-                beta1=hparams.adam_beta1,
-                beta2=hparams.adam_beta2,
-                epsilon=hparams.adam_epsilon,
+                beta1=beta1,
+                beta2=beta2,
+                epsilon=epsilon,
                 grad=gradient,
             )
 
@@ -79,22 +82,21 @@ class Adam:
         for average, variable in zip(self.averages, self.variables):
             strategy.extended.update(average, self._follow, args=(variable,), group=False)
 
-    def count(self, made, good) -> None:
+    def count(self, good) -> None:
         """Counts a step, after `apply` if that was called. Call it in cross-replica context.
 
         Args:
-          made: bool scalar; False: it was only a rehearsal.
           good: bool scalar; False: it was skipped, for its gradients were not finite.
         """
-        self.iterations.assign_add(tf.cast(made, tf.int64))
-        self.skipped.assign_add(tf.cast(made & ~good, tf.int64))
+        self.iterations.assign_add(1)
+        self.skipped.assign_add(tf.cast(~good, tf.int64))
         if self.loss_scale is None:
             return
         good_steps = tf.where(good, self._good_steps + 1, 0)
         is_long = good_steps >= LOSS_SCALE_GROWTH_STEPS
         scale = tf.where(good, tf.where(is_long, 2.0, 1.0) * self.loss_scale, tf.maximum(self.loss_scale / 2.0, 1.0))
-        self.loss_scale.assign(tf.where(made, scale, self.loss_scale))
-        self._good_steps.assign(tf.where(made, tf.where(is_long, tf.zeros((), tf.int64), good_steps), self._good_steps))
+        self.loss_scale.assign(scale)
+        self._good_steps.assign(tf.where(is_long, tf.zeros((), tf.int64), good_steps))
 
     @contextlib.contextmanager
     def averages_in_place(self) -> Iterator[None]:

@@ -98,8 +98,8 @@ def micro_batches(
 ) -> MicroBatches:
     """Returns how large a micro-batch may be: as many positions as were asked for, or as fit the free memory.
 
-    More than twice a device's share of a batch is never asked for: only a few odd batches are so unevenly long, and the
-    rehearsal of the largest micro-batch would take its time.
+    More than 1.25 times a device's share of a batch is never asked for: few batches have so much padding, and everyone
+    waits for the rehearsal of the largest micro-batch.
 
     Args:
       hparams: the settings.
@@ -112,11 +112,12 @@ def micro_batches(
       UserError: if not even one sentence fits.
     """
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
+    largest = 5 * share // 4 + 1
     most = options.max_tokens_per_replica
     if most is None and options.free_bytes is not None:
         length = manifest.longest("train", hparams.max_length)
         most = choose_max_tokens(hparams, targets_size, inputs_size, options.free_bytes, length)
-    most = min(most or 2 * share, 2 * share)
+    most = min(most or largest, largest)
     # In halves of a share, so that not too much of the last micro-batch of a fixed size is padding.
     is_static = options.xla_compile or isinstance(strategy, tf.distribute.TPUStrategy)
     return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0)

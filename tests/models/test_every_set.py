@@ -15,7 +15,7 @@ from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.registry import HPARAMS, MODELS
 from t2t_lite.training.optimizer import Adam
 from t2t_lite.training.sharing import share_out
-from t2t_lite.training.steps import make_train_step
+from t2t_lite.training.steps import TrainStep
 from t2t_lite.training.strategy import make_strategy
 
 VOCAB, INPUTS_VOCAB = 13, 11
@@ -70,7 +70,7 @@ def after_one_step(name):
     before = [np.array(variable) for variable in model.variables]
     batch = {"inputs": INPUTS[None], "targets": TARGETS[None]}
     batches = share_out(strategy, tf.data.Dataset.from_tensor_slices(batch))
-    step = make_train_step(strategy, model, optimizer, batches.element_spec, random_seed=1)
+    step = TrainStep(strategy, model, optimizer, batches.element_spec, random_seed=1)
     return model, before, step(next(iter(batches))).sums
 
 

@@ -36,7 +36,7 @@ import numpy as np, tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_builtins
 from t2t_lite.training.sharing import MicroBatches, share_out
-from t2t_lite.training.steps import make_train_step
+from t2t_lite.training.steps import TrainStep
 from t2t_lite.training.strategy import make_strategy
 from t2t_lite.training.trainer import build
 
@@ -54,7 +54,7 @@ model, optimizer = build(HParams(**case["hparams"]), vocab_size, strategy, 1, vo
 rows = np.random.default_rng(1).integers(3, vocab_size, (1, case["rows"], case["length"])).astype("int32")
 batches = tf.data.Dataset.from_tensor_slices({"inputs": rows, "targets": rows}).repeat(2)
 batches = share_out(strategy, batches, MicroBatches(case["max_tokens"]))
-train_step = make_train_step(strategy, model, optimizer, batches.element_spec, random_seed=1)
+train_step = TrainStep(strategy, model, optimizer, batches.element_spec, random_seed=1)
 for batch in batches:
     train_step(batch)
 print(json.dumps({"peak": status("VmHWM") - before, "micro_batches": batch["targets"].shape[0]}))
