@@ -6,6 +6,8 @@ vocab.*.subwords    a copy of the vocabulary, or of that of each side
 ckpt-<step>.*       checkpoints
 average-<step>.*    an average of checkpoints, for inference only
 train/, eval/       TensorBoard event files
+log.jsonl           the same figures, one JSON object a report
+evaluations.json    the figures of each evaluated checkpoint
 """
 
 import dataclasses

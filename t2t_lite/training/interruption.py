@@ -1,12 +1,13 @@
 """Signals that ask a training to end: it finishes its step, saves and says how to go on."""
 
 import signal
+import threading
 
 
 class Interruption:
     """Notes SIGTERM and SIGINT while it is open. The second one of them ends the process as if it were not.
 
-    Use as a context manager, in the main thread.
+    Use as a context manager. Outside the main thread, which alone is told of signals, it notes nothing.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -15,7 +16,8 @@ class Interruption:
         self.number = 0  # of the signal that came, 0: none
 
     def __enter__(self):
-        self._before = {number: signal.signal(number, self._note) for number in self.SIGNALS}
+        is_told = threading.current_thread() is threading.main_thread()
+        self._before = {number: signal.signal(number, self._note) for number in self.SIGNALS if is_told}
         return self
 
     def __exit__(self, *exception):

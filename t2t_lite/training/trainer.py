@@ -64,7 +64,15 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
             progress.say(f"already trained for {state.step} steps; raise --train_steps to train on")
             return 0
         loop = Loop(run_dir, data_dir, manifest, strategy, model, state, micro, options, progress, is_chief)
-        return loop.run(interruption)
+        try:
+            return loop.run(interruption)
+        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
+            if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
+                raise
+            raise UserError(
+                "another worker has ended or cannot be reached; start all workers again, and they go on from the last "
+                "checkpoint"
+            ) from error
 
 
 def build(

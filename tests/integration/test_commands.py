@@ -91,6 +91,7 @@ def test_a_run_directory_holds_checkpoints_settings_vocabulary_and_event_files(s
     names = {path.name for path in small_run.iterdir()}
     checkpoints = {f"ckpt-{step}{end}" for step in (2, 4, 6) for end in (".index", ".data-00000-of-00001")}
     others = {"hparams.json", "run.json", "vocab.grammar_ende.1600.subwords", "train", "eval"}
+    others |= {"log.jsonl", "evaluations.json"}
     assert names == checkpoints | others
     assert json.loads((small_run / "hparams.json").read_text())["hidden_size"] == 32
     assert json.loads((small_run / "run.json").read_text())["problem"] == "grammar_ende"
@@ -128,8 +129,11 @@ def test_more_steps_go_on_from_the_last_checkpoint(small_run, grammar_data, comm
     assert (result.returncode, result.stderr) == (0, "")
     assert "nothing to do" in result.stdout
     assert f"going on from {run_dir / 'ckpt-6'}" in result.stdout
-    assert re.findall(r"^step (\d+)/8  loss [\d.]+  learning rate [\de.-]+  [\d,]+ target tokens/s  \S+ left$",
-                      result.stdout, flags=re.MULTILINE) == ["7", "8"]  # fmt: skip
+    report = (
+        r"^step (\d+)/8  loss [\d.]+  gradient norm [\d.]+  learning rate [\de.-]+  "
+        r"[\d,]+ target tokens/s \([\d,]+ padded\)  (?:utilisation \d+%  )?input wait [\d.]+%  [\d.]+ GiB  \S+ left$"
+    )
+    assert re.findall(report, result.stdout, flags=re.MULTILINE) == ["7", "8"]
     assert re.search(r"^step 8: dev loss [\d.]+, dev perplexity [\d.]+ per token$", result.stdout, flags=re.MULTILINE)
     assert sorted(path.name for path in run_dir.glob("ckpt-*.index")) == ["ckpt-6.index", "ckpt-8.index"]
     assert not re.search(r"BLEU|\x1b", result.stdout)
