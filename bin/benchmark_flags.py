@@ -3,9 +3,9 @@
 import argparse
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.device_flags import add_device_flags
 from t2t_lite.config import PRECISIONS
 from t2t_lite.training.cost import SUSTAINED_TFLOPS
-from t2t_lite.training.options import STRATEGIES
 
 # Sizes of data that nobody has given. Average pieces of a sentence of the paper's data, end symbol included, are an
 # assumption, as the paper gives none. It matters little: less than one in a hundred of the base model's operations
@@ -97,21 +97,7 @@ def _add_training_flags(parser: cli.Parser) -> None:
     add("--data_dir", type=cli.path, help="where that data is")
     add("--num_steps", type=cli.whole_number(1), default=10, help="steps that are timed (default: 10)")
     add("--warmup_steps", type=cli.whole_number(0), default=3, help="steps before them (default: 3)")
-    add("--strategy", choices=STRATEGIES, default="auto", help="which devices (default: all there are)")
-    add("--num_gpus", type=cli.whole_number(1), help="use so many of a machine's GPUs (default: all)")
-    add(
-        "--virtual_devices",
-        type=cli.whole_number(0),
-        default=0,
-        help="split the CPU into this many devices and train on all",
-    )
-    add(
-        "--max_tokens_per_replica",
-        type=cli.whole_number(1),
-        help="positions, padding included, that a device holds at once (default: by free memory)",
-    )
-    add("--xla_compile", action="store_true", help="compile loss and gradients, once for each of few shapes")
-    add("--peak_tflops", type=cli.positive_number, help="of a device, for the utilisation (default: measured)")
+    add_device_flags(add)
     add("--json_file", type=cli.path, help="a file to write all figures into")
 
 

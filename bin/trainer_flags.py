@@ -1,8 +1,9 @@
 """The flags of t2t-lite-trainer."""
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.device_flags import add_device_flags
 from t2t_lite.training.choice import METRICS
-from t2t_lite.training.options import SCHEDULES, STRATEGIES, TrainOptions
+from t2t_lite.training.options import SCHEDULES, TrainOptions
 
 _DEFAULTS = TrainOptions()
 
@@ -46,25 +47,12 @@ def _add_task(parser) -> None:
 
 def _add_devices(parser) -> None:
     add = parser.add_argument_group("devices").add_argument
-    add("--strategy", choices=STRATEGIES, default="auto", help="which devices (default: all there are)")
-    add("--num_gpus", type=cli.whole_number(1), help="use so many of a machine's GPUs (default: all)")
-    add(
-        "--virtual_devices",
-        type=cli.whole_number(0),
-        default=0,
-        help="split the CPU into this many devices and train on all",
-    )
+    add_device_flags(add)
     add(
         "--make_tf_config",
         metavar="HOST:PORT,...",
         help="print the variable TF_CONFIG for each of these workers, and end",
     )
-    add(
-        "--max_tokens_per_replica",
-        type=cli.whole_number(1),
-        help="positions, padding included, that a device holds at once; more are accumulated (default: by free memory)",
-    )
-    add("--xla_compile", action="store_true", help="compile loss and gradients, once for each of few shapes")
 
 
 def _add_running(parser) -> None:
@@ -73,7 +61,6 @@ def _add_running(parser) -> None:
     add("--save_checkpoints_steps", type=cli.whole_number(0), default=0, help="steps between them, instead of seconds")
     add("--keep_checkpoint_max", type=cli.whole_number(1), default=20, help="how many are kept (default: 20)")
     add("--log_step_count_steps", type=cli.whole_number(1), default=100, help="steps between reports (default: 100)")
-    add("--peak_tflops", type=cli.positive_number, help="of a device, for the utilisation (default: measured)")
     add("--profile", action="store_true", help="write a TensorBoard trace of a few steps")
 
 

@@ -21,8 +21,8 @@ USABLE_SHARE = 0.8
 # What lies unused between tensors: batches of ever other shapes leave holes that the next ones do not fit into.
 ALLOCATOR_OVERHEAD = 1.15
 # Graph and kernels of a step, as measured on a CPU: at all, and for each layer of either stack.
-RUNTIME_BYTES = 64 * MIB
-RUNTIME_BYTES_PER_LAYER = 32 * MIB
+RUNTIME_BYTES = 32 * MIB
+RUNTIME_BYTES_PER_LAYER = 24 * MIB
 # A loop over positions is a graph of its own, as is its gradient; local attention is many small operations.
 RUNTIME_BYTES_PER_SELF_ATTENTION = {"recurrent": 32 * MIB, "local": 16 * MIB}
 # Of the weights, each in float32: themselves, their gradients, Adam's two moments; with several micro-batches also the
@@ -111,8 +111,8 @@ def bytes_per_token(hparams: HParams, vocab_size: int, length: int) -> float:
     # The logits, their softmax and their gradient; logits and gradient once more in the type of products.
     logits = vocab_size * (3 * FLOAT32 + (2 * compute if compute != FLOAT32 else 0))
     kept = hparams.num_encoder_layers * encoder_layer + hparams.num_decoder_layers * decoder_layer
-    # Gradients on their way through one layer.
-    passing = 3 * FLOAT32 * max(_inner_width(hparams, length), 2 * hidden)
+    # In one layer at a time: what is between the tensors that are kept, and gradients on their way.
+    passing = 5 * FLOAT32 * max(_inner_width(hparams, length), 2 * hidden)
     return ALLOCATOR_OVERHEAD * (kept + embeddings + logits + passing)
 
 
