@@ -112,7 +112,7 @@ def bytes_per_token(hparams: HParams, vocab_size: int, length: int) -> float:
     logits = vocab_size * (3 * FLOAT32 + (2 * compute if compute != FLOAT32 else 0))
     kept = hparams.num_encoder_layers * encoder_layer + hparams.num_decoder_layers * decoder_layer
     # In one layer at a time: what is between the tensors that are kept, and gradients on their way.
-    passing = 5 * FLOAT32 * max(_inner_width(hparams, length), 2 * hidden)
+    passing = 10 * FLOAT32 * max(_inner_width(hparams, length), 2 * hidden)
     return ALLOCATOR_OVERHEAD * (kept + embeddings + logits + passing)
 
 
