@@ -99,7 +99,6 @@ def bytes_per_token(hparams: HParams, vocab_size: int, length: int) -> float:
       vocab_size: number of target pieces.
       length: pieces of both sides of all sentences; attention takes more for a position of a longer sentence.
     """
-    compute, hidden = _compute_bytes(hparams), hparams.hidden_size
     encoder_layer = _self_attention(hparams, length, causal=False) + _feed_forward(hparams) + 2 * _residual(hparams)
     decoder_layer = (
         _self_attention(hparams, length, causal=True)
@@ -108,11 +107,12 @@ def bytes_per_token(hparams: HParams, vocab_size: int, length: int) -> float:
         + 3 * _residual(hparams)
     )
     embeddings = 2 * _residual(hparams)  # positions, dropout, and the norms on top of both stacks if there are such
-    # The logits, their softmax and their gradient; logits and gradient once more in the type of products.
-    logits = vocab_size * (3 * FLOAT32 + (2 * compute if compute != FLOAT32 else 0))
+    # The logits, their softmax, and their gradient before and after the targets are taken off; in mixed precision three
+    # of them, with logits and gradient once more in two bytes, which is as much.
+    logits = vocab_size * 4 * FLOAT32
     kept = hparams.num_encoder_layers * encoder_layer + hparams.num_decoder_layers * decoder_layer
     # In one layer at a time: what is between the tensors that are kept, and gradients on their way.
-    passing = 10 * FLOAT32 * max(_inner_width(hparams, length), 2 * hidden)
+    passing = 10 * FLOAT32 * max(_inner_width(hparams, length), 2 * hparams.hidden_size)
     return ALLOCATOR_OVERHEAD * (kept + embeddings + logits + passing)
 
 
