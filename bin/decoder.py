@@ -58,7 +58,7 @@ def _decode(arguments) -> None:
     translator = Translator.from_run_dir(
         arguments.output_dir, arguments.decode_hparams, arguments.checkpoint_path, _warn
     )
-    _warn(f"using {translator.checkpoint}")
+    _warn(f"using {translator.checkpoints[0]}")
     with contextlib.ExitStack() as stack:
         output = sys.stdout
         if target:

@@ -11,6 +11,7 @@ from t2t_lite.errors import UserError, nearest
 Settings = TypeVar("Settings", bound="_Settings")
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+SAMPLING_METHODS = ("argmax", "random")
 # The words that settings of a model may take; the first of each is the paper's.
 WORDS = {
     "self_attention_type": ("full", "local", "recurrent", "convolution", "separable_convolution"),
@@ -25,7 +26,7 @@ WORDS = {
 
 @dataclasses.dataclass(frozen=True)
 class _Settings:
-    """What all kinds of settings can do. Subclasses are frozen dataclasses of int, float and str fields."""
+    """What all kinds of settings can do. Subclasses are frozen dataclasses of int, float, str and bool fields."""
 
     def __post_init__(self):
         for name, kind in typing.get_type_hints(type(self)).items():
@@ -90,12 +91,13 @@ class _Settings:
 def _parse(text: str, kind, where: str):
     """Reads one value of a field's type; `where` names the setting in errors."""
     try:
-        return kind(text)
-    except ValueError as error:
+        return _TRUTHS[text.lower()] if kind is bool else kind(text)
+    except (ValueError, KeyError) as error:
         raise UserError(f"{where} takes {_KIND_WORDS[kind]}, not '{text}'", status=2) from error
 
 
-_KIND_WORDS = {int: "a whole number", float: "a number", str: "a word"}
+_KIND_WORDS = {int: "a whole number", float: "a number", str: "a word", bool: "True or False"}
+_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -208,11 +210,41 @@ class DecodeHParams(_Settings):
     alpha: float = 0.6  # exponent of the length penalty ((5 + length) / 6) ** alpha
     extra_length: int = 50  # an output has at most this many pieces more than its input
     max_input_length: int = 1024  # longer inputs are cut there, in pieces, and a warning says so
-    batch_tokens: int = 2048  # source pieces of one batch, padding included
+    batch_tokens: int = 2048  # pieces of one batch, padding included: of the source, and of one beam's outputs
+    min_length_ratio: float = 0.0  # an output has at least this many times the pieces of its input
+    coverage_penalty: float = 0.0  # beta of Wu et al. 2016, equation 14; 0: none
+    no_repeat_ngram_size: int = 0  # no output has the same n pieces in a row twice; 0: it may
+    diverse_beam_groups: int = 1  # groups of beams that avoid one another's pieces (Vijayakumar et al. 2016)
+    diverse_beam_strength: float = 0.5  # by so much a piece falls for each group that has chosen it already, in nats
+    sampling_method: str = "argmax"  # random: each beam is drawn instead of searched for
+    sampling_temp: float = 1.0  # what logits are divided by before drawing
+    sampling_keep_top_k: int = 0  # draw among so many most probable pieces; 0: all
+    sampling_keep_top_p: float = 1.0  # draw among the fewest pieces that have so much probability together
+    random_seed: int = 1  # fixes what is drawn for a line, wherever it stands in a batch
+    return_beams: bool = False  # give all hypotheses of a line with their scores, and not the best one's text
+    precision: str = "float32"  # or products in bfloat16 or in float16
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("beam_size", "max_input_length", "batch_tokens"):
+        for name in ("beam_size", "max_input_length", "batch_tokens", "diverse_beam_groups"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("alpha", "extra_length"):
+        for name in (
+            "alpha",
+            "extra_length",
+            "min_length_ratio",
+            "coverage_penalty",
+            "no_repeat_ngram_size",
+            "diverse_beam_strength",
+            "sampling_keep_top_k",
+            "random_seed",
+        ):
             self._require(name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
+        self._require("sampling_temp", 0 < self.sampling_temp < math.inf, "above 0 and finite")
+        self._require("sampling_keep_top_p", 0 < self.sampling_keep_top_p <= 1, "above 0 and at most 1")
+        for name, words in (("sampling_method", SAMPLING_METHODS), ("precision", PRECISIONS)):
+            self._require(name, getattr(self, name) in words, " or ".join(words))
+        self._require(
+            "diverse_beam_groups",
+            self.beam_size % self.diverse_beam_groups == 0,
+            f"a divisor of beam_size ({self.beam_size})",
+        )

@@ -140,6 +140,18 @@ def _check_same(old: RunDir, hparams: HParams, problem: Problem, vocabulary: Pat
             raise UserError(f"{old.path} was trained with {mine}, which differs from {other}; {advice}")
 
 
+def best_checkpoint(path: Path) -> Path:
+    """Returns the checkpoint to use, without ending: the average of checkpoints if there is one, else the last one.
+
+    Raises:
+      UserError: if there is none.
+    """
+    for kind in ("average", "ckpt"):
+        if found := list_checkpoints(path, kind):
+            return found[-1][1]
+    raise UserError(f"{path} has no checkpoint yet; train first, with t2t-lite-trainer --output_dir={path}")
+
+
 def list_checkpoints(path: Path, kind: str = "ckpt") -> list[tuple[int, Path]]:
     """Returns (step, path without ending) of the whole checkpoints, by step. `kind` is "ckpt" or "average"."""
     found = []

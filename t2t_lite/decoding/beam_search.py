@@ -1,62 +1,26 @@
-"""Beam search with a finished and an alive set of hypotheses per sentence.
+"""Beam search with a finished and an alive set of hypotheses per sentence; greedy, diverse and random ones, too.
 
 The search is that of Wu et al. 2016, "Google's Neural Machine Translation System", section 7
 (https://arxiv.org/abs/1609.08144), in the form that tensor2tensor gave it. It knows nothing of any model: a
 function gives the logits of the next piece, and a nest of tensors is that function's memory.
-
-"rows" below is batch * beam: the beams of a sentence are neighbouring rows.
 """
 
-from typing import Any, NamedTuple
+import dataclasses
 
 import tensorflow as tf
 
+from t2t_lite.decoding import constraints
+from t2t_lite.decoding.candidates import Candidates, best_candidates, given_candidates, log_normaliser
+from t2t_lite.decoding.coverage_penalty import coverage_penalty
+from t2t_lite.decoding.hypotheses import NONE, Loop, SearchResult, Sentences, cannot_improve, finish
 from t2t_lite.decoding.length_penalty import length_penalty
-
-# Log-probability of a beam that does not exist. Finite, because -inf turns into NaN in sums and products.
-_NONE = -1e9
-# Every real hypothesis lies above this, every non-existing one below.
-_EXISTS = _NONE / 2
+from t2t_lite.decoding.sampling import Sampling, draw
+from t2t_lite.layers.lineage import Lineage, first_lineage, next_lineage
 
 
-class SearchResult(NamedTuple):
-    """The best hypotheses of every sentence, best first.
-
-    A slot for which no hypothesis exists (fewer possible outputs than beams) is last, with ids and length 0, and
-    log-probability and score -1e9.
-    """
-
-    ids: tf.Tensor  # int32 [batch, beam, max_length], 0 after the last piece
-    lengths: tf.Tensor  # int32 [batch, beam], pieces including the end symbol when it was produced
-    log_probs: tf.Tensor  # float32 [batch, beam], sum of the pieces' log-probabilities (nats)
-    scores: tf.Tensor  # float32 [batch, beam], log_probs / length penalty
-
-
-class _Loop(NamedTuple):
-    """What the search carries from one position to the next."""
-
-    position: tf.Tensor  # int32 [], index of the piece to be chosen next
-    ids: tf.Tensor  # int32 [batch, beam, max_length], pieces of the alive hypotheses, 0 from `position` on
-    last: tf.Tensor  # int32 [batch, beam], the newest piece of every alive hypothesis, 0 at the start
-    log_probs: tf.Tensor  # float32 [batch, beam], of the alive hypotheses, best first; -1e9 where none exists
-    finished: SearchResult  # the best finished hypotheses so far
-    done: tf.Tensor  # bool [batch], sentences whose finished set is final
-    state: Any  # the model's memory, a nest of tensors [rows, ...]
-
-
-class _Candidates(NamedTuple):
-    """The best one-piece extensions of a sentence's alive hypotheses, best first."""
-
-    log_probs: tf.Tensor  # float32 [batch, candidates], at least -1e9
-    parents: tf.Tensor  # int32 [batch, candidates], the alive hypothesis that is extended, 0 <= parent < beam
-    pieces: tf.Tensor  # int32 [batch, candidates], the new piece
-    ids: tf.Tensor  # int32 [batch, candidates, max_length], all pieces with the new one
-
-
-def beam_search(
-    step, state, batch_size, vocab_size, *, beam_size, alpha, max_length, length_limits=None, eos_id=1
-) -> SearchResult:
-    """Finds the outputs with the highest log P(Y) / lp(Y), where lp is the length penalty.
+@dataclasses.dataclass(frozen=True)
+class BeamSearch:
+    """Finds the outputs with the highest log P(Y) / lp(Y) + cp(X; Y): length penalty and coverage penalty.
 
     At every position each sentence's alive hypotheses are extended by one piece, and the 2 * beam_size best
     extensions are kept: at most beam_size of them end, so at least beam_size go on. Those that end compete for the
@@ -64,152 +28,206 @@ def beam_search(
     stops as soon as no alive hypothesis can enter its finished set any more, and is not changed from then on, so its
     result does not depend on the other sentences. With one beam this is greedy search.
 
+    With several groups (Vijayakumar et al. 2016, "Diverse Beam Search", arXiv 1610.02424) each has its own alive and
+    finished set of beam_size / groups hypotheses. The groups choose one after the other, and each time an earlier group
+    chose a piece in the same position, that piece counts `diversity_strength` less; scores are free of that.
+
+    With `sampling` every hypothesis is a group for itself, and draws its pieces.
+
+    A step is a function (ids, position, state, lineage) -> (logits, state, attention):
+        ids: int32 [batch, beam], the last piece of every hypothesis (0, the start symbol, at position 0);
+        position: int32 [];
+        state: a nest of tensors [batch, ...]; the one returned has the structure, shapes and types of the one given;
+        lineage: the hypotheses' `Lineage`, by which the function finds in its state what belongs to each of them;
+        logits: [batch, beam, vocab] of any float type;
+        attention: float32 [batch, beam, source], of which the coverage penalty is made; else it may be None.
+
+    Args:
+        vocab_size: pieces in the vocabulary.
+        beam_size: hypotheses kept per sentence.
+        alpha: exponent of the length penalty, at least 0; 0 compares plain log-probabilities.
+        groups: a divisor of beam_size.
+        diversity_strength: in nats.
+        coverage_beta: strength of the coverage penalty; 0: none.
+        no_repeat_ngram_size: no output has the same n-gram of this size twice; 0: it may.
+        sampling: `Sampling`, or None to search; needs groups = beam_size.
+        eos_id: the end symbol.
+    """
+
+    vocab_size: int
+    beam_size: int
+    alpha: float
+    groups: int = 1
+    diversity_strength: float = 0.0
+    coverage_beta: float = 0.0
+    no_repeat_ngram_size: int = 0
+    sampling: Sampling | None = None
+    eos_id: int = 1
+
+    def __post_init__(self):
+        if self.beam_size < 1 or self.vocab_size < 1:
+            raise ValueError(f"beam_size and vocab_size must be at least 1, not {self.beam_size} and {self.vocab_size}")
+        if self.beam_size % self.groups or (self.sampling and self.groups != self.beam_size):
+            raise ValueError(f"{self.groups} groups do not fit beam_size {self.beam_size}")
+
+    def start(self, sentences: Sentences, state, max_length) -> Loop:
+        """The loop before the first piece: one empty hypothesis per sentence and group is alive, none is finished.
+
+        Args:
+            sentences: the sentences.
+            state: what the first step gets.
+            max_length: positions that there is room for, int or scalar tensor.
+        """
+        batch, beam = tf.shape(sentences.limits)[0], self.beam_size
+        ids = tf.zeros([batch, beam, max_length], tf.int32)  # [batch, beam, max_length]
+        zeros = tf.zeros([batch, beam], tf.int32)  # [batch, beam]
+        nothing = tf.fill([batch, beam], NONE)  # [batch, beam]
+        # All beams are equal at the start: only one may count, else every hypothesis would be found several times.
+        first = tf.range(beam) % (beam // self.groups) == 0
+        coverage = ()
+        if self.coverage_beta:
+            coverage = tf.zeros([batch, beam, tf.shape(sentences.source_mask)[1]])
+        return Loop(
+            position=tf.constant(0),
+            ids=ids,
+            last=zeros,
+            log_probs=tf.where(first, 0.0, nothing),  # [batch, beam]
+            lineage=first_lineage(batch, beam, max_length),
+            coverage=coverage,
+            finished=SearchResult(ids=ids, lengths=zeros, log_probs=nothing, scores=nothing),
+            done=tf.repeat(sentences.limits[:, tf.newaxis] == 0, self.groups, axis=1),  # [batch, groups]
+            state=tf.nest.map_structure(tf.convert_to_tensor, state),
+        )
+
+    def advance(self, step, loop: Loop, sentences: Sentences, until=0) -> Loop:
+        """Goes on until there is no room for more pieces or at most `until` sentences are not done."""
+        shapes = [tensor.shape for tensor in tf.nest.flatten(loop)]
+
+        def goes_on(loop):
+            undone = tf.reduce_sum(tf.cast(~tf.reduce_all(loop.done, 1), tf.int32))
+            return (loop.position < tf.shape(loop.ids)[2]) & (undone > until)
+
+        def body(loop):
+            loop = self._next(step, loop, sentences)
+            # With sizes known only at run time, shape inference loses what the loop needs to know.
+            for tensor, shape in zip(tf.nest.flatten(loop), shapes, strict=True):
+                tensor.set_shape(shape)
+            return (loop,)
+
+        return tf.while_loop(goes_on, body, (loop,))[0]
+
+    def result(self, finished: SearchResult) -> SearchResult:
+        """The finished hypotheses, best first; samples as they were drawn."""
+        if self.groups == 1 or self.sampling:
+            return finished
+        _, order = tf.math.top_k(finished.scores, self.beam_size)
+        return SearchResult(*(tf.gather(part, order, batch_dims=1) for part in finished))
+
+    def _next(self, step, loop: Loop, sentences: Sentences) -> Loop:
+        """Chooses the pieces of one position."""
+        logits, state, attention = step(loop.last, loop.position, loop.state, loop.lineage)
+        if not tf.TensorShape([None, self.beam_size, self.vocab_size]).is_compatible_with(logits.shape):
+            raise ValueError(f"logits have shape {logits.shape}, not [batch, {self.beam_size}, {self.vocab_size}]")
+        logits = tf.cast(logits, tf.float32)
+        logits.set_shape([None, self.beam_size, self.vocab_size])
+        normaliser = log_normaliser(logits)  # [batch, beam, 1]
+        logits = self._constrain(logits, loop, sentences)
+        coverage = loop.coverage + attention if self.coverage_beta else ()
+        width = self.beam_size // self.groups
+        alive, finished, done = [], [], []
+        for group in range(self.groups):
+            beams = slice(group * width, (group + 1) * width)
+            taken = [candidates.pieces for candidates in alive]
+            candidates = self._extend(
+                logits[:, beams], normaliser[:, beams], loop, beams, sentences, tf.concat(taken, 1) if taken else None
+            )
+            length = loop.position + 1
+            # [batch, candidates]; at its limit every hypothesis of a sentence ends
+            ended = (candidates.pieces == self.eos_id) | (length >= sentences.limits)[:, tf.newaxis]
+            new = self._scored(candidates, loop, coverage, sentences)
+            before = SearchResult(*(part[:, beams] for part in loop.finished))
+            finished.append(finish(before, new, ended & ~loop.done[:, group, tf.newaxis]))
+            log_probs, kept = tf.math.top_k(tf.where(ended, NONE, candidates.log_probs), width)  # [batch, width]
+            parents, pieces = (tf.gather(part, kept, batch_dims=1) for part in candidates[1:])  # [batch, width]
+            alive.append(Candidates(log_probs, parents, pieces))
+            final = cannot_improve(finished[-1], log_probs, sentences.limits, self.alpha)
+            done.append((loop.done[:, group] | final)[:, tf.newaxis])
+        log_probs, parents, pieces = (tf.concat(parts, 1) for parts in zip(*alive))  # [batch, beam]
+        return Loop(
+            position=loop.position + 1,
+            ids=_appended(loop, parents, pieces),
+            last=pieces,
+            log_probs=log_probs,
+            lineage=Lineage(*next_lineage(loop.lineage, parents, loop.position + 1)),
+            coverage=tf.gather(coverage, parents, batch_dims=1) if self.coverage_beta else (),
+            finished=SearchResult(*(tf.concat(parts, 1) for parts in zip(*finished))),
+            done=tf.concat(done, 1),
+            state=state,
+        )
+
+    def _constrain(self, logits, loop, sentences):
+        if not isinstance(sentences.min_lengths, tuple):
+            logits = constraints.forbid_end(logits, self.eos_id, loop.position + 1 < sentences.min_lengths)
+        if self.no_repeat_ngram_size:
+            logits = constraints.forbid_repeats(logits, loop.ids, loop.position, self.no_repeat_ngram_size)
+        if not isinstance(sentences.prefixes, tuple):
+            logits = constraints.force_prefix(logits, sentences.prefixes, loop.position)
+        return logits
+
+    def _extend(self, logits, normaliser, loop, beams, sentences, taken):
+        """The extensions of one group, parents counted over all groups; `taken` is what earlier groups chose."""
+        log_probs = loop.log_probs[:, beams]
+        if self.sampling:
+            uniforms = tf.gather(sentences.uniforms[:, beams], loop.position, axis=2)  # [batch, 1]
+            pieces = draw(logits[:, 0], uniforms[:, 0], self.sampling)[:, tf.newaxis]
+            candidates = given_candidates(pieces, logits, normaliser, log_probs)
+        elif taken is not None and self.diversity_strength:
+            often = tf.reduce_sum(tf.one_hot(taken, self.vocab_size), 1)  # [batch, vocab]
+            penalty = self.diversity_strength * often
+            candidates = best_candidates(logits - penalty[:, tf.newaxis], normaliser, log_probs)
+            # A piece that was out of reach stays there.
+            lost = tf.where(candidates.log_probs > NONE, tf.gather(penalty, candidates.pieces, batch_dims=1), 0.0)
+            candidates = candidates._replace(log_probs=candidates.log_probs + lost)
+        else:
+            candidates = best_candidates(logits, normaliser, log_probs)
+        return candidates._replace(parents=candidates.parents + beams.start)
+
+    def _scored(self, candidates, loop, coverage, sentences):
+        """The candidates as if all of them ended here: SearchResult [batch, candidates]."""
+        scores = candidates.log_probs / length_penalty(loop.position + 1, self.alpha)
+        if self.coverage_beta:
+            covered = tf.gather(coverage, candidates.parents, batch_dims=1)  # [batch, candidates, source]
+            scores += coverage_penalty(covered, sentences.source_mask[:, tf.newaxis], self.coverage_beta)
+        lengths = tf.fill(tf.shape(scores), loop.position + 1)  # [batch, candidates]
+        ids = _appended(loop, candidates.parents, candidates.pieces)
+        return SearchResult(ids, lengths, candidates.log_probs, scores)
+
+
+def _appended(loop, parents, pieces):
+    """The pieces of the parents' hypotheses with a new one each: int32 [batch, ..., max_length]."""
+    here = tf.range(tf.shape(loop.ids)[2]) == loop.position  # [max_length]
+    return tf.where(here, pieces[:, :, tf.newaxis], tf.gather(loop.ids, parents, batch_dims=1))
+
+
+def beam_search(step, state, batch_size, vocab_size, *, beam_size, alpha, max_length, length_limits=None, **rules):
+    """A whole search in one go.
+
     The shapes are static, so that XLA can compile the search, when batch_size and max_length are Python ints.
 
     Args:
-        step: function (ids, position, state) -> (logits, state): ids int32 [rows], the last piece of every beam (0,
-            the start symbol, at position 0); position int32 []; logits [rows, vocab_size] of any float type. The
-            state returned has the structure, shapes and types of the one given.
-        state: nest of tensors [rows, ...] that follow their hypotheses when beams are re-ranked. What is the same
-            for all beams of a sentence is not put here, as it would be copied: `step` closes over it.
+        step, state: as `BeamSearch` takes them.
         batch_size: sentences, int or scalar tensor.
-        vocab_size: pieces in the vocabulary, int.
-        beam_size: hypotheses kept per sentence, int.
-        alpha: exponent of the length penalty, at least 0; 0 compares plain log-probabilities.
+        vocab_size, beam_size, alpha: as `BeamSearch` takes them, and more `rules` of it or of `Sentences` by name.
         max_length: largest output length in pieces including the end symbol, at least 1, int or scalar tensor.
         length_limits: int32 [batch], the same for each sentence, taken into 1 ... max_length; None for no more limits.
-        eos_id: the end symbol.
 
     Returns:
         SearchResult, best hypothesis first.
     """
-    if beam_size < 1 or vocab_size < 1:
-        raise ValueError(f"beam_size and vocab_size must be at least 1, not {beam_size} and {vocab_size}")
     limits = tf.fill([batch_size], max_length) if length_limits is None else length_limits
     limits = tf.clip_by_value(tf.cast(limits, tf.int32), 1, max_length)  # [batch]
-    first = _start(state, batch_size, beam_size, max_length)
-    shapes = [tensor.shape for tensor in tf.nest.flatten(first)]
-
-    def advance(loop):
-        logits, state = step(tf.reshape(loop.last, [-1]), loop.position, loop.state)  # [rows, vocab]
-        candidates = _extend(logits, loop, vocab_size)
-        length = loop.position + 1
-        # [batch, candidates]; at its limit every hypothesis of a sentence ends
-        ended = (candidates.pieces == eos_id) | (length >= limits)[:, tf.newaxis]
-        alive_log_probs, kept = tf.math.top_k(tf.where(ended, _NONE, candidates.log_probs), beam_size)  # [batch, beam]
-        finished = _finish(loop.finished, candidates, ended & ~loop.done[:, tf.newaxis], length, alpha)
-        loop = _Loop(
-            position=length,
-            ids=tf.gather(candidates.ids, kept, batch_dims=1),  # [batch, beam, max_length]
-            last=tf.gather(candidates.pieces, kept, batch_dims=1),  # [batch, beam]
-            log_probs=alive_log_probs,
-            finished=finished,
-            done=loop.done | _cannot_improve(finished, alive_log_probs, limits, alpha),
-            state=_reorder(state, tf.gather(candidates.parents, kept, batch_dims=1)),
-        )
-        # With a batch size known only at run time, shape inference loses what the loop needs to know.
-        for tensor, shape in zip(tf.nest.flatten(loop), shapes, strict=True):
-            tensor.set_shape(shape)
-        return (loop,)
-
-    (last,) = tf.while_loop(lambda loop: ~tf.reduce_all(loop.done), advance, (first,))
-    return last.finished
-
-
-def _start(state, batch_size, beam_size, max_length):
-    """The loop before the first piece: one empty hypothesis per sentence is alive, none is finished."""
-    ids = tf.zeros([batch_size, beam_size, max_length], tf.int32)  # [batch, beam, max_length]
-    zeros = tf.zeros([batch_size, beam_size], tf.int32)  # [batch, beam]
-    nothing = tf.fill([batch_size, beam_size], _NONE)  # [batch, beam]
-    # All beams are equal at the start: only one may count, else every hypothesis would be found beam_size times.
-    one = tf.where(tf.range(beam_size) == 0, 0.0, nothing)  # [batch, beam]
-    return _Loop(
-        position=tf.constant(0),
-        ids=ids,
-        last=zeros,
-        log_probs=one,
-        finished=SearchResult(ids=ids, lengths=zeros, log_probs=nothing, scores=nothing),
-        done=tf.zeros([batch_size], tf.bool),  # [batch]
-        state=tf.nest.map_structure(tf.convert_to_tensor, state),
-    )
-
-
-def _extend(logits, loop, vocab_size):
-    """The best extensions of the alive hypotheses by one piece: _Candidates.
-
-    The best pieces of each row are taken from the raw logits, and only these are normalised: the result is that of
-    a top_k over all beam * vocabulary log-probabilities of a sentence, which need not be written to memory.
-    """
-    beam_size = loop.log_probs.shape[1]
-    # One beam is greedy search: the best piece alone decides whether the hypothesis ends.
-    wanted = 1 if beam_size == 1 else 2 * beam_size
-    per_row = min(wanted, vocab_size)
-    logits = tf.cast(tf.ensure_shape(logits, [None, vocab_size]), tf.float32)
-    best, pieces = _largest(logits, per_row)  # [rows, per_row]
-    # Not best[:, :1]: a slice of top_k's result makes XLA sort the whole rows instead (80 times slower on a CPU).
-    highest = tf.reduce_max(best, -1, keepdims=True)  # [rows, 1]
-    normaliser = highest + tf.math.log(tf.reduce_sum(tf.exp(logits - highest), -1, keepdims=True))  # [rows, 1]
-    log_probs = tf.reshape(best - normaliser, [-1, beam_size, per_row])  # [batch, beam, per_row]
-    log_probs = tf.maximum(log_probs + loop.log_probs[:, :, tf.newaxis], _NONE)
-    log_probs = tf.reshape(log_probs, [-1, beam_size * per_row])  # [batch, beam * per_row]
-    pieces = tf.reshape(pieces, [-1, beam_size * per_row])  # [batch, beam * per_row]
-    log_probs, chosen = tf.math.top_k(log_probs, min(wanted, beam_size * per_row))  # [batch, candidates]
-    parents = chosen // per_row
-    pieces = tf.gather(pieces, chosen, batch_dims=1)  # [batch, candidates]
-    ids = tf.gather(loop.ids, parents, batch_dims=1)  # [batch, candidates, max_length]
-    here = tf.range(tf.shape(ids)[2]) == loop.position  # [max_length]
-    return _Candidates(log_probs, parents, pieces, tf.where(here, pieces[:, :, tf.newaxis], ids))
-
-
-def _largest(logits, count):
-    """tf.math.top_k over a large vocabulary, equal but for the order of equal logits; logits are [rows, vocab].
-
-    The `count` largest logits lie in the `count` blocks of the vocabulary with the largest maxima. Maxima are much
-    cheaper than a top_k, which then has only the maxima and the chosen blocks to search: about a third of the time.
-    """
-    vocab_size = logits.shape[1]
-    lengths = (n for n in range(128, 15, -1) if vocab_size % n == 0 and vocab_size // n >= 4 * count)
-    length = next(lengths, None)
-    if length is None:  # a small vocabulary, or one that cannot be cut into equal blocks
-        return tf.math.top_k(logits, count)
-    blocks = tf.reshape(logits, [-1, vocab_size // length, length])  # [rows, blocks, length]
-    _, chosen = tf.math.top_k(tf.reduce_max(blocks, -1), count)  # [rows, count]
-    inside = tf.reshape(tf.gather(blocks, chosen, batch_dims=1), [-1, count * length])  # [rows, count * length]
-    best, places = tf.math.top_k(inside, count)  # [rows, count]
-    pieces = tf.gather(chosen, places // length, batch_dims=1) * length + places % length  # [rows, count]
-    return best, pieces
-
-
-def _finish(finished, candidates, ended, length, alpha):
-    """The best of the finished set and of the candidates that `ended` (bool [batch, candidates]): SearchResult."""
-    valid = ended & (candidates.log_probs > _EXISTS)
-    # Anything else ranks below even an empty slot of the finished set, and so never enters it.
-    scores = tf.where(valid, candidates.log_probs / length_penalty(length, alpha), 2 * _NONE)
-    lengths = tf.fill(tf.shape(scores), length)  # [batch, candidates]
-    new = SearchResult(candidates.ids, lengths, candidates.log_probs, scores)
-    # [batch, beam + candidates, ...]
-    both = SearchResult(*(tf.concat(pair, 1) for pair in zip(finished, new, strict=True)))
-    _, kept = tf.math.top_k(both.scores, finished.scores.shape[1])  # [batch, beam]
-    return SearchResult(*(tf.gather(part, kept, batch_dims=1) for part in both))  # [batch, beam, ...]
-
-
-def _cannot_improve(finished, alive_log_probs, limits, alpha):
-    """Whether the worst finished hypothesis is at least as good as any alive one can become: bool [batch].
-
-    A log-probability only falls with further pieces and the penalty only grows, so the best that an alive hypothesis
-    can hope for is to reach the length limit at no cost. Beams that do not exist hope for nothing: a sentence without
-    alive hypotheses, as all are at the limit, stops even though its finished set is not full.
-    """
-    best = tf.reduce_max(alive_log_probs, -1)  # [batch]
-    hope = tf.where(best > _EXISTS, best / length_penalty(limits, alpha), _NONE)  # [batch]
-    return tf.reduce_min(finished.scores, -1) >= hope
-
-
-def _reorder(state, parents):
-    """Gives every alive hypothesis the memory of the one it extends; parents is int32 [batch, beam]."""
-    beam_size = parents.shape[1]
-    if beam_size == 1:
-        return state  # a single beam always extends itself, and copying the memory is what costs most
-    starts = tf.range(tf.shape(parents)[0])[:, tf.newaxis] * beam_size  # [batch, 1]
-    rows = tf.reshape(starts + parents, [-1])  # [rows]
-    return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), state)
+    about_sentences = {name: rules.pop(name) for name in Sentences._fields if name in rules}
+    sentences = Sentences(limits, **about_sentences)
+    search = BeamSearch(vocab_size, beam_size, alpha, **rules)
+    loop = search.advance(step, search.start(sentences, state, max_length), sentences)
+    return search.result(loop.finished)

@@ -1,32 +1,54 @@
-"""Text in, text out: a trained model behind one method."""
+"""Text in, text out: trained models behind one object."""
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
-from t2t_lite import checkpoint_files
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.data.vocab import EOS_ID, Vocabulary
+from t2t_lite.decoding.alignment import alignment
+from t2t_lite.decoding.batching import by_length, padded
+from t2t_lite.decoding.beam_search import BeamSearch
+from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.hypotheses import EXISTS, Sentences
+from t2t_lite.decoding.loading import load
+from t2t_lite.decoding.sampling import Sampling
+from t2t_lite.decoding.scorer import Scorer
+from t2t_lite.decoding.searcher import Searcher
 from t2t_lite.errors import UserError
-from t2t_lite.registry import MODELS
-from t2t_lite.run_dir import list_checkpoints, open_run_dir
 
 # What warnings call the model's `max_positions`.
 _POSITIONS = "all that learned positions cover (max_length)"
+# A piece has fewer characters than this, so that of a longer text no more need be cut into pieces.
+_CHARACTERS = 64
+
+
+class Hypothesis(NamedTuple):
+    """One output for a line."""
+
+    text: str
+    score: float  # log_prob / length penalty + coverage penalty: what the search ranks by
+    log_prob: float  # sum of the log-probabilities of its pieces and of the end, in nats
 
 
 class Translator:
-    """Translates lines with beam search.
+    """Translates lines, and tells what the model thinks of translations. It can be shared by threads.
 
     Args:
-      model: a built `Seq2SeqModel` with its weights.
+      model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
       vocabulary: the targets' vocabulary that it was trained with.
       decode_hparams: how to search.
       warn: takes a line about an input or an output that was cut.
-      checkpoint: where the weights came from, for reports.
+      checkpoints: where the weights came from, for reports.
       inputs_vocabulary: the inputs' vocabulary; None if both sides share one.
+      xla_compile: whether searches are compiled with XLA: some seconds for each of few shapes, and then faster.
+      num_threads: batches that are searched at a time; None: as many as there are processors.
     """
 
     def __init__(
@@ -35,137 +57,255 @@ class Translator:
         vocabulary: Vocabulary,
         decode_hparams: DecodeHParams,
         warn: Callable[[str], None] = print,
-        checkpoint: Path | None = None,
+        checkpoints: Sequence[Path] = (),
         inputs_vocabulary: Vocabulary | None = None,
+        xla_compile: bool = True,
+        num_threads: int | None = None,
     ):
-        self.checkpoint = checkpoint
         self.model = model
         self.vocabulary = vocabulary
         self.inputs_vocabulary = inputs_vocabulary or vocabulary
         self.decode_hparams = decode_hparams
+        self.checkpoints = list(checkpoints)
+        self.num_threads = num_threads or len(os.sched_getaffinity(0))
         self._warn = warn
-        self._search = tf.function(
-            self._search_batch,
-            input_signature=[tf.TensorSpec([None, None], tf.int32)],
-        )
+        self._xla_compile = xla_compile
+        self._searchers = {}
+        self._scorer = Scorer(model)
+        self._lock = threading.Lock()
 
     @classmethod
     def from_run_dir(
         cls,
-        path: Path,
+        path: Path | Sequence[Path],
         decode_hparams: str = "",
         checkpoint_path: Path | None = None,
         warn: Callable[[str], None] = print,
+        **options,
     ) -> "Translator":
         """Loads the model of a run directory: its average of checkpoints if there is one, else its last checkpoint.
 
         Args:
-          path: the run directory.
+          path: the run directory, or several with the same vocabularies, whose models then search together.
           decode_hparams: "name=value,..." to change the problem's defaults.
           checkpoint_path: another checkpoint to use, without ending ("run/ckpt-2000").
           warn: as the class takes it.
+          options: `xla_compile`, `num_threads`, as the class takes them.
 
         Raises:
-          UserError: if there is no checkpoint, or it does not fit.
+          UserError: if there is no checkpoint, it does not fit, or vocabularies differ.
         """
-        run_dir = open_run_dir(path)
-        checkpoint = str(checkpoint_path or _best_checkpoint(run_dir.path)).removesuffix(".index")
-        if not Path(f"{checkpoint}.index").exists():
-            raise UserError(f"--checkpoint_path={checkpoint}: there is no {checkpoint}.index")
-        last = list_checkpoints(run_dir.path)
-        if not checkpoint_path and last and last[-1][0] > int(checkpoint.rsplit("-", 1)[1]):
-            warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
-        settings = run_dir.problem.decode_hparams.override(decode_hparams)
-        targets = inputs = Vocabulary(run_dir.vocabulary)
-        if run_dir.inputs_vocabulary != run_dir.vocabulary:
-            inputs = Vocabulary(run_dir.inputs_vocabulary)
-        # Float32 whatever training used: the weights are float32, and the result does not depend on the machine.
-        hparams = run_dir.hparams.replace(precision="float32")
-        model = MODELS[hparams.model](hparams, targets.size, inputs.size)
-        model.build()
-        checkpoint_files.restore(Path(checkpoint), "model", checkpoint_files.by_name(model.variables))
-        return cls(model, targets, settings, warn, Path(checkpoint), inputs)
+        paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+        loaded = load(paths, decode_hparams, checkpoint_path, warn)
+        model = loaded.models[0] if len(loaded.models) == 1 else Ensemble(loaded.models)
+        return cls(
+            model,
+            loaded.vocabulary,
+            loaded.decode_hparams,
+            warn,
+            loaded.checkpoints,
+            loaded.inputs_vocabulary,
+            **options,
+        )
 
-    def translate(self, lines: Sequence[str], first_line: int = 1) -> list[str]:
+    def translate(
+        self,
+        lines: Sequence[str],
+        return_scores: bool = False,
+        prefixes: Sequence[str] | None = None,
+        first_line: int = 1,
+        **settings,
+    ) -> list[str] | list[Hypothesis]:
         """Translates lines.
 
         Args:
           lines: texts without line ends.
+          return_scores: whether to return each translation as a `Hypothesis`, with its scores.
+          prefixes: for each line what its translation begins with; "" for anything. None: anything for all.
+          first_line: the number of the first of them, for warnings and, with sampling, for the random numbers.
+          settings: other values of settings of `DecodeHParams` than the translator's, such as beam_size=8.
+
+        Returns:
+          the translation of each line, in order. A line without any text gives an empty one (with score 0).
+
+        Raises:
+          UserError: if a setting is out of range.
+        """
+        best = [beams[0] for beams in self.n_best(lines, prefixes, first_line, **settings)]
+        return best if return_scores else [hypothesis.text for hypothesis in best]
+
+    def n_best(
+        self, lines: Sequence[str], prefixes: Sequence[str] | None = None, first_line: int = 1, **settings
+    ) -> list[list[Hypothesis]]:
+        """Translates lines, with all hypotheses of each: the best first, or samples as they were drawn.
+
+        Arguments and errors are those of `translate`. Of a line there are `beam_size`, or fewer if no more exist.
+        """
+        settings = self.decode_hparams.replace(**settings)
+        if settings.precision != self.decode_hparams.precision:
+            raise UserError("the precision is that of the loaded model; give it in from_run_dir's decode_hparams")
+        if prefixes is not None and len(prefixes) != len(lines):
+            raise UserError(f"there are {len(lines)} lines and {len(prefixes)} prefixes; give each line one")
+        sources = self._encode(self.inputs_vocabulary, lines, settings, first_line, "line")
+        starts = None
+        if prefixes is not None:
+            starts = self._encode(self.vocabulary, prefixes, settings, first_line, "the prefix of line")
+        found = [[Hypothesis("", 0.0, 0.0)] for _ in lines]
+        searcher = self._searcher(settings)
+        with_text = [row for row, line in enumerate(lines) if line.strip()]
+        batches = list(by_length(with_text, [len(source) for source in sources], searcher.rows_of))
+
+        def search(rows):
+            sentences = self._sentences(rows, sources, starts, settings, first_line)
+            result = searcher(padded([sources[row] for row in rows]), sentences)
+            for place, row in enumerate(rows):
+                found[row] = self._hypotheses(*(part[place] for part in result), prefixes[row] if prefixes else "")
+            stopped = (result.ids[:, 0] != EOS_ID).all(1) & (sentences.limits == self.model.max_positions)
+            return [row for row, was_stopped in zip(rows, stopped) if was_stopped]
+
+        for row in sorted(sum(self._map(search, batches), [])):
+            # Else extra_length stopped it, which stands for "no sensible output is longer".
+            if len(sources[row]) + settings.extra_length > self.model.max_positions:
+                positions = f"{self.model.max_positions} pieces, which is {_POSITIONS}"
+                self._warn(f"line {first_line + row}: the output was cut at {positions}")
+        return found
+
+    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
+        """Tells how probable given translations are.
+
+        Args:
+          inputs: source lines.
+          targets: a translation of each.
           first_line: the number of the first of them, for warnings.
 
         Returns:
-          the translation of each line, in order. A line without any text gives an empty line.
+          a `Hypothesis` for each pair. Coverage has no part in its score.
         """
-        if not lines:
-            return []
-        ids = self._encode(lines, first_line)
-        lengths = ids.row_lengths().numpy()
-        outputs = [""] * len(lines)
-        unended = []
-        with_text = [row for row, line in enumerate(lines) if line.strip()]
-        with_text.sort(key=lambda row: -lengths[row])
-        for rows in _by_tokens(with_text, lengths, self.decode_hparams.batch_tokens):
-            found = self._search(tf.gather(ids, rows).to_tensor(PAD_ID))
-            unended += [row for row, output in zip(rows, found.numpy()) if EOS_ID not in output]
-            for row, text in zip(rows, self.vocabulary.decode(found).numpy()):
-                outputs[row] = text.decode("utf-8", errors="replace")
-        positions = self.model.max_positions
-        for row in sorted(unended):
-            # Else extra_length stopped it, which stands for "no sensible output is longer".
-            if positions is not None and lengths[row] + self.decode_hparams.extra_length > positions:
-                self._warn(f"line {first_line + row}: the output was cut at {positions} pieces, which is {_POSITIONS}")
-        return outputs
+        settings = self.decode_hparams
+        sources = self._encode(self.inputs_vocabulary, inputs, settings, first_line, "line")
+        outputs = self._encode(self.vocabulary, targets, settings, first_line, "the translation in line")
+        scores = self._scorer(sources, outputs, settings)
+        return [Hypothesis(text, *scored) for text, scored in zip(targets, scores, strict=True)]
 
-    def _encode(self, lines: Sequence[str], first_line: int) -> tf.RaggedTensor:
-        """Returns the ids of the sources, int32 [lines, (length)], those that are too long cut and told of."""
-        ids = self.inputs_vocabulary.encode(tf.constant(list(lines)))
-        limit, positions = self.decode_hparams.max_input_length, self.model.max_positions
+    def attention(self, line: str, translation: str, kind: str = "memory", layer: int | None = None):
+        """Gives the attention weights of one layer for a line and its translation.
+
+        Args:
+          line, translation: texts.
+          kind: "encoder" or "decoder" for its self-attention, "memory" for what the decoder attends to in the source.
+          layer: its number from 0, -1 the last; None: the one that is nearest to a word alignment.
+
+        Returns:
+          (weights, float32 [heads, queries, keys] of which each row sums to 1; the queries' pieces; the keys' pieces).
+          A query of the decoder is what predicts its piece. The last piece is the end symbol, "".
+
+        Raises:
+          UserError: if there is no such layer, it has no attention, or there are several models.
+        """
+        if isinstance(self.model, Ensemble):
+            raise UserError("attention weights are those of one model, and this is an ensemble")
+        if kind not in ("encoder", "decoder", "memory"):
+            raise UserError(f"attention is that of the encoder, the decoder or the memory, not '{kind}'")
+        settings = self.decode_hparams
+        source = self._encode(self.inputs_vocabulary, [line], settings, 1, "line")[0]
+        output = self._encode(self.vocabulary, [translation], settings, 1, "the translation of line")[0]
+        layer = self.model.alignment_layer if layer is None else layer
+        try:
+            weights = self.model.attention(padded([source]), padded([output]), kind, layer)[0]
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        sides = ([*self.inputs_vocabulary.pieces_of(source), ""], [*self.vocabulary.pieces_of(output), ""])
+        queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "memory": (1, 0)}[kind]
+        return np.asarray(weights), sides[queries], sides[keys]
+
+    def align(self, lines: Sequence[str], translations: Sequence[str], layer: int | None = None) -> list[str]:
+        """Aligns the words of translations with those of their lines, by attention averaged over heads.
+
+        Args:
+          lines, translations: texts.
+          layer: which decoder layer's attention, see `attention`.
+
+        Returns:
+          for each pair "i-j ...": word j of the translation goes back to word i of the line, both counted from 0 and
+          separated by blanks (the format of Pharaoh); each word of the translation has one.
+        """
+
+        def align(pair):
+            if not all(text.strip() for text in pair):
+                return ""
+            weights, output, source = self.attention(*pair, "memory", layer)
+            return alignment(weights.mean(0), source, output)
+
+        return self._map(align, list(zip(lines, translations, strict=True)))
+
+    def _map(self, function, items):
+        """Returns what a function makes of each item; TensorFlow runs them at the same time."""
+        if self.num_threads == 1 or len(items) < 2:
+            return [function(item) for item in items]
+        with ThreadPoolExecutor(self.num_threads) as threads:
+            return list(threads.map(function, items))
+
+    def _searcher(self, settings: DecodeHParams) -> Searcher:
+        random = settings.sampling_method == "random"
+        sampling = Sampling(settings.sampling_temp, settings.sampling_keep_top_k, settings.sampling_keep_top_p)
+        search = BeamSearch(
+            self.vocabulary.size,
+            settings.beam_size,
+            settings.alpha,
+            groups=settings.beam_size if random else settings.diverse_beam_groups,
+            diversity_strength=settings.diverse_beam_strength,
+            coverage_beta=settings.coverage_penalty,
+            no_repeat_ngram_size=settings.no_repeat_ngram_size,
+            sampling=sampling if random else None,
+        )
+        with self._lock:
+            if (search, settings.batch_tokens) not in self._searchers:
+                made = Searcher(self.model, search, settings.batch_tokens, self._xla_compile)
+                self._searchers[search, settings.batch_tokens] = made
+            return self._searchers[search, settings.batch_tokens]
+
+    def _sentences(self, rows, sources, starts, settings: DecodeHParams, first_line: int) -> Sentences:
+        """Returns what the search has to know of some rows."""
+        lengths = np.array([len(sources[row]) for row in rows], np.int32)
+        limits = lengths + settings.extra_length
+        prefixes = min_lengths = uniforms = ()
+        if starts is not None:
+            prefixes = padded([starts[row][:-1] for row in rows])
+            limits = np.maximum(limits, np.count_nonzero(prefixes, axis=1).astype(np.int32) + 1)
+        if self.model.max_positions is not None:
+            limits = np.minimum(limits, self.model.max_positions)
+        if settings.min_length_ratio:
+            min_lengths = np.ceil(settings.min_length_ratio * (lengths - 1)).astype(np.int32) + 1  # with the end symbol
+        if settings.sampling_method == "random":
+            drawn = [
+                np.random.default_rng([settings.random_seed, first_line + row]).random(
+                    [limits.max(), settings.beam_size], np.float32
+                )
+                for row in rows
+            ]
+            uniforms = np.stack(drawn).transpose(0, 2, 1)  # drawn by position: the first are the same for any number
+        return Sentences(limits, min_lengths=min_lengths, prefixes=prefixes, uniforms=uniforms)
+
+    def _hypotheses(self, ids, lengths, log_probs, scores, prefix: str) -> list[Hypothesis]:
+        """Returns the hypotheses of one line from their ids [beam, length], lengths, log_probs and scores [beam]."""
+        found = []
+        for text, log_prob, score in zip(self.vocabulary.decode(ids), log_probs, scores):
+            if log_prob > EXISTS:
+                found.append(Hypothesis(text, float(score), float(log_prob)))
+        return found or [Hypothesis(prefix, float("-inf"), float("-inf"))]
+
+    def _encode(self, vocabulary: Vocabulary, lines: Sequence[str], settings: DecodeHParams, first_line: int, name: str):
+        """Returns the ids of each text, a list with the end symbol; those that are too long are cut and told of."""
+        limit, positions = settings.max_input_length, self.model.max_positions
         told = f"max_input_length={limit}; raise that in --decode_hparams"
         if positions is not None and positions <= limit:
             limit = positions
             told = f"{limit}, which is {_POSITIONS}; split it, or train with a larger max_length"
-        for number, length in enumerate(ids.row_lengths().numpy(), start=first_line):
-            if length > limit:
-                self._warn(f"line {number} has {length} pieces and was cut to {told}")
-        # Cut before the end symbol, so that every source still ends with one.
-        return tf.concat([ids[:, :-1][:, : limit - 1], tf.fill([len(lines), 1], EOS_ID)], axis=1)
-
-    def _search_batch(self, inputs):
-        """Returns the best output's ids, int32 [batch, length], for sources int32 [batch, source length]."""
-        settings = self.decode_hparams
-        input_lengths = tf.math.count_nonzero(inputs, axis=1, dtype=tf.int32)
-        limits = input_lengths + settings.extra_length
-        if self.model.max_positions is not None:
-            limits = tf.minimum(limits, self.model.max_positions)
-        max_length = tf.reduce_max(limits)
-        memory, caches = self.model.start_decoding(inputs, settings.beam_size, max_length)
-        result = beam_search(
-            lambda ids, position, state: self.model.decode_step(ids, position, memory, state),
-            caches,
-            tf.shape(inputs)[0],
-            self.vocabulary.size,
-            beam_size=settings.beam_size,
-            alpha=settings.alpha,
-            max_length=max_length,
-            length_limits=limits,
-        )
-        return result.ids[:, 0, :]
-
-
-def _best_checkpoint(path: Path) -> Path:
-    for kind in ("average", "ckpt"):
-        if found := list_checkpoints(path, kind):
-            return found[-1][1]
-    raise UserError(f"{path} has no checkpoint yet; train first, with t2t-lite-trainer --output_dir={path}")
-
-
-def _by_tokens(rows: list[int], lengths, batch_tokens: int) -> Iterator[list[int]]:
-    """Cuts rows, which come longest first, into batches of at most `batch_tokens` pieces, padding included."""
-    batch: list[int] = []
-    for row in rows:
-        if batch and (len(batch) + 1) * lengths[batch[0]] > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
+        texts = [line[: limit * _CHARACTERS].encode("utf-8", errors="replace") for line in lines]
+        ids = vocabulary.encode(tf.constant(texts, tf.string)).to_list() if texts else []
+        for number, row in enumerate(ids):
+            if len(row) > limit:
+                self._warn(f"{name} {first_line + number} has {len(row)} pieces and was cut to {told}")
+                # Cut before the end symbol, so that every source still ends with one.
+                ids[number] = [*row[: limit - 1], EOS_ID]
+        return ids

@@ -106,6 +106,10 @@ class MultiHeadAttention(keras.layers.Layer):
         mixed, _ = attend(queries, *keys_values, attention_mask, lambda weights: self.dropout(weights, seeds=seeds))
         return self.join(mixed)
 
+    def attention_to(self, queries, keys, attention_mask):
+        """Returns how much each query attends to each key, float32 [batch, heads, queries, length]."""
+        return attention_weights(_scores(queries, keys), attention_mask)
+
     def join(self, mixed):
         """Concatenates the heads, float [batch, heads, queries, d_v], and projects them to [batch, queries, hidden]."""
         batch, _, length, _ = ops.shape(mixed)

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from t2t_lite.layers.lineage import follow
+
 
 class Convolution(keras.layers.Layer):
     """A convolution over positions, plain or separable; if causal it sees a position and those before it.
@@ -39,11 +41,16 @@ class Convolution(keras.layers.Layer):
         after = 0 if self.causal else self.reach // 2
         return self.convolution(ops.pad(x, ((0, 0), (self.reach - after, after), (0, 0))))
 
-    def start_cache(self, rows, max_length):
-        """Returns the inputs before the first position, zeros: float [rows, reach, hidden]."""
-        return ops.zeros((rows, self.reach, self.hidden_size), self.compute_dtype)
+    def start_cache(self, batch, beam_size, max_length):
+        """Returns the inputs before the first position, zeros: float [batch, beam, reach, hidden]."""
+        return ops.zeros((batch, beam_size, self.reach, self.hidden_size), self.compute_dtype)
 
-    def step(self, x, position, cache):
-        """Returns (float [rows, 1, hidden], the last `reach` inputs), see `SelfAttention`."""
-        window = ops.concatenate([cache, ops.cast(x, cache.dtype)], axis=1)
-        return self.convolution(window), window[:, 1:]
+    def grow_cache(self, cache, beam_size, max_length):
+        """Returns the inputs as they are."""
+        return cache
+
+    def step(self, x, position, cache, lineage):
+        """Returns (float [batch, beam, hidden], the last `reach` inputs), see `SelfAttention`."""
+        window = ops.concatenate([follow(cache, lineage), ops.cast(x, cache.dtype)[:, :, None]], axis=2)
+        y = self.convolution(ops.reshape(window, (-1, self.reach + 1, self.hidden_size)))
+        return ops.reshape(y, ops.shape(x)), window[:, :, 1:]

@@ -3,7 +3,8 @@
 from keras import ops
 
 from t2t_lite.layers.attention import attention_weights
-from t2t_lite.layers.self_attention import SelfAttention, written_into
+from t2t_lite.layers.lineage import own_entries
+from t2t_lite.layers.self_attention import SelfAttention
 
 
 class LocalSelfAttention(SelfAttention):
@@ -54,6 +55,13 @@ class LocalSelfAttention(SelfAttention):
         batch, heads, blocks, block, size = ops.shape(mixed)
         return ops.reshape(mixed, (batch, heads, blocks * block, size))[:, :, : ops.shape(queries)[2]]
 
+    def _mask(self, x, padding_mask):
+        """Returns the neighborhoods as a mask over all pairs of positions, for `attention`."""
+        positions = ops.arange(ops.shape(x)[1])
+        distances = positions[None, :] - positions[:, None]
+        near = ops.logical_and(distances >= -self.before, distances <= self.after)
+        return near if padding_mask is None else ops.logical_and(padding_mask, near)
+
     def _blocks(self, x):
         """Cuts [batch, heads, length, size] into [batch, heads, blocks, block, size], filled up with zeros."""
         batch, heads, length, size = ops.shape(x)
@@ -78,15 +86,22 @@ class LocalSelfAttention(SelfAttention):
         distances = keys[None, :] - ops.arange(self.block)[:, None]
         return ops.logical_and(distances >= -self.before, distances <= self.after)
 
-    def start_cache(self, rows, max_length):
-        """Returns room for the keys and values of the last r positions: float [rows, heads, r, size]."""
-        return super().start_cache(rows, self.neighborhood_size)
+    def start_cache(self, batch, beam_size, max_length):
+        """Returns room for the keys and values of the last r positions."""
+        return super().start_cache(batch, beam_size, self.neighborhood_size)
 
-    def step(self, x, position, cache):
+    def grow_cache(self, cache, beam_size, max_length):
+        """Returns the cache as it is: it holds r positions, whatever the length."""
+        return cache
+
+    def step(self, x, position, cache, lineage):
         """Makes one step, see `SelfAttention`; a position takes the place of the one that went out of reach."""
-        positions = ops.reshape(position, (1,))
-        queries, keys_values = self.heads(x, positions)
-        cache = written_into(cache, position % self.neighborhood_size, keys_values)
-        # Before the places have all been taken once, those after `position` are empty.
-        mask = (ops.arange(self.neighborhood_size) <= position)[None, None, None, :]
-        return self.mix(queries, cache, mask, positions), cache
+        beam_size, size = x.shape[1], self.neighborhood_size
+        here = ops.reshape(position, (1,))
+        queries, keys_values = self.heads(x, here)
+        cache = cache.with_entries(position % size * beam_size, *keys_values)
+        # The newest position that a place can hold; before all places have been taken once, some hold none.
+        held = position - (position - ops.arange(size)) % size
+        ancestors = ops.take(lineage.ancestors, ops.maximum(held, 0), axis=2)
+        mask = own_entries(ops.where(held >= 0, ancestors, -1))
+        return self.mix(queries, cache.keys_values, mask, here, ops.repeat(held, beam_size)), cache

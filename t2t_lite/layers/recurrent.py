@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from t2t_lite.layers.lineage import follow
+
 
 class Recurrent(keras.layers.Layer):
     """Gated recurrent units (Cho et al. 2014): one direction if causal, else two of half the width side by side.
@@ -36,15 +38,21 @@ class Recurrent(keras.layers.Layer):
         valid = ops.ones(ops.shape(x)[:2], "bool") if padding_mask is None else padding_mask[:, 0, 0, :]
         return ops.concatenate([direction(x, valid) for direction in self.directions], axis=-1)
 
-    def start_cache(self, rows, max_length):
-        """Returns the state before the first position, float [rows, hidden]."""
-        return ops.zeros((rows, self.hidden_size), self.compute_dtype)
+    def start_cache(self, batch, beam_size, max_length):
+        """Returns the state before the first position, float [batch, beam, hidden]."""
+        return ops.zeros((batch, beam_size, self.hidden_size), self.compute_dtype)
 
-    def step(self, x, position, cache):
-        """Returns (float [rows, 1, hidden], the new state), see `SelfAttention`."""
+    def grow_cache(self, cache, beam_size, max_length):
+        """Returns the state as it is."""
+        return cache
+
+    def step(self, x, position, cache, lineage):
+        """Returns (float [batch, beam, hidden], the new state), see `SelfAttention`."""
         (units,) = self.directions
-        state = units.advance(cache, units.project(x)[:, 0])
-        return state[:, None, :], state
+        before = ops.reshape(follow(cache, lineage), (-1, self.hidden_size))
+        state = units.advance(before, ops.reshape(units.project(x), (-1, 3 * self.hidden_size)))
+        state = ops.reshape(state, ops.shape(cache))
+        return state, state
 
 
 class GatedUnits(keras.layers.Layer):

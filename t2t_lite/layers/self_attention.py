@@ -1,13 +1,15 @@
 """Self-attention, in one pass over a sequence or step by step with a cache; here, too, positions that attention knows.
 
-What may stand in the place of self-attention (table 1 of the paper) has the same three methods as this layer: `call`,
-`start_cache` and `step`, and stepping gives what `call` gives.
+What may stand in the place of self-attention (table 1 of the paper) has the same methods as this layer: `call`,
+`start_cache`, `grow_cache` and `step`, and stepping gives what `call` gives.
 """
 
 from keras import ops
 
 from t2t_lite.layers.attention import MultiHeadAttention, attention_weights
-from t2t_lite.layers.masks import causal_mask, visible_up_to
+from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.lineage import own_entries
+from t2t_lite.layers.masks import causal_mask
 from t2t_lite.layers.positions import rotate
 
 
@@ -33,11 +35,18 @@ class SelfAttention(MultiHeadAttention):
 
     def call(self, x, padding_mask=None, seeds=None):
         """Returns float [batch, length, hidden]."""
-        length = ops.shape(x)[1]
-        positions = ops.arange(length)
+        positions = ops.arange(ops.shape(x)[1])
         queries, keys_values = self.heads(x, positions)
-        mask = causal_mask(length) if self.causal else padding_mask
-        return self.mix(queries, keys_values, mask, positions, seeds)
+        return self.mix(queries, keys_values, self._mask(x, padding_mask), positions, positions, seeds)
+
+    def attention(self, x, padding_mask=None):
+        """Returns how much each position attends to each other, float32 [batch, heads, length, length]."""
+        positions = ops.arange(ops.shape(x)[1])
+        queries, (keys, _) = self.heads(x, positions)
+        return attention_weights(self.scores(queries, keys, positions, positions), self._mask(x, padding_mask))
+
+    def _mask(self, x, padding_mask):
+        return causal_mask(ops.shape(x)[1]) if self.causal else padding_mask
 
     def heads(self, x, positions):
         """Projects float [batch, length, hidden] at int positions [length] to (queries, (keys, values))."""
@@ -46,40 +55,50 @@ class SelfAttention(MultiHeadAttention):
             queries, keys = rotate(queries, positions), rotate(keys, positions)
         return queries, (keys, values)
 
-    def mix(self, queries, keys_values, attention_mask, positions, seeds=None):
-        """Returns float [batch, queries, hidden], for queries at the given positions, int [queries]."""
+    def scores(self, queries, keys, query_positions, key_positions):
+        """Returns what the softmax is taken of, float [batch, heads, queries, keys].
+
+        Positions are int [queries], or [1] if all queries have the same, and int [keys].
+        """
+        return ops.matmul(queries, ops.swapaxes(keys, -1, -2))
+
+    def mix(self, queries, keys_values, attention_mask, query_positions, key_positions, seeds=None):
+        """Returns float [batch, queries, hidden]; positions are as for `scores`."""
         return super().call(queries, keys_values, attention_mask, seeds=seeds)
 
-    def start_cache(self, rows, max_length):
-        """Returns room for the keys and values of `max_length` positions: float [rows, heads, max_length, size]."""
-        return tuple(
-            ops.zeros((rows, self.num_heads, max_length, size), self.compute_dtype)
-            for size in (self.key_size, self.value_size)
+    def start_cache(self, batch, beam_size, max_length):
+        """Returns room for the keys and values of `max_length` positions of all beams, see `Cache`."""
+        entries = max_length * beam_size
+        return Cache(
+            ops.zeros((batch, self.num_heads, self.key_size, entries), self.compute_dtype),
+            ops.zeros((batch, self.num_heads, entries, self.value_size), self.compute_dtype),
         )
 
-    def step(self, x, position, cache):
+    def grow_cache(self, cache, beam_size, max_length):
+        """Returns the cache with room for `max_length` positions, which is more than it had."""
+        more = (0, max_length * beam_size - ops.shape(cache.values)[2])
+        none = (0, 0)
+        return Cache(ops.pad(cache.keys, (none, none, none, more)), ops.pad(cache.values, (none, none, more, none)))
+
+    def step(self, x, position, cache, lineage):
         """Makes one step of a causal layer.
 
         Args:
-          x: float [rows, 1, hidden].
+          x: float [batch, beam, hidden], the hypotheses' newest position.
           position: int scalar, that of x.
           cache: keys and values of all positions so far, as `start_cache` and earlier steps gave it.
+          lineage: the `Lineage` of the hypotheses.
 
         Returns:
-          (float [rows, 1, hidden], the cache with the keys and values of x written in).
+          (float [batch, beam, hidden], the cache with the keys and values of x written in).
         """
-        positions = ops.reshape(position, (1,))
-        queries, keys_values = self.heads(x, positions)
-        cache = written_into(cache, position, keys_values)
-        mask = visible_up_to(positions, ops.shape(cache[0])[2])
-        return self.mix(queries, cache, mask, positions), cache
-
-
-def written_into(cache, place, keys_values):
-    """Returns the cache's keys and values with those of one position, [rows, heads, 1, size], at an int `place`."""
-    return tuple(
-        ops.slice_update(old, (0, 0, place, 0), ops.cast(new, old.dtype)) for old, new in zip(cache, keys_values)
-    )
+        beam_size = x.shape[1]
+        here = ops.reshape(position, (1,))
+        queries, keys_values = self.heads(x, here)
+        cache = cache.with_entries(position * beam_size, *keys_values)
+        length = ops.shape(cache.values)[2] // beam_size
+        key_positions = ops.repeat(ops.arange(length), beam_size)
+        return self.mix(queries, cache.keys_values, own_entries(lineage.ancestors), here, key_positions), cache
 
 
 class RelativeSelfAttention(SelfAttention):
@@ -104,25 +123,32 @@ class RelativeSelfAttention(SelfAttention):
         self.relative_keys = self._matrix("relative_keys", (distances, self.key_size))
         self.relative_values = self._matrix("relative_values", (distances, self.value_size))
 
-    def mix(self, queries, keys_values, attention_mask, positions, seeds=None):
-        """Returns float [batch, queries, hidden], for queries at the given positions, int [queries]."""
+    def scores(self, queries, keys, query_positions, key_positions):
+        """Returns what the softmax is taken of, float [batch, heads, queries, keys]."""
+        relative = self._relative(self.relative_keys, query_positions, key_positions)
+        scores = super().scores(queries, keys, query_positions, key_positions)
+        return scores + _by_query(queries, ops.swapaxes(relative, -1, -2))
+
+    def mix(self, queries, keys_values, attention_mask, query_positions, key_positions, seeds=None):
+        """Returns float [batch, queries, hidden]."""
         keys, values = keys_values
-        far = self.max_relative_position
-        distances = ops.arange(ops.shape(keys)[2])[None, :] - positions[:, None]  # [queries, length]
-        places = ops.clip(distances, -far, far) + far
-        relative_keys, relative_values = (
-            ops.cast(ops.take(vectors, places, axis=0), self.compute_dtype)  # [queries, length, size]
-            for vectors in (self.relative_keys, self.relative_values)
-        )
-        scores = ops.matmul(queries, ops.swapaxes(keys, -1, -2))
-        scores = scores + _by_query(queries, ops.swapaxes(relative_keys, -1, -2))
+        scores = self.scores(queries, keys, query_positions, key_positions)
         weights = ops.cast(attention_weights(scores, attention_mask), values.dtype)
         weights = self.dropout(weights, seeds=seeds)
-        return self.join(ops.matmul(weights, values) + _by_query(weights, relative_values))
+        relative = self._relative(self.relative_values, query_positions, key_positions)
+        return self.join(ops.matmul(weights, values) + _by_query(weights, relative))
+
+    def _relative(self, vectors, query_positions, key_positions):
+        """Returns the vector of each distance, float [queries, keys, size]."""
+        far = self.max_relative_position
+        distances = key_positions[None, :] - query_positions[:, None]
+        return ops.cast(ops.take(vectors, ops.clip(distances, -far, far) + far, axis=0), self.compute_dtype)
 
 
 def _by_query(x, matrices):
-    """Multiplies float [batch, heads, queries, n] with the matrix [n, m] of each query, [queries, n, m]."""
+    """Multiplies float [batch, heads, queries, n] with the matrix [n, m] of each query, [queries or 1, n, m]."""
+    if matrices.shape[0] == 1:
+        return ops.matmul(x, matrices[0])
     batch, heads, queries, size = ops.shape(x)
     by_query = ops.reshape(ops.transpose(x, (2, 0, 1, 3)), (queries, batch * heads, size))
     product = ops.reshape(ops.matmul(by_query, matrices), (queries, batch, heads, -1))

@@ -1,9 +1,11 @@
 """Encoder and decoder layers (section 3.1 of the paper), put together from the sub-layers that they are given."""
 
+from typing import Any, NamedTuple
+
 import keras
-from keras import ops
 
 from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.lineage import Lineage
 from t2t_lite.layers.norm import LayerNorm
 
 
@@ -81,11 +83,27 @@ class EncoderLayer(keras.layers.Layer):
         return self.feed_forward_residual(x, y, seeds=seeds)
 
 
+class Stepping(NamedTuple):
+    """What a decoder layer needs besides its input to make one step."""
+
+    position: Any  # int scalar, that of the input
+    cache: Any  # as `self_attention.start_cache` and earlier steps gave it
+    lineage: Lineage  # of the hypotheses
+
+
+class DecoderOutput(NamedTuple):
+    """What a decoder layer gives."""
+
+    x: Any  # float, shaped as the input
+    cache: Any  # after this step; None if there was none
+    attention: Any  # in stepping, how much each hypothesis attends to the source: float32 [batch, heads, beam, source]
+
+
 class DecoderLayer(keras.layers.Layer):
     """Causal self-attention, or what stands in its place, attention over the encoder's output, feed-forward network.
 
-    The same code trains on whole sequences and steps through one piece by piece. In stepping, `cache` holds what the
-    self-attention keeps of all positions so far, and `x` the one at `position`.
+    The same code trains on whole sequences and steps through one piece by piece. In stepping, x is the newest position
+    of all of a sentence's hypotheses, side by side, and `cache` what the self-attention keeps of all positions so far.
 
     Args:
       self_attention: a layer as `SelfAttention`, causal.
@@ -94,13 +112,11 @@ class DecoderLayer(keras.layers.Layer):
       residuals: the `Residual` of each of them.
 
     Call arguments:
-      x: float [rows, length, hidden]; in stepping length is 1.
-      memory: this layer's encoder keys and values, as `memory_of` gives them, each [batch, heads, source, depth].
-        Rows may be `beam` times as many as the batch: the beams of a sentence then lie side by side and share
-        its memory, which is never copied.
+      x: float [batch, length, hidden]; in stepping [batch, beam, hidden].
+      memory: this layer's encoder keys and values, as `memory_of` gives them, each [batch, heads, source, depth]. All
+        hypotheses of a sentence share them.
       source_mask: bool [batch, 1, 1, source], True = a piece of the source, not padding.
-      cache: as `self_attention.start_cache` and earlier steps gave it, or None.
-      position: int scalar, where x belongs; goes with `cache`.
+      stepping: `Stepping`, or None for whole sequences.
       seeds: `CallSeeds` in training, None otherwise.
     """
 
@@ -127,22 +143,26 @@ class DecoderLayer(keras.layers.Layer):
         """Projects the encoder's output [batch, source, hidden] to this layer's keys and values."""
         return self.memory_attention.keys_values(encoded)
 
-    def call(self, x, memory, source_mask, cache=None, position=None, seeds=None):
-        """Returns (float [rows, length, hidden], the cache after this step, or None if there was none)."""
-        given = self.self_attention_residual.before(x)
-        if cache is None:
-            y = self.self_attention(given, seeds=seeds)
-        else:
-            y, cache = self.self_attention.step(given, position, cache)
-        x = self.self_attention_residual(x, y, seeds=seeds)
-        y = self._attend_to_memory(self.memory_attention_residual.before(x), memory, source_mask, seeds)
+    def call(self, x, memory, source_mask, stepping=None, seeds=None):
+        """Returns `DecoderOutput`."""
+        x, cache = self.after_self_attention(x, stepping, seeds)
+        queries = self.memory_queries(x)
+        y = self.memory_attention(queries, memory, source_mask, seeds=seeds)
+        # Who needs it in whole sequences asks for it; a graph leaves out what nobody uses.
+        attention = stepping and self.memory_attention.attention_to(queries, memory[0], source_mask)
         x = self.memory_attention_residual(x, y, seeds=seeds)
         y = self.feed_forward(self.feed_forward_residual.before(x), seeds=seeds)
-        return self.feed_forward_residual(x, y, seeds=seeds), cache
+        return DecoderOutput(self.feed_forward_residual(x, y, seeds=seeds), cache, attention)
 
-    def _attend_to_memory(self, x, memory, source_mask, seeds):
-        batch = ops.shape(memory[0])[0]
-        beams_as_queries = ops.reshape(x, (batch, -1, x.shape[-1]))  # [rows, 1, hidden] -> [batch, beam, hidden]
-        queries = self.memory_attention.queries(beams_as_queries)
-        y = self.memory_attention(queries, memory, source_mask, seeds=seeds)
-        return ops.reshape(y, ops.shape(x))
+    def after_self_attention(self, x, stepping=None, seeds=None):
+        """Returns (what attends to the memory, float [batch, length, hidden], the cache after this step or None)."""
+        given, cache = self.self_attention_residual.before(x), None
+        if stepping is None:
+            y = self.self_attention(given, seeds=seeds)
+        else:
+            y, cache = self.self_attention.step(given, *stepping)
+        return self.self_attention_residual(x, y, seeds=seeds), cache
+
+    def memory_queries(self, x):
+        """Projects what attends to the memory to queries, float [batch, heads, length, d_k]."""
+        return self.memory_attention.queries(self.memory_attention_residual.before(x))

@@ -25,6 +25,11 @@ class Seq2SeqModel(keras.Model):
         """The longest sequence of either side, in pieces, that the model can take; None: any."""
         return None
 
+    @property
+    def alignment_layer(self):
+        """The decoder layer whose attention to the source, averaged over its heads, is nearest to a word alignment."""
+        raise NotImplementedError("a model defines alignment_layer")
+
     def call(self, inputs, targets, seeds=None):
         """Gives the logits of every target piece from the source and the target pieces before it (teacher forcing).
 
@@ -38,29 +43,55 @@ class Seq2SeqModel(keras.Model):
         """
         raise NotImplementedError("a model defines call()")
 
+    def freeze(self):
+        """Prepares the model for decoding faster. No weight may change afterwards."""
+
     def start_decoding(self, inputs, beam_size, max_length):
         """Encodes the source and prepares empty caches.
 
         Args:
           inputs: int [batch, source length], padded with 0.
-          beam_size: rows of caches for each sentence.
+          beam_size: hypotheses of each sentence.
           max_length: target positions that the caches can hold.
 
         Returns:
-          (memory, caches): memory is what all beams of a sentence share; caches is a nest of tensors whose first
-          dimension is batch * beam_size, for the search to reorder.
+          (memory, caches), nests of tensors whose first dimension is the batch: memory is what all hypotheses of a
+          sentence share and no step changes, caches is what the steps so far leave for the next one.
         """
         raise NotImplementedError("a model defines start_decoding()")
 
-    def decode_step(self, ids, position, memory, caches):
-        """Gives the logits of the next piece.
+    def grow_caches(self, caches, beam_size, max_length):
+        """Returns the caches with room for `max_length` target positions, which is more than they had."""
+        raise NotImplementedError("a model defines grow_caches()")
+
+    def decode_step(self, ids, position, memory, caches, lineage):
+        """Gives the logits of the next piece of every hypothesis.
 
         Args:
-          ids: int [batch * beam_size], the piece before (0 at the start).
+          ids: int [batch, beam], the piece before (0 at the start).
           position: int scalar, the position of the piece to come, from 0 to the caches' max_length - 1.
-          memory, caches: from `start_decoding` or the last step.
+          memory: from `start_decoding`.
+          caches: from `start_decoding` or the last step.
+          lineage: the `Lineage` of the hypotheses, by which their caches are found.
 
         Returns:
-          (logits, float [batch * beam_size, vocab], caches).
+          (logits, float [batch, beam, vocab]; caches; how much each hypothesis attends to each piece of the source,
+          float32 [batch, beam, source length], of which a row sums to 1: that of `alignment_layer`).
         """
         raise NotImplementedError("a model defines decode_step()")
+
+    def attention(self, inputs, targets, kind, layer):
+        """Gives the attention weights of one layer.
+
+        Args:
+          inputs, targets: as `call` takes them.
+          kind: "encoder" or "decoder" for its self-attention, "memory" for what the decoder attends to in the source.
+          layer: its number from 0; -1 is the last.
+
+        Returns:
+          float32 [batch, heads, queries, keys]; a row, of one query, sums to 1.
+
+        Raises:
+          ValueError: if the model has no such layer, or the layer has no attention.
+        """
+        raise NotImplementedError("a model defines attention()")

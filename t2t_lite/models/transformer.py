@@ -4,11 +4,12 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.masks import padding_mask
 from t2t_lite.layers.positions import LearnedPositions, sinusoidal_halves, sinusoids
-from t2t_lite.layers.transformer import make_norm
+from t2t_lite.layers.transformer import Stepping, make_norm
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.sublayers import decoder_layer, encoder_layer
 
@@ -18,7 +19,7 @@ _SINUSOIDS = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoidal_halves}
 class Memory(NamedTuple):
     """What the decoder knows of the source."""
 
-    keys_values: list  # for each decoder layer a pair of float [batch, heads, source, depth]
+    caches: list  # for each decoder layer the `Cache` of the encoder's output, [batch, heads, source, depth]
     source_mask: Any  # bool [batch, 1, 1, source], True = a piece
 
 
@@ -62,6 +63,11 @@ class Transformer(Seq2SeqModel):
         """See `Seq2SeqModel`: only learned positions have an end."""
         return self.hparams.max_positions
 
+    @property
+    def alignment_layer(self):
+        """See `Seq2SeqModel`: the last but one (Garg et al. 2019, arXiv 1909.02074, section 3)."""
+        return max(0, len(self.decoder_layers) - 2)
+
     def build(self, input_shape=None):
         """Makes all weights. Nothing of them depends on the shape of a batch."""
         for part in dict.fromkeys((self.embedding, self.inputs_embedding, self.projection)):
@@ -79,32 +85,65 @@ class Transformer(Seq2SeqModel):
         """Returns the logits, float [batch, target length, vocab]."""
         source_mask = padding_mask(inputs)
         encoded = self._encode(inputs, source_mask, seeds)
-        before = ops.pad(targets[:, :-1], ((0, 0), (1, 0)))  # shifted right by one; 0 stands for the start
-        x = self._embed_all(before, "targets", seeds)
+        x = self._embed_all(_shifted(targets), "targets", seeds)
         for layer in self.decoder_layers:
-            x, _ = layer(x, layer.memory_of(encoded), source_mask, seeds=seeds)
+            x = layer(x, layer.memory_of(encoded), source_mask, seeds=seeds).x
         return self._logits(x)
+
+    def freeze(self):
+        """See `Seq2SeqModel`."""
+        self.projection.freeze()
 
     def start_decoding(self, inputs, beam_size, max_length):
         """Returns (memory, caches), see `Seq2SeqModel`."""
         source_mask = padding_mask(inputs)
         encoded = self._encode(inputs, source_mask, None)
-        memory = Memory([layer.memory_of(encoded) for layer in self.decoder_layers], source_mask)
-        rows = ops.shape(inputs)[0] * beam_size
-        return memory, [layer.self_attention.start_cache(rows, max_length) for layer in self.decoder_layers]
+        memory = Memory([Cache.of(*layer.memory_of(encoded)) for layer in self.decoder_layers], source_mask)
+        batch = ops.shape(inputs)[0]
+        layers = [layer.self_attention for layer in self.decoder_layers]
+        return memory, [layer.start_cache(batch, beam_size, max_length) for layer in layers]
 
-    def decode_step(self, ids, position, memory, caches):
-        """Returns (logits, caches), see `Seq2SeqModel`."""
-        x = self.embedding(ids[:, None])  # [rows, 1, hidden]
+    def grow_caches(self, caches, beam_size, max_length):
+        """Returns larger caches, see `Seq2SeqModel`."""
+        layers = [layer.self_attention for layer in self.decoder_layers]
+        return [layer.grow_cache(cache, beam_size, max_length) for layer, cache in zip(layers, caches)]
+
+    def decode_step(self, ids, position, memory, caches, lineage):
+        """Returns (logits, caches, attention), see `Seq2SeqModel`; the attention is that of `alignment_layer`."""
+        x = self.embedding(ids)  # [batch, beam, hidden]
         if self.learned_positions:
             x = x + self.learned_positions["targets"].at(position)
         else:
             x = self._add_sinusoids(x, ops.reshape(position, (1,)))
-        new_caches = []
-        for layer, keys_values, cache in zip(self.decoder_layers, memory.keys_values, caches):
-            x, cache = layer(x, keys_values, memory.source_mask, cache=cache, position=position)
-            new_caches.append(cache)
-        return self._logits(x)[:, 0, :], new_caches
+        outputs = []
+        for layer, of_source, cache in zip(self.decoder_layers, memory.caches, caches):
+            outputs.append(layer(x, of_source.keys_values, memory.source_mask, Stepping(position, cache, lineage)))
+            x = outputs[-1].x
+        attention = outputs[self.alignment_layer].attention
+        return self._logits(x), [output.cache for output in outputs], ops.mean(attention, axis=1)
+
+    def attention(self, inputs, targets, kind, layer):
+        """Returns the attention weights of one layer, see `Seq2SeqModel`."""
+        layers = self.encoder_layers if kind == "encoder" else self.decoder_layers
+        if not -len(layers) <= layer < len(layers):
+            raise ValueError(f"there is no layer {layer}: {kind} attention has layers 0 to {len(layers) - 1}")
+        chosen = layers[layer]
+        if kind != "memory" and not hasattr(chosen.self_attention, "attention"):
+            raise ValueError(f"self_attention_type={self.hparams.self_attention_type} has no attention weights")
+        source_mask = padding_mask(inputs)
+        if kind == "encoder":
+            x = self._embed_all(inputs, "inputs", None)
+            for below in layers[: layers.index(chosen)]:
+                x = below(x, source_mask)
+            return chosen.self_attention.attention(chosen.self_attention_residual.before(x), source_mask)
+        encoded = self._encode(inputs, source_mask, None)
+        x = self._embed_all(_shifted(targets), "targets", None)
+        for below in layers[: layers.index(chosen)]:
+            x = below(x, below.memory_of(encoded), source_mask).x
+        if kind == "decoder":
+            return chosen.self_attention.attention(chosen.self_attention_residual.before(x))
+        queries = chosen.memory_queries(chosen.after_self_attention(x)[0])
+        return chosen.memory_attention.attention_to(queries, chosen.memory_of(encoded)[0], source_mask)
 
     def _encode(self, inputs, mask, seeds):
         x = self._embed_all(inputs, "inputs", seeds)
@@ -129,3 +168,8 @@ class Transformer(Seq2SeqModel):
         """Adds the encoding of int positions [length] if it is one that embeddings have added."""
         encode = _SINUSOIDS.get(self.hparams.position_encoding)
         return x + ops.cast(encode(positions, self.hparams.hidden_size), x.dtype) if encode else x
+
+
+def _shifted(targets):
+    """Shifts int [batch, length] right by one; 0 stands for the start."""
+    return ops.pad(targets[:, :-1], ((0, 0), (1, 0)))

@@ -10,7 +10,7 @@ from t2t_lite import checkpoint_files
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.models.parameters import symbolic_model
-from t2t_lite.run_dir import RunDir, list_checkpoints, open_run_dir
+from t2t_lite.run_dir import RunDir, best_checkpoint, list_checkpoints, open_run_dir
 
 # A model's parts whose weight has a row for each piece of a side. Parts that share a matrix are one object.
 _PIECE_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
@@ -42,11 +42,9 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
                 f"{name}; give the --output_dir of another training or a checkpoint in it, such as RUN/ckpt-2000"
             )
     run_dir = open_run_dir(directory)
-    found = [known for kind in ("ckpt", "average") for _, known in list_checkpoints(directory, kind)]
-    if not found:
-        raise UserError(f"--warm_start_from={path}: {directory} has no checkpoint yet; train that run first")
     if path == directory:
-        return run_dir, found[-1]
+        return run_dir, best_checkpoint(directory)
+    found = [known for kind in ("ckpt", "average") for _, known in list_checkpoints(directory, kind)]
     if checkpoint not in found:
         last = ", ".join(known.name for known in found[-5:])
         raise UserError(f"--warm_start_from={path}: no such checkpoint; use one that is in {directory}, such as {last}")

@@ -64,12 +64,12 @@ def texts_of(problem, data_dir, split):
     """The pairs of a split in the order of the files."""
     records = records_of(problem, data_dir, split)
     sides = [
-        Vocabulary(data_dir / name)
-        .decode(tf.ragged.constant([record[side] for record in records], tf.int32).to_tensor())
-        .numpy()
+        Vocabulary(data_dir / name).decode(
+            tf.ragged.constant([record[side] for record in records], tf.int32).to_tensor()
+        )
         for side, name in zip(("inputs", "targets"), problem.vocab_filenames)
     ]
-    return [(left.decode(), right.decode()) for left, right in zip(*sides)]
+    return list(zip(*sides))
 
 
 @pytest.fixture(scope="module")

@@ -31,8 +31,7 @@ def texts_of(problem, data_dir, split):
     vocabulary = Vocabulary(data_dir / problem.vocab_filenames[1])
     found = []
     for batch in batches(problem, data_dir, split, batch_tokens=200, max_length=100):
-        sides = [vocabulary.decode(batch[side]).numpy() for side in ("inputs", "targets")]
-        found += [(left.decode(), right.decode()) for left, right in zip(*sides)]
+        found += zip(*(vocabulary.decode(batch[side]) for side in ("inputs", "targets")))
     return sorted(found)
 
 

@@ -1,0 +1,75 @@
+"""Models and vocabularies of run directories, ready to decode with."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_lite import checkpoint_files
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.registry import MODELS
+from t2t_lite.run_dir import RunDir, best_checkpoint, list_checkpoints, open_run_dir
+
+
+class Loaded(NamedTuple):
+    """What run directories give to a translator."""
+
+    models: list[Any]  # a built, frozen `Seq2SeqModel` of each
+    checkpoints: list[Path]  # where each one's weights come from, without ending
+    vocabulary: Vocabulary  # of the targets
+    inputs_vocabulary: Vocabulary
+    decode_hparams: DecodeHParams  # those of the first one's problem, with changes
+
+
+def load(
+    paths: Sequence[Path], decode_hparams: str, checkpoint_path: Path | None, warn: Callable[[str], None]
+) -> Loaded:
+    """Loads the models of run directories that have the same vocabularies.
+
+    Args:
+      paths: the run directories.
+      decode_hparams: "name=value,..." to change the problem's defaults.
+      checkpoint_path: a checkpoint to use, without ending; None: each one's average if there is one, else its last.
+      warn: takes a line about a checkpoint that is not the newest.
+
+    Raises:
+      UserError: if there is no checkpoint, one does not fit, or the vocabularies differ.
+    """
+    run_dirs = [open_run_dir(path) for path in paths]
+    if checkpoint_path and len(run_dirs) > 1:
+        raise UserError(f"--checkpoint_path={checkpoint_path} is for one run directory, not for {len(run_dirs)}")
+    checkpoints = [_checkpoint_of(run_dir, checkpoint_path, warn) for run_dir in run_dirs]
+    settings = run_dirs[0].problem.decode_hparams.override(decode_hparams)
+    first, *others = [
+        [Vocabulary(path) for path in dict.fromkeys((run_dir.inputs_vocabulary, run_dir.vocabulary))]
+        for run_dir in run_dirs
+    ]
+    for other in others:
+        for mine, theirs in zip((first[0], first[-1]), (other[0], other[-1])):
+            if mine.sha256 != theirs.sha256:
+                raise UserError(
+                    f"{mine.path} and {theirs.path} differ; only models of the same vocabulary can be used together"
+                )
+    models = [_model_of(run_dir, checkpoint, settings, first) for run_dir, checkpoint in zip(run_dirs, checkpoints)]
+    return Loaded(models, checkpoints, first[-1], first[0], settings)
+
+
+def _checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable[[str], None]) -> Path:
+    checkpoint = str(checkpoint_path or best_checkpoint(run_dir.path)).removesuffix(".index")
+    if not Path(f"{checkpoint}.index").exists():
+        raise UserError(f"--checkpoint_path={checkpoint}: there is no {checkpoint}.index")
+    last = list_checkpoints(run_dir.path)
+    if not checkpoint_path and last and last[-1][0] > int(checkpoint.rsplit("-", 1)[1]):
+        warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
+    return Path(checkpoint)
+
+
+def _model_of(run_dir: RunDir, checkpoint: Path, settings: DecodeHParams, vocabularies: list[Vocabulary]):
+    # Not the precision of training: the weights are float32, and the result does not depend on the machine.
+    hparams = run_dir.hparams.replace(precision=settings.precision)
+    model = MODELS[hparams.model](hparams, vocabularies[-1].size, vocabularies[0].size)
+    model.build()
+    checkpoint_files.restore(checkpoint, "model", checkpoint_files.by_name(model.variables))
+    model.freeze()
+    return model

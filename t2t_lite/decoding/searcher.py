@@ -1,0 +1,213 @@
+"""Runs searches of a model over batches: in few static shapes, in growing caches, and without sentences that are done.
+
+A search is compiled for the shapes of its tensors, and each compilation takes seconds. So the number of sentences is
+a power of two over a power of four, and the length of the source and of the caches a power of two: what is left over is
+filled up. Caches begin small and are doubled when they are full. When at most a quarter of the sentences goes on, these
+are taken together into a batch of a quarter of the size.
+"""
+
+import functools
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.decoding.beam_search import BeamSearch
+from t2t_lite.decoding.hypotheses import SearchResult, Sentences
+
+# Positions, of the source as of caches, that no tensor has less of: a small product costs little more than a smaller one.
+SHORTEST = 32
+# When at most this part of the sentences goes on, the others leave the batch.
+SHRINK = 4
+
+
+class Searcher:
+    """Searches the outputs of batches of sentences.
+
+    Args:
+      model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
+      search: how to search.
+      batch_tokens: how many positions a batch may have, filled-up ones included, of the source and of the caches.
+      xla_compile: whether the search is compiled with XLA.
+    """
+
+    def __init__(self, model, search: BeamSearch, batch_tokens: int, xla_compile: bool = True):
+        self._model = model
+        self._search = search
+        self._batch_tokens = batch_tokens
+        self._xla_compile = xla_compile
+        self._graphs = {}
+        self._lock = threading.Lock()
+
+    def rows_of(self, length: int) -> int:
+        """Returns how many sentences of `length` pieces make a batch, at least 1."""
+        return 2 ** int(np.log2(max(1, self._batch_tokens // _bucket(length))))
+
+    def __call__(self, inputs: np.ndarray, sentences: Sentences) -> SearchResult:
+        """Searches the outputs of one batch.
+
+        Args:
+          inputs: int32 [batch, source length], padded with 0.
+          sentences: what is known of them, NumPy arrays; their `source_mask` is made here.
+
+        Returns:
+          the hypotheses, NumPy arrays [batch, beam, ...].
+        """
+        count, length = inputs.shape
+        size = max(count, _smallest(self.rows_of(length), count))
+        inputs = _filled_up(inputs, size)
+        sentences = Sentences(*(part if _absent(part) else _filled_up(part, size) for part in sentences))
+        if self._search.coverage_beta:
+            sentences = sentences._replace(source_mask=inputs != 0)
+        found = _Results(count, self._search.beam_size)
+        graphs = self._graphs_for(sentences)
+        # Rows are numbers of sentences; that of a filled-up row is -1.
+        rows = np.where(np.arange(size) < count, np.arange(size), -1)
+        memory, loop = graphs.start(inputs, sentences, SHORTEST)
+        self._finish(graphs, (memory, loop, sentences), rows, found)
+        return found.stacked()
+
+    def _finish(self, graphs, batch, rows, found) -> None:
+        """Searches until all sentences of a batch (memory, loop, sentences) are done."""
+        while True:
+            memory, loop, sentences = batch
+            loop = graphs.advance(memory, loop, sentences, len(rows) // SHRINK)
+            done = loop.done.numpy().all(1)
+            going_on = np.flatnonzero(~done)
+            finished = np.flatnonzero(done & (rows >= 0))
+            if finished.size:
+                result = self._search.result(SearchResult(*(tf.gather(part, finished) for part in loop.finished)))
+                found.add(rows[finished], result)
+            if not going_on.size:
+                return
+            batch = (memory, loop, sentences)
+            capacity = loop.ids.shape[2]
+            if loop.position == capacity:
+                capacity *= 2
+            most = max(1, self._batch_tokens // capacity)
+            parts = list(_shares(going_on, len(rows), most))
+            for part in parts[1:]:  # rarely: long outputs of many sentences
+                self._finish(graphs, graphs.part(*batch, part, capacity), np.where(part < 0, -1, rows[part]), found)
+            batch, rows = graphs.part(*batch, parts[0], capacity), np.where(parts[0] < 0, -1, rows[parts[0]])
+
+    def _graphs_for(self, sentences: Sentences) -> "_Graphs":
+        """Returns the graphs for searches about which as much is known."""
+        known = tuple(_absent(part) for part in sentences)
+        with self._lock:  # threads would trace them all
+            if known not in self._graphs:
+                self._graphs[known] = _Graphs(self._model, self._search, sentences, self._xla_compile)
+            return self._graphs[known]
+
+
+class _Graphs:
+    """The parts of a search, each traced once for all shapes.
+
+    start(inputs, sentences, capacity) -> (memory, loop): encodes the source.
+    advance(memory, loop, sentences, until) -> loop: see `BeamSearch.advance`; this is compiled.
+    part(memory, loop, sentences, rows, capacity) -> the same of the given rows, -1 for a filled-up one.
+    """
+
+    def __init__(self, model, search: BeamSearch, sentences: Sentences, xla_compile: bool):
+        beam_size = search.beam_size
+        graph = functools.partial(tf.function, autograph=False)
+        number = tf.TensorSpec([], tf.int32)
+        about = tf.nest.map_structure(
+            lambda part: tf.TensorSpec([None] * np.ndim(part), tf.as_dtype(part.dtype)), sentences
+        )
+
+        def start(inputs, sentences, capacity):
+            memory, caches = model.start_decoding(inputs, beam_size, capacity)
+            return memory, search.start(sentences, caches, capacity)
+
+        def advance(memory, loop, sentences, until):
+            def step(ids, position, state, lineage):
+                return model.decode_step(ids, position, memory, state, lineage)
+
+            return search.advance(step, loop, sentences, until)
+
+        def part(memory, loop, sentences, rows, capacity):
+            def kept(tensor):
+                return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
+
+            memory, loop, sentences = tf.nest.map_structure(kept, (memory, loop, sentences))
+            loop = loop._replace(done=loop.done | (rows < 0)[:, tf.newaxis])
+            more = [[0, 0], [0, 0], [0, capacity - tf.shape(loop.ids)[2]]]
+            state = tf.cond(
+                more[2][1] > 0, lambda: model.grow_caches(loop.state, beam_size, capacity), lambda: loop.state
+            )
+            lineage = loop.lineage._replace(ancestors=tf.pad(loop.lineage.ancestors, more, constant_values=-1))
+            finished = loop.finished._replace(ids=tf.pad(loop.finished.ids, more))
+            loop = loop._replace(ids=tf.pad(loop.ids, more), lineage=lineage, finished=finished, state=state)
+            return memory, loop, sentences
+
+        inputs = tf.TensorSpec([None, None], tf.int32)
+        self.start = graph(start, input_signature=[inputs, about, number])
+        # What dimensions it leaves open are those that differ from batch to batch.
+        memory, loop = tf.nest.map_structure(
+            lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
+            self.start.get_concrete_function().structured_outputs,
+        )
+        self.advance = graph(advance, input_signature=[memory, loop, about, number], jit_compile=xla_compile or None)
+        rows = tf.TensorSpec([None], tf.int32)
+        self.part = graph(part, input_signature=[memory, loop, about, rows, number])
+
+
+class _Results:
+    """Collects hypotheses as their sentences are done."""
+
+    def __init__(self, count: int, beam_size: int):
+        self._by_row = [None] * count
+        self._beam_size = beam_size
+
+    def add(self, rows, result: SearchResult) -> None:
+        """Takes the hypotheses of some sentences."""
+        parts = [part.numpy() for part in result]
+        for place, row in enumerate(rows):
+            self._by_row[row] = [part[place] for part in parts]
+
+    def stacked(self) -> SearchResult:
+        """Returns those of all sentences, SearchResult of NumPy arrays."""
+        longest = max(1, *(row[1].max() for row in self._by_row))
+        ids = np.zeros([len(self._by_row), self._beam_size, longest], np.int32)
+        for into, row in zip(ids, self._by_row, strict=True):
+            into[:, : row[0].shape[1]] = row[0][:, :longest]
+        return SearchResult(ids, *(np.stack(parts) for parts in list(zip(*self._by_row, strict=True))[1:]))
+
+
+def _smallest(size: int, count: int) -> int:
+    """Returns the smallest size of a batch, of those that one of `size` shrinks to, that holds so many."""
+    while size > 1 and max(1, size // SHRINK) >= count:
+        size = max(1, size // SHRINK)
+    return size
+
+
+def _bucket(length: int) -> int:
+    """Returns the number of positions that so many are filled up to."""
+    return max(SHORTEST, 2 ** int(np.ceil(np.log2(max(1, length)))))
+
+
+def _absent(part) -> bool:
+    return isinstance(part, tuple)
+
+
+def _filled_up(array: np.ndarray, size: int) -> np.ndarray:
+    """Returns an array [batch, ..., length] with zeros up to `size` rows and to a number of positions that is usual."""
+    more = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
+    if array.ndim > 1:
+        more[-1] = (0, _bucket(array.shape[-1]) - array.shape[-1])
+    return np.pad(array, more)
+
+
+def _shares(going_on: np.ndarray, size: int, most: int) -> Iterator[np.ndarray]:
+    """Cuts the rows that go on into batches of at most `most`, each as a batch of `size` with sentences left out.
+
+    Yields:
+      rows, int32, with -1 for one that is filled up.
+    """
+    while size > most:
+        size = max(1, size // SHRINK)
+    size = _smallest(size, len(going_on))
+    for start in range(0, len(going_on), size):
+        share = going_on[start : start + size].astype(np.int32)
+        yield np.pad(share, (0, size - len(share)), constant_values=-1)

@@ -1,0 +1,33 @@
+"""What attention keeps of positions that it may be asked about again."""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+
+class Cache(NamedTuple):
+    """Keys and values of positions. While decoding the entries of a position's beams lie side by side, beam times as many.
+
+    Keys lie as their product with queries wants them, which is four times as fast on a CPU.
+    """
+
+    keys: Any  # float [batch, heads, key size, length]
+    values: Any  # float [batch, heads, length, value size]
+
+    @property
+    def keys_values(self):
+        """Keys and values as attention takes them, both [batch, heads, length, size]."""
+        return ops.swapaxes(self.keys, -1, -2), self.values
+
+    @classmethod
+    def of(cls, keys, values):
+        """Returns a cache of keys and values [batch, heads, length, size]."""
+        return cls(ops.swapaxes(keys, -1, -2), values)
+
+    def with_entries(self, place, keys, values):
+        """Returns the cache with the keys and values of one position, [batch, heads, beam, size], from `place` on."""
+        keys = ops.cast(ops.swapaxes(keys, -1, -2), self.keys.dtype)
+        return Cache(
+            ops.slice_update(self.keys, (0, 0, 0, place), keys),
+            ops.slice_update(self.values, (0, 0, place, 0), ops.cast(values, self.values.dtype)),
+        )

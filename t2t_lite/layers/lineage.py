@@ -1,0 +1,53 @@
+"""How the hypotheses of a search descend from one another, so that what was computed for them need not be copied.
+
+In each step a search keeps some hypotheses, drops others and extends some twice. What a layer keeps of earlier positions
+lies in the beam in which it was computed, and stays there; a hypothesis looks it up in its ancestors' beams.
+"""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+
+class Lineage(NamedTuple):
+    """The hypotheses of one position, `beam` for each sentence."""
+
+    parents: Any  # int [batch, beam], the beam of the position before that each hypothesis extends
+    # int [batch, beam, max_length], the beam in which each position of a hypothesis was computed, its own at the
+    # position of this step; -1 at later ones
+    ancestors: Any
+
+
+def first_lineage(batch, beam_size, max_length):
+    """Returns the lineage at position 0."""
+    beams = ops.broadcast_to(ops.arange(beam_size, dtype="int32"), (batch, beam_size))
+    later = ops.full((batch, beam_size, max_length - 1), -1, dtype="int32")
+    return Lineage(beams, ops.concatenate([beams[:, :, None], later], axis=2))
+
+
+def next_lineage(lineage, parents, position):
+    """Returns the lineage at an int `position` whose hypotheses extend those of `lineage` in the given order."""
+    beams = ops.arange(parents.shape[1], dtype="int32")[None, :, None]
+    ancestors = ops.take_along_axis(lineage.ancestors, parents[:, :, None], axis=1)
+    here = ops.arange(ops.shape(ancestors)[2]) == position
+    return Lineage(parents, ops.where(here, beams, ancestors))
+
+
+def own_entries(ancestors):
+    """Returns which of all beams' entries belong to a hypothesis.
+
+    Args:
+      ancestors: int [batch, beam, length], as a `Lineage` has them.
+
+    Returns:
+      bool [batch, 1, beam, length * beam]: an attention mask over entries that lie position by position.
+    """
+    batch, beam, length = ops.shape(ancestors)
+    own = ops.equal(ancestors[:, :, :, None], ops.arange(beam, dtype="int32"))
+    return ops.reshape(own, (batch, 1, beam, length * beam))
+
+
+def follow(state, lineage):
+    """Gives each hypothesis the state [batch, beam, ...] of the one that it extends, where a state is not by position."""
+    parents = ops.reshape(lineage.parents, (*ops.shape(lineage.parents), *(1 for _ in state.shape[2:])))
+    return ops.take_along_axis(state, parents, axis=1)
