@@ -76,6 +76,14 @@ def whole_number(least: int) -> Callable[[str], int]:
     return parse
 
 
+def truth(text: str) -> bool:
+    """An argument that is true or false, in any case; 1 and 0 are taken, too."""
+    truths = {"true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in truths:
+        raise argparse.ArgumentTypeError(f"takes True or False, not '{text}'")
+    return truths[text.lower()]
+
+
 def positive_number(text: str) -> float:
     """An argument that is a number above 0."""
     try:

@@ -1,73 +1,112 @@
 """t2t-lite-decoder: translates text with a trained model."""
 
 import contextlib
-import itertools
+import dataclasses
+import gzip
 import sys
+import time
 from pathlib import Path
 
 from t2t_lite.bin import cli
-
-# Lines of standard input that are translated together.
-BLOCK_LINES = 512
+from t2t_lite.bin.decoder_flags import make_parser
 
 
 def main() -> None:
     """Runs the command."""
-    parser = cli.Parser("Translate a file, or standard input to standard output: N lines in, N lines out, in order.")
-    parser.add_argument("--output_dir", required=True, type=cli.path, help="the run directory of the model")
-    parser.add_argument("--decode_from_file", type=cli.path, help="text to translate, plain or .gz")
-    parser.add_argument("--decode_to_file", type=cli.path, help="where to write; appears when it is whole")
-    parser.add_argument(
-        "--decode_hparams",
-        default="",
-        metavar="NAME=VALUE,...",
-        help="changes to the problem's defaults, such as beam_size=8,alpha=1.0",
-    )
-    parser.add_argument(
-        "--checkpoint_path",
-        type=cli.path,
-        help="a checkpoint, without ending (default: the run's average if there is one, else its last checkpoint)",
-    )
-    cli.run(_decode, parser.parse_args())
+    parser = make_parser()
+    arguments = parser.parse_args()
+    _check(parser, arguments)
+    cli.run(_decode, arguments)
+
+
+def _check(parser, arguments) -> None:
+    """Refuses flags that do not go together."""
+    modes = ("decode_interactive", "score_file", "decode_from_file")
+    given = [name for name in modes if getattr(arguments, name)]
+    if len(given) > 1:
+        parser.error(f"--{given[0]} and --{given[1]} do not go together")
+    from_file = arguments.decode_from_file or arguments.score_file
+    for name in ("decode_to_file", "prefix_file", "alignments"):
+        if getattr(arguments, name) and not from_file and name != "decode_to_file":
+            parser.error(f"--{name} goes with --decode_from_file")
+    if arguments.decode_interactive and arguments.decode_to_file:
+        parser.error("--decode_interactive and --decode_to_file do not go together")
+    if arguments.score_file and (arguments.prefix_file or arguments.alignments):
+        parser.error("--score_file goes with neither --prefix_file nor --alignments")
+    if arguments.alignments and not arguments.decode_to_file:
+        parser.error("--alignments goes with --decode_to_file")
 
 
 def _decode(arguments) -> None:
-    from t2t_lite.data.problem import decode_line, read_lines
     from t2t_lite.errors import UserError
-    from t2t_lite.files import written_whole
     from t2t_lite.plugins import load_builtins
-    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.quiet import import_tensorflow, keep_compiled
     from t2t_lite.run_dir import open_run_dir
 
     load_builtins()
     # What can be refused is refused before TensorFlow is imported.
-    open_run_dir(arguments.output_dir).problem.decode_hparams.override(arguments.decode_hparams)
-    target = Path(arguments.decode_to_file) if arguments.decode_to_file else None
-    if target and target.is_dir():
-        raise UserError(f"--decode_to_file={target} is a directory; give the name of a file")
-    if arguments.decode_from_file:
-        # Sorting by length pays most over the whole file.
-        blocks = iter([list(read_lines(Path(arguments.decode_from_file)))])
-    else:
-        lines = (decode_line(line, "standard input", number) for number, line in enumerate(sys.stdin.buffer, start=1))
-        blocks = iter(lambda: list(itertools.islice(lines, BLOCK_LINES)), [])
-    first = next(blocks, [])
+    runs = arguments.output_dir.split(",")
+    settings = [open_run_dir(run).problem.decode_hparams.override(arguments.decode_hparams) for run in runs]
+    inputs = [
+        Path(path)
+        for path in (arguments.score_file or arguments.decode_from_file, arguments.prefix_file)
+        if path is not None
+    ]
+    targets = [Path(path) for path in (arguments.decode_to_file, arguments.alignments) if path is not None]
+    for path in inputs:
+        if not path.exists() or path.is_dir():
+            raise UserError(f"no such file: {path}")
+    for path in targets:
+        if path.is_dir():
+            raise UserError(f"{path} is a directory; give the name of a file")
+    keep_compiled()
     import_tensorflow()
+    from t2t_lite.bin.decode_answers import Answers
     from t2t_lite.decoding.translator import Translator
 
     translator = Translator.from_run_dir(
-        arguments.output_dir, arguments.decode_hparams, arguments.checkpoint_path, _warn
+        runs, arguments.decode_hparams, arguments.checkpoint_path, _warn, xla_compile=arguments.xla_compile
     )
-    _warn(f"using {translator.checkpoints[0]}")
-    with contextlib.ExitStack() as stack:
-        output = sys.stdout
-        if target:
-            output = stack.enter_context(open(stack.enter_context(written_whole(target)), "w", encoding="utf-8"))
-        first_line = 1
-        for block in itertools.chain([first], blocks):
-            output.writelines(line + "\n" for line in translator.translate(block, first_line))
-            output.flush()
-            first_line += len(block)
+    _warn(f"using {', '.join(str(checkpoint) for checkpoint in translator.checkpoints)}")
+    if arguments.decode_interactive:
+        from t2t_lite.bin.decode_stream import answer_interactively
+
+        answer_interactively(translator)
+        return
+    answers = Answers(translator, arguments)
+    if inputs:
+        from t2t_lite.bin.decode_file import answer_file
+
+        made_by = {
+            # What comes from a pipe cannot be read once more to go on.
+            "input": None if all(path.is_file() for path in inputs) else time.time(),
+            "checkpoints": [[str(path), Path(f"{path}.index").stat().st_mtime] for path in translator.checkpoints],
+            "settings": dataclasses.asdict(settings[0]),
+            "flags": [arguments.score_file, arguments.prefix_file, arguments.alignment_layer],
+        }
+        answer_file(inputs, targets, answers, arguments.batch_lines, made_by, _warn)
+    else:
+        from t2t_lite.bin.decode_stream import answer_stream
+        from t2t_lite.decoding.reading import lines_of
+
+        lines = ((line,) for line in lines_of(sys.stdin.buffer, "standard input", _warn))
+        with contextlib.ExitStack() as stack:
+            output = stack.enter_context(_opened_whole(targets[0])) if targets else sys.stdout
+            answer_stream(lines, answers, arguments.batch_lines, output)
+
+
+@contextlib.contextmanager
+def _opened_whole(path: Path):
+    """Opens a file to write text to, gzip if it is called so, that has its name when it is whole."""
+    from t2t_lite.files import written_whole
+
+    with (
+        written_whole(path) as partial,
+        gzip.open(partial, "wt", encoding="utf-8")
+        if path.suffix == ".gz"
+        else open(partial, "w", encoding="utf-8") as file,
+    ):
+        yield file
 
 
 def _warn(line: str) -> None:

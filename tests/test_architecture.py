@@ -40,7 +40,7 @@ RULES = {
         ("tensorflow", "tensorflow_text", "tensorflow_datasets", "sentencepiece", "keras", "numpy"),
     ),
     "decoding": (
-        ("decoding", "models.base", "data.vocab", "run_dir", "checkpoint_files", *BASIS),
+        ("decoding", "models.base", "layers.lineage", "data.vocab", "run_dir", "checkpoint_files", *BASIS),
         ("tensorflow", "numpy"),
     ),
     "scoring": (("scoring", *BASIS), ("sacrebleu", "nltk", "numpy")),
@@ -142,8 +142,13 @@ def test_what_listings_load_imports_nothing_heavy_when_loaded(part):
     assert {name: modules for name, modules in wrong.items() if modules} == {}
 
 
-def test_beam_search_knows_no_model_and_no_vocabulary():
-    assert forbidden(imports("t2t_lite.decoding.beam_search"), ("decoding.length_penalty",), ("tensorflow",)) == []
+SEARCH = ("beam_search", "candidates", "constraints", "coverage_penalty", "hypotheses", "length_penalty", "sampling")
+
+
+@pytest.mark.parametrize("module", SEARCH)
+def test_the_search_knows_no_model_and_no_vocabulary(module):
+    own = (*(f"decoding.{other}" for other in SEARCH), "layers.lineage")
+    assert forbidden(imports(f"t2t_lite.decoding.{module}"), own, ("tensorflow",)) == []
 
 
 def library_modules():

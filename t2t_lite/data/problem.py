@@ -1,12 +1,13 @@
 """What a problem is: where its pairs come from, how they are cut into pieces, how its output is searched and scored."""
 
+import contextlib
 import gzip
 import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError
@@ -126,11 +127,22 @@ def read_lines(path: Path) -> Iterator[str]:
     Raises:
       UserError: if there is no such file, it is a damaged gzip file, or a line is not UTF-8 (with its number).
     """
+    with open_bytes(path) as file:
+        for number, line in enumerate(file, start=1):
+            yield decode_line(line, str(path), number)
+
+
+@contextlib.contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file, plain or gzip, to read its bytes inside the block.
+
+    Raises:
+      UserError: if there is no such file, or it turns out to be a damaged gzip file.
+    """
     opener = gzip.open if path.suffix == ".gz" else open
     try:
         with opener(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                yield decode_line(line, str(path), number)
+            yield file
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:

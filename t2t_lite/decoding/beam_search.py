@@ -50,6 +50,8 @@ class BeamSearch:
         diversity_strength: in nats.
         coverage_beta: strength of the coverage penalty; 0: none.
         no_repeat_ngram_size: no output has the same n-gram of this size twice; 0: it may.
+        num_wanted: how many of the best hypotheses (of each group) are looked for; the others that are found by then
+            may not be the best ones. 0: all.
         sampling: `Sampling`, or None to search; needs groups = beam_size.
         eos_id: the end symbol.
     """
@@ -61,6 +63,7 @@ class BeamSearch:
     diversity_strength: float = 0.0
     coverage_beta: float = 0.0
     no_repeat_ngram_size: int = 0
+    num_wanted: int = 0
     sampling: Sampling | None = None
     eos_id: int = 1
 
@@ -150,7 +153,8 @@ class BeamSearch:
             log_probs, kept = tf.math.top_k(tf.where(ended, NONE, candidates.log_probs), width)  # [batch, width]
             parents, pieces = (tf.gather(part, kept, batch_dims=1) for part in candidates[1:])  # [batch, width]
             alive.append(Candidates(log_probs, parents, pieces))
-            final = cannot_improve(finished[-1], log_probs, sentences.limits, self.alpha)
+            wanted = min(self.num_wanted or width, width)
+            final = cannot_improve(finished[-1], wanted, log_probs, sentences.limits, self.alpha)
             done.append((loop.done[:, group] | final)[:, tf.newaxis])
         log_probs, parents, pieces = (tf.concat(parts, 1) for parts in zip(*alive))  # [batch, beam]
         return Loop(

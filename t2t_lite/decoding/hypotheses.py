@@ -67,8 +67,8 @@ def finish(finished, new, ended):
     return SearchResult(*(tf.gather(part, kept, batch_dims=1) for part in both))  # [batch, beam, ...]
 
 
-def cannot_improve(finished, alive_log_probs, limits, alpha):
-    """Whether the worst finished hypothesis is at least as good as any alive one can become: bool [batch].
+def cannot_improve(finished, wanted, alive_log_probs, limits, alpha):
+    """Whether the `wanted` best finished hypotheses are at least as good as any alive one can become: bool [batch].
 
     A log-probability only falls with further pieces, the length penalty only grows and the coverage penalty is 0 at
     best, so the most that an alive hypothesis can hope for is to reach the length limit at no cost. Beams that do not
@@ -77,4 +77,4 @@ def cannot_improve(finished, alive_log_probs, limits, alpha):
     """
     best = tf.reduce_max(alive_log_probs, -1)  # [batch]
     hope = tf.where(best > EXISTS, best / length_penalty(limits, alpha), NONE)  # [batch]
-    return tf.reduce_min(finished.scores, -1) >= hope
+    return finished.scores[:, wanted - 1] >= hope

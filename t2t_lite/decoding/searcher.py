@@ -16,10 +16,12 @@ import tensorflow as tf
 from t2t_lite.decoding.beam_search import BeamSearch
 from t2t_lite.decoding.hypotheses import SearchResult, Sentences
 
-# Positions, of the source as of caches, that no tensor has less of: a small product costs little more than a smaller one.
+# Positions, of the source as of caches, that no tensor has fewer of: a product costs little more than a smaller one.
 SHORTEST = 32
-# When at most this part of the sentences goes on, the others leave the batch.
+# When at most one sentence in so many goes on, the others leave the batch,
 SHRINK = 4
+# unless it has fewer than so many left: one of two costs little less than one of eight, and would be compiled as well.
+FEWEST = 8
 
 
 class Searcher:
@@ -55,7 +57,7 @@ class Searcher:
           the hypotheses, NumPy arrays [batch, beam, ...].
         """
         count, length = inputs.shape
-        size = max(count, _smallest(self.rows_of(length), count))
+        size = 1 if count == 1 else max(count, _smallest(self.rows_of(length), count))
         inputs = _filled_up(inputs, size)
         sentences = Sentences(*(part if _absent(part) else _filled_up(part, size) for part in sentences))
         if self._search.coverage_beta:
@@ -72,7 +74,8 @@ class Searcher:
         """Searches until all sentences of a batch (memory, loop, sentences) are done."""
         while True:
             memory, loop, sentences = batch
-            loop = graphs.advance(memory, loop, sentences, len(rows) // SHRINK)
+            until = len(rows) // SHRINK if len(rows) // SHRINK >= FEWEST else 0
+            loop = graphs.advance(memory, loop, sentences, until)
             done = loop.done.numpy().all(1)
             going_on = np.flatnonzero(~done)
             finished = np.flatnonzero(done & (rows >= 0))
@@ -104,7 +107,7 @@ class _Graphs:
     """The parts of a search, each traced once for all shapes.
 
     start(inputs, sentences, capacity) -> (memory, loop): encodes the source.
-    advance(memory, loop, sentences, until) -> loop: see `BeamSearch.advance`; this is compiled.
+    advance(memory, loop, sentences, until) -> loop: see `BeamSearch.advance`.
     part(memory, loop, sentences, rows, capacity) -> the same of the given rows, -1 for a filled-up one.
     """
 
@@ -142,13 +145,14 @@ class _Graphs:
             return memory, loop, sentences
 
         inputs = tf.TensorSpec([None, None], tf.int32)
-        self.start = graph(start, input_signature=[inputs, about, number])
+        compiled = {"jit_compile": True} if xla_compile else {}
+        self.start = graph(start, input_signature=[inputs, about, number], **compiled)
         # What dimensions it leaves open are those that differ from batch to batch.
         memory, loop = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
             self.start.get_concrete_function().structured_outputs,
         )
-        self.advance = graph(advance, input_signature=[memory, loop, about, number], jit_compile=xla_compile or None)
+        self.advance = graph(advance, input_signature=[memory, loop, about, number], **compiled)
         rows = tf.TensorSpec([None], tf.int32)
         self.part = graph(part, input_signature=[memory, loop, about, rows, number])
 
@@ -177,8 +181,8 @@ class _Results:
 
 def _smallest(size: int, count: int) -> int:
     """Returns the smallest size of a batch, of those that one of `size` shrinks to, that holds so many."""
-    while size > 1 and max(1, size // SHRINK) >= count:
-        size = max(1, size // SHRINK)
+    while size // SHRINK >= max(count, FEWEST):
+        size //= SHRINK
     return size
 
 

@@ -1,5 +1,6 @@
 """Text in, text out: trained models behind one object."""
 
+import itertools
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -114,6 +115,7 @@ class Translator:
         return_scores: bool = False,
         prefixes: Sequence[str] | None = None,
         first_line: int = 1,
+        on_done: Callable[[int], None] | None = None,
         **settings,
     ) -> list[str] | list[Hypothesis]:
         """Translates lines.
@@ -123,6 +125,7 @@ class Translator:
           return_scores: whether to return each translation as a `Hypothesis`, with its scores.
           prefixes: for each line what its translation begins with; "" for anything. None: anything for all.
           first_line: the number of the first of them, for warnings and, with sampling, for the random numbers.
+          on_done: called with a number of lines whenever so many more are translated.
           settings: other values of settings of `DecodeHParams` than the translator's, such as beam_size=8.
 
         Returns:
@@ -131,16 +134,25 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        best = [beams[0] for beams in self.n_best(lines, prefixes, first_line, **settings)]
+        found = self._search(lines, prefixes, first_line, on_done, num_wanted=1, **settings)
+        best = [beams[0] for beams in found]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
     def n_best(
-        self, lines: Sequence[str], prefixes: Sequence[str] | None = None, first_line: int = 1, **settings
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        first_line: int = 1,
+        on_done: Callable[[int], None] | None = None,
+        **settings,
     ) -> list[list[Hypothesis]]:
         """Translates lines, with all hypotheses of each: the best first, or samples as they were drawn.
 
         Arguments and errors are those of `translate`. Of a line there are `beam_size`, or fewer if no more exist.
         """
+        return self._search(lines, prefixes, first_line, on_done, num_wanted=0, **settings)
+
+    def _search(self, lines, prefixes, first_line: int, on_done, num_wanted: int, **settings) -> list[list[Hypothesis]]:
         settings = self.decode_hparams.replace(**settings)
         if settings.precision != self.decode_hparams.precision:
             raise UserError("the precision is that of the loaded model; give it in from_run_dir's decode_hparams")
@@ -151,8 +163,10 @@ class Translator:
         if prefixes is not None:
             starts = self._encode(self.vocabulary, prefixes, settings, first_line, "the prefix of line")
         found = [[Hypothesis("", 0.0, 0.0)] for _ in lines]
-        searcher = self._searcher(settings)
+        searcher = self._searcher(settings, num_wanted)
         with_text = [row for row, line in enumerate(lines) if line.strip()]
+        if on_done and len(with_text) < len(lines):
+            on_done(len(lines) - len(with_text))
         batches = list(by_length(with_text, [len(source) for source in sources], searcher.rows_of))
 
         def search(rows):
@@ -160,10 +174,12 @@ class Translator:
             result = searcher(padded([sources[row] for row in rows]), sentences)
             for place, row in enumerate(rows):
                 found[row] = self._hypotheses(*(part[place] for part in result), prefixes[row] if prefixes else "")
+            if on_done:
+                on_done(len(rows))
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (sentences.limits == self.model.max_positions)
             return [row for row, was_stopped in zip(rows, stopped) if was_stopped]
 
-        for row in sorted(sum(self._map(search, batches), [])):
+        for row in sorted(itertools.chain.from_iterable(self._map(search, batches))):
             # Else extra_length stopped it, which stands for "no sensible output is longer".
             if len(sources[row]) + settings.extra_length > self.model.max_positions:
                 positions = f"{self.model.max_positions} pieces, which is {_POSITIONS}"
@@ -245,7 +261,7 @@ class Translator:
         with ThreadPoolExecutor(self.num_threads) as threads:
             return list(threads.map(function, items))
 
-    def _searcher(self, settings: DecodeHParams) -> Searcher:
+    def _searcher(self, settings: DecodeHParams, num_wanted: int) -> Searcher:
         random = settings.sampling_method == "random"
         sampling = Sampling(settings.sampling_temp, settings.sampling_keep_top_k, settings.sampling_keep_top_p)
         search = BeamSearch(
@@ -256,6 +272,7 @@ class Translator:
             diversity_strength=settings.diverse_beam_strength,
             coverage_beta=settings.coverage_penalty,
             no_repeat_ngram_size=settings.no_repeat_ngram_size,
+            num_wanted=num_wanted,
             sampling=sampling if random else None,
         )
         with self._lock:
@@ -294,7 +311,9 @@ class Translator:
                 found.append(Hypothesis(text, float(score), float(log_prob)))
         return found or [Hypothesis(prefix, float("-inf"), float("-inf"))]
 
-    def _encode(self, vocabulary: Vocabulary, lines: Sequence[str], settings: DecodeHParams, first_line: int, name: str):
+    def _encode(
+        self, vocabulary: Vocabulary, lines: Sequence[str], settings: DecodeHParams, first_line: int, name: str
+    ):
         """Returns the ids of each text, a list with the end symbol; those that are too long are cut and told of."""
         limit, positions = settings.max_input_length, self.model.max_positions
         told = f"max_input_length={limit}; raise that in --decode_hparams"

@@ -6,7 +6,7 @@ from keras import ops
 
 
 class Cache(NamedTuple):
-    """Keys and values of positions. While decoding the entries of a position's beams lie side by side, beam times as many.
+    """Keys and values of positions. In decoding a position has an entry for each beam, and these lie side by side.
 
     Keys lie as their product with queries wants them, which is four times as fast on a CPU.
     """

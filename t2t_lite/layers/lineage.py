@@ -1,7 +1,7 @@
 """How the hypotheses of a search descend from one another, so that what was computed for them need not be copied.
 
-In each step a search keeps some hypotheses, drops others and extends some twice. What a layer keeps of earlier positions
-lies in the beam in which it was computed, and stays there; a hypothesis looks it up in its ancestors' beams.
+In each step a search keeps some hypotheses, drops others and extends some twice. What a layer keeps of earlier
+positions lies in the beam in which it was computed, and stays there; a hypothesis looks it up in its ancestors' beams.
 """
 
 from typing import Any, NamedTuple
@@ -48,6 +48,6 @@ def own_entries(ancestors):
 
 
 def follow(state, lineage):
-    """Gives each hypothesis the state [batch, beam, ...] of the one that it extends, where a state is not by position."""
+    """Gives each hypothesis the state of the one that it extends, [batch, beam, ...]: a state that has no positions."""
     parents = ops.reshape(lineage.parents, (*ops.shape(lineage.parents), *(1 for _ in state.shape[2:])))
     return ops.take_along_axis(state, parents, axis=1)

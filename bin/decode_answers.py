@@ -1,0 +1,68 @@
+"""What the decoder writes for lines that it reads."""
+
+import json
+from collections.abc import Sequence
+
+from t2t_lite.errors import UserError
+
+
+class Answers:
+    """Makes output lines of input lines. What they are depends on the flags.
+
+    Args:
+      translator: a `Translator`.
+      arguments: the flags.
+    """
+
+    def __init__(self, translator, arguments):
+        self._translator = translator
+        self._arguments = arguments
+
+    def __call__(self, lines: Sequence[tuple[str, ...]], first_line: int, on_done=None) -> list[list[str]]:
+        """Returns for each output its lines.
+
+        Args:
+          lines: of each input its line: that to translate and perhaps its prefix.
+          first_line: the number of the first of them.
+          on_done: called with a number of lines whenever so many more are translated.
+        """
+        if self._arguments.score_file:
+            return [self._scores([line for (line,) in lines], first_line)]
+        texts, prefixes = [line[0] for line in lines], None
+        if self._arguments.prefix_file:
+            prefixes = [line[1] for line in lines]
+        common = {"prefixes": prefixes, "first_line": first_line, "on_done": on_done}
+        if self._translator.decode_hparams.return_beams:
+            beams = self._translator.n_best(texts, **common)
+            outputs = [[json.dumps([dict_of(each) for each in line], ensure_ascii=False) for line in beams]]
+            best = [line[0].text for line in beams]
+        else:
+            best = self._translator.translate(texts, **common)
+            outputs = [[one_line(text) for text in best]]
+        if self._arguments.alignments:
+            outputs.append(self._translator.align(texts, best, self._arguments.alignment_layer))
+        return outputs
+
+    def _scores(self, lines, first_line):
+        pairs = [line.split("\t") for line in lines]
+        for number, pair in enumerate(pairs, start=first_line):
+            if len(pair) != 2:
+                where = f"{self._arguments.score_file}, line {number}"
+                raise UserError(f"{where}: {len(pair) - 1} tabs, not 1; a line is INPUT<tab>TRANSLATION")
+        scored = self._translator.score(*zip(*pairs), first_line=first_line)
+        return [f"{each.log_prob:.6f}\t{each.score:.6f}" for each in scored]
+
+
+def one_line(text: str) -> str:
+    """Returns a text in which nothing ends a line, which could only come from a vocabulary made elsewhere."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def dict_of(hypothesis) -> dict:
+    """Returns a hypothesis as JSON wants it; one that does not exist has no scores."""
+    exists = hypothesis.log_prob > float("-inf")
+    return {
+        "text": hypothesis.text,
+        "score": round(hypothesis.score, 6) if exists else None,
+        "log_prob": round(hypothesis.log_prob, 6) if exists else None,
+    }

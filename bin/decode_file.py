@@ -1,0 +1,97 @@
+"""Decoding a file, block by block, with a progress bar; an interrupted run goes on from what is whole."""
+
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+
+# Lines of a file that are sorted by length together.
+BLOCK_LINES = 2048
+
+
+def rows_of(paths: list[Path], warn) -> Iterator[tuple[str, ...]]:
+    """Yields the lines of several files that belong together.
+
+    Raises:
+      UserError: if one of them has fewer lines than another, or cannot be read.
+    """
+    from t2t_lite.data.problem import open_bytes
+    from t2t_lite.decoding.reading import lines_of
+
+    with contextlib.ExitStack() as stack:
+        files = [lines_of(stack.enter_context(open_bytes(path)), str(path), warn) for path in paths]
+        for number in itertools.count(1):
+            row = [next(file, None) for file in files]
+            if all(line is None for line in row):
+                return
+            if None in row:
+                ended = paths[row.index(None)]
+                raise UserError(f"{ended} ends before line {number}; it must have a line for each line of {paths[0]}")
+            yield tuple(row)
+
+
+def answer_file(paths: list[Path], targets: list[Path], answers, batch_lines: int | None, made_by, warn) -> None:
+    """Writes the answers to the lines of files.
+
+    Args:
+      paths: the inputs.
+      targets: the outputs; without any, the answers go to standard output.
+      answers: `Answers`.
+      batch_lines: lines of a block.
+      made_by: what the answers depend on, see `GrowingFiles`.
+      warn: takes a line about what was odd.
+    """
+    from t2t_lite.decoding.growing_files import GrowingFiles
+
+    size = batch_lines or BLOCK_LINES
+    files, rows = None, rows_of(paths, warn)
+    if targets:
+        files = GrowingFiles(targets, made_by)
+        rows = files.rest_of(lambda: rows_of(paths, warn), warn)
+    done = files.lines if files else 0
+    start, first = time.perf_counter(), done
+    with _progress_bar(paths, done) as advance:
+        while block := list(itertools.islice(rows, size)):
+            outputs = answers(block, done + 1, on_done=advance)
+            if files:
+                files.append(block, outputs)
+            else:
+                sys.stdout.writelines(line + "\n" for line in outputs[0])
+                sys.stdout.flush()
+            done += len(block)
+    if files:
+        files.finish()
+    seconds = time.perf_counter() - start
+    warn(f"{done - first:,} lines in {seconds:.1f} s, {(done - first) / seconds:.1f} lines/s")
+
+
+@contextlib.contextmanager
+def _progress_bar(paths: list[Path], done: int):
+    """Shows a bar on a terminal, if the lines can be counted before.
+
+    Gives a function that takes a number of lines whenever so many more are answered.
+    """
+    if not sys.stderr.isatty() or not all(path.is_file() for path in paths):
+        yield lambda count: None
+        return
+    import rich.console
+    from rich import progress
+
+    columns = (
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TextColumn("{task.fields[speed]} lines/s"),
+        progress.TimeRemainingColumn(),
+    )
+    with progress.Progress(*columns, console=rich.console.Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=sum(1 for _ in rows_of(paths, lambda line: None)), completed=done, speed="...")
+
+        def advance(count: int) -> None:
+            speed = bar.tasks[0].speed
+            bar.update(task, advance=count, speed=f"{speed:.1f}" if speed else "...")
+
+        yield advance

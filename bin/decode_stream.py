@@ -1,0 +1,98 @@
+"""Decoding standard input: each line is answered as soon as it can be."""
+
+import contextlib
+import itertools
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+# Lines of standard input that are translated together, if so many wait.
+WAITING_LINES = 64
+
+
+def waiting_blocks(lines: Iterator, most: int) -> Iterator[list]:
+    """Yields blocks of the lines that are there when one is asked for: at least one, at most `most`.
+
+    The lines are read beside the work on them, so that nobody waits for lines that have not been written yet.
+    """
+    waiting = queue.Queue(maxsize=2 * most)
+    ended = object()
+
+    def read():
+        try:
+            for line in lines:
+                waiting.put(line)
+            waiting.put(ended)
+        except BaseException as error:
+            waiting.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        block = [waiting.get()]
+        with contextlib.suppress(queue.Empty):
+            while len(block) < most and not _last(block[-1], ended):
+                block.append(waiting.get_nowait())
+        last = block.pop() if _last(block[-1], ended) else None
+        if block:
+            yield block
+        if isinstance(last, BaseException):
+            raise last
+        if last is ended:
+            return
+
+
+def _last(item, ended) -> bool:
+    return item is ended or isinstance(item, BaseException)
+
+
+def answer_stream(lines: Iterator, answers, batch_lines: int | None, output: TextIO) -> None:
+    """Writes the answers to lines of standard input, each block of them as soon as it is ready."""
+    first_line = 1
+    for block in waiting_blocks(lines, batch_lines or WAITING_LINES):
+        output.writelines(line + "\n" for line in answers(block, first_line)[0])
+        output.flush()
+        first_line += len(block)
+
+
+def answer_interactively(translator) -> None:
+    """Asks for lines and prints their translations with the time that each took, until the end of input."""
+    history = _load_history()
+    for number in itertools.count(1):
+        try:
+            line = input("> " if sys.stdin.isatty() else "")
+        except EOFError:
+            break
+        start = time.perf_counter()
+        (best,) = translator.translate([line], return_scores=True, first_line=number)
+        seconds = time.perf_counter() - start
+        print(best.text, flush=True)
+        print(f"  {seconds:.3f} s, score {best.score:.3f}, log-probability {best.log_prob:.3f}", file=sys.stderr)
+    if history:
+        history()
+
+
+def _load_history():
+    """Loads the lines of earlier sessions; returns what saves those of this one, or None if there is no history."""
+    try:
+        import readline
+    except ImportError:  # a Python without it: lines are asked for all the same
+        return None
+    if not sys.stdin.isatty():
+        return None
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+    path = state / "t2t-lite" / "decoder_history"
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+
+    def save():
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            readline.set_history_length(1000)
+            readline.write_history_file(path)
+
+    return save

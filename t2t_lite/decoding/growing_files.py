@@ -1,0 +1,126 @@
+"""Output files that grow block by block, so that an interrupted run goes on from what is whole."""
+
+import gzip
+import hashlib
+import itertools
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+from t2t_lite.files import INCOMPLETE, write_text
+
+PROGRESS = ".progress"
+
+
+class GrowingFiles:
+    """Files with a line for each line of an input. They have their names when they are whole.
+
+    Beside the first of them, "<name>.progress" tells how far they are after each block. A file whose name ends in .gz
+    is compressed. A device or a pipe, such as /dev/null, is written to as it is.
+
+    Args:
+      paths: the files.
+      made_by: what the lines depend on besides the input, any JSON; a run with something else starts anew.
+
+    Raises:
+      UserError: if one of the paths is a directory, or one is named twice.
+    """
+
+    def __init__(self, paths: Sequence[Path], made_by):
+        for path in paths:
+            if path.is_dir():
+                raise UserError(f"{path} is a directory; give the name of a file")
+        if len(set(paths)) < len(paths):
+            raise UserError(f"{paths[0]} is asked for twice; give each output a file of its own")
+        self._paths = paths
+        self._made_by = made_by
+        self._progress = paths[0].with_name(paths[0].name + PROGRESS)
+        # What is no regular file cannot be gone on with.
+        self._in_place = [path.exists() and not path.is_file() for path in paths]
+        self._partials = [
+            path if in_place else path.with_name(path.name + INCOMPLETE)
+            for path, in_place in zip(paths, self._in_place)
+        ]
+        self._digest = hashlib.sha256()
+        self._lines = 0
+
+    def rest_of(self, read: Callable[[], Iterator[str]], say: Callable[[str], None]) -> Iterator[str]:
+        """Returns those of the input's lines that the files do not answer yet; the files are then ready for them.
+
+        Args:
+          read: gives the input's lines from the first one on.
+          say: takes a line about where it goes on.
+        """
+        for path in self._paths:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        before = self._known()
+        if before:
+            lines = read()
+            for line in itertools.islice(lines, before["lines"]):
+                self._count([line])
+            if (self._lines, self._digest.hexdigest()) == (before["lines"], before["sha256"]):
+                for partial, size in zip(self._partials, before["sizes"]):
+                    os.truncate(partial, size)
+                say(f"goes on after line {self._lines:,}: what is before it is in {self._partials[0]}")
+                return lines
+            say(f"starts anew: {self._partials[0]} was made from another input")
+        self._digest, self._lines = hashlib.sha256(), 0
+        for partial, in_place in zip(self._partials, self._in_place):
+            if not in_place:
+                partial.write_bytes(b"")
+        return read()
+
+    @property
+    def lines(self) -> int:
+        """How many lines of the input the files answer."""
+        return self._lines
+
+    def append(self, lines: Sequence[str], answers: Sequence[Sequence[str]]) -> None:
+        """Writes a block.
+
+        Args:
+          lines: lines of the input.
+          answers: for each file its lines, as many.
+        """
+        for path, partial, in_place, texts in zip(self._paths, self._partials, self._in_place, answers, strict=True):
+            block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
+            with open(partial, "ab") as file:
+                file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
+                file.flush()
+                if not in_place:
+                    os.fsync(file.fileno())  # what the progress tells of is on the disk
+        self._count(lines)
+        if not any(self._in_place):
+            sizes = [partial.stat().st_size for partial in self._partials]
+            state = {
+                "made_by": self._made_by,
+                "lines": self._lines,
+                "sha256": self._digest.hexdigest(),
+                "sizes": sizes,
+            }
+            write_text(self._progress, json.dumps(state) + "\n")
+
+    def finish(self) -> None:
+        """Gives the files their names."""
+        for path, partial in zip(self._paths, self._partials):
+            if path != partial:
+                os.replace(partial, path)
+        self._progress.unlink(missing_ok=True)
+
+    def _count(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._digest.update(line.encode("utf-8", errors="replace") + b"\n")
+        self._lines += len(lines)
+
+    def _known(self) -> dict | None:
+        """Returns what the last block left behind, if it can be gone on with."""
+        try:
+            state = json.loads(self._progress.read_text(encoding="utf-8"))
+            sizes = [partial.stat().st_size for partial in self._partials]
+            if state["made_by"] == self._made_by and all(a >= b for a, b in zip(sizes, state["sizes"], strict=True)):
+                return state
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return None
