@@ -100,12 +100,8 @@ def _opened_whole(path: Path):
     """Opens a file to write text to, gzip if it is called so, that has its name when it is whole."""
     from t2t_lite.files import written_whole
 
-    with (
-        written_whole(path) as partial,
-        gzip.open(partial, "wt", encoding="utf-8")
-        if path.suffix == ".gz"
-        else open(partial, "w", encoding="utf-8") as file,
-    ):
+    opener = gzip.open if path.suffix == ".gz" else open
+    with written_whole(path) as partial, opener(partial, "wt", encoding="utf-8") as file:
         yield file
 
 

@@ -120,6 +120,30 @@ def paper():
     return PaperInNumpy
 
 
+@pytest.fixture(scope="session")
+def descending_beams():
+    """Hypotheses that descend from one another at random, see `_descending_beams`."""
+    return _descending_beams
+
+
+def _descending_beams(batch, beam_size, length, pieces=10, room=0, seed=0):
+    """Yields (position, lineage, histories int32 [batch, beam, position + 1]): all pieces so far, 0 the first.
+
+    The lineage has `room` for so many more positions than there will be.
+    """
+    from t2t_lite.layers.lineage import first_lineage, next_lineage
+
+    random = np.random.default_rng(seed)
+    lineage = first_lineage(batch, beam_size, length + room)
+    histories = np.zeros((batch, beam_size, 1), "int32")
+    for position in range(length):
+        yield position, lineage, histories
+        parents = random.integers(0, beam_size, (batch, beam_size)).astype("int32")
+        newest = random.integers(1, pieces, (batch, beam_size, 1)).astype("int32")
+        histories = np.concatenate([np.take_along_axis(histories, parents[:, :, None], axis=1), newest], axis=2)
+        lineage = next_lineage(lineage, parents, position + 1)
+
+
 class PaperInNumpy:
     """The paper's equations for one sentence, float64 [length, hidden], head by head, with the weights of our layers.
 

@@ -58,7 +58,9 @@ class Searcher:
         """
         count, length = inputs.shape
         size = 1 if count == 1 else max(count, _smallest(self.rows_of(length), count))
-        inputs = _filled_up(inputs, size)
+        # Learned positions have an end.
+        room = min(_bucket(length), self._model.max_positions or _bucket(length))
+        inputs = np.pad(inputs, [(0, size - count), (0, room - length)])
         sentences = Sentences(*(part if _absent(part) else _filled_up(part, size) for part in sentences))
         if self._search.coverage_beta:
             sentences = sentences._replace(source_mask=inputs != 0)

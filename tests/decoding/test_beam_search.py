@@ -36,18 +36,18 @@ class Markov:
     def search(self, beam_size, sentences=None, dtype=tf.float32, **options):
         """beam_search over this model for the given sentences (default all)."""
         sentences = np.arange(len(self.table)) if sentences is None else np.array(sentences)
-        table = tf.constant(self.table[np.repeat(sentences, beam_size)])  # [rows, max_length, vocab, vocab]
+        table = tf.constant(self.table[sentences])  # [batch, max_length, vocab, vocab]
 
-        def step(ids, position, state):
+        def step(ids, position, state, lineage):
             self.positions_run += 1
-            return tf.cast(tf.gather(table[:, position], ids, batch_dims=1), dtype), state
+            return tf.cast(tf.gather(table[:, position], ids, batch_dims=1), dtype), state, None
 
         options = {"alpha": 0.6, "max_length": self.max_length} | options
         return beam_search(step, (), len(sentences), self.vocab_size, beam_size=beam_size, **options)
 
 
 class History:
-    """Logits that depend on all pieces so far, which the search must carry rightly from beam to beam as state."""
+    """Logits that depend on all pieces so far, which a step has to find by the lineage that the search gives it."""
 
     size = 997  # prime, so that the hash spreads
 
@@ -65,21 +65,30 @@ class History:
         return log_softmax(self.table[key].astype(np.float64))
 
     def search(self, beam_size, batch_size=None, **options):
-        offsets = tf.constant(np.repeat(self.offsets, beam_size))
-        rows = len(self.offsets) * beam_size
+        count = len(self.offsets)
 
-        def step(ids, position, state):
+        def step(ids, position, state, lineage):
+            # What each beam saw at each position stays where it was written, and is looked up by its ancestors.
             here = tf.range(self.max_length) == position
-            seen = tf.where(here, ids[:, tf.newaxis], state["seen"])
-            key = (offsets + position * 31 + tf.reduce_sum(seen * self.weights, -1)) % self.size
-            # A part of another type and rank, that must follow the same way.
-            total = state["more"][0] + tf.cast(ids, tf.float32)[:, tf.newaxis, tf.newaxis]
-            wrong = total[:, 0, 0] != tf.cast(tf.reduce_sum(seen, -1), tf.float32)
-            logits = tf.where(wrong[:, tf.newaxis], 0.0, tf.gather(self.table, key))
-            return logits, {"seen": seen, "more": (total,)}
+            written = tf.where(here, ids[:, :, tf.newaxis], state["written"])  # [batch, beam, max_length]
+            by_position = tf.transpose(written, [0, 2, 1])  # [batch, max_length, beam]
+            ancestors = tf.transpose(lineage.ancestors, [0, 2, 1])
+            seen = tf.gather(by_position[:, : tf.shape(ancestors)[1]], tf.maximum(ancestors, 0), batch_dims=2)
+            seen = tf.transpose(tf.where(ancestors < 0, 0, seen), [0, 2, 1])
+            weighted = tf.reduce_sum(seen * tf.constant(self.weights)[: tf.shape(seen)[2]], -1)
+            key = (self.offsets[:, np.newaxis] + position * 31 + weighted) % self.size
+            # A state of another type and rank that is handed from parent to child.
+            total = tf.gather(state["more"][0], lineage.parents, batch_dims=1)
+            total += tf.cast(ids, tf.float32)[:, :, tf.newaxis]
+            wrong = total != tf.cast(tf.reduce_sum(seen, -1, keepdims=True), tf.float32)
+            logits = tf.where(wrong, 0.0, tf.gather(self.table, key))
+            return logits, {"written": written, "more": (total,)}, None
 
-        state = {"seen": tf.zeros([rows, self.max_length], tf.int32), "more": (tf.zeros([rows, 1, 1]),)}
-        batch_size = len(self.offsets) if batch_size is None else batch_size
+        state = {
+            "written": tf.zeros([count, beam_size, self.max_length], tf.int32),
+            "more": (tf.zeros([count, beam_size, 1]),),
+        }
+        batch_size = count if batch_size is None else batch_size
         options = {"alpha": 0.6, "max_length": self.max_length} | options
         return beam_search(step, state, batch_size, self.vocab_size, beam_size=beam_size, **options)
 

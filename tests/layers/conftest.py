@@ -50,21 +50,49 @@ def _turned(x):
 
 
 @pytest.fixture(scope="session")
-def stepped():
+def stepped(descending_beams):
     """Runs a causal layer position by position: stepped(layer, x, room) -> what all steps gave, [rows, length, hidden].
 
     The cache has `room` for so many more positions than there are.
     """
 
     def run(layer, x, room=0):
-        cache = layer.start_cache(len(x), x.shape[1] + room)
+        cache = layer.start_cache(len(x), 1, x.shape[1] + room)
         outputs = []
-        for position in range(x.shape[1]):
-            y, cache = layer.step(x[:, position : position + 1], tf.constant(position), cache)
+        for position, lineage, _ in descending_beams(len(x), 1, x.shape[1], room=room):
+            y, cache = layer.step(x[:, position : position + 1], tf.constant(position), cache, lineage)
             outputs.append(tf.cast(y, "float32").numpy())
         return np.concatenate(outputs, axis=1)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def follows_its_ancestors(descending_beams):
+    """Asserts that stepping with beams gives each hypothesis what one pass over all its pieces gives it.
+
+    follows_its_ancestors(layer, hidden_size): the cache grows twice on the way.
+    """
+
+    def check(layer, hidden_size, batch=2, beam_size=3, length=11):
+        vectors = np.random.default_rng(5).normal(size=(10, hidden_size)).astype("float32")
+        cache, room = layer.start_cache(batch, beam_size, 4), 4
+        for position, lineage, histories in descending_beams(batch, beam_size, length):
+            if position == room:
+                room += 4
+                cache = layer.grow_cache(cache, beam_size, room)
+            known = lineage._replace(ancestors=_of_length(lineage.ancestors, room))
+            y, cache = layer.step(vectors[histories[:, :, -1]], tf.constant(position), cache, known)
+            whole = layer(vectors[histories].reshape(batch * beam_size, position + 1, hidden_size))
+            expected = np.array(whole)[:, -1].reshape(batch, beam_size, hidden_size)
+            np.testing.assert_allclose(y, expected, atol=2e-5, err_msg=f"position {position}")
+
+    return check
+
+
+def _of_length(ancestors, length):
+    ancestors = np.array(ancestors)[:, :, :length]
+    return np.pad(ancestors, ((0, 0), (0, 0), (0, length - ancestors.shape[2])), constant_values=-1)
 
 
 @pytest.fixture(scope="session")

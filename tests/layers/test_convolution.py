@@ -102,12 +102,18 @@ def test_stepping_gives_what_one_pass_gives(kernel_size, dilation, separable, pa
         np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
 
 
-def test_a_cache_is_as_long_as_the_kernel_reaches_and_never_longer(paper):
+def test_a_cache_is_as_long_as_the_kernel_reaches_and_never_longer(paper, descending_beams):
     layer = make(paper, causal=True, kernel_size=5, dilation=2)
-    cache = layer.start_cache(2, 100)
-    for position in range(12):
-        assert cache.shape == (2, 8, HIDDEN)
-        _, cache = layer.step(random(2, 1, HIDDEN), tf.constant(position), cache)
+    cache = layer.start_cache(2, 3, 100)
+    for position, lineage, _ in descending_beams(2, 3, 12):
+        assert cache.shape == (2, 3, 8, HIDDEN)
+        _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, lineage)
+
+
+@pytest.mark.parametrize("separable", [False, True])
+@pytest.mark.parametrize("kernel_size, dilation", [(3, 1), (3, 2), (1, 1)])
+def test_a_hypothesis_follows_its_ancestors(kernel_size, dilation, separable, paper, follows_its_ancestors):
+    follows_its_ancestors(make(paper, True, kernel_size, separable=separable, dilation=dilation), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -146,12 +146,32 @@ def test_a_sentence_shorter_than_the_neighborhood_steps_with_room_left(paper, st
     np.testing.assert_allclose(stepped(layer, x, room=1), layer(x), atol=1e-5)
 
 
-def test_a_cache_is_as_long_as_the_neighborhood_and_never_longer(paper):
+def test_a_cache_is_as_long_as_the_neighborhood_and_never_longer(paper, descending_beams):
     layer = make(paper, True, 4, key_size=5, value_size=2)
-    cache = layer.start_cache(2, 100)
-    for position in range(7):
-        assert [tuple(part.shape) for part in cache] == [(2, HEADS, 4, 5), (2, HEADS, 4, 2)]
-        _, cache = layer.step(random(2, 1, HIDDEN), tf.constant(position), cache)
+    cache = layer.start_cache(2, 3, 100)
+    for position, lineage, _ in descending_beams(2, 3, 7):
+        assert [tuple(part.shape) for part in cache] == [(2, HEADS, 5, 12), (2, HEADS, 12, 2)]
+        _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, lineage)
+
+
+@pytest.mark.parametrize("neighborhood_size", [2, 4, 16])
+@pytest.mark.parametrize("rotary", [False, True])
+def test_a_hypothesis_follows_its_ancestors(rotary, neighborhood_size, paper, follows_its_ancestors):
+    follows_its_ancestors(make(paper, True, neighborhood_size, rotary=rotary), HIDDEN)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_weights_are_those_of_the_neighborhood(causal, paper):
+    layer = make(paper, causal, 4)
+    x, mask = random(2, 9, HIDDEN), np.arange(9)[None, :] < np.array([[9], [6]])
+    weights = np.array(layer.attention(x, mask[:, None, None, :]))
+    assert weights.shape == (2, HEADS, 9, 9)
+    np.testing.assert_allclose(weights[0].sum(-1), 1.0, atol=1e-6)
+    far = np.arange(9)[None, :] - np.arange(9)[:, None]
+    # Positions of padding need no weights, and those that see nothing but padding have even ones.
+    assert not weights[0][:, (far < -layer.before) | (far > layer.after)].any() and not weights[1, :, :6, 6:].any()
+    values = np.array(layer.heads(x, np.arange(9))[1][1])
+    np.testing.assert_allclose(layer.join(weights @ values)[0], layer(x, mask[:, None, None, :])[0], atol=1e-5)
 
 
 def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(paper, stepped):

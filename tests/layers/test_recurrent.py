@@ -107,7 +107,11 @@ def test_stepping_gives_what_one_pass_gives(paper, stepped):
 
 def test_a_cache_is_one_state_however_long_the_sentence(paper):
     layer = built(Recurrent(HIDDEN, causal=True), paper)
-    assert layer.start_cache(3, 100).shape == (3, HIDDEN)
+    assert layer.start_cache(3, 2, 100).shape == (3, 2, HIDDEN)
+
+
+def test_a_hypothesis_follows_its_ancestors(paper, follows_its_ancestors):
+    follows_its_ancestors(built(Recurrent(HIDDEN, causal=True), paper), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])

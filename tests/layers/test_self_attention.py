@@ -154,7 +154,7 @@ def test_rotary_attention_depends_on_distances_only(shift, paper):
     outputs = []
     for moved in (positions, positions + shift):
         queries, keys_values = layer.heads(x, moved)
-        outputs.append((np.array(queries), np.array(layer.mix(queries, keys_values, everything, moved))))
+        outputs.append((np.array(queries), np.array(layer.mix(queries, keys_values, everything, moved, moved))))
     (queries, here), (moved_queries, there) = outputs
     assert np.abs(moved_queries - queries).max() > 0.1
     np.testing.assert_allclose(there, here, atol=1e-5)
@@ -265,6 +265,31 @@ def test_stepping_gives_what_one_pass_gives(kind, room, paper, stepped):
     layer = built(make_layers(True)[kind], paper)
     x = random(2, LENGTH, HIDDEN)
     np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", make_layers(True))
+def test_a_hypothesis_follows_its_ancestors(kind, paper, follows_its_ancestors):
+    follows_its_ancestors(built(make_layers(True)[kind], paper), HIDDEN)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kind", make_layers(True))
+def test_attention_weights_are_what_the_values_are_mixed_with(kind, causal, paper):
+    layer = built(make_layers(causal)[kind], paper)
+    x, mask = (
+        random(2, LENGTH, HIDDEN),
+        np.arange(LENGTH)[None, None, None, :] < np.array([LENGTH, 3]).reshape(2, 1, 1, 1),
+    )
+    weights = np.array(layer.attention(x, mask))
+    assert weights.shape == (2, HEADS, LENGTH, LENGTH)
+    np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-6)
+    if causal:
+        assert not np.triu(weights, 1).any()
+    else:
+        assert not weights[1, ..., 3:].any()
+    if not isinstance(layer, RelativeSelfAttention):  # which adds to the values what depends on the distance
+        values = np.array(layer.heads(x, np.arange(LENGTH))[1][1])
+        np.testing.assert_allclose(layer.join(weights @ values), layer(x, mask), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", make_layers(True))

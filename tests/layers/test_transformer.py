@@ -8,7 +8,7 @@ from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.dropout import CallSeeds
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.self_attention import SelfAttention
-from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual
+from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual, Stepping
 
 BATCH, SOURCE, TARGET, HIDDEN, FILTER, HEADS = 2, 5, 4, 8, 12, 2
 # The second source sentence has two positions of padding.
@@ -58,7 +58,7 @@ def test_an_encoder_layer_is_two_sub_layers_each_normalized_after_the_sum(encode
 
 def test_a_decoder_layer_is_three_sub_layers_each_normalized_after_the_sum(decoder_layer, paper):
     x, encoded = random(BATCH, TARGET, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
-    result, _ = decoder_layer(x, decoder_layer.memory_of(encoded), MEMORY_MASK)
+    result = decoder_layer(x, decoder_layer.memory_of(encoded), MEMORY_MASK).x
     for row in range(BATCH):
         given = x[row].astype("float64"), np.tri(TARGET, dtype=bool), encoded[row].astype("float64")
         expected = paper.decoder_layer(decoder_layer, *given, MEMORY_MASK[row, 0])
@@ -81,26 +81,20 @@ def test_dropout_is_on_the_sub_layer_and_not_on_what_bypasses_it(paper):
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_beams_share_the_memory_of_their_sentence_as_if_it_were_repeated(decoder_layer, beam):
-    encoded = random(BATCH, SOURCE, HIDDEN, seed=1)
-    x = random(BATCH * beam, 1, HIDDEN)  # the beams of a sentence are neighbours
-    cache = tuple(random(BATCH * beam, HEADS, 2, HIDDEN // HEADS, seed=seed) for seed in (2, 3))
-    shared, _ = decoder_layer(x, decoder_layer.memory_of(encoded), MEMORY_MASK, cache=cache, position=1)
-    memory = decoder_layer.memory_of(encoded.repeat(beam, axis=0))
-    memory_mask = MEMORY_MASK.repeat(beam, axis=0)
-    repeated, _ = decoder_layer(x, memory, memory_mask, cache=cache, position=1)
-    np.testing.assert_allclose(shared, repeated, atol=1e-6)
-
-
-def test_stepping_gives_the_same_output_as_one_pass(decoder_layer):
-    x, encoded = random(BATCH, TARGET, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
+def test_stepping_gives_each_hypothesis_what_one_pass_gives(decoder_layer, beam, descending_beams):
+    vectors, encoded = random(10, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
     memory = decoder_layer.memory_of(encoded)
-    whole, no_cache = decoder_layer(x, memory, MEMORY_MASK)
-    assert no_cache is None
-    cache = decoder_layer.self_attention.start_cache(BATCH, TARGET + 2)  # a cache may have room left
-    for position in range(TARGET):
-        y, cache = decoder_layer(x[:, position : position + 1], memory, MEMORY_MASK, cache=cache, position=position)
-        np.testing.assert_allclose(y[:, 0], whole[:, position], atol=1e-5)
+    memory_of_each = decoder_layer.memory_of(encoded.repeat(beam, axis=0))
+    cache = decoder_layer.self_attention.start_cache(BATCH, beam, TARGET + 2)  # a cache may have room left
+    for position, lineage, histories in descending_beams(BATCH, beam, TARGET, room=2):
+        x, stepping = vectors[histories[:, :, -1]], Stepping(tf.constant(position), cache, lineage)
+        y, cache, attention = decoder_layer(x, memory, MEMORY_MASK, stepping=stepping)
+        sequences = vectors[histories].reshape(BATCH * beam, position + 1, HIDDEN)
+        whole = decoder_layer(sequences, memory_of_each, MEMORY_MASK.repeat(beam, axis=0))
+        assert whole.cache is None
+        np.testing.assert_allclose(y, whole.x[:, -1].numpy().reshape(BATCH, beam, HIDDEN), atol=1e-5)
+        assert attention.shape == (BATCH, HEADS, beam, SOURCE)
+        np.testing.assert_allclose(attention.numpy().sum(-1), 1.0, atol=1e-6)
 
 
 def test_a_norm_before_leaves_the_sum_as_it_is(paper):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.config import WORDS, HParams
+from t2t_lite.layers.lineage import first_lineage, next_lineage
 from t2t_lite.models.transformer import Transformer
 
 pytest.importorskip("jax", reason="needs jax (pip install -e '.[dev]')")
@@ -41,12 +42,14 @@ def logits(changes):
         variable.assign(rng.normal(0.0, variable.shape[0] ** -0.5, variable.shape).astype("float32"))
     at_once = keras.ops.convert_to_numpy(model(INPUTS, TARGETS))
     memory, caches = model.start_decoding(INPUTS, 1, TARGETS.shape[1])
-    steps, before = [], np.zeros(len(TARGETS), "int32")
+    steps, before = [], np.zeros((len(TARGETS), 1), "int32")
+    lineage = first_lineage(len(TARGETS), 1, TARGETS.shape[1])
     for position in range(TARGETS.shape[1]):
-        step, caches = model.decode_step(before, position, memory, caches)
+        step, caches, _ = model.decode_step(before, position, memory, caches, lineage)
         steps.append(keras.ops.convert_to_numpy(step))
-        before = TARGETS[:, position]
-    return np.stack([at_once, np.stack(steps, axis=1)])
+        before = TARGETS[:, position, None]
+        lineage = next_lineage(lineage, np.zeros((len(TARGETS), 1), "int32"), position + 1)
+    return np.stack([at_once, np.concatenate(steps, axis=1)])
 
 
 @pytest.fixture(scope="module")

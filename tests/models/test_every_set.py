@@ -105,19 +105,17 @@ def test_one_training_step_changes_every_weight_and_leaves_it_finite(name):
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_decoding_with_caches_equals_one_full_pass(name):
+def test_decoding_with_caches_equals_one_full_pass(name, descending_beams):
     model, _, _ = after_one_step(name)
     beam_size = 2
     rows, length = len(INPUTS) * beam_size, 10  # more than two neighborhoods
-    targets = np.random.default_rng(1).integers(1, VOCAB, (rows, length)).astype("int32")
-    full = np.array(model(INPUTS.repeat(beam_size, axis=0), targets))
     memory, caches = model.start_decoding(INPUTS, beam_size, length)
-    assert all(tensor.shape[0] == rows for tensor in tf.nest.flatten(caches))
-    before = np.zeros(rows, "int32")
-    for position in range(length):
-        logits, caches = model.decode_step(before, position, memory, caches)
-        np.testing.assert_allclose(logits, full[:, position], atol=1e-4)
-        before = targets[:, position]
+    assert all(tensor.shape[0] == len(INPUTS) for tensor in tf.nest.flatten((memory, caches)))
+    for position, lineage, histories in descending_beams(len(INPUTS), beam_size, length, VOCAB):
+        logits, caches, _ = model.decode_step(histories[:, :, -1], position, memory, caches, lineage)
+        targets = np.concatenate([histories[:, :, 1:], histories[:, :, :1]], axis=2)
+        full = model(INPUTS.repeat(beam_size, axis=0), targets.reshape(rows, position + 1))[:, -1]
+        np.testing.assert_allclose(logits, np.array(full).reshape(logits.shape), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", DIFFERENT)

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.layers.dropout import CallSeeds
+from t2t_lite.layers.lineage import first_lineage, next_lineage
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS, MODELS
@@ -107,27 +108,45 @@ def test_a_target_piece_influences_only_the_logits_after_it(model, position):
 
 @pytest.mark.parametrize("room", [0, 3])
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_stepping_with_caches_equals_one_full_pass(model, beam_size, room):
+def test_stepping_with_caches_equals_one_full_pass(model, beam_size, room, descending_beams):
     length = 6
-    rows = len(INPUTS) * beam_size
-    # Every beam goes its own way; the beams of a sentence are neighbouring rows.
-    targets = np.random.default_rng(1).integers(1, VOCAB, (rows, length)).astype("int32")
-    full = np.array(model(INPUTS.repeat(beam_size, axis=0), targets))
-
     memory, caches = model.start_decoding(INPUTS, beam_size, length + room)
-    before = np.zeros(rows, "int32")
-    for position in range(length):
-        logits, caches = model.decode_step(before, position, memory, caches)
-        assert logits.shape == (rows, VOCAB)
-        np.testing.assert_allclose(logits, full[:, position], atol=1e-5)
-        before = targets[:, position]
+    for position, lineage, histories in descending_beams(len(INPUTS), beam_size, length, VOCAB, room):
+        logits, caches, attention = model.decode_step(histories[:, :, -1], position, memory, caches, lineage)
+        assert logits.shape == (len(INPUTS), beam_size, VOCAB)
+        expected = after(model, INPUTS, histories)
+        np.testing.assert_allclose(logits, expected, atol=1e-5)
+        np.testing.assert_allclose(attention.numpy().sum(-1), 1.0, atol=1e-5)
+        assert not attention.numpy()[:, :, :][np.broadcast_to(INPUTS[:, None] == 0, attention.shape)].any()
 
 
-def test_caches_hold_one_row_for_each_beam_and_keep_their_shapes(model):
+def after(model, inputs, histories):
+    """The logits of what comes after each history, int [batch, beam, length] that begins with 0, by one full pass."""
+    batch, beam_size, length = histories.shape
+    targets = np.concatenate([histories[:, :, 1:], np.ones((batch, beam_size, 1), "int32")], axis=2)
+    whole = model(inputs.repeat(beam_size, axis=0), targets.reshape(batch * beam_size, length))
+    return np.array(whole)[:, -1].reshape(batch, beam_size, -1)
+
+
+def test_a_frozen_model_gives_the_same_logits(model):
+    before = np.array(model(INPUTS, TARGETS))
+    frozen = make(SMALL)
+    for variable, value in zip(frozen.variables, model.variables):
+        variable.assign(value)
+    frozen.freeze()
+    np.testing.assert_allclose(frozen(INPUTS, TARGETS), before, atol=1e-5)
+
+
+def test_caches_have_a_row_for_each_sentence_and_keep_their_shapes_until_they_grow(model, descending_beams):
     memory, caches = model.start_decoding(INPUTS, 3, 7)
     shapes = [tensor.shape for tensor in tf.nest.flatten(caches)]
-    assert all(shape[0] == 3 * len(INPUTS) for shape in shapes)
-    _, stepped = model.decode_step(np.zeros(6, "int32"), 0, memory, caches)
+    assert all(shape[0] == len(INPUTS) for shape in shapes)
+    ((_, lineage, histories),) = descending_beams(2, 3, 1, room=6)
+    _, stepped, _ = model.decode_step(histories[:, :, 0], 0, memory, caches, lineage)
+    larger = model.grow_caches(stepped, 3, 9)
+    assert [tensor.shape for tensor in tf.nest.flatten(larger)] == [
+        tensor.shape for tensor in tf.nest.flatten(model.start_decoding(INPUTS, 3, 9)[1])
+    ]
     tf.nest.assert_same_structure(stepped, caches)
     assert [tensor.shape for tensor in tf.nest.flatten(stepped)] == shapes
 
@@ -136,16 +155,20 @@ def test_stepping_works_inside_a_traced_loop_with_unknown_shapes(model):
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
     def last_logits(inputs, targets):
         length = tf.shape(targets)[1]
+        batch = tf.shape(inputs)[0]
         memory, caches = model.start_decoding(inputs, 1, length)
-        before, logits = tf.zeros([tf.shape(inputs)[0]], tf.int32), tf.zeros([tf.shape(inputs)[0], VOCAB])
+        before, logits = tf.zeros([batch, 1], tf.int32), tf.zeros([batch, 1, VOCAB])
+        lineage = first_lineage(batch, 1, length)
         for position in tf.range(length):
             tf.autograph.experimental.set_loop_options(
                 shape_invariants=[(cache, tf.TensorShape([None] * 4)) for cache in tf.nest.flatten(caches)]
+                + [(lineage.parents, tf.TensorShape([None, 1])), (lineage.ancestors, tf.TensorShape([None, 1, None]))]
             )
-            logits, caches = model.decode_step(before, position, memory, caches)
-            logits = tf.ensure_shape(logits, [None, VOCAB])
-            before = targets[:, position]
-        return logits
+            logits, caches, _ = model.decode_step(before, position, memory, caches, lineage)
+            logits = tf.ensure_shape(logits, [None, 1, VOCAB])
+            before = targets[:, position, None]
+            lineage = next_lineage(lineage, tf.zeros_like(lineage.parents), position + 1)
+        return logits[:, 0]
 
     np.testing.assert_allclose(last_logits(INPUTS, TARGETS), model(INPUTS, TARGETS)[:, -1], atol=1e-5)
 
@@ -169,9 +192,11 @@ def test_bfloat16_stepping_stays_near_the_full_pass(paper):
     memory, caches = low.start_decoding(INPUTS, 1, 2)
     assert {tensor.dtype for tensor in tf.nest.flatten(caches)} == {tf.bfloat16}
     full = np.array(tf.cast(low(INPUTS, TARGETS), tf.float32))
-    _, caches = low.decode_step(np.zeros(2, "int32"), 0, memory, caches)
-    logits, _ = low.decode_step(TARGETS[:, 0], 1, memory, caches)
-    np.testing.assert_allclose(tf.cast(logits, tf.float32), full[:, 1], atol=0.15)
+    lineage = first_lineage(2, 1, 2)
+    _, caches, _ = low.decode_step(np.zeros((2, 1), "int32"), 0, memory, caches, lineage)
+    lineage = next_lineage(lineage, np.zeros((2, 1), "int32"), 1)
+    logits, _, _ = low.decode_step(TARGETS[:, :1], 1, memory, caches, lineage)
+    np.testing.assert_allclose(tf.cast(logits[:, 0], tf.float32), full[:, 1], atol=0.15)
 
 
 def test_dropout_acts_only_when_seeds_are_given(model):

@@ -64,7 +64,7 @@ def test_the_average_that_is_saved_is_what_was_evaluated(chosen, grammar_data):
         np.testing.assert_array_equal(array, optimizer[f"average.{name.replace('.', '_')}"], err_msg=name)
     # The decoder takes it without being told, and finds the BLEU that was recorded.
     translator = Translator.from_run_dir(chosen)
-    assert translator.checkpoint == chosen / "average-9"
+    assert translator.checkpoints == [chosen / "average-9"]
     sources, references = (
         list(read_lines(grammar_data / get_problem(PROBLEM).text_filename("dev", side)))
         for side in ("inputs", "targets")
