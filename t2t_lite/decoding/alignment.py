@@ -1,5 +1,6 @@
 """Word alignments from attention weights."""
 
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,28 +18,29 @@ def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str])
     """
     source_words, output_words = _words(source), _words(output)
     links = []
-    for word in range(max(output_words, default=-1) + 1):
-        pieces = [place for place, belongs_to in enumerate(output_words) if belongs_to == word]
-        attended = np.zeros(max(source_words, default=-1) + 1)
-        for place, source_word in enumerate(source_words):
-            if source_word >= 0:
-                attended[source_word] += weights[pieces, place].mean()
-        if pieces and attended.size:
+    for word in range(1 + max(itertools.chain.from_iterable(output_words), default=-1)):
+        mean = weights[[place for place, words in enumerate(output_words) if word in words]].mean(0)
+        attended = np.zeros(1 + max(itertools.chain.from_iterable(source_words), default=-1))
+        for place, words in enumerate(source_words):
+            for source_word in words:
+                attended[source_word] += mean[place]
+        if attended.size:
             links.append(f"{attended.argmax()}-{word}")
     return " ".join(links)
 
 
-def _words(pieces: Sequence[str]) -> list[int]:
-    """Returns the number of the word that each piece begins or goes on with; -1 for a piece of blanks only."""
-    words, word, inside = [], -1, False
+def _words(pieces: Sequence[str]) -> list[list[int]]:
+    """Returns the numbers of the words that each piece has characters of: none if it is blanks only."""
+    found, word, inside = [], -1, False
     for piece in pieces:
-        first = -1
+        words = []
         for character in piece:
             if character.isspace():
                 inside = False
                 continue
             if not inside:
                 inside, word = True, word + 1
-            first = word if first < 0 else first
-        words.append(first)
-    return words
+            if word not in words:
+                words.append(word)
+        found.append(words)
+    return found

@@ -15,7 +15,7 @@ from t2t_lite.decoding.coverage_penalty import coverage_penalty
 from t2t_lite.decoding.hypotheses import NONE, Loop, SearchResult, Sentences, cannot_improve, finish
 from t2t_lite.decoding.length_penalty import length_penalty
 from t2t_lite.decoding.sampling import Sampling, draw
-from t2t_lite.layers.lineage import Lineage, first_lineage, next_lineage
+from t2t_lite.layers.lineage import Lineage, next_lineage, no_lineage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,12 +90,14 @@ class BeamSearch:
         coverage = ()
         if self.coverage_beta:
             coverage = tf.zeros([batch, beam, tf.shape(sentences.source_mask)[1]])
+        lineage = no_lineage(batch, beam, max_length)
         return Loop(
             position=tf.constant(0),
             ids=ids,
             last=zeros,
             log_probs=tf.where(first, 0.0, nothing),  # [batch, beam]
-            lineage=first_lineage(batch, beam, max_length),
+            parents=lineage.parents,
+            lineage=lineage,
             coverage=coverage,
             finished=SearchResult(ids=ids, lengths=zeros, log_probs=nothing, scores=nothing),
             done=tf.repeat(sentences.limits[:, tf.newaxis] == 0, self.groups, axis=1),  # [batch, groups]
@@ -128,7 +130,8 @@ class BeamSearch:
 
     def _next(self, step, loop: Loop, sentences: Sentences) -> Loop:
         """Chooses the pieces of one position."""
-        logits, state, attention = step(loop.last, loop.position, loop.state, loop.lineage)
+        lineage = Lineage(*next_lineage(loop.lineage, loop.parents, loop.position))
+        logits, state, attention = step(loop.last, loop.position, loop.state, lineage)
         if not tf.TensorShape([None, self.beam_size, self.vocab_size]).is_compatible_with(logits.shape):
             raise ValueError(f"logits have shape {logits.shape}, not [batch, {self.beam_size}, {self.vocab_size}]")
         logits = tf.cast(logits, tf.float32)
@@ -162,7 +165,8 @@ class BeamSearch:
             ids=_appended(loop, parents, pieces),
             last=pieces,
             log_probs=log_probs,
-            lineage=Lineage(*next_lineage(loop.lineage, parents, loop.position + 1)),
+            parents=parents,
+            lineage=lineage,
             coverage=tf.gather(coverage, parents, batch_dims=1) if self.coverage_beta else (),
             finished=SearchResult(*(tf.concat(parts, 1) for parts in zip(*finished))),
             done=tf.concat(done, 1),

@@ -29,13 +29,13 @@ class GrowingFiles:
     """
 
     def __init__(self, paths: Sequence[Path], made_by):
-        for path in paths:
+        for number, path in enumerate(paths):
             if path.is_dir():
                 raise UserError(f"{path} is a directory; give the name of a file")
-        if len(set(paths)) < len(paths):
-            raise UserError(f"{paths[0]} is asked for twice; give each output a file of its own")
+            if path.resolve() in [other.resolve() for other in paths[:number]]:
+                raise UserError(f"{path} is asked for twice; give each output a file of its own")
         self._paths = paths
-        self._made_by = made_by
+        self._made_by = json.loads(json.dumps(made_by))  # as it will be read back
         self._progress = paths[0].with_name(paths[0].name + PROGRESS)
         # What is no regular file cannot be gone on with.
         self._in_place = [path.exists() and not path.is_file() for path in paths]
@@ -43,14 +43,15 @@ class GrowingFiles:
             path if in_place else path.with_name(path.name + INCOMPLETE)
             for path, in_place in zip(paths, self._in_place)
         ]
+        self._files = []
         self._digest = hashlib.sha256()
         self._lines = 0
 
-    def rest_of(self, read: Callable[[], Iterator[str]], say: Callable[[str], None]) -> Iterator[str]:
+    def rest_of(self, read: Callable[[], Iterator], say: Callable[[str], None]) -> Iterator:
         """Returns those of the input's lines that the files do not answer yet; the files are then ready for them.
 
         Args:
-          read: gives the input's lines from the first one on.
+          read: gives the input's lines from the first one on, each a text or a tuple of texts.
           say: takes a line about where it goes on.
         """
         for path in self._paths:
@@ -63,13 +64,16 @@ class GrowingFiles:
             if (self._lines, self._digest.hexdigest()) == (before["lines"], before["sha256"]):
                 for partial, size in zip(self._partials, before["sizes"]):
                     os.truncate(partial, size)
+                self._open()
                 say(f"goes on after line {self._lines:,}: what is before it is in {self._partials[0]}")
                 return lines
             say(f"starts anew: {self._partials[0]} was made from another input")
         self._digest, self._lines = hashlib.sha256(), 0
+        self._progress.unlink(missing_ok=True)  # before what it tells of is gone
         for partial, in_place in zip(self._partials, self._in_place):
             if not in_place:
                 partial.write_bytes(b"")
+        self._open()
         return read()
 
     @property
@@ -77,49 +81,56 @@ class GrowingFiles:
         """How many lines of the input the files answer."""
         return self._lines
 
-    def append(self, lines: Sequence[str], answers: Sequence[Sequence[str]]) -> None:
+    def append(self, lines: Sequence, answers: Sequence[Sequence[str]]) -> None:
         """Writes a block.
 
         Args:
           lines: lines of the input.
           answers: for each file its lines, as many.
         """
-        for path, partial, in_place, texts in zip(self._paths, self._partials, self._in_place, answers, strict=True):
+        for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, answers, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
-            with open(partial, "ab") as file:
-                file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
-                file.flush()
-                if not in_place:
-                    os.fsync(file.fileno())  # what the progress tells of is on the disk
+            file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
+            file.flush()
+            if not in_place:
+                os.fsync(file.fileno())  # what the progress tells of is on the disk
         self._count(lines)
         if not any(self._in_place):
-            sizes = [partial.stat().st_size for partial in self._partials]
             state = {
                 "made_by": self._made_by,
                 "lines": self._lines,
                 "sha256": self._digest.hexdigest(),
-                "sizes": sizes,
+                "sizes": [partial.stat().st_size for partial in self._partials],
             }
             write_text(self._progress, json.dumps(state) + "\n")
 
     def finish(self) -> None:
         """Gives the files their names."""
-        for path, partial in zip(self._paths, self._partials):
+        for path, partial, file in zip(self._paths, self._partials, self._files):
+            if path.suffix == ".gz" and not self._lines:
+                file.write(gzip.compress(b"", mtime=0))  # nothing at all would be no gzip file
+            file.close()
             if path != partial:
                 os.replace(partial, path)
         self._progress.unlink(missing_ok=True)
 
-    def _count(self, lines: Sequence[str]) -> None:
+    def _open(self) -> None:
+        # Once: a pipe ends for its reader when it is closed. They are closed when they are whole.
+        self._files = [open(partial, "ab") for partial in self._partials]  # noqa: SIM115
+
+    def _count(self, lines: Sequence) -> None:
         for line in lines:
-            self._digest.update(line.encode("utf-8", errors="replace") + b"\n")
+            self._digest.update(repr(line).encode("utf-8", errors="replace") + b"\n")
         self._lines += len(lines)
 
     def _known(self) -> dict | None:
         """Returns what the last block left behind, if it can be gone on with."""
         try:
             state = json.loads(self._progress.read_text(encoding="utf-8"))
-            sizes = [partial.stat().st_size for partial in self._partials]
-            if state["made_by"] == self._made_by and all(a >= b for a, b in zip(sizes, state["sizes"], strict=True)):
+            there = [partial.stat().st_size for partial in self._partials]
+            whole = all(0 <= size <= most for size, most in zip(state["sizes"], there, strict=True))
+            numbers = all(type(number) is int for number in (state["lines"], *state["sizes"]))
+            if state["made_by"] == self._made_by and whole and numbers and state["lines"] >= 0 and state["sha256"]:
                 return state
         except (OSError, ValueError, KeyError, TypeError):
             pass

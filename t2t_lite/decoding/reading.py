@@ -1,5 +1,6 @@
 """Lines of text of any kind, one for each line end: what is not UTF-8 is replaced, what is too long is cut."""
 
+import codecs
 import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
@@ -19,17 +20,26 @@ def lines_of(stream: BinaryIO, name: str, warn: Callable[[str], None]) -> Iterat
     number = 0
     while line := stream.readline(MAX_BYTES):
         number += 1
-        rest = 0
-        while not line.endswith(b"\n") and (more := stream.readline(MAX_BYTES)):
-            rest += len(more)
-            if more.endswith(b"\n"):
-                break
-        if rest:
-            warn(f"{name}, line {number}: {rest:,} bytes beyond the first {MAX_BYTES:,} are left out")
-        try:
-            # A byte-order mark at the start of a file is no part of its text.
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            warn(f"{name}, line {number}: not UTF-8 ({error.reason} at byte {error.start}); replaced by U+FFFD")
-            text = line.decode("utf-8-sig" if number == 1 else "utf-8", errors="replace")
-        yield re.sub(r"\r?\n\Z", "", text)
+        where, left_out, more = f"{name}, line {number}", 0, line
+        while not more.endswith(b"\n") and (more := stream.readline(MAX_BYTES)):
+            left_out += len(_without_end(more))
+        if left_out:
+            warn(f"{where}: {left_out:,} bytes beyond the first {MAX_BYTES:,} are left out")
+        elif more.endswith(b"\n"):  # perhaps read by itself
+            line = _without_end(line.removesuffix(b"\n") + b"\n")
+        text = _decoded(line, not left_out, where, warn)
+        # A byte-order mark at the start of a file is no part of its text.
+        yield text.removeprefix("\ufeff") if number == 1 else text
+
+
+def _without_end(line: bytes) -> bytes:
+    return re.sub(rb"\r?\n\Z", b"", line)
+
+
+def _decoded(line: bytes, whole: bool, where: str, warn: Callable[[str], None]) -> str:
+    """Returns a line as text; of one that is not whole, a character that is cut at its end is left out."""
+    try:
+        return codecs.getincrementaldecoder("utf-8")().decode(line, final=whole)
+    except UnicodeDecodeError as error:
+        warn(f"{where}: not UTF-8 ({error.reason} at byte {error.start}); replaced by U+FFFD")
+        return codecs.getincrementaldecoder("utf-8")(errors="replace").decode(line, final=whole)

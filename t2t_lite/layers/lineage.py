@@ -18,11 +18,10 @@ class Lineage(NamedTuple):
     ancestors: Any
 
 
-def first_lineage(batch, beam_size, max_length):
-    """Returns the lineage at position 0."""
+def no_lineage(batch, beam_size, max_length):
+    """Returns what `next_lineage` takes as the lineage before position 0: beams without ancestors."""
     beams = ops.broadcast_to(ops.arange(beam_size, dtype="int32"), (batch, beam_size))
-    later = ops.full((batch, beam_size, max_length - 1), -1, dtype="int32")
-    return Lineage(beams, ops.concatenate([beams[:, :, None], later], axis=2))
+    return Lineage(beams, ops.full((batch, beam_size, max_length), -1, dtype="int32"))
 
 
 def next_lineage(lineage, parents, position):

@@ -117,7 +117,9 @@ class Transformer(Seq2SeqModel):
             x = self._add_sinusoids(x, ops.reshape(position, (1,)))
         outputs, position = [], ops.convert_to_tensor(position, "int32")
         for layer, of_source, cache in zip(self.decoder_layers, memory.caches, caches):
-            outputs.append(layer(x, of_source.keys_values, memory.source_mask, stepping=Stepping(position, cache, lineage)))
+            outputs.append(
+                layer(x, of_source.keys_values, memory.source_mask, stepping=Stepping(position, cache, lineage))
+            )
             x = outputs[-1].x
         attention = outputs[self.alignment_layer].attention
         return self._logits(x), [output.cache for output in outputs], ops.mean(attention, axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.config import WORDS, HParams
-from t2t_lite.layers.lineage import first_lineage, next_lineage
+from t2t_lite.layers.lineage import next_lineage, no_lineage
 from t2t_lite.models.transformer import Transformer
 
 pytest.importorskip("jax", reason="needs jax (pip install -e '.[dev]')")
@@ -43,12 +43,12 @@ def logits(changes):
     at_once = keras.ops.convert_to_numpy(model(INPUTS, TARGETS))
     memory, caches = model.start_decoding(INPUTS, 1, TARGETS.shape[1])
     steps, before = [], np.zeros((len(TARGETS), 1), "int32")
-    lineage = first_lineage(len(TARGETS), 1, TARGETS.shape[1])
+    lineage = no_lineage(len(TARGETS), 1, TARGETS.shape[1])
     for position in range(TARGETS.shape[1]):
+        lineage = next_lineage(lineage, np.zeros((len(TARGETS), 1), "int32"), position)
         step, caches, _ = model.decode_step(before, position, memory, caches, lineage)
         steps.append(keras.ops.convert_to_numpy(step))
         before = TARGETS[:, position, None]
-        lineage = next_lineage(lineage, np.zeros((len(TARGETS), 1), "int32"), position + 1)
     return np.stack([at_once, np.concatenate(steps, axis=1)])
 
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.layers.dropout import CallSeeds
-from t2t_lite.layers.lineage import first_lineage, next_lineage
+from t2t_lite.layers.lineage import next_lineage, no_lineage
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS, MODELS
@@ -158,16 +158,16 @@ def test_stepping_works_inside_a_traced_loop_with_unknown_shapes(model):
         batch = tf.shape(inputs)[0]
         memory, caches = model.start_decoding(inputs, 1, length)
         before, logits = tf.zeros([batch, 1], tf.int32), tf.zeros([batch, 1, VOCAB])
-        lineage = first_lineage(batch, 1, length)
+        lineage = no_lineage(batch, 1, length)
         for position in tf.range(length):
             tf.autograph.experimental.set_loop_options(
                 shape_invariants=[(cache, tf.TensorShape([None] * 4)) for cache in tf.nest.flatten(caches)]
                 + [(lineage.parents, tf.TensorShape([None, 1])), (lineage.ancestors, tf.TensorShape([None, 1, None]))]
             )
+            lineage = next_lineage(lineage, tf.zeros_like(lineage.parents), position)
             logits, caches, _ = model.decode_step(before, position, memory, caches, lineage)
             logits = tf.ensure_shape(logits, [None, 1, VOCAB])
             before = targets[:, position, None]
-            lineage = next_lineage(lineage, tf.zeros_like(lineage.parents), position + 1)
         return logits[:, 0]
 
     np.testing.assert_allclose(last_logits(INPUTS, TARGETS), model(INPUTS, TARGETS)[:, -1], atol=1e-5)
@@ -192,7 +192,7 @@ def test_bfloat16_stepping_stays_near_the_full_pass(paper):
     memory, caches = low.start_decoding(INPUTS, 1, 2)
     assert {tensor.dtype for tensor in tf.nest.flatten(caches)} == {tf.bfloat16}
     full = np.array(tf.cast(low(INPUTS, TARGETS), tf.float32))
-    lineage = first_lineage(2, 1, 2)
+    lineage = next_lineage(no_lineage(2, 1, 2), np.zeros((2, 1), "int32"), 0)
     _, caches, _ = low.decode_step(np.zeros((2, 1), "int32"), 0, memory, caches, lineage)
     lineage = next_lineage(lineage, np.zeros((2, 1), "int32"), 1)
     logits, _, _ = low.decode_step(TARGETS[:, :1], 1, memory, caches, lineage)

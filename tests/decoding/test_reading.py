@@ -1,0 +1,197 @@
+import io
+import os
+import random
+
+import pytest
+
+from t2t_lite.decoding import reading
+from t2t_lite.decoding.reading import lines_of
+
+
+def read(content):
+    """Returns the lines and the warnings."""
+    warnings = []
+    return list(lines_of(io.BytesIO(content), "input", warnings.append)), warnings
+
+
+def random_bytes(rng):
+    """Returns bytes of which many are line ends or parts of a character."""
+    parts = [b"\n", b"\r", b"\r\n", b"a", b" ", b"\0", b"\xef\xbb\xbf", "ä€😀".encode(), b"\xe2\x82", b"\xff"]
+    parts += [bytes([rng.randrange(256)]) for _ in range(5)]
+    return b"".join(rng.choices(parts, k=rng.randrange(40)))
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"\n\n", ["", ""]),
+        (b"a", ["a"]),
+        (b"a\n", ["a"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\r\nb\n\r\n", ["a", "b", ""]),
+        (b"a\n\n\nb\n", ["a", "", "", "b"]),
+        (b"\n\na", ["", "", "a"]),
+        (b"a\n ", ["a", " "]),
+        (b" a \t\n", [" a \t"]),
+    ],
+)
+def test_each_line_end_ends_a_line(content, lines):
+    assert read(content) == (lines, [])
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"a\rb\nc\n", ["a\rb", "c"]),
+        (b"\ra\n", ["\ra"]),
+        (b"a\r\r\n", ["a\r"]),
+        (b"\r\n\r", ["", "\r"]),
+        (b"a\r", ["a\r"]),
+    ],
+)
+def test_a_lone_carriage_return_is_part_of_its_line(content, lines):
+    assert read(content) == (lines, [])
+
+
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029", "\v", "\f", "\x1c", "\x1d", "\x1e"])
+def test_what_python_also_takes_for_a_line_end_does_not_split_a_line(character):
+    assert len(f"a{character}b".splitlines()) == 2
+    assert read(f"a{character}b\n{character}\nc{character}".encode()) == (
+        [f"a{character}b", character, f"c{character}"],
+        [],
+    )
+
+
+def test_control_characters_are_kept():
+    text = "".join(chr(code) for code in [*range(32), *range(127, 160)] if chr(code) != "\n")
+    assert read(f"{text}\nnext\n".encode()) == ([text, "next"], [])
+
+
+def test_a_byte_order_mark_at_the_start_is_no_text():
+    assert read(b"\xef\xbb\xbfa\nb\n") == (["a", "b"], [])
+    assert read(b"\xef\xbb\xbf\nb\n") == (["", "b"], [])
+    assert read(b"\xef\xbb\xbf") == ([""], [])
+
+
+def test_a_byte_order_mark_elsewhere_is_text():
+    assert read("a\ufeff\n\ufeffb\n".encode()) == (["a\ufeff", "\ufeffb"], [])
+    assert read("\ufeff\ufeffa\n".encode()) == (["\ufeffa"], [])
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\xff", "\ufffd"),
+        (b"a\xe4b", "a\ufffdb"),
+        (b"a\x80", "a\ufffd"),
+        (b"\xe2\x82", "\ufffd"),
+        (b"\xc0\xaf", "\ufffd\ufffd"),
+        (b"\xed\xa0\x80", "\ufffd\ufffd\ufffd"),
+    ],
+)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
+def test_what_is_not_utf8_is_replaced_and_reported_with_its_line(raw, text, end):
+    lines, warnings = read("ä\n\n".encode() + raw + end)
+    assert lines == ["ä", "", text]
+    (warning,) = warnings
+    assert warning.startswith("input, line 3: not UTF-8 (")
+    assert warning.endswith("); replaced by U+FFFD")
+
+
+def test_lines_around_one_that_is_not_utf8_are_as_they_were():
+    lines, warnings = read(b"\xff\n\xc3\xa4\n\xc3\n\xa4\n\xe2\x82\xac")
+    assert lines == ["\ufffd", "ä", "\ufffd", "\ufffd", "€"]
+    assert [warning.partition(": ")[0] for warning in warnings] == [f"input, line {number}" for number in (1, 3, 4)]
+
+
+def test_the_mark_is_no_text_in_a_first_line_that_is_not_utf8_either():
+    lines, warnings = read(b"\xef\xbb\xbfa\xff\n")
+    assert (lines, len(warnings)) == (["a\ufffd"], 1)
+
+
+def test_a_warning_tells_what_is_wrong_and_where():
+    assert read(b"ab\xffc\n")[1] == ["input, line 1: not UTF-8 (invalid start byte at byte 2); replaced by U+FFFD"]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("length", [9, 10, 15, 16, 17, 24, 100])
+def test_a_line_that_is_too_long_is_cut_and_the_next_is_whole(monkeypatch, length, end):
+    monkeypatch.setattr(reading, "MAX_BYTES", 8)
+    long = ("0123456789" * 10)[:length]
+    lines, warnings = read(b"first\n" + long.encode() + end + b"next\n\nlast")
+    assert lines == ["first", "01234567", "next", "", "last"]
+    (warning,) = warnings
+    assert warning.startswith("input, line 2: ")
+    assert warning.endswith(" bytes beyond the first 8 are left out")
+
+
+@pytest.mark.parametrize("length", [9, 15, 16, 17, 1234])
+def test_a_last_line_that_is_too_long_and_has_no_end_is_cut(monkeypatch, length):
+    monkeypatch.setattr(reading, "MAX_BYTES", 8)
+    lines, warnings = read(b"first\n" + b"x" * length)
+    assert lines == ["first", "x" * 8]
+    assert warnings == [f"input, line 2: {length - 8:,} bytes beyond the first 8 are left out"]
+
+
+@pytest.mark.parametrize("length", range(7))
+def test_a_line_that_is_short_enough_is_not_cut(monkeypatch, length):
+    monkeypatch.setattr(reading, "MAX_BYTES", 8)
+    text = "0123456"[:length]
+    assert read(f"{text}\nnext\n".encode()) == ([text, "next"], [])
+    assert read(f"{text}\r\nnext".encode()) == ([text, "next"], [])
+    assert read(f"next\n{text}x".encode()) == (["next", f"{text}x"], [])
+
+
+def test_a_cut_line_is_no_longer_than_said_and_each_is_reported(monkeypatch):
+    monkeypatch.setattr(reading, "MAX_BYTES", 4)
+    lines, warnings = read(b"12345678\nab\n\n123456\nc\n")
+    assert lines == ["1234", "ab", "", "1234", "c"]
+    assert [warning.partition(": ")[0] for warning in warnings] == ["input, line 1", "input, line 4"]
+
+
+def test_a_line_of_a_megabyte_is_cut_without_a_change_of_the_limit():
+    lines, warnings = read(b"a" * (2**20 + 5000) + b"\nnext")
+    assert lines == ["a" * 2**20, "next"]
+    assert len(warnings) == 1
+
+
+@pytest.mark.parametrize("max_bytes", [1, 2, 4, 7, 2**20])
+def test_there_are_as_many_lines_as_line_ends(monkeypatch, max_bytes):
+    monkeypatch.setattr(reading, "MAX_BYTES", max_bytes)
+    rng = random.Random(max_bytes)
+    for _ in range(500):
+        content = random_bytes(rng)
+        unfinished = bool(content) and not content.endswith(b"\n")
+        lines, _ = read(content)
+        assert len(lines) == content.count(b"\n") + unfinished, content
+        assert not any("\n" in line for line in lines), content
+
+
+def test_random_bytes_are_the_text_that_a_split_at_line_ends_gives():
+    rng = random.Random(0)
+    for _ in range(1000):
+        content = random_bytes(rng)
+        *ended, last = content.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        raw = [line.removesuffix(b"\r") for line in ended]
+        raw += [last] if content and not content.endswith(b"\n") else []
+        lines, warnings = read(content)
+        assert lines == [line.decode(errors="replace") for line in raw], content
+        wrong = [number for number, line in enumerate(raw, 1) if line.decode(errors="ignore").encode() != line]
+        assert [warning.partition(": ")[0] for warning in warnings] == [f"input, line {n}" for n in wrong], content
+
+
+def test_a_line_is_there_before_the_next_is_written():
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as stream, os.fdopen(writer, "wb", buffering=0) as output:
+        lines = lines_of(stream, "pipe", pytest.fail)
+        output.write(b"a\n")
+        assert next(lines) == "a"
+        output.write(b"b\r\nc\n")
+        assert next(lines) == "b"
+        assert next(lines) == "c"
+        output.write(b"d")
+        output.close()
+        assert list(lines) == ["d"]
