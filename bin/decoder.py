@@ -40,8 +40,9 @@ def _check(parser, arguments) -> None:
 def _decode(arguments) -> None:
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_builtins
-    from t2t_lite.quiet import import_tensorflow, keep_compiled
+    from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.startup import keep_compiled, use_one_heap
 
     load_builtins()
     # What can be refused is refused before TensorFlow is imported.
@@ -59,6 +60,7 @@ def _decode(arguments) -> None:
     for path in targets:
         if path.is_dir():
             raise UserError(f"{path} is a directory; give the name of a file")
+    use_one_heap()
     keep_compiled()
     import_tensorflow()
     from t2t_lite.bin.decode_answers import Answers

@@ -210,7 +210,7 @@ class DecodeHParams(_Settings):
     alpha: float = 0.6  # exponent of the length penalty ((5 + length) / 6) ** alpha
     extra_length: int = 50  # an output has at most this many pieces more than its input
     max_input_length: int = 1024  # longer inputs are cut there, in pieces, and a warning says so
-    batch_tokens: int = 2048  # pieces of one batch, padding included: of the source, and of one beam's outputs
+    batch_tokens: int = 1024  # pieces of one batch, padding included: of the source, and of one beam's outputs
     min_length_ratio: float = 0.0  # an output has at least this many times the pieces of its input
     coverage_penalty: float = 0.0  # beta of Wu et al. 2016, equation 14; 0: none
     no_repeat_ngram_size: int = 0  # no output has the same n pieces in a row twice; 0: it may

@@ -81,14 +81,17 @@ def small_flags() -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="session")
-def command():
+def command(tmp_path_factory):
     """Runs an installed command: command("decoder", "--output_dir=...", stdin=b"...") -> its finished process."""
+
+    cache = tmp_path_factory.mktemp("cache")
 
     def run(name: str, *flags: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess:
         program = Path(sys.executable).with_name(f"t2t-lite-{name}")
         assert program.exists(), f"{program} is not there; install the project first: pip install -e ."
         # TensorFlow sets this when a test imports it; a user's shell does not have it.
         inherited = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+        inherited["XDG_CACHE_HOME"] = str(cache)  # not the user's
         # Not a limit on speed: a command that hangs fails its test instead of stopping the suite.
         finished = subprocess.run(
             [program, *flags], input=stdin, capture_output=True, env=inherited | environment, timeout=600, check=False

@@ -4,6 +4,49 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
+
+from t2t_lite.decoding.batching import by_length, padded
+
+
+class MemoryAttention:
+    """How much outputs attend to their sources, by teacher forcing.
+
+    Args:
+      model: a built `Seq2SeqModel` with its weights.
+    """
+
+    def __init__(self, model):
+        self._model = model
+        self._graphs = {}
+
+    def __call__(
+        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int, batch_tokens: int
+    ) -> list[np.ndarray]:
+        """Returns the attention of each pair, averaged over the heads of one layer.
+
+        Args:
+          sources, outputs: the ids of each, with the end symbol.
+          layer: which decoder layer's.
+          batch_tokens: how many pieces a batch may have, padding included.
+
+        Returns:
+          float32 [output pieces, source pieces] of each.
+        """
+        if layer not in self._graphs:
+            ids = tf.TensorSpec([None, None], tf.int32)
+
+            def attention(inputs, targets):
+                return tf.reduce_mean(self._model.attention(inputs, targets, "memory", layer), 1)
+
+            self._graphs[layer] = tf.function(attention, input_signature=[ids, ids], autograph=False)
+        found = [np.zeros([0, 0])] * len(sources)
+        lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
+        for rows in by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):
+            inputs, targets = (padded([side[row] for row in rows]) for side in (sources, outputs))
+            for row, weights in zip(rows, self._graphs[layer](inputs, targets).numpy()):
+                found[row] = weights[: len(outputs[row]), : len(sources[row])]
+        return found
 
 
 def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str]) -> str:

@@ -64,37 +64,32 @@ class Searcher:
         sentences = Sentences(*(part if _absent(part) else _filled_up(part, size) for part in sentences))
         if self._search.coverage_beta:
             sentences = sentences._replace(source_mask=inputs != 0)
-        found = _Results(count, self._search.beam_size)
-        graphs = self._graphs_for(sentences)
-        # Rows are numbers of sentences; that of a filled-up row is -1.
+        found, graphs = _Results(count, self._search.beam_size), self._graphs_for(sentences)
+        # Numbers of sentences; that of a filled-up row is -1.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
-        memory, loop = graphs.start(inputs, sentences, SHORTEST)
-        self._finish(graphs, (memory, loop, sentences), rows, found)
+        # Batches are made when their turn has come, and nothing of them is kept that is not needed any more.
+        waiting = [(rows, lambda: (*graphs.start(inputs, sentences, SHORTEST), sentences))]
+        while waiting:
+            rows, make = waiting.pop()
+            waiting += self._advance(graphs, rows, *make(), found)
         return found.stacked()
 
-    def _finish(self, graphs, batch, rows, found) -> None:
-        """Searches until all sentences of a batch (memory, loop, sentences) are done."""
-        while True:
-            memory, loop, sentences = batch
-            until = len(rows) // SHRINK if len(rows) // SHRINK >= FEWEST else 0
-            loop = graphs.advance(memory, loop, sentences, until)
-            done = loop.done.numpy().all(1)
-            going_on = np.flatnonzero(~done)
-            finished = np.flatnonzero(done & (rows >= 0))
-            if finished.size:
-                result = self._search.result(SearchResult(*(tf.gather(part, finished) for part in loop.finished)))
-                found.add(rows[finished], result)
-            if not going_on.size:
-                return
-            batch = (memory, loop, sentences)
-            capacity = loop.ids.shape[2]
-            if loop.position == capacity:
-                capacity *= 2
-            most = max(1, self._batch_tokens // capacity)
-            parts = list(_shares(going_on, len(rows), most))
-            for part in parts[1:]:  # rarely: long outputs of many sentences
-                self._finish(graphs, graphs.part(*batch, part, capacity), np.where(part < 0, -1, rows[part]), found)
-            batch, rows = graphs.part(*batch, parts[0], capacity), np.where(parts[0] < 0, -1, rows[parts[0]])
+    def _advance(self, graphs, rows, memory, loop, sentences, found):
+        """Searches as long as a batch can stay as it is; returns the batches to go on with, see `waiting`."""
+        until = len(rows) // SHRINK if len(rows) // SHRINK >= FEWEST else 0
+        loop = graphs.advance(memory, loop, sentences, until)
+        done = loop.done.numpy().all(1)
+        finished, going_on = np.flatnonzero(done & (rows >= 0)), np.flatnonzero(~done)
+        if finished.size:
+            result = self._search.result(SearchResult(*(tf.gather(part, finished) for part in loop.finished)))
+            found.add(rows[finished], result)
+        capacity = loop.ids.shape[2]
+        if loop.position == capacity:
+            capacity *= 2
+        most = max(1, self._batch_tokens // capacity)
+        part = functools.partial(graphs.part, memory, loop, sentences, capacity)
+        shares = _shares(going_on, len(rows), most)
+        return [(np.where(share < 0, -1, rows[share]), functools.partial(part, share)) for share in shares]
 
     def _graphs_for(self, sentences: Sentences) -> "_Graphs":
         """Returns the graphs for searches about which as much is known."""
@@ -110,7 +105,7 @@ class _Graphs:
 
     start(inputs, sentences, capacity) -> (memory, loop): encodes the source.
     advance(memory, loop, sentences, until) -> loop: see `BeamSearch.advance`.
-    part(memory, loop, sentences, rows, capacity) -> the same of the given rows, -1 for a filled-up one.
+    part(memory, loop, sentences, capacity, rows) -> the same of the given rows, -1 for a filled-up one.
     """
 
     def __init__(self, model, search: BeamSearch, sentences: Sentences, xla_compile: bool):
@@ -131,7 +126,7 @@ class _Graphs:
 
             return search.advance(step, loop, sentences, until)
 
-        def part(memory, loop, sentences, rows, capacity):
+        def part(memory, loop, sentences, capacity, rows):
             def kept(tensor):
                 return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
 
@@ -156,7 +151,7 @@ class _Graphs:
         )
         self.advance = graph(advance, input_signature=[memory, loop, about, number], **compiled)
         rows = tf.TensorSpec([None], tf.int32)
-        self.part = graph(part, input_signature=[memory, loop, about, rows, number])
+        self.part = graph(part, input_signature=[memory, loop, about, number, rows])
 
 
 class _Results:

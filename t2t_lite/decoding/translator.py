@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
-from t2t_lite.decoding.alignment import alignment
+from t2t_lite.decoding.alignment import MemoryAttention, alignment
 from t2t_lite.decoding.batching import by_length, padded
 from t2t_lite.decoding.beam_search import BeamSearch
 from t2t_lite.decoding.ensemble import Ensemble
@@ -73,6 +73,7 @@ class Translator:
         self._xla_compile = xla_compile
         self._searchers = {}
         self._scorer = Scorer(model)
+        self._memory_attention = MemoryAttention(model)
         self._lock = threading.Lock()
 
     @classmethod
@@ -218,14 +219,10 @@ class Translator:
         Raises:
           UserError: if there is no such layer, it has no attention, or there are several models.
         """
-        if isinstance(self.model, Ensemble):
-            raise UserError("attention weights are those of one model, and this is an ensemble")
         if kind not in ("encoder", "decoder", "memory"):
             raise UserError(f"attention is that of the encoder, the decoder or the memory, not '{kind}'")
-        settings = self.decode_hparams
-        source = self._encode(self.inputs_vocabulary, [line], settings, 1, "line")[0]
-        output = self._encode(self.vocabulary, [translation], settings, 1, "the translation of line")[0]
-        layer = self.model.alignment_layer if layer is None else layer
+        layer = self._layer(layer)
+        (source,), (output,) = self._pair([line], [translation])
         try:
             weights = self.model.attention(padded([source]), padded([output]), kind, layer)[0]
         except ValueError as error:
@@ -244,15 +241,31 @@ class Translator:
         Returns:
           for each pair "i-j ...": word j of the translation goes back to word i of the line, both counted from 0 and
           separated by blanks (the format of Pharaoh); each word of the translation has one.
+
+        Raises:
+          UserError: as `attention` does.
         """
+        layer = self._layer(layer)
+        sources, outputs = self._pair(lines, translations)
+        try:
+            found = self._memory_attention(sources, outputs, layer, self.decode_hparams.batch_tokens)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        return [
+            alignment(weights, self.inputs_vocabulary.pieces_of(source), self.vocabulary.pieces_of(output))
+            for weights, source, output in zip(found, sources, outputs)
+        ]
 
-        def align(pair):
-            if not all(text.strip() for text in pair):
-                return ""
-            weights, output, source = self.attention(*pair, "memory", layer)
-            return alignment(weights.mean(0), source, output)
+    def _layer(self, layer: int | None) -> int:
+        if isinstance(self.model, Ensemble):
+            raise UserError("attention weights are those of one model, and this is an ensemble")
+        return self.model.alignment_layer if layer is None else layer
 
-        return self._map(align, list(zip(lines, translations, strict=True)))
+    def _pair(self, lines: Sequence[str], translations: Sequence[str]):
+        """Returns the ids of lines and of their translations."""
+        settings = self.decode_hparams
+        sources = self._encode(self.inputs_vocabulary, lines, settings, 1, "line")
+        return sources, self._encode(self.vocabulary, translations, settings, 1, "the translation of line")
 
     def _map(self, function, items):
         """Returns what a function makes of each item; TensorFlow runs them at the same time."""
