@@ -17,7 +17,7 @@ from t2t_lite.decoding.alignment import MemoryAttention, alignment
 from t2t_lite.decoding.batching import by_length, padded
 from t2t_lite.decoding.beam_search import BeamSearch
 from t2t_lite.decoding.ensemble import Ensemble
-from t2t_lite.decoding.hypotheses import EXISTS, Sentences
+from t2t_lite.decoding.hypotheses import EXISTS, SearchResult, Sentences
 from t2t_lite.decoding.loading import load
 from t2t_lite.decoding.sampling import Sampling
 from t2t_lite.decoding.scorer import Scorer
@@ -174,7 +174,8 @@ class Translator:
             sentences = self._sentences(rows, sources, starts, settings, first_line)
             result = searcher(padded([sources[row] for row in rows]), sentences)
             for place, row in enumerate(rows):
-                found[row] = self._hypotheses(*(part[place] for part in result), prefixes[row] if prefixes else "")
+                prefix = (prefixes[row], starts[row]) if prefixes else ("", [])
+                found[row] = self._hypotheses(SearchResult(*(part[place] for part in result)), *prefix)
             if on_done:
                 on_done(len(rows))
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (sentences.limits == self.model.max_positions)
@@ -316,12 +317,16 @@ class Translator:
             uniforms = np.stack(drawn).transpose(0, 2, 1)  # drawn by position: the first are the same for any number
         return Sentences(limits, min_lengths=min_lengths, prefixes=prefixes, uniforms=uniforms)
 
-    def _hypotheses(self, ids, lengths, log_probs, scores, prefix: str) -> list[Hypothesis]:
-        """Returns the hypotheses of one line from their ids [beam, length], lengths, log_probs and scores [beam]."""
-        found = []
-        for text, log_prob, score in zip(self.vocabulary.decode(ids), log_probs, scores):
-            if log_prob > EXISTS:
-                found.append(Hypothesis(text, float(score), float(log_prob)))
+    def _hypotheses(self, result: SearchResult, prefix: str, prefix_ids: list[int]) -> list[Hypothesis]:
+        """Returns the hypotheses of one line, whose result has no batch, from their pieces."""
+        # A prefix stands as it was given: pieces have lost characters that the vocabulary does not know.
+        (known,) = self.vocabulary.decode([prefix_ids])
+        texts = [prefix + text.removeprefix(known) for text in self.vocabulary.decode(result.ids)]
+        found = [
+            Hypothesis(text, float(score), float(log_prob))
+            for text, log_prob, score in zip(texts, result.log_probs, result.scores)
+            if log_prob > EXISTS
+        ]
         return found or [Hypothesis(prefix, float("-inf"), float("-inf"))]
 
     def _encode(

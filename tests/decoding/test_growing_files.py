@@ -413,3 +413,66 @@ def test_an_older_file_is_untouched_before_finish(tmp_path):
             assert (path.stat().st_mtime_ns, path.stat().st_ino) == (old.st_mtime_ns, old.st_ino)
     work(paths)
     assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, ["out", "links.gz"])
+
+
+def test_a_run_that_starts_anew_leaves_nothing_that_another_could_go_on_from(tmp_path):
+    path = tmp_path / "out"
+    work([path], blocks=1)
+    start([path], made_by={"model": "b", "beam": 4})  # and is killed before its first block
+    assert not progress_of(path).exists()
+    assert work([path]) == []
+    assert path.read_bytes() == text_of(LINES)
+
+
+def test_lines_may_be_rows_of_several_inputs(tmp_path):
+    path, rows = tmp_path / "out", [("a", "x"), ("b", ""), ("c", "z")]
+    for stop in (1, None):
+        files = GrowingFiles([path], MADE_BY)
+        for row in itertools.islice(files.rest_of(lambda: iter(rows), lambda line: None), stop):
+            files.append([row], [["-".join(row)]])
+    assert files.lines == 3
+    files.finish()
+    assert path.read_text() == "a-x\nb-\nc-z\n"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"lines": "x"},
+        {"lines": -1},
+        {"lines": None},
+        {"sha256": None},
+        {"sizes": [-1]},
+        {"sizes": [1.5]},
+        {"sizes": []},
+    ],
+    ids=str,
+)
+def test_damaged_progress_is_no_progress(damage, tmp_path):
+    path = tmp_path / "out"
+    work([path], blocks=2)
+    state = json.loads(progress_of(path).read_text())
+    progress_of(path).write_text(json.dumps(state | damage))
+    assert work([path]) == []
+    assert path.read_bytes() == text_of(LINES)
+
+
+def test_one_file_by_two_names_is_asked_for_twice(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    with pytest.raises(UserError, match="link/out is asked for twice"):
+        GrowingFiles([tmp_path / "folder" / "out", tmp_path / "link" / "out"], MADE_BY)
+
+
+def test_an_empty_input_gives_a_gzip_file_of_nothing(tmp_path):
+    path = tmp_path / "out.gz"
+    work([path], lines=[])
+    assert path.stat().st_size > 0 and gzip.decompress(path.read_bytes()) == b""
+
+
+def test_a_pipe_gets_all_blocks(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    work([tmp_path / "pipe"])
+    assert os.read(reader, 10_000) == text_of(LINES)
+    os.close(reader)

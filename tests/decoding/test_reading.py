@@ -195,3 +195,20 @@ def test_a_line_is_there_before_the_next_is_written():
         output.write(b"d")
         output.close()
         assert list(lines) == ["d"]
+
+
+@pytest.mark.parametrize(
+    "content, expected",
+    [
+        (b"01234567\nnext\n", ["01234567", "next"]),
+        (b"0123456\r\nnext\n", ["0123456", "next"]),
+        (b"01234567\r\nnext\n", ["01234567", "next"]),
+        (b"0123456\r", ["0123456\r"]),
+        ("0123456ä\n".encode(), ["0123456"]),
+    ],
+)
+def test_a_line_that_just_fits_is_not_cut_and_no_character_is_halved(content, expected, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_BYTES", 8)
+    said = []
+    assert list(reading.lines_of(io.BytesIO(content), "input", said.append)) == expected
+    assert len(said) == (1 if "ä".encode() in content else 0)

@@ -1,11 +1,17 @@
 """Text in, text out, whatever else is in the batch."""
 
+import hashlib
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary, train_vocabulary
+from t2t_lite.decoding.alignment import alignment
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
@@ -61,8 +67,6 @@ def test_a_line_over_the_limit_is_cut_and_said(small_run):
 
 
 def test_the_average_is_used_if_there_is_one_and_another_checkpoint_on_request(small_run, tmp_path):
-    import shutil
-
     run_dir = tmp_path / "run"
     shutil.copytree(small_run, run_dir)
     last = list_checkpoints(run_dir)[-1][1]
@@ -231,3 +235,125 @@ def test_sources_are_read_with_their_own_vocabulary_and_outputs_written_with_the
         translator = Translator(Stutter(targets.size), targets, DecodeHParams(), inputs_vocabulary=inputs)
         assert translator.translate([text]) == [expected]
         assert len(expected) == 3 and not set(expected) & set(text)
+
+
+def test_settings_of_one_call(translator):
+    greedy = translator.translate(LINES, beam_size=1)
+    assert greedy != translator.translate(LINES) or translator.n_best(LINES[:1])[0][0] != greedy[0]
+    assert len(translator.n_best(LINES[:1], beam_size=7)[0]) == 7
+    with pytest.raises(UserError, match="beam_size=0 is out of range"):
+        translator.translate(LINES, beam_size=0)
+    with pytest.raises(UserError, match="precision is that of the loaded model"):
+        translator.translate(LINES, precision="mixed_bfloat16")
+
+
+def test_scores_are_those_of_the_hypotheses_and_sorted(translator):
+    beams = translator.n_best(LINES, beam_size=3)
+    best = translator.translate(LINES, beam_size=3, return_scores=True)
+    for line, found, first in zip(LINES, beams, best):
+        assert found[0].text == first.text
+        if line.strip():
+            assert first.score == pytest.approx(found[0].score, rel=1e-5)
+            assert [beam.score for beam in found] == sorted((beam.score for beam in found), reverse=True)
+            assert len({beam.text for beam in found}) > 1
+        else:
+            assert found == [("", 0.0, 0.0)]
+
+
+def test_translations_begin_with_their_prefixes(translator):
+    prefixes = ["Der alte ", "", "", "schl", "Ein"]
+    outputs = translator.translate(LINES, prefixes=prefixes)
+    assert all(output.startswith(prefix) for line, prefix, output in zip(LINES, prefixes, outputs) if line.strip())
+    assert outputs[1] == translator.translate(LINES)[1]
+    with pytest.raises(UserError, match="5 lines and 1 prefixes"):
+        translator.translate(LINES, prefixes=["Der"])
+
+
+def test_samples_depend_on_the_line_and_its_number_and_on_nothing_else(small_run):
+    translator = Translator.from_run_dir(
+        small_run, "extra_length=5,sampling_method=random,beam_size=2", xla_compile=False
+    )
+    together = translator.n_best([LINES[0]] * 3 + LINES[:2])
+    assert len({beam.text for beams in together for beam in beams}) == 10
+    for number in range(5):
+        alone = translator.n_best([([LINES[0]] * 3 + LINES[:2])[number]], first_line=1 + number)
+        assert [beam.text for beam in alone[0]] == [beam.text for beam in together[number]]
+    assert translator.n_best(LINES[:1], random_seed=2) != together[:1]
+
+
+def test_compiled_equals_uncompiled(small_run, translator):
+    uncompiled = Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
+    lines = [*LINES, "word " * 40]
+    assert uncompiled.translate(lines) == translator.translate(lines)
+
+
+def test_threads_share_a_translator(small_run):
+    translator = Translator.from_run_dir(small_run, "extra_length=3", xla_compile=False)
+    calls = [
+        (["I sleep."], {}),
+        (LINES, {"beam_size": 2}),
+        (LINES, {}),
+        (["I sleep."], {"no_repeat_ngram_size": 2}),
+    ] * 3
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda call: translator.translate(call[0], **call[1]), calls))
+    assert found == [translator.translate(lines, **settings) for lines, settings in calls]
+
+
+def test_given_translations_are_scored_by_one_pass(translator):
+    pairs = [("I sleep.", "Ich schlafe."), ("", "Hund"), ("The dog sees me.", ""), ("She sings.", "Hund " * 30)]
+    scored = translator.score(*zip(*pairs))
+    for (line, text), found in zip(pairs, scored):
+        inputs, targets = (translator.vocabulary.encode([side]).to_tensor() for side in (line, text))
+        log_probs = tf.nn.log_softmax(translator.model(inputs, targets))
+        expected = float(tf.reduce_sum(tf.gather(log_probs, targets, batch_dims=2)))
+        assert found.text == text
+        assert found.log_prob == pytest.approx(expected, rel=1e-4)
+        assert found.score == pytest.approx(expected / ((5 + targets.shape[1]) / 6) ** 0.6, rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["memory", "encoder", "decoder"])
+def test_attention_rows_sum_to_one_and_stand_for_pieces(kind, translator):
+    line, text = "The girl sings in the garden.", "Das Kind singt."
+    weights, queries, keys = translator.attention(line, text, kind, 0)
+    assert weights.shape == (2, len(queries), len(keys))
+    np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
+    sides = {"memory": (text, line), "encoder": (line, line), "decoder": (text, text)}[kind]
+    assert ("".join(queries).strip(), "".join(keys).strip()) == sides
+    if kind == "decoder":
+        assert not np.triu(weights, 1).any()
+    for wrong, told in ((("memory", 5), "no layer 5"), (("both", 0), "not 'both'")):
+        with pytest.raises(UserError, match=told):
+            translator.attention(line, text, *wrong)
+
+
+def test_an_alignment_is_made_of_the_attention(translator):
+    lines, texts = ["The girl sings.", "", "I sleep."], ["Das Kind singt heute.", "", "Ich schlafe."]
+    links = translator.align(lines, texts)
+    assert [len(line.split()) for line in links] == [4, 0, 2]
+    for line, text, found in zip(lines, texts, links):
+        if line:
+            weights, output, source = translator.attention(line, text)
+            assert alignment(weights.mean(0), source, output) == found
+
+
+def test_models_of_other_vocabularies_do_not_search_together(small_run, tmp_path):
+    other = tmp_path / "run"
+    shutil.copytree(small_run, other)
+    (vocabulary,) = other.glob("vocab.*")
+    train_vocabulary(["another text"] * 5, 100, vocabulary)
+    run = json.loads((other / "run.json").read_text())
+    run["vocabulary"]["sha256"] = hashlib.sha256(vocabulary.read_bytes()).hexdigest()
+    (other / "run.json").write_text(json.dumps(run))
+    with pytest.raises(UserError, match="differ; only models of the same vocabulary") as caught:
+        Translator.from_run_dir([small_run, other])
+    assert str(small_run) in str(caught.value) and str(vocabulary) in str(caught.value)
+    with pytest.raises(UserError, match="for one run directory, not for 2"):
+        Translator.from_run_dir([small_run, small_run], checkpoint_path=small_run / "ckpt-6")
+
+
+def test_bfloat16_translates(small_run):
+    low = Translator.from_run_dir(small_run, "extra_length=5,precision=mixed_bfloat16", xla_compile=False)
+    assert low.model.compute_dtype == "bfloat16"
+    outputs = low.translate(LINES)
+    assert [bool(output) for output in outputs] == [bool(line.strip()) for line in LINES]

@@ -1,0 +1,289 @@
+"""t2t-lite-decoder as a user meets it: files, pipes, interruptions, hostile text, and what else it can be asked for."""
+
+import contextlib
+import gzip
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SETTINGS = "--decode_hparams=beam_size=2,extra_length=4"
+SENTENCES = [
+    "The dog sleeps.",
+    "A man sees the small dog.",
+    "She sings.",
+    "I know the man who sleeps in the garden.",
+]
+# What files hold in the wild, as bytes of a line without its end.
+HOSTILE = [
+    b"The dog sleeps.",
+    b"",
+    b"   ",
+    b"\t \t",
+    b"A dog\tsleeps.",
+    b"word " * 10_000,
+    b"A \x01\x02 man \x7f \x1b[31mred",
+    "שלום عليكم, the dog".encode(),
+    "🐶 sees 😀 👨‍👩‍👧".encode(),
+    b"bad \xff\xfe bytes \xc3",
+    "\u2028one\u2029 line\x85\x0b\x0c still".encode(),
+    b"a nul \x00 here",
+    b"\r in the \r middle",
+    b"The end",
+]
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def start(cache):
+    """Starts a decoder with pipes; it is killed at the end of the test."""
+    with contextlib.ExitStack() as stack:
+
+        def run(*flags):
+            program = Path(sys.executable).with_name("t2t-lite-decoder")
+            environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            process = stack.enter_context(subprocess.Popen([program, *flags], env=environment, **pipes))
+            stack.callback(process.kill)
+            return process
+
+        yield run
+
+
+def lines_of(path):
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as file:
+        content = file.read().decode()
+    assert content.endswith("\n")
+    return content.split("\n")[:-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_as_many_lines_come_out_of_a_hostile_file_as_went_in(end, small_run, command, tmp_path):
+    (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + end.join(HOSTILE))
+    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
+    result = command("decoder", *flags, f"--decode_to_file={tmp_path / 'out.txt'}")
+    assert result.returncode == 0, result.stderr
+    outputs = lines_of(tmp_path / "out.txt")
+    assert len(outputs) == len(HOSTILE)
+    for source, output in zip(HOSTILE, outputs):
+        assert bool(output) == bool(source.decode(errors="replace").strip())
+    told = [line for line in result.stderr.splitlines() if "line" in line]
+    assert f"{tmp_path / 'in.txt'}, line 10: not UTF-8 (invalid start byte at byte 4); replaced by U+FFFD" in told
+    assert any(re.fullmatch(r"line 6 has \d+ pieces and was cut to max_input_length=1024; .*", line) for line in told)
+    # The same lines from a pipe, whose ends of lines and byte-order mark are no part of them either.
+    piped = command("decoder", *flags[:2], stdin=(tmp_path / "in.txt").read_bytes())
+    assert piped.stdout.split("\n")[:-1] == outputs
+    # Without what stands at the ends of lines, the text is the same and so is the translation.
+    (tmp_path / "plain.txt").write_bytes(b"\n".join(HOSTILE) + b"\n")
+    command("decoder", *flags[:2], f"--decode_from_file={tmp_path / 'plain.txt'}", f"--decode_to_file={tmp_path / 'o'}")
+    assert lines_of(tmp_path / "o") == outputs
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A file of 600 lines of many lengths."""
+    path = tmp_path_factory.mktemp("corpus") / "in.txt"
+    path.write_text("".join(f"{SENTENCES[i % 4]} {'dog ' * (i % 7)}{i}\n" for i in range(600)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def whole(corpus, small_run, command):
+    """The corpus, translated in one go."""
+    target = corpus.with_name("whole.txt")
+    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={corpus}", f"--decode_to_file={target}")
+    result = command("decoder", *flags)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"^600 lines in [\d.]+ s, [\d.]+ lines/s$", result.stderr, re.MULTILINE)
+    assert len(lines_of(target)) == 600
+    return target
+
+
+def test_two_halves_are_the_whole(corpus, whole, small_run, command, tmp_path):
+    lines = corpus.read_bytes().splitlines(keepends=True)
+    found = b""
+    for half in (lines[:300], lines[300:]):
+        (tmp_path / "half.txt.gz").write_bytes(gzip.compress(b"".join(half)))
+        flags = (f"--decode_from_file={tmp_path / 'half.txt.gz'}", f"--decode_to_file={tmp_path / 'out.txt.gz'}")
+        assert command("decoder", f"--output_dir={small_run}", SETTINGS, *flags).returncode == 0
+        found += gzip.decompress((tmp_path / "out.txt.gz").read_bytes())
+    assert found == whole.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, small_run, start, tmp_path):
+    target = tmp_path / "out.txt"
+    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={corpus}", f"--decode_to_file={target}")
+    process = start(*flags, "--batch_lines=50")
+    progress = tmp_path / "out.txt.progress"
+    while not (progress.exists() and json.loads(progress.read_text())["lines"] >= 100):
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+    process.send_signal(how)
+    process.wait()
+    assert process.returncode != 0 and not target.exists()
+    done = json.loads(progress.read_text())["lines"]
+    assert 100 <= done < 600
+    again = start(*flags, "--batch_lines=50")
+    _, told = again.communicate()
+    assert again.returncode == 0, told
+    assert f"goes on after line {done:,}" in told.decode()
+    assert target.read_bytes() == whole.read_bytes()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_a_run_with_other_settings_starts_anew(corpus, small_run, start, command, tmp_path):
+    target = tmp_path / "out.txt"
+    flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}", f"--decode_to_file={target}")
+    process = start(*flags, SETTINGS, "--batch_lines=50")
+    while not (tmp_path / "out.txt.progress").exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    result = command("decoder", *flags, "--decode_hparams=beam_size=1,extra_length=4")
+    assert result.returncode == 0 and "goes on" not in result.stderr
+    expected = command(
+        "decoder",
+        f"--output_dir={small_run}",
+        "--decode_hparams=beam_size=1,extra_length=4",
+        f"--decode_from_file={corpus}",
+    )
+    assert target.read_text() == expected.stdout
+
+
+def test_a_line_of_a_pipe_is_answered_before_the_next_is_written(small_run, start):
+    process = start(f"--output_dir={small_run}", SETTINGS, "--batch_lines=1")
+    answers = []
+    for line in (*SENTENCES, ""):
+        process.stdin.write(line.encode() + b"\n")
+        process.stdin.flush()
+        answers.append(process.stdout.readline().decode())  # waits for ever if the decoder waits for more
+    process.stdin.close()
+    assert process.wait() == 0 and process.stdout.read() == b""
+    assert all(answer.strip() for answer in answers[:4]) and answers[4] == "\n"
+    # Lines that come together are answered together, with the same texts.
+    together = start(f"--output_dir={small_run}", SETTINGS)
+    output, _ = together.communicate("\n".join([*SENTENCES, ""]).encode() + b"\n")
+    assert output.decode() == "".join(answers)
+
+
+def test_interactive_lines_are_timed(small_run, command):
+    result = command(
+        "decoder", f"--output_dir={small_run}", SETTINGS, "--decode_interactive", stdin=b"The dog sleeps.\nShe sings.\n"
+    )
+    assert result.returncode == 0
+    assert len(result.stdout.splitlines()) == 2
+    times = re.findall(r"^  [\d.]+ s, score -[\d.]+, log-probability -[\d.]+$", result.stderr, re.MULTILINE)
+    assert len(times) == 2
+
+
+def test_all_hypotheses_of_a_line_are_one_line_of_json(small_run, command):
+    flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=3,extra_length=2,return_beams=True")
+    result = command("decoder", *flags, stdin="\n".join(SENTENCES[:2]).encode() + b"\n\n")
+    first, second, empty = (json.loads(line) for line in result.stdout.splitlines())
+    assert empty == [{"text": "", "score": 0.0, "log_prob": 0.0}]
+    plain = command(
+        "decoder",
+        f"--output_dir={small_run}",
+        "--decode_hparams=beam_size=3,extra_length=2",
+        stdin="\n".join(SENTENCES[:2]).encode(),
+    )
+    for beams, best in zip((first, second), plain.stdout.splitlines()):
+        assert len(beams) == 3 and beams[0]["text"] == best
+        assert [beam["score"] for beam in beams] == sorted((beam["score"] for beam in beams), reverse=True)
+        assert all(beam["log_prob"] < beam["score"] < 0 for beam in beams)
+
+
+def test_scores_of_pairs_are_those_of_the_search(small_run, command, tmp_path):
+    flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=2,extra_length=40,return_beams=True,alpha=0.6")
+    result = command("decoder", *flags, stdin="\n".join(SENTENCES).encode())
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    pairs = [(line, beam) for line, beams in zip(SENTENCES, found) for beam in beams]
+    (tmp_path / "pairs.txt").write_text("".join(f"{line}\t{beam['text']}\n" for line, beam in pairs))
+    scored = command(
+        "decoder",
+        f"--output_dir={small_run}",
+        f"--score_file={tmp_path / 'pairs.txt'}",
+        f"--decode_to_file={tmp_path / 'scores.txt'}",
+    )
+    assert scored.returncode == 0, scored.stderr
+    scores = [tuple(map(float, line.split("\t"))) for line in lines_of(tmp_path / "scores.txt")]
+    assert len(scores) == len(pairs) == 8
+    assert all(score[0] < score[1] < 0 for score in scores)
+    # A model of six steps does not end by itself: in the pairs there is an end, which costs something more.
+    for (_, beam), (log_prob, _) in zip(pairs, scores):
+        assert log_prob <= beam["log_prob"] + 1e-3
+    (tmp_path / "pairs.txt").write_text("A dog.\n")
+    refused = command("decoder", f"--output_dir={small_run}", f"--score_file={tmp_path / 'pairs.txt'}")
+    assert refused.returncode == 1
+    assert refused.stderr.splitlines()[-1].endswith("pairs.txt, line 1: 0 tabs, not 1; a line is INPUT<tab>TRANSLATION")
+
+
+def test_translations_begin_with_their_prefixes(small_run, command, tmp_path):
+    prefixes = ["Der ", "", "Ein Hund 😀 schl", "Sie"]
+    (tmp_path / "in.txt").write_text("\n".join(SENTENCES) + "\n")
+    (tmp_path / "prefixes.txt").write_text("\n".join(prefixes) + "\n")
+    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
+    result = command("decoder", *flags, f"--prefix_file={tmp_path / 'prefixes.txt'}")
+    assert result.returncode == 0, result.stderr
+    for prefix, output in zip(prefixes, result.stdout.splitlines()):
+        assert output.startswith(prefix) and len(output) > len(prefix)
+    (tmp_path / "prefixes.txt").write_text("Der\n")
+    refused = command("decoder", *flags, f"--prefix_file={tmp_path / 'prefixes.txt'}")
+    assert refused.returncode == 1
+    assert "prefixes.txt ends before line 2; it must have a line for each line of" in refused.stderr
+
+
+def test_alignments_link_every_word(small_run, command, tmp_path):
+    (tmp_path / "in.txt").write_text("\n".join([*SENTENCES, ""]) + "\n")
+    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
+    files = (f"--decode_to_file={tmp_path / 'out.txt'}", f"--alignments={tmp_path / 'links.txt'}")
+    result = command("decoder", *flags, *files, "--alignment_layer=0")
+    assert result.returncode == 0, result.stderr
+    links = lines_of(tmp_path / "links.txt")
+    for source, output, line in zip([*SENTENCES, ""], lines_of(tmp_path / "out.txt"), links, strict=True):
+        pairs = [tuple(map(int, link.split("-"))) for link in line.split()]
+        assert [j for _, j in pairs] == list(range(len(output.split())))
+        assert all(0 <= i < len(source.split()) for i, _ in pairs)
+    refused = command("decoder", *flags, *files, "--alignment_layer=7")
+    assert refused.returncode == 1 and "there is no layer 7" in refused.stderr
+
+
+def test_run_directories_of_one_vocabulary_search_together(small_run, command, tmp_path):
+    alone = command("decoder", f"--output_dir={small_run}", SETTINGS, stdin=SENTENCES[0].encode())
+    twice = command("decoder", f"--output_dir={small_run},{small_run}", SETTINGS, stdin=SENTENCES[0].encode())
+    assert twice.returncode == 0 and twice.stdout == alone.stdout
+    assert twice.stderr.count("ckpt-6") == 2
+
+
+@pytest.mark.parametrize(
+    "flags, told",
+    [
+        (["--decode_interactive", "--decode_from_file=x"], "--decode_interactive and --decode_from_file"),
+        (["--score_file=x", "--decode_from_file=y"], "--score_file and --decode_from_file"),
+        (["--prefix_file=x"], "--prefix_file goes with --decode_from_file"),
+        (["--alignments=x"], "--alignments goes with --decode_from_file"),
+        (["--alignments=x", "--decode_from_file=y"], "--alignments goes with --decode_to_file"),
+        (["--score_file=x", "--prefix_file=y"], "--score_file goes with neither"),
+        (["--decode_interactive", "--decode_to_file=x"], "--decode_interactive and --decode_to_file"),
+        (["--xla_compile=perhaps"], "takes True or False, not 'perhaps'"),
+    ],
+)
+def test_flags_that_do_not_go_together(flags, told, command):
+    result = command("decoder", "--output_dir=nowhere", *flags)
+    assert result.returncode == 2
+    assert told in result.stderr and len(result.stderr.splitlines()) == 1
