@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark: what layers and training cost, measured, estimated as the paper does, and counted."""
+"""t2t-lite-benchmark: what layers, training and decoding cost, measured, estimated as the paper does, and counted."""
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.benchmark_flags import SIZES, make_parser
@@ -10,6 +10,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.training:
         _check_training(parser, arguments)
+    if arguments.decoding and not (arguments.output_dir and arguments.decode_from_file):
+        parser.error("--decoding needs --output_dir and --decode_from_file")
     for name, default in SIZES.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, default)
@@ -36,6 +38,10 @@ def _benchmark(arguments) -> None:
         from t2t_lite.bin.benchmark_layers import print_layers
 
         print_layers(arguments)
+    elif arguments.decoding:
+        from t2t_lite.bin.benchmark_decoding import print_decoding
+
+        print_decoding(arguments)
     elif arguments.training:
         from t2t_lite.bin.benchmark_training import print_training
 

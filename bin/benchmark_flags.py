@@ -15,7 +15,7 @@ SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
 
 def make_parser() -> cli.Parser:
     """Returns the parser of the command's flags."""
-    parser = cli.Parser("Measure or calculate what training costs. Choose one of the modes.")
+    parser = cli.Parser("Measure or calculate what training and decoding cost. Choose one of the modes.")
     modes = parser.add_mutually_exclusive_group(required=True)
     modes.add_argument(
         "--layers", action="store_true", help="time, memory and path length of the layers of table 1, measured"
@@ -30,11 +30,24 @@ def make_parser() -> cli.Parser:
         action="store_true",
         help="speed, memory and utilisation of training a set on this machine, measured",
     )
+    modes.add_argument(
+        "--decoding", action="store_true", help="speed of translating a file with a trained model, measured"
+    )
+    _add_decoding_flags(parser)
     _add_layers_flags(parser)
     _add_model_flags(parser)
     _add_cost_flags(parser)
     _add_training_flags(parser)
     return parser
+
+
+def _add_decoding_flags(parser: cli.Parser) -> None:
+    add = parser.add_argument_group("with --decoding").add_argument
+    add("--output_dir", type=cli.path, help="the run directory of the model")
+    add("--decode_from_file", type=cli.path, help="the text, plain or .gz")
+    add("--decode_hparams", default="", metavar="NAME=VALUE,...", help="changes to the problem's defaults")
+    add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
+    add("--repeats", type=cli.whole_number(1), default=3, help="how often, after a first time (default: 3)")
 
 
 def _add_layers_flags(parser: cli.Parser) -> None:

@@ -44,7 +44,10 @@ RULES = {
         ("tensorflow", "numpy"),
     ),
     "scoring": (("scoring", *BASIS), ("sacrebleu", "nltk", "numpy")),
-    "benchmark": (("benchmark", "layers", "training", "data", *BASIS), ("tensorflow", "keras", "numpy", "matplotlib")),
+    "benchmark": (
+        ("benchmark", "layers", "training", "decoding", "data", *BASIS),
+        ("tensorflow", "keras", "numpy", "matplotlib"),
+    ),
     "training": (
         ("training", "decoding", "scoring", "models", "layers", "data", "run_dir", "checkpoint_files", *BASIS),
         ("tensorflow", "keras", "numpy", "rich", "pynvml"),

@@ -15,7 +15,7 @@ from t2t_lite.decoding.coverage_penalty import coverage_penalty
 from t2t_lite.decoding.hypotheses import NONE, Loop, SearchResult, Sentences, cannot_improve, finish
 from t2t_lite.decoding.length_penalty import length_penalty
 from t2t_lite.decoding.sampling import Sampling, draw
-from t2t_lite.layers.lineage import Lineage, next_lineage, no_lineage
+from t2t_lite.layers.lineage import next_lineage, no_lineage
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,14 +90,13 @@ class BeamSearch:
         coverage = ()
         if self.coverage_beta:
             coverage = tf.zeros([batch, beam, tf.shape(sentences.source_mask)[1]])
-        lineage = no_lineage(batch, beam, max_length)
+        nobody = no_lineage(batch, beam, max_length)
         return Loop(
             position=tf.constant(0),
             ids=ids,
             last=zeros,
             log_probs=tf.where(first, 0.0, nothing),  # [batch, beam]
-            parents=lineage.parents,
-            lineage=lineage,
+            lineage=next_lineage(nobody, nobody.parents, 0),
             coverage=coverage,
             finished=SearchResult(ids=ids, lengths=zeros, log_probs=nothing, scores=nothing),
             done=tf.repeat(sentences.limits[:, tf.newaxis] == 0, self.groups, axis=1),  # [batch, groups]
@@ -130,8 +129,7 @@ class BeamSearch:
 
     def _next(self, step, loop: Loop, sentences: Sentences) -> Loop:
         """Chooses the pieces of one position."""
-        lineage = Lineage(*next_lineage(loop.lineage, loop.parents, loop.position))
-        logits, state, attention = step(loop.last, loop.position, loop.state, lineage)
+        logits, state, attention = step(loop.last, loop.position, loop.state, loop.lineage)
         if not tf.TensorShape([None, self.beam_size, self.vocab_size]).is_compatible_with(logits.shape):
             raise ValueError(f"logits have shape {logits.shape}, not [batch, {self.beam_size}, {self.vocab_size}]")
         logits = tf.cast(logits, tf.float32)
@@ -165,8 +163,7 @@ class BeamSearch:
             ids=_appended(loop, parents, pieces),
             last=pieces,
             log_probs=log_probs,
-            parents=parents,
-            lineage=lineage,
+            lineage=next_lineage(loop.lineage, parents, loop.position + 1),
             coverage=tf.gather(coverage, parents, batch_dims=1) if self.coverage_beta else (),
             finished=SearchResult(*(tf.concat(parts, 1) for parts in zip(*finished))),
             done=tf.concat(done, 1),

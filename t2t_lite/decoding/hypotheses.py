@@ -43,8 +43,7 @@ class Loop(NamedTuple):
     ids: tf.Tensor  # int32 [batch, beam, max_length], pieces of the alive hypotheses, 0 from `position` on
     last: tf.Tensor  # int32 [batch, beam], the newest piece of every alive hypothesis, 0 at the start
     log_probs: tf.Tensor  # float32 [batch, beam], of the alive hypotheses, best first; -1e9 where none exists
-    parents: tf.Tensor  # int32 [batch, beam], which hypothesis of the position before each alive one extends
-    lineage: Lineage  # of the position before; that of `position` is known when there is room for it
+    lineage: Lineage  # of the alive hypotheses, at `position`
     coverage: Any  # float32 [batch, beam, source], attention that each piece of the source had; () without a penalty
     finished: SearchResult  # the best finished hypotheses so far, group by group
     done: tf.Tensor  # bool [batch, groups], groups of hypotheses whose finished set is final

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from t2t_lite.decoding.beam_search import BeamSearch
 from t2t_lite.decoding.hypotheses import SearchResult, Sentences
+from t2t_lite.layers.lineage import with_room
 
 # Positions, of the source as of caches, that no tensor has fewer of: a product costs little more than a smaller one.
 SHORTEST = 32
@@ -136,7 +137,7 @@ class _Graphs:
             state = tf.cond(
                 more[2][1] > 0, lambda: model.grow_caches(loop.state, beam_size, capacity), lambda: loop.state
             )
-            lineage = loop.lineage._replace(ancestors=tf.pad(loop.lineage.ancestors, more, constant_values=-1))
+            lineage = with_room(loop.lineage, loop.position, capacity)
             finished = loop.finished._replace(ids=tf.pad(loop.finished.ids, more))
             loop = loop._replace(ids=tf.pad(loop.ids, more), lineage=lineage, finished=finished, state=state)
             return memory, loop, sentences

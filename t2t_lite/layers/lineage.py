@@ -32,6 +32,14 @@ def next_lineage(lineage, parents, position):
     return Lineage(parents, ops.where(here, beams, ancestors))
 
 
+def with_room(lineage, position, max_length):
+    """Returns the lineage of a position with room for `max_length` positions; it may be the first that was wanting."""
+    more = max_length - ops.shape(lineage.ancestors)[2]
+    ancestors = ops.pad(lineage.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1)
+    beams = ops.arange(ancestors.shape[1], dtype="int32")[None, :, None]
+    return Lineage(lineage.parents, ops.where(ops.arange(max_length) == position, beams, ancestors))
+
+
 def own_entries(ancestors):
     """Returns which of all beams' entries belong to a hypothesis.
 

@@ -1,0 +1,50 @@
+"""What `t2t-lite-benchmark --decoding` prints: sentences and pieces a second, in batches and one by one."""
+
+from pathlib import Path
+
+from t2t_lite.bin import cli
+
+
+def print_decoding(arguments) -> None:
+    """Measures, prints a table and what it was measured on."""
+    from t2t_lite.data.problem import read_lines
+    from t2t_lite.errors import UserError
+    from t2t_lite.plugins import load_builtins
+    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.startup import keep_compiled, use_one_heap
+
+    load_builtins()
+    lines = [line for line in read_lines(Path(arguments.decode_from_file)) if line.strip()]
+    if not lines:
+        raise UserError(f"{arguments.decode_from_file} has no line with text; give some to translate")
+    use_one_heap()
+    keep_compiled()
+    import_tensorflow()
+    from t2t_lite.benchmark.decoding import measure
+    from t2t_lite.benchmark.machine import cpu_threads
+    from t2t_lite.decoding.translator import Translator
+    from t2t_lite.training.peak import matmul_gflops
+
+    translator = Translator.from_run_dir(arguments.output_dir, arguments.decode_hparams)
+    before = matmul_gflops()
+    speeds = [measure(translator, lines, f"batches of {translator.decode_hparams.batch_tokens}", arguments.repeats)]
+    few = lines[: arguments.one_by_one]
+    if few:
+        speeds.append(measure(translator, few, "one by one", arguments.repeats, one_by_one=True))
+    _print_table(speeds)
+    print(f"\nmodel: {translator.checkpoints[0]}; medians of {arguments.repeats} times")
+    print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {matmul_gflops():.0f} after")
+    print(f"threads: {cpu_threads()}, batches at a time: {translator.num_threads}")
+
+
+def _print_table(speeds) -> None:
+    import rich.table
+
+    table = rich.table.Table("", *("lines", "lines/s", "pieces/s", "first time, s", "then, s"))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for speed in speeds:
+        seconds = f"{min(speed.seconds):.2f} to {max(speed.seconds):.2f}"
+        rates = (f"{speed.lines_per_second():.1f}", f"{speed.pieces_per_second():,.0f}")
+        table.add_row(speed.name, f"{speed.lines:,}", *rates, f"{speed.first_seconds:.1f}", seconds)
+    cli.print_table(table)
