@@ -1,9 +1,9 @@
 """Runs searches of a model over batches: in few static shapes, in growing caches, and without sentences that are done.
 
 A search is compiled for the shapes of its tensors, and each compilation takes seconds. So the number of sentences is
-a power of two over a power of four, and the length of the source and of the caches a power of two: what is left over is
-filled up. Caches begin small and are doubled when they are full. When at most a quarter of the sentences goes on, these
-are taken together into a batch of a quarter of the size.
+a power of two, and so is the length of the source and that of the caches: what is left over is filled up. Caches begin
+small and are doubled when they are full. When at most half of the sentences go on, these are taken together into a
+batch of half the size.
 """
 
 import functools
@@ -17,10 +17,11 @@ from t2t_lite.decoding.beam_search import BeamSearch
 from t2t_lite.decoding.hypotheses import SearchResult, Sentences
 from t2t_lite.layers.lineage import with_room
 
-# Positions, of the source as of caches, that no tensor has fewer of: a product costs little more than a smaller one.
-SHORTEST = 32
+# Positions that no source has fewer of, and that caches begin with.
+SHORTEST = 16
+CAPACITY = 32
 # When at most one sentence in so many goes on, the others leave the batch,
-SHRINK = 4
+SHRINK = 2
 # unless it has fewer than so many left: one of two costs little less than one of eight, and would be compiled as well.
 FEWEST = 8
 
@@ -45,7 +46,7 @@ class Searcher:
 
     def rows_of(self, length: int) -> int:
         """Returns how many sentences of `length` pieces make a batch, at least 1."""
-        return 2 ** int(np.log2(max(1, self._batch_tokens // _bucket(length))))
+        return 2 ** int(np.log2(max(1, self._batch_tokens // max(_bucket(length), CAPACITY))))
 
     def __call__(self, inputs: np.ndarray, sentences: Sentences) -> SearchResult:
         """Searches the outputs of one batch.
@@ -69,28 +70,29 @@ class Searcher:
         # Numbers of sentences; that of a filled-up row is -1.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
         # Batches are made when their turn has come, and nothing of them is kept that is not needed any more.
-        waiting = [(rows, lambda: (*graphs.start(inputs, sentences, SHORTEST), sentences))]
+        waiting = [(rows, lambda: (*graphs.begin(inputs, sentences, CAPACITY, _until(size)), sentences))]
         while waiting:
             rows, make = waiting.pop()
-            waiting += self._advance(graphs, rows, *make(), found)
+            waiting += self._share_out(graphs, rows, *make(), found)
         return found.stacked()
 
-    def _advance(self, graphs, rows, memory, loop, sentences, found):
-        """Searches as long as a batch can stay as it is; returns the batches to go on with, see `waiting`."""
-        until = len(rows) // SHRINK if len(rows) // SHRINK >= FEWEST else 0
-        loop = graphs.advance(memory, loop, sentences, until)
+    def _share_out(self, graphs, rows, memory, loop, sentences, found):
+        """Takes what is done out of a batch that cannot stay as it is; returns the batches to go on with."""
         done = loop.done.numpy().all(1)
         finished, going_on = np.flatnonzero(done & (rows >= 0)), np.flatnonzero(~done)
         if finished.size:
-            result = self._search.result(SearchResult(*(tf.gather(part, finished) for part in loop.finished)))
-            found.add(rows[finished], result)
+            found.add(rows[finished], [part.numpy()[finished] for part in self._search.result(loop.finished)])
         capacity = loop.ids.shape[2]
         if loop.position == capacity:
             capacity *= 2
         most = max(1, self._batch_tokens // capacity)
-        part = functools.partial(graphs.part, memory, loop, sentences, capacity)
+
+        def go_on(share):
+            smaller = graphs.part(memory, loop, sentences, capacity, share)
+            return smaller[0], graphs.advance(*smaller, _until(len(share))), smaller[2]
+
         shares = _shares(going_on, len(rows), most)
-        return [(np.where(share < 0, -1, rows[share]), functools.partial(part, share)) for share in shares]
+        return [(np.where(share < 0, -1, rows[share]), functools.partial(go_on, share)) for share in shares]
 
     def _graphs_for(self, sentences: Sentences) -> "_Graphs":
         """Returns the graphs for searches about which as much is known."""
@@ -104,7 +106,8 @@ class Searcher:
 class _Graphs:
     """The parts of a search, each traced once for all shapes.
 
-    start(inputs, sentences, capacity) -> (memory, loop): encodes the source.
+    begin(inputs, sentences, capacity, until) -> (memory, loop): encodes the source and advances from position 0. One
+      graph, as the way into a graph of so many tensors takes a millisecond.
     advance(memory, loop, sentences, until) -> loop: see `BeamSearch.advance`.
     part(memory, loop, sentences, capacity, rows) -> the same of the given rows, -1 for a filled-up one.
     """
@@ -117,9 +120,9 @@ class _Graphs:
             lambda part: tf.TensorSpec([None] * np.ndim(part), tf.as_dtype(part.dtype)), sentences
         )
 
-        def start(inputs, sentences, capacity):
+        def begin(inputs, sentences, capacity, until):
             memory, caches = model.start_decoding(inputs, beam_size, capacity)
-            return memory, search.start(sentences, caches, capacity)
+            return memory, advance(memory, search.start(sentences, caches, capacity), sentences, until)
 
         def advance(memory, loop, sentences, until):
             def step(ids, position, state, lineage):
@@ -144,11 +147,11 @@ class _Graphs:
 
         inputs = tf.TensorSpec([None, None], tf.int32)
         compiled = {"jit_compile": True} if xla_compile else {}
-        self.start = graph(start, input_signature=[inputs, about, number], **compiled)
+        self.begin = graph(begin, input_signature=[inputs, about, number, number], **compiled)
         # What dimensions it leaves open are those that differ from batch to batch.
         memory, loop = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
-            self.start.get_concrete_function().structured_outputs,
+            self.begin.get_concrete_function().structured_outputs,
         )
         self.advance = graph(advance, input_signature=[memory, loop, about, number], **compiled)
         rows = tf.TensorSpec([None], tf.int32)
@@ -162,9 +165,8 @@ class _Results:
         self._by_row = [None] * count
         self._beam_size = beam_size
 
-    def add(self, rows, result: SearchResult) -> None:
-        """Takes the hypotheses of some sentences."""
-        parts = [part.numpy() for part in result]
+    def add(self, rows, parts) -> None:
+        """Takes the hypotheses of some sentences, the arrays of a `SearchResult`."""
         for place, row in enumerate(rows):
             self._by_row[row] = [part[place] for part in parts]
 
@@ -175,6 +177,11 @@ class _Results:
         for into, row in zip(ids, self._by_row, strict=True):
             into[:, : row[0].shape[1]] = row[0][:, :longest]
         return SearchResult(ids, *(np.stack(parts) for parts in list(zip(*self._by_row, strict=True))[1:]))
+
+
+def _until(size: int) -> int:
+    """Returns with how many sentences left a batch is given up for a smaller one."""
+    return size // SHRINK if size // SHRINK >= FEWEST else 0
 
 
 def _smallest(size: int, count: int) -> int:

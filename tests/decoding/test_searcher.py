@@ -62,8 +62,8 @@ def assert_same(found, expected):
     np.testing.assert_array_equal(found.ids[:, :, :longest], expected.ids[:, :, :longest])
     assert not found.ids[:, :, longest:].any() and not expected.ids[:, :, longest:].any()
     np.testing.assert_array_equal(found.lengths, expected.lengths)
-    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
-    np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-5)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5, atol=5e-6)
+    np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-5, atol=5e-6)
 
 
 LENGTHS = [3, 9, 17, 33, 40, 2, 7, 7, 12, 30, 31, 32]
@@ -167,8 +167,8 @@ def test_batches_have_few_shapes():
             searcher(sources(lengths, seed), Sentences(np.full(len(lengths), 31, "int32")))
     finally:
         tf.config.run_functions_eagerly(False)
-    assert {ancestors[0] for _, ancestors in shapes} == {1, 8, 32}
-    assert len(shapes) == 3
+    assert {ancestors[0] for _, ancestors in shapes} <= {1, 8, 16, 32}
+    assert {mask[3] for mask, _ in shapes} == {16, 32} and {ancestors[2] for _, ancestors in shapes} == {32}
 
 
 @pytest.mark.parametrize("changes", [{}, {"self_attention_type": "local"}, {"position_encoding": "relative"}])
