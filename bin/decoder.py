@@ -26,8 +26,8 @@ def _check(parser, arguments) -> None:
     if len(given) > 1:
         parser.error(f"--{given[0]} and --{given[1]} do not go together")
     from_file = arguments.decode_from_file or arguments.score_file
-    for name in ("decode_to_file", "prefix_file", "alignments"):
-        if getattr(arguments, name) and not from_file and name != "decode_to_file":
+    for name in ("prefix_file", "alignments"):
+        if getattr(arguments, name) and not from_file:
             parser.error(f"--{name} goes with --decode_from_file")
     if arguments.decode_interactive and arguments.decode_to_file:
         parser.error("--decode_interactive and --decode_to_file do not go together")
@@ -46,7 +46,7 @@ def _decode(arguments) -> None:
 
     load_builtins()
     # What can be refused is refused before TensorFlow is imported.
-    runs = arguments.output_dir.split(",")
+    runs = [cli.path(run) for run in arguments.output_dir.split(",")]
     settings = [open_run_dir(run).problem.decode_hparams.override(arguments.decode_hparams) for run in runs]
     inputs = [
         Path(path)

@@ -49,7 +49,7 @@ class Translator:
       checkpoints: where the weights came from, for reports.
       inputs_vocabulary: the inputs' vocabulary; None if both sides share one.
       xla_compile: whether searches are compiled with XLA: some seconds for each of few shapes, and then faster.
-      num_threads: batches that are searched at a time; None: as many as there are processors.
+      num_threads: batches that are searched at a time; None: as many as there are processors, or one on a GPU.
     """
 
     def __init__(
@@ -68,7 +68,9 @@ class Translator:
         self.inputs_vocabulary = inputs_vocabulary or vocabulary
         self.decode_hparams = decode_hparams
         self.checkpoints = list(checkpoints)
-        self.num_threads = num_threads or len(os.sched_getaffinity(0))
+        # On a CPU the products of one batch are too small for all of its cores; a GPU takes one batch at a time.
+        processors = 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
+        self.num_threads = num_threads or processors
         self._warn = warn
         self._xla_compile = xla_compile
         self._searchers = {}

@@ -10,11 +10,12 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.data.problem import Problem
 from t2t_lite.data.vocab import EOS_ID, Vocabulary, train_vocabulary
 from t2t_lite.decoding.alignment import alignment
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
-from t2t_lite.registry import MODELS
+from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.run_dir import list_checkpoints
 from t2t_lite.training.averaging import average_checkpoints
 
@@ -357,3 +358,19 @@ def test_bfloat16_translates(small_run):
     assert low.model.compute_dtype == "bfloat16"
     outputs = low.translate(LINES)
     assert [bool(output) for output in outputs] == [bool(line.strip()) for line in LINES]
+
+
+@PROBLEMS.register
+class Bracketing(Problem):
+    """A problem with defaults of its own, as parsing has (section 6.3 of the paper)."""
+
+    decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300)
+
+
+def test_the_problem_gives_the_defaults(small_run, tmp_path):
+    run_dir = shutil.copytree(small_run, tmp_path / "run")
+    assert Translator.from_run_dir(run_dir).decode_hparams == DecodeHParams(beam_size=4, alpha=0.6, extra_length=50)
+    run = json.loads((run_dir / "run.json").read_text())
+    (run_dir / "run.json").write_text(json.dumps(run | {"problem": "bracketing"}))
+    found = Translator.from_run_dir(run_dir, "alpha=0.5").decode_hparams
+    assert found == DecodeHParams(beam_size=21, alpha=0.5, extra_length=300)
