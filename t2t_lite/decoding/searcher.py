@@ -70,7 +70,7 @@ class Searcher:
         # Numbers of sentences; that of a filled-up row is -1.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
         # Batches are made when their turn has come, and nothing of them is kept that is not needed any more.
-        waiting = [(rows, lambda: (*graphs.begin(inputs, sentences, CAPACITY, _until(size)), sentences))]
+        waiting = [(rows, lambda: (*graphs.begun(inputs, sentences, _until(size)), sentences))]
         while waiting:
             rows, make = waiting.pop()
             waiting += self._share_out(graphs, rows, *make(), found)
@@ -89,7 +89,7 @@ class Searcher:
 
         def go_on(share):
             smaller = graphs.part(memory, loop, sentences, capacity, share)
-            return smaller[0], graphs.advance(*smaller, _until(len(share))), smaller[2]
+            return smaller[0], graphs.advanced(*smaller, _until(len(share))), smaller[2]
 
         shares = _shares(going_on, len(rows), most)
         return [(np.where(share < 0, -1, rows[share]), functools.partial(go_on, share)) for share in shares]
@@ -154,8 +154,27 @@ class _Graphs:
             self.begin.get_concrete_function().structured_outputs,
         )
         self.advance = graph(advance, input_signature=[memory, loop, about, number], **compiled)
+        self._compiled, self._lock = set(), threading.Lock()
         rows = tf.TensorSpec([None], tf.int32)
         self.part = graph(part, input_signature=[memory, loop, about, number, rows])
+
+    def begun(self, inputs, sentences, until: int):
+        """Calls `begin`, with the caches that all searches begin with."""
+        return self._one_compilation_at_a_time(inputs.shape, self.begin, inputs, sentences, CAPACITY, until)
+
+    def advanced(self, memory, loop, sentences, until: int):
+        """Calls `advance`."""
+        shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((memory, loop.ids)))
+        return self._one_compilation_at_a_time(shapes, self.advance, memory, loop, sentences, until)
+
+    def _one_compilation_at_a_time(self, shapes, graph, *arguments):
+        # Several at a time would take as long together, and much more memory.
+        if shapes in self._compiled:
+            return graph(*arguments)
+        with self._lock:
+            result = graph(*arguments)
+        self._compiled.add(shapes)
+        return result
 
 
 class _Results:
