@@ -61,38 +61,37 @@ def answer_stream(lines: Iterator, answers, batch_lines: int | None, output: Tex
 
 def answer_interactively(translator) -> None:
     """Asks for lines and prints their translations with the time that each took, until the end of input."""
-    history = _load_history()
-    for number in itertools.count(1):
-        try:
-            line = input("> " if sys.stdin.isatty() else "")
-        except EOFError:
-            break
-        start = time.perf_counter()
-        (best,) = translator.translate([line], return_scores=True, first_line=number)
-        seconds = time.perf_counter() - start
-        print(best.text, flush=True)
-        print(f"  {seconds:.3f} s, score {best.score:.3f}, log-probability {best.log_prob:.3f}", file=sys.stderr)
-    if history:
-        history()
+    with _history():
+        for number in itertools.count(1):
+            try:
+                line = input("> " if sys.stdin.isatty() else "")
+            except EOFError:
+                return
+            start = time.perf_counter()
+            (best,) = translator.translate([line], return_scores=True, first_line=number)
+            seconds = time.perf_counter() - start
+            print(best.text, flush=True)
+            print(f"  {seconds:.3f} s, score {best.score:.3f}, log-probability {best.log_prob:.3f}", file=sys.stderr)
 
 
-def _load_history():
-    """Loads the lines of earlier sessions; returns what saves those of this one, or None if there is no history."""
+@contextlib.contextmanager
+def _history():
+    """Gives the lines of earlier sessions inside the block, and keeps those of this one however it ends."""
     try:
         import readline
     except ImportError:  # a Python without it: lines are asked for all the same
-        return None
-    if not sys.stdin.isatty():
-        return None
+        readline = None
+    if readline is None or not sys.stdin.isatty():
+        yield
+        return
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     path = state / "t2t-lite" / "decoder_history"
     with contextlib.suppress(OSError):
         readline.read_history_file(path)
-
-    def save():
+    try:
+        yield
+    finally:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             readline.set_history_length(1000)
             readline.write_history_file(path)
-
-    return save

@@ -170,13 +170,15 @@ class BeamSearch:
             state=state,
         )
 
-    def _constrain(self, logits, loop, sentences):
+    def _constrain(self, free, loop, sentences):
+        """The logits with those pieces out of reach that may not come next."""
+        logits = free
         if not isinstance(sentences.min_lengths, tuple):
             logits = constraints.forbid_end(logits, self.eos_id, loop.position + 1 < sentences.min_lengths)
         if self.no_repeat_ngram_size:
             logits = constraints.forbid_repeats(logits, loop.ids, loop.position, self.no_repeat_ngram_size)
         if not isinstance(sentences.prefixes, tuple):
-            logits = constraints.force_prefix(logits, sentences.prefixes, loop.position)
+            logits = constraints.force_prefix(logits, free, sentences.prefixes, loop.position)
         return logits
 
     def _extend(self, logits, normaliser, loop, beams, sentences, taken):

@@ -14,18 +14,19 @@ def forbid_end(logits, eos_id, too_early):
     return tf.where(too_early[:, tf.newaxis, tf.newaxis] & end, NONE, logits)
 
 
-def force_prefix(logits, prefixes, position):
-    """Forbids everything but the prefix's piece, as long as there is one.
+def force_prefix(logits, free, prefixes, position):
+    """Forbids everything but the prefix's piece, as long as there is one; that may not be forbidden by other rules.
 
     Args:
       logits: float32 [batch, beam, vocab].
+      free: the same, before anything was forbidden.
       prefixes: int32 [batch, length], padded with 0.
       position: int32 [], of the piece to be chosen.
     """
     here = tf.range(tf.shape(prefixes)[1]) == position
     wanted = tf.reduce_sum(tf.where(here, prefixes, 0), 1)[:, tf.newaxis, tf.newaxis]  # 0: nothing
-    others = tf.range(tf.shape(logits)[2]) != wanted
-    return tf.where((wanted > 0) & others, NONE, logits)
+    forced = tf.where(tf.range(tf.shape(logits)[2]) == wanted, free, NONE)
+    return tf.where(wanted > 0, forced, logits)
 
 
 def forbid_repeats(logits, ids, position, size):

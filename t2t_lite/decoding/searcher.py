@@ -69,7 +69,7 @@ class Searcher:
         found, graphs = _Results(count, self._search.beam_size), self._graphs_for(sentences)
         # Numbers of sentences; that of a filled-up row is -1.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
-        # Batches are made when their turn has come, and nothing of them is kept that is not needed any more.
+        # Batches are made when their turn has come, as they take memory.
         waiting = [(rows, lambda: (*graphs.begun(inputs, sentences, _until(size)), sentences))]
         while waiting:
             rows, make = waiting.pop()

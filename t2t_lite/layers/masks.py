@@ -10,17 +10,5 @@ def padding_mask(ids):
 
 def causal_mask(length):
     """Returns a mask by which no position sees a later one: bool [1, 1, length, length]."""
-    return visible_up_to(ops.arange(length), length)
-
-
-def visible_up_to(positions, length):
-    """Returns which of `length` key positions each query position may see: itself and all before it.
-
-    Args:
-      positions: int [queries], the positions of the queries.
-      length: how many key positions there are.
-
-    Returns:
-      bool [1, 1, queries, length].
-    """
-    return (ops.arange(length)[None, :] <= positions[:, None])[None, None, :, :]
+    positions = ops.arange(length)
+    return (positions[None, :] <= positions[:, None])[None, None, :, :]

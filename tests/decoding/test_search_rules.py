@@ -95,6 +95,15 @@ def test_an_output_begins_with_its_prefix():
         assert_finds(result, sentence, expected)
 
 
+@pytest.mark.parametrize("rule", [{"no_repeat_ngram_size": 1}, {"min_lengths": tf.fill([SENTENCES], 4)}])
+def test_a_prefix_stands_above_the_other_rules(rule):
+    # A prefix that repeats itself: what comes after it keeps to the rules, but it is not forbidden.
+    result = Random().search(4, prefixes=tf.constant([[2, 2]] * SENTENCES), **rule)
+    assert (result.ids[:, 0, :2].numpy() == 2).all() and (result.log_probs[:, 0].numpy() > -1e8).all()
+    if "no_repeat_ngram_size" in rule:
+        assert not (result.ids[:, :, 2:].numpy() == 2).any()
+
+
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_n_gram_comes_twice(size):
     model = Random(length=6, vocab_size=3)
