@@ -17,11 +17,11 @@ def main() -> None:
 
 
 def _average(arguments) -> None:
-    from t2t_lite.plugins import load_builtins
+    from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir
 
-    load_builtins()
+    load_all(arguments.t2t_usr_dir)
     run_dir = open_run_dir(Path(arguments.output_dir))
     import_tensorflow()
     from t2t_lite.training.averaging import average_checkpoints

@@ -3,7 +3,7 @@
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
 from t2t_lite.hparams.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
-from t2t_lite.plugins import load_builtins
+from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS
 from t2t_lite.training.cost import SUSTAINED_TFLOPS, estimated_flops, training_step_flops
 
@@ -12,7 +12,7 @@ SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
 def print_cost(arguments) -> None:
     """Prints the cost of the set that is asked for, or of those of table 2."""
-    load_builtins()
+    load_all(arguments.t2t_usr_dir)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
     sets = {name: _changed(HPARAMS[name](), arguments) for name in names}
     for name, hparams in sets.items():

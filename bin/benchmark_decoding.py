@@ -7,13 +7,13 @@ from t2t_lite.bin import cli
 
 def print_decoding(arguments) -> None:
     """Measures, prints a table and what it was measured on."""
-    from t2t_lite.data.problem import read_lines
+    from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
-    from t2t_lite.plugins import load_builtins
+    from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.startup import keep_compiled, use_one_heap
 
-    load_builtins()
+    load_all(arguments.t2t_usr_dir)
     lines = [line for line in read_lines(Path(arguments.decode_from_file)) if line.strip()]
     if not lines:
         raise UserError(f"{arguments.decode_from_file} has no line with text; give some to translate")

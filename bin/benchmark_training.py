@@ -13,10 +13,10 @@ def print_training(arguments) -> None:
     """Measures each precision in a process of its own, prints a table, and writes JSON if a file is named."""
     from t2t_lite.benchmark.process import in_a_process
     from t2t_lite.files import write_text
-    from t2t_lite.plugins import load_builtins
+    from t2t_lite.plugins import load_all
     from t2t_lite.registry import HPARAMS, MODELS
 
-    load_builtins()
+    load_all(arguments.t2t_usr_dir)
     hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
     MODELS.check(hparams.model)
     data = _data(arguments)
@@ -60,10 +60,10 @@ def _describe(data) -> str:
 def _measure(hparams: HParams, data, arguments):
     """Returns the `TrainingCost` of one precision. Runs in a process of its own."""
     from t2t_lite.benchmark.training import measure_training
-    from t2t_lite.plugins import load_builtins
+    from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
 
-    load_builtins()
+    load_all(arguments.t2t_usr_dir)
     import_tensorflow()
     from t2t_lite.training.options import TrainOptions
     from t2t_lite.training.strategy import device_memory, make_strategy

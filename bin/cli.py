@@ -1,20 +1,33 @@
 """What the commands share: flags that know their neighbours, errors for people."""
 
 import argparse
+import contextlib
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from t2t_lite.errors import UserError, nearest
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that takes no abbreviations and names the flags nearest to an unknown one."""
+    """An argument parser that takes no abbreviations and names the flags nearest to an unknown one.
 
-    def __init__(self, description: str):
+    Args:
+      description: what the command does.
+      plugins: whether it uses what plug-ins register.
+    """
+
+    def __init__(self, description: str, plugins: bool = True):
         super().__init__(description=description, allow_abbrev=False)
         self.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        if plugins:
+            self.add_argument(
+                "--t2t_usr_dir",
+                type=path,
+                metavar="DIR",
+                help="a folder with Python files of yours that register problems, hparam sets or models",
+            )
 
     def parse_args(self, args=None, namespace=None):
         """Parses; an unknown flag ends the program with status 2, before a missing one is complained of."""
@@ -36,13 +49,20 @@ def run(command: Callable[[argparse.Namespace], None], arguments: argparse.Names
 
     With --debug every error is shown with its traceback.
     """
+    with errors_for_people(arguments.debug):
+        command(arguments)
+        sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def errors_for_people(debug: bool) -> Iterator[None]:
+    """Turns an error inside the block that the user can mend into a line and an exit status."""
     program = os.path.basename(sys.argv[0])
     sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: what the files hold is UTF-8 too
     try:
-        command(arguments)
-        sys.stdout.flush()
+        yield
     except UserError as error:
-        if arguments.debug:
+        if debug:
             raise
         print(f"{program}: error: {error}", file=sys.stderr)
         raise SystemExit(error.status) from None
@@ -54,7 +74,7 @@ def run(command: Callable[[argparse.Namespace], None], arguments: argparse.Names
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(1) from None
     except OSError as error:
-        if arguments.debug:
+        if debug:
             raise
         print(f"{program}: error: {error.filename or 'writing'}: {error.strerror or error}", file=sys.stderr)
         raise SystemExit(1) from None

@@ -1,36 +1,72 @@
-"""t2t-lite-datagen: makes the vocabulary, the shards and the manifest of a problem."""
+"""t2t-lite-datagen: makes the vocabulary, the shards and the manifest of a problem, or shows what is in them."""
 
 from pathlib import Path
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.problem_flags import parse_with_problem
+
+# Flags that change the problem's own settings.
+_SETTINGS = ("num_shards", "vocab_kind", "vocab_size", "vocab_file")
 
 
 def main() -> None:
     """Runs the command."""
     parser = cli.Parser("Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
-    parser.add_argument("--problem", required=True, help="name of the problem")
-    parser.add_argument("--data_dir", required=True, type=cli.path, help="where to write the data")
-    parser.add_argument(
-        "--tmp_dir",
-        type=cli.path,
-        help="where source files are, or are fetched to (default: downloads/ in --data_dir)",
+    add = parser.add_argument
+    add("--problem", help="name of the problem")
+    add("--data_dir", type=cli.path, help="where to write the data")
+    add(
+        "--tmp_dir", type=cli.path, help="where source files are, or are fetched to (default: downloads/ in --data_dir)"
     )
-    cli.run(_datagen, parser.parse_args())
+    add("--num_workers", type=cli.whole_number(0), default=0, help="parallel workers (default: 0, one for each core)")
+    add("--max_cases", type=cli.whole_number(0), default=0, help="so many pairs of train at most (default: 0, all)")
+    add("--num_shards", type=cli.whole_number(1), help="files of the train split (default: the problem's)")
+    add("--vocab_kind", choices=("bpe", "wordpiece", "characters", "bytes"), help="pieces (default: the problem's)")
+    add("--vocab_size", type=cli.whole_number(1), help="number of pieces (default: the problem's)")
+    add("--vocab_file", type=cli.path, help="take this vocabulary: ours, a SentencePiece model, a list of word-pieces")
+    add("--runner", default="", help="generate on Apache Beam: direct, or a runner that Beam knows (extra `beam`)")
+    add("--beam_options", default="", metavar="'--NAME=VALUE ...'", help="flags for the Beam pipeline")
+    add(
+        "--inspect",
+        nargs="?",
+        const="train",
+        metavar="SPLIT|SHARD",
+        help="show what is in a split, or in one shard by its path, and end",
+    )
+    arguments = parse_with_problem(parser)
+    if not arguments.inspect or not Path(arguments.inspect).is_file():
+        for flag in ("problem", "data_dir"):
+            if not getattr(arguments, flag):
+                parser.error(f"--{flag} is required")
+    cli.run(_datagen, arguments)
 
 
 def _datagen(arguments) -> None:
+    if arguments.inspect:
+        from t2t_lite.bin.inspect_data import print_inspection
+
+        print_inspection(arguments)
+        return
     from t2t_lite.data.problem import get_problem
-    from t2t_lite.plugins import load_builtins
 
-    load_builtins()
-    generate_data(get_problem(arguments.problem), arguments.data_dir, arguments.tmp_dir)
+    problem = get_problem(arguments.problem, **arguments.given)
+    for name in _SETTINGS:
+        if (value := getattr(arguments, name)) is not None:
+            setattr(problem, name, value)
+    names = ("num_workers", "max_cases", "runner", "beam_options")
+    generate_data(problem, arguments.data_dir, arguments.tmp_dir, **{name: getattr(arguments, name) for name in names})
 
 
-def generate_data(problem, data_dir: str, tmp_dir: str | None) -> None:
+def generate_data(problem, data_dir: str, tmp_dir: str | None, **options) -> None:
     """Generates a problem's data and says so; the trainer's --generate_data does the same."""
     from t2t_lite.quiet import import_tensorflow
 
     import_tensorflow()
-    from t2t_lite.data.generate import generate
+    from t2t_lite.bin.text_report import print_report
+    from t2t_lite.data.generate import GenerateOptions, generate
 
-    generate(problem, Path(data_dir), Path(tmp_dir) if tmp_dir else Path(data_dir) / "downloads")
+    def say(line):
+        print(line, flush=True)
+
+    tmp_dir = Path(tmp_dir) if tmp_dir else Path(data_dir) / "downloads"
+    generate(problem, Path(data_dir), tmp_dir, say, GenerateOptions(**options, report=print_report))

@@ -19,7 +19,7 @@ def rows_of(paths: list[Path], warn) -> Iterator[tuple[str, ...]]:
     Raises:
       UserError: if one of them has fewer lines than another, or cannot be read.
     """
-    from t2t_lite.data.problem import open_bytes
+    from t2t_lite.data.text_files import open_bytes
     from t2t_lite.decoding.reading import lines_of
 
     with contextlib.ExitStack() as stack:

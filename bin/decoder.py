@@ -39,12 +39,12 @@ def _check(parser, arguments) -> None:
 
 def _decode(arguments) -> None:
     from t2t_lite.errors import UserError
-    from t2t_lite.plugins import load_builtins
+    from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir
     from t2t_lite.startup import keep_compiled, use_one_heap
 
-    load_builtins()
+    load_all(arguments.t2t_usr_dir)
     # What can be refused is refused before TensorFlow is imported.
     runs = [cli.path(run) for run in arguments.output_dir.split(",")]
     settings = [open_run_dir(run).problem.decode_hparams.override(arguments.decode_hparams) for run in runs]

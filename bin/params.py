@@ -23,11 +23,11 @@ def main() -> None:
 
 
 def _count(arguments) -> None:
-    from t2t_lite.plugins import load_builtins
+    from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.registry import HPARAMS, MODELS
 
-    load_builtins()
+    load_all(arguments.t2t_usr_dir)
     names = [arguments.hparams_set] if arguments.hparams_set else HPARAMS.names()
     sets = {name: HPARAMS[name]().override(arguments.hparams) for name in names}
     for hparams in sets.values():

@@ -7,7 +7,7 @@ from t2t_lite.bin import cli
 
 def main() -> None:
     """Runs the command."""
-    parser = cli.Parser("Score translations: sacreBLEU (13a) and chrF, each with its signature.")
+    parser = cli.Parser("Score translations: sacreBLEU (13a) and chrF, each with its signature.", plugins=False)
     parser.add_argument("--hypothesis", required=True, type=cli.path, help="translations, plain or .gz")
     parser.add_argument("--reference", required=True, type=cli.path, help="references, plain or .gz")
     parser.add_argument("--lowercase", action="store_true", help="compare without case")
@@ -15,7 +15,7 @@ def main() -> None:
 
 
 def _score(arguments) -> None:
-    from t2t_lite.data.problem import read_lines
+    from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
     from t2t_lite.scoring.bleu import score_lines
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.datagen import generate_data
+from t2t_lite.bin.problem_flags import parse_with_problem
 from t2t_lite.bin.trainer_flags import make_parser
 from t2t_lite.errors import UserError
 from t2t_lite.training.options import TrainOptions
@@ -13,7 +14,7 @@ from t2t_lite.training.tf_config import make_tf_configs, workers_of_environment
 def main() -> None:
     """Runs the command."""
     parser = make_parser()
-    arguments = parser.parse_args()
+    arguments = parse_with_problem(parser)
     needed = {"train": ("problem", "hparams_set", "data_dir", "output_dir"), "eval": ("data_dir", "output_dir")}
     if arguments.registry_help is None and not arguments.make_tf_config:
         for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
@@ -21,13 +22,12 @@ def main() -> None:
                 parser.error(f"--{flag} is required")
     if arguments.eval_metric == "bleu" and not arguments.eval_decode and arguments.schedule != "train":
         parser.error("--eval_metric=bleu needs --eval_decode")
+    if arguments.given and not arguments.generate_data:
+        parser.error(f"--{next(iter(arguments.given))} says what data is made of, and goes with --generate_data")
     cli.run(_run, arguments)
 
 
 def _run(arguments) -> None:
-    from t2t_lite.plugins import load_builtins
-
-    load_builtins()
     if arguments.registry_help is not None:
         from t2t_lite.bin.registry_help import print_registry_help
 
@@ -43,6 +43,7 @@ def _run(arguments) -> None:
 
 def _train(arguments) -> None:
     from t2t_lite.data.manifest import check_data, check_lengths
+    from t2t_lite.data.problem import get_problem
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import RunDir, prepare_run_dir
 
@@ -53,7 +54,7 @@ def _train(arguments) -> None:
     if arguments.generate_data:
         if len(workers) > 1:
             raise UserError("--generate_data is for one machine; run t2t-lite-datagen first, then all workers")
-        generate_data(problem, arguments.data_dir, arguments.tmp_dir)
+        generate_data(get_problem(arguments.problem, **arguments.given), arguments.data_dir, arguments.tmp_dir)
     data_dir, output_dir = Path(arguments.data_dir), Path(arguments.output_dir)
     manifest = check_data(data_dir, problem)
     check_lengths(manifest, hparams)

@@ -1,6 +1,7 @@
 """Multi30k, task 1, raw text: English image captions with professional translations (Elliott et al. 2016, W16-3210)."""
 
-from t2t_lite.data.problem import Problem, Source, read_parallel
+from t2t_lite.data.problem import Problem, Source
+from t2t_lite.data.text_files import read_parallel
 from t2t_lite.registry import PROBLEMS
 
 _URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"

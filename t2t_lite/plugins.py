@@ -1,16 +1,95 @@
-"""Loads everything that registers itself: the built-in problems, hparam sets and models.
+"""Loads everything that registers itself: the built-in problems, hparam sets and models, and plug-ins.
 
-This is the only place where the library looks at `problems/` and `hparams/`, and it does so when asked.
+A plug-in is an installed package with an entry point in the group `t2t_lite.plugins`, or a folder of the user's
+(`--t2t_usr_dir`). This is the only place where the library looks at `problems/` and `hparams/`, and only when asked.
 """
 
 import importlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
 import pkgutil
+import re
+import sys
+import traceback
+from pathlib import Path
 
-from t2t_lite.registry import MODELS
+from t2t_lite.errors import UserError
+from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Origin, registering
+
+GROUP = "t2t_lite.plugins"
 
 
-def load_builtins() -> None:
-    """Imports every module of `t2t_lite.problems` and `t2t_lite.hparams`. Needs no TensorFlow."""
+def load_all(usr_dir: str | None = None) -> None:
+    """Imports what is built in, the plug-ins that are installed, and a folder of the user's. Needs no TensorFlow.
+
+    Args:
+      usr_dir: a folder with Python files that register problems, sets or models.
+
+    Raises:
+      UserError: if a plug-in cannot be imported, with its whole traceback, or registers a name that is taken.
+    """
+    _load_builtins()
+    for entry_point in importlib.metadata.entry_points(group=GROUP):
+        package = entry_point.dist.name if entry_point.dist else entry_point.value
+        with registering(Origin("package", package)):
+            _import(entry_point.load, f"the plug-in {entry_point.value} of the package {package}")
+    if usr_dir:
+        load_usr_dir(usr_dir)
+
+
+def load_usr_dir(usr_dir: str) -> None:
+    """Imports a folder of the user's: its __init__.py if there is one, otherwise all its Python files.
+
+    Raises:
+      UserError: if there is no such folder, it cannot be imported, or it registers nothing.
+    """
+    folder = Path(usr_dir).expanduser().absolute()
+    if not folder.is_dir():
+        raise UserError(f"--t2t_usr_dir={usr_dir} is not a folder")
+    # A name of our own: a folder that is called as an installed package hides nothing and is not hidden.
+    package = f"t2t_usr_dir_{re.sub(r'[^a-zA-Z0-9_]', '_', str(folder))}"
+    if package in sys.modules:
+        return
+    init = folder / "__init__.py"
+    names = [path.stem for path in sorted(folder.glob("*.py"))]
+    if not names:
+        raise UserError(f"--t2t_usr_dir={usr_dir} has no Python file")
+
+    def load():
+        if init.exists():
+            spec = importlib.util.spec_from_file_location(package, init, submodule_search_locations=[str(folder)])
+        else:
+            spec = importlib.machinery.ModuleSpec(package, None, is_package=True)
+            spec.submodule_search_locations = [str(folder)]
+        module = sys.modules[package] = importlib.util.module_from_spec(spec)
+        if init.exists():
+            spec.loader.exec_module(module)
+        else:
+            for name in names:
+                importlib.import_module(f"{package}.{name}")
+
+    before = [len(registry.names()) for registry in (PROBLEMS, HPARAMS, MODELS)]
+    with registering(Origin("t2t_usr_dir", str(folder))):
+        try:
+            _import(load, f"--t2t_usr_dir={usr_dir}")
+        except UserError:
+            sys.modules.pop(package, None)
+            raise
+    if before == [len(registry.names()) for registry in (PROBLEMS, HPARAMS, MODELS)]:
+        raise UserError(f"--t2t_usr_dir={usr_dir} registers no problem, hparams set or model")
+
+
+def _import(load, what: str) -> None:
+    try:
+        load()
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever a plug-in's own code may raise
+        raise UserError(f"{what} cannot be imported:\n{traceback.format_exc().rstrip()}") from error
+
+
+def _load_builtins() -> None:
     for package_name in ("t2t_lite.problems", "t2t_lite.hparams"):
         package = importlib.import_module(package_name)
         for module in pkgutil.iter_modules(package.__path__):

@@ -1,10 +1,12 @@
 """Names for problems, hparam sets and models, so that a command line can choose among them."""
 
+import contextlib
 import functools
 import importlib
 import re
-from collections.abc import Callable
-from typing import Generic, TypeVar
+import sys
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, TypeVar
 
 from t2t_lite.errors import UserError, nearest
 
@@ -14,6 +16,26 @@ T = TypeVar("T")
 def snake_case(name: str) -> str:
     """Turns a class name into a registry name: "Multi30kEnde" -> "multi30k_ende"."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+class Origin(NamedTuple):
+    """Which plug-in registers: of the kind "package" (an installed one, by name) or "t2t_usr_dir" (a folder)."""
+
+    kind: str
+    where: str
+
+
+_origins: list[Origin] = []
+
+
+@contextlib.contextmanager
+def registering(origin: Origin) -> Iterator[None]:
+    """What is registered inside the block comes from a plug-in."""
+    _origins.append(origin)
+    try:
+        yield
+    finally:
+        _origins.pop()
 
 
 class Registry(Generic[T]):
@@ -29,7 +51,9 @@ class Registry(Generic[T]):
         self.flag = flag
         self._entries: dict[str, T | str] = {}
         self._places: dict[str, str] = {}
+        self._files: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
+        self._origins: dict[str, Origin] = {}
 
     def register(self, item: T | None = None, *, name: str | None = None) -> Callable[[T], T] | T:
         """Registers a class or function under `name`, by default its own name in snake case. Use as a decorator.
@@ -40,23 +64,33 @@ class Registry(Generic[T]):
         if item is None:
             return lambda decorated: self.register(decorated, name=name)
         place = f"{item.__module__}.{item.__qualname__}"
+        file = getattr(sys.modules.get(item.__module__), "__file__", None) or ""
         summary = (item.__doc__ or "").strip().split("\n")[0]
-        self._add(name or snake_case(item.__name__), item, place, summary)
+        self._add(name or snake_case(item.__name__), item, place, summary, file)
         return item
 
     def register_lazily(self, name: str, reference: str, summary: str) -> None:
         """Registers "module:attribute", imported only when asked for, so that listings need no TensorFlow."""
         self._add(name, reference, reference, summary)
 
-    def _add(self, name: str, entry: T | str, place: str, summary: str) -> None:
+    def _add(self, name: str, entry: T | str, place: str, summary: str, file: str = "") -> None:
         # Importing the same module again (a notebook's reload) replaces an entry; another place is a clash.
         if self._places.get(name, place) != place:
-            raise UserError(
-                f"{self.kind} '{name}' is registered twice: in {self._places[name]} and in {place}; rename one of them"
+            first, second = (
+                f"{where} ({path})" if path else where
+                for where, path in ((self._places[name], self._files[name]), (place, file))
             )
+            raise UserError(f"{self.kind} '{name}' is registered twice: in {first} and in {second}; rename one of them")
         self._entries[name] = entry
         self._places[name] = place
+        self._files[name] = file
         self._summaries[name] = summary
+        if _origins:
+            self._origins[name] = _origins[-1]
+
+    def origin(self, name: str) -> Origin | None:
+        """Returns the plug-in that `name` comes from, or None if it is built in, unknown, or a program's own."""
+        return self._origins.get(name)
 
     def __contains__(self, name: str) -> bool:
         return name in self._entries

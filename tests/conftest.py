@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t_lite.plugins import load_builtins
+from t2t_lite.plugins import load_all
 
 ROOT = Path(__file__).resolve().parent.parent
 MULTI30K = ROOT.parent / "shared" / "data" / "multi30k"
 
 # As every command does; here, because tests are also parametrised with the names.
-load_builtins()
+load_all()
 
 # The settings of the small run, and the command line that makes it.
 SMALL_HPARAMS = (

@@ -37,7 +37,16 @@ RULES = {
     "models": (("models", "layers", "config", "registry", "errors"), ("keras", "numpy")),
     "data": (
         ("data", *BASIS),
-        ("tensorflow", "tensorflow_text", "tensorflow_datasets", "sentencepiece", "keras", "numpy"),
+        (
+            "tensorflow",
+            "tensorflow_text",
+            "tensorflow_datasets",
+            "sentencepiece",
+            "pyarrow",
+            "apache_beam",
+            "keras",
+            "numpy",
+        ),
     ),
     "decoding": (
         ("decoding", "models.base", "layers.lineage", "data.vocab", "run_dir", "checkpoint_files", *BASIS),
@@ -55,7 +64,7 @@ RULES = {
 }
 # The same for what is imported when a module is loaded.
 RULES_AT_LOADING = {
-    "problems": (("problems", "data.problem", *BASIS), ()),
+    "problems": (("problems", "data.problem", "data.text_files", "data.mixture", *BASIS), ()),
     "hparams": (("hparams", "config", "registry", "errors"), ()),
     "data.problem": (("config", "registry", "errors", "files"), ()),
     "training.cost": (("config", "errors"), ()),
@@ -199,7 +208,7 @@ def test_loading_the_built_ins_loads_neither_tensorflow_nor_keras():
     program = """
 import sys
 from t2t_lite import plugins, registry
-plugins.load_builtins()
+plugins.load_all()
 print(*registry.PROBLEMS.names(), *registry.HPARAMS.names(), *registry.MODELS.names())
 print(*sorted({name.split(".")[0] for name in sys.modules} & {"tensorflow", "keras", "numpy", "tensorflow_text"}))
 """

@@ -139,7 +139,7 @@ def test_everything_registered_has_a_summary_for_the_listing():
 
 def test_loading_the_built_ins_imports_no_tensorflow():
     code = (
-        "import sys; from t2t_lite.plugins import load_builtins; load_builtins(); load_builtins();"
+        "import sys; from t2t_lite.plugins import load_all; load_all(); load_all();"
         "print(sorted({'tensorflow', 'keras', 'numpy'} & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -20,10 +20,14 @@ class Manifest:
     Args:
       problem: the name of the (forward) problem.
       vocabulary: {"file", "sha256", "size"} of both sides, or of the forward targets.
-      splits: by split: {"examples", "shards": {file name: bytes}, "lengths": {"inputs" | "targets": histogram}}; a
-        histogram maps a length in pieces (end symbol included) to the number of examples.
+      splits: by split: {"examples", "plan", "shards": {file name: bytes}, "dropped": {reason: pairs}, "lengths":
+        {"inputs" | "targets": histogram}}; a histogram maps a length in pieces (end symbol included) to the number of
+        examples.
       sources: SHA-256 of each source file, by name.
       inputs_vocabulary: the same as `vocabulary` of the forward inputs; None if both sides share one.
+      settings: the flags that decide about the records.
+      train_pairs: how many pairs the train split was found to have, dropped ones included.
+      unfinished: of a split that is being made: {"split", "plan", "shards": those that are whole}.
     """
 
     problem: str
@@ -31,6 +35,9 @@ class Manifest:
     splits: dict
     sources: dict
     inputs_vocabulary: dict | None = None
+    settings: dict = dataclasses.field(default_factory=dict)
+    train_pairs: int = 0
+    unfinished: dict = dataclasses.field(default_factory=dict)
 
     @property
     def vocabularies(self) -> tuple[dict, dict]:
@@ -46,6 +53,27 @@ class Manifest:
         """Returns the average length of a side, "inputs" or "targets" of the forward problem, in pieces."""
         histogram = self.splits[split]["lengths"][side]
         return sum(int(length) * number for length, number in histogram.items()) / sum(histogram.values())
+
+    def shards_of_plan(self, split: str, plan: str) -> dict[str, int]:
+        """Returns the sizes in bytes of a split's shards that were made by a plan, by their names."""
+        known = {}
+        for made in (self.splits.get(split, {}), self.unfinished):
+            if made.get("split", split) == split and made.get("plan") == plan:
+                known |= made["shards"]
+        return known
+
+    def add_shard(self, split: str, plan: str, name: str, size: int) -> None:
+        """Notes that a shard of a plan is whole."""
+        if (self.unfinished.get("split"), self.unfinished.get("plan")) != (split, plan):
+            self.unfinished.clear()
+            self.unfinished.update(split=split, plan=plan, shards=self.shards_of_plan(split, plan))
+        self.unfinished["shards"][name] = size
+
+    def finish_split(self, split: str, plan: str, examples: int, account: dict) -> None:
+        """Notes that all shards of a split are whole."""
+        shards = dict(sorted(self.shards_of_plan(split, plan).items()))
+        self.unfinished.clear()
+        self.splits[split] = {"examples": examples, "plan": plan, "shards": shards, **account}
 
     def write(self, data_dir: Path) -> None:
         """Writes the manifest, whole."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 
@@ -53,7 +54,11 @@ def batches(
       seed: with `epoch`, determines the order; None keeps the order by length (for evaluation).
       epoch: counted from 0.
     """
-    shards = [str(Path(data_dir) / problem.shard_filename(split, i)) for i in range(problem.shards_of(split))]
+    manifest = read_manifest(data_dir, problem)
+    names = [problem.shard_filename(split, i) for i in range(problem.shards_of(split))]
+    if manifest is not None:
+        names = sorted(manifest.splits[split]["shards"])  # there may be more or fewer than the problem says
+    shards = [str(Path(data_dir) / name) for name in names]
     files = tf.data.Dataset.from_tensor_slices(shards)
     if seed is not None:
         files = files.shuffle(len(shards), seed=_mix(seed, epoch), reshuffle_each_iteration=False)

@@ -1,13 +1,9 @@
 """What a problem is: where its pairs come from, how they are cut into pieces, how its output is searched and scored."""
 
-import contextlib
-import gzip
-import re
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError
@@ -22,6 +18,10 @@ class Example(NamedTuple):
 
     inputs: str
     targets: str
+
+
+class Unusable(str):
+    """Stands where a text should be and says why it is not there."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,35 @@ class Source:
     sha256: str
 
 
+@dataclass(frozen=True)
+class OwnFile:
+    """A file of the user's, which may be anywhere.
+
+    Args:
+      path: where it is.
+    """
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The path, whole, so that the data remembers it."""
+        return str(self.path.absolute())
+
+
+@dataclass(frozen=True)
+class TfdsSource:
+    """A data set of tensorflow-datasets; `--tmp_dir` is what it calls data_dir.
+
+    Args:
+      name: its name and configuration: "wmt14_translate/de-en".
+      placed: names of text files, which are used instead if they are in `--tmp_dir`, plain or with ".gz".
+    """
+
+    name: str
+    placed: tuple[str, ...] = ()
+
+
 class Problem:
     """A task as pairs of texts. Subclass it, give it `examples`, and register it with `@PROBLEMS.register`.
 
@@ -46,16 +75,22 @@ class Problem:
     asked for as `x_rev`: the same data with its sides swapped.
     """
 
-    vocab_kind: str = "bpe"
+    vocab_kind: str = "bpe"  # or "wordpiece", "characters", "bytes"
     vocab_size: int = 8000  # pieces of a vocabulary
+    vocab_file: str = ""  # a vocabulary made elsewhere, instead; "INPUTS,TARGETS" for one of each side
+    symbols: tuple[str, ...] = ()  # texts that are always one piece, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
     metric: str = "bleu"
     decode_hparams: DecodeHParams = DecodeHParams()
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Source | OwnFile | TfdsSource, ...] = ()
+    published_counts: Mapping[str, int] = {}  # pairs of each split; a test split has to have them all
+    flags: Mapping[str, str] = {}  # flags of its own for t2t-lite-datagen, each with its help
+    checks_text: bool = False  # look for what is often wrong with text from anywhere, and report it
 
-    def __init__(self, is_reversed: bool = False):
+    def __init__(self, is_reversed: bool = False, **given: str):
         self.is_reversed = is_reversed
+        self.given = given  # values of `flags`
 
     @property
     def data_name(self) -> str:
@@ -71,7 +106,9 @@ class Problem:
     def vocab_filenames(self) -> tuple[str, str]:
         """The vocabularies' file names in `--data_dir`: forward inputs, forward targets; the same twice if shared."""
         sides = ("", "") if self.shared_vocabulary else tuple(f"{side}." for side in Example._fields)
-        return tuple(f"vocab.{self.data_name}.{self.vocab_size}.{side}subwords" for side in sides)
+        size = "given" if self.vocab_file else self.vocab_size
+        ending = {"bpe": "subwords", "wordpiece": "wordpieces"}.get(self.vocab_kind, self.vocab_kind)
+        return tuple(f"vocab.{self.data_name}.{size}.{side}{ending}" for side in sides)
 
     def in_direction(self, pair: tuple) -> tuple:
         """Returns what belongs to (inputs, targets) of this problem, given that of the forward problem."""
@@ -104,12 +141,41 @@ class Problem:
         Args:
           split: "train", "dev" or "test".
           files: the path of each of `sources`, by its name, checked.
+
+        The same pairs each time: they are read once to count and to learn pieces, and again to be written.
         """
         raise NotImplementedError(f"problem '{self.name}' does not say where its examples come from")
 
+    def flaw(self, split: str, example: Example) -> str | None:
+        """Returns in a few words why a pair is left out, for the manifest to count; None keeps it."""
+        for side in example:
+            if isinstance(side, Unusable):
+                return str(side)
+            if not side or side.isspace():
+                return "an empty side"
+        return None
 
-def get_problem(name: str) -> Problem:
+    def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
+        """Yields the training text as it stands in its files, with pairs that are dropped or go to other splits."""
+        return self.examples("train", files)
+
+    def split_of(self, example: Example) -> str:
+        """Returns the split that a pair of `raw_pairs` belongs to."""
+        del example
+        return "train"
+
+    def remarks(self, files: Mapping[str, Path]) -> list[str]:
+        """Returns what the user should be told about the data that is made from these files, a line each."""
+        del files
+        return []
+
+
+def get_problem(name: str, **given: str) -> Problem:
     """Returns the problem called `name` in the registry, with `_rev` for swapped sides.
+
+    Args:
+      name: the name.
+      given: values of the problem's own flags.
 
     Raises:
       UserError: if there is none; the message gives the nearest names.
@@ -117,67 +183,5 @@ def get_problem(name: str) -> Problem:
     if name not in PROBLEMS and name.endswith(REVERSED_SUFFIX):
         forward = name.removesuffix(REVERSED_SUFFIX)
         if forward in PROBLEMS:
-            return PROBLEMS[forward](is_reversed=True)
-    return PROBLEMS[name]()
-
-
-def read_lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a UTF-8 text file, plain or gzip, without their ends ("\\n" or "\\r\\n").
-
-    Raises:
-      UserError: if there is no such file, it is a damaged gzip file, or a line is not UTF-8 (with its number).
-    """
-    with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            yield decode_line(line, str(path), number)
-
-
-@contextlib.contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file, plain or gzip, to read its bytes inside the block.
-
-    Raises:
-      UserError: if there is no such file, or it turns out to be a damaged gzip file.
-    """
-    opener = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opener(path, "rb") as file:
-            yield file
-    except FileNotFoundError as error:
-        raise UserError(f"no such file: {path}") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file ({error}); fetch or write it again") from error
-
-
-def decode_line(line: bytes, where: str, number: int) -> str:
-    """Returns a line of text without its end. `where` and `number` name it in the UserError for text not in UTF-8."""
-    try:
-        # A byte-order mark at the start of a file is no part of its text.
-        return re.sub(r"\r?\n\Z", "", line.decode("utf-8-sig" if number == 1 else "utf-8"))
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{where}, line {number}: not UTF-8 ({error.reason} at byte {error.start}); convert it first"
-        ) from error
-
-
-def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
-    """Yields the pairs of two files with a sentence a line. Pairs with an empty side are left out.
-
-    Raises:
-      UserError: if one file has more lines than the other, or on text that is not UTF-8.
-    """
-    ended = object()
-    left, right = read_lines(inputs), read_lines(targets)
-    count = 0
-    while True:
-        pair = next(left, ended), next(right, ended)
-        if pair[0] is ended or pair[1] is ended:
-            break
-        count += 1
-        if pair[0].strip() and pair[1].strip():
-            yield Example(*pair)
-    if pair[0] is not pair[1]:
-        longer, shorter = (targets, inputs) if pair[0] is ended else (inputs, targets)
-        raise UserError(
-            f"{longer} has more lines than {shorter} ({count}); line n of one must answer line n of the other"
-        )
+            return PROBLEMS[forward](is_reversed=True, **given)
+    return PROBLEMS[name](**given)

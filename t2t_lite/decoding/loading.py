@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from t2t_lite import checkpoint_files
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir, best_checkpoint, list_checkpoints, open_run_dir
@@ -42,7 +42,7 @@ def load(
     checkpoints = [_checkpoint_of(run_dir, checkpoint_path, warn) for run_dir in run_dirs]
     settings = run_dirs[0].problem.decode_hparams.override(decode_hparams)
     first, *others = [
-        [Vocabulary(path) for path in dict.fromkeys((run_dir.inputs_vocabulary, run_dir.vocabulary))]
+        [open_vocabulary(path) for path in dict.fromkeys((run_dir.inputs_vocabulary, run_dir.vocabulary))]
         for run_dir in run_dirs
     ]
     for other in others:

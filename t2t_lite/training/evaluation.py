@@ -4,8 +4,8 @@ import math
 from pathlib import Path
 
 from t2t_lite.data.pipeline import batches
-from t2t_lite.data.problem import read_lines
-from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir
@@ -59,7 +59,7 @@ class _DevTranslation:
         self._sources, self._references = (
             list(read_lines(Path(data_dir) / run_dir.problem.text_filename("dev", side))) for side in sides
         )
-        targets, inputs = Vocabulary(run_dir.vocabulary), Vocabulary(run_dir.inputs_vocabulary)
+        targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         model = MODELS[run_dir.hparams.model](run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
         model.build()
         self._translator = Translator(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_lite import checkpoint_files
-from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
+from t2t_lite.data.vocab import UNKNOWN_ID, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.run_dir import RunDir, best_checkpoint, list_checkpoints, open_run_dir
@@ -171,9 +171,9 @@ def _rows_to_take(model, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: P
 
 def _pieces(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, list[str]]:
     """Returns the pieces of each side."""
-    targets = inputs = Vocabulary(vocabulary).pieces()
+    targets = inputs = open_vocabulary(vocabulary).pieces()
     if inputs_vocabulary != vocabulary:
-        inputs = Vocabulary(inputs_vocabulary).pieces()
+        inputs = open_vocabulary(inputs_vocabulary).pieces()
     return {"inputs": inputs, "targets": targets}
 
 

@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from t2t_lite.data.generate import generate
 from t2t_lite.data.manifest import check_data, read_manifest
-from t2t_lite.data.problem import SPLITS, Example, Problem, Source, get_problem, read_parallel
-from t2t_lite.data.vocab import EOS_ID, Vocabulary
+from t2t_lite.data.problem import SPLITS, Example, Problem, Source, get_problem
+from t2t_lite.data.text_files import read_parallel
+from t2t_lite.data.vocab import EOS_ID, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
 
@@ -64,7 +65,7 @@ def texts_of(problem, data_dir, split):
     """The pairs of a split in the order of the files."""
     records = records_of(problem, data_dir, split)
     sides = [
-        Vocabulary(data_dir / name).decode(
+        open_vocabulary(data_dir / name).decode(
             tf.ragged.constant([record[side] for record in records], tf.int32).to_tensor()
         )
         for side, name in zip(("inputs", "targets"), problem.vocab_filenames)
@@ -131,7 +132,7 @@ def test_dev_and_test_are_also_there_as_text_in_the_order_of_the_source(whole):
 
 def test_the_manifest_says_what_is_there(whole):
     manifest = json.loads((whole / "manifest.letters.json").read_text(encoding="utf-8"))
-    vocabulary = Vocabulary(whole / "vocab.letters.60.subwords")
+    vocabulary = open_vocabulary(whole / "vocab.letters.60.subwords")
     assert manifest["problem"] == "letters"
     assert manifest["sources"] == {}
     assert manifest["vocabulary"] == {
@@ -261,7 +262,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(whole, tmp_path, wh
     "left_over",
     [
         "letters-train-00002-of-00003.incomplete",
-        "letters-train-00002-of-00003.spill",
+        "letters-train.0123456789abcdef.work/chunk-000000.arrow",
         "manifest.letters.json.incomplete",
     ],
 )
@@ -270,6 +271,7 @@ def test_what_a_kill_between_two_files_leaves_is_cleared_away(whole, tmp_path, l
     for name, content in contents_of(whole).items():
         if name not in [*lost, "manifest.letters.json"]:
             (tmp_path / name).write_bytes(content)
+    (tmp_path / left_over).parent.mkdir(exist_ok=True)
     (tmp_path / left_over).write_bytes(b"half of something")
     generate(Letters(), tmp_path, tmp_path / "none", say=silent)
     assert contents_of(tmp_path) == contents_of(whole)

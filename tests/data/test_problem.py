@@ -5,9 +5,10 @@ import pytest
 
 from t2t_lite.data.generate import generate
 from t2t_lite.data.pipeline import batches
-from t2t_lite.data.problem import Example, Problem, Source, get_problem, read_lines, read_parallel
+from t2t_lite.data.problem import Example, Problem, Source, get_problem
 from t2t_lite.data.sources import find_or_fetch
-from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.data.text_files import read_lines, read_parallel
+from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
 from t2t_lite.registry import PROBLEMS
@@ -28,7 +29,7 @@ class CountInWords(Problem):
 
 def texts_of(problem, data_dir, split):
     """The pairs of a split as they come out of the pipeline, as texts, sorted."""
-    vocabulary = Vocabulary(data_dir / problem.vocab_filenames[1])
+    vocabulary = open_vocabulary(data_dir / problem.vocab_filenames[1])
     found = []
     for batch in batches(problem, data_dir, split, batch_tokens=200, max_length=100):
         found += zip(*(vocabulary.decode(batch[side]) for side in ("inputs", "targets")))

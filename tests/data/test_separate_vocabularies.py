@@ -10,7 +10,7 @@ from t2t_lite.data.generate import generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.problem import Example, Problem
-from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
 
@@ -66,7 +66,7 @@ def texts_of(problem, data_dir, split, vocabularies):
 
 def test_each_side_has_a_vocabulary_of_its_own_characters(spelled):
     assert sorted(path.name for path in spelled.glob("vocab*")) == [INPUTS, TARGETS]
-    inputs, targets = Vocabulary(spelled / INPUTS), Vocabulary(spelled / TARGETS)
+    inputs, targets = open_vocabulary(spelled / INPUTS), open_vocabulary(spelled / TARGETS)
     assert inputs.decode(inputs.encode(tf.constant(["1 2"])).to_tensor()) == ["1 2"]
     assert "1" not in targets.decode(targets.encode(tf.constant(["1 2"])).to_tensor())[0]
     assert "one" not in inputs.decode(inputs.encode(tf.constant(["one"])).to_tensor())[0]
@@ -76,7 +76,7 @@ def test_each_side_has_a_vocabulary_of_its_own_characters(spelled):
 @pytest.mark.parametrize("is_reversed", [False, True])
 def test_ids_decode_back_with_the_vocabulary_of_their_side(spelled, split, is_reversed):
     problem = Spelled(is_reversed)
-    vocabularies = [Vocabulary(spelled / name) for name in problem.in_direction(problem.vocab_filenames)]
+    vocabularies = [open_vocabulary(spelled / name) for name in problem.in_direction(problem.vocab_filenames)]
     pairs = sorted(problem.in_direction(pair) for pair in problem.examples(split, {}))
     assert texts_of(problem, spelled, split, vocabularies) == pairs
 
@@ -86,7 +86,7 @@ def test_the_manifest_describes_both(spelled):
         manifest = check_data(spelled, Spelled(is_reversed))
         for name, described in zip((INPUTS, TARGETS), manifest.vocabularies):
             path = spelled / name
-            assert described == {"file": name, "sha256": sha256_of(path), "size": Vocabulary(path).size}
+            assert described == {"file": name, "sha256": sha256_of(path), "size": open_vocabulary(path).size}
     assert manifest.vocabulary["file"] == TARGETS
 
 
@@ -97,12 +97,12 @@ def test_generating_the_reversed_problem_makes_the_forward_problems_files(spelle
     }
 
 
-def test_a_vocabulary_takes_one_pass_over_the_text_and_one_that_is_there_takes_none(tmp_path):
-    for problem, learned in ((Spelled(), 2), (SpelledTogether(), 1)):
-        data_dir = made(problem, tmp_path / str(learned))
-        assert problem.passes.count("train") == learned + 1  # one more for the shards
-    problem, before = Spelled(), (tmp_path / "2" / INPUTS).read_bytes()
-    data_dir = tmp_path / "2"
+def test_all_vocabularies_take_one_pass_over_the_text_and_the_shards_another(tmp_path):
+    for problem in (Spelled(), SpelledTogether()):
+        data_dir = made(problem, tmp_path / type(problem).__name__)
+        assert problem.passes.count("train") == 2
+    data_dir = tmp_path / "Spelled"
+    problem, before = Spelled(), (data_dir / INPUTS).read_bytes()
     (data_dir / INPUTS).unlink()
     made(problem, data_dir)
     assert problem.passes == ["train"]
@@ -157,7 +157,7 @@ def test_data_of_the_other_kind_is_refused(tmp_path, then, now, said):
     with pytest.raises(UserError, match=said) as caught:
         check_data(tmp_path, now)
     assert str(tmp_path) in str(caught.value) and "\n" not in str(caught.value)
-    with pytest.raises(UserError, match="is not the vocabulary that the data"):
+    with pytest.raises(UserError, match=said):
         made(now, tmp_path)
 
 

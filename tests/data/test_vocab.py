@@ -6,8 +6,9 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from t2t_lite.data.problem import get_problem, read_lines
-from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, Vocabulary, train_vocabulary
+from t2t_lite.data.problem import get_problem
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
 
 TEXTS = [
@@ -31,7 +32,7 @@ TEXTS = [
 def vocabulary(tmp_path_factory):
     path = tmp_path_factory.mktemp("vocab") / "vocab.subwords"
     train_vocabulary(TEXTS, 300, path)
-    return Vocabulary(path)
+    return open_vocabulary(path)
 
 
 def round_trip(vocabulary, texts):
@@ -51,7 +52,7 @@ def test_a_training_text_comes_back_as_it_was(vocabulary, text):
 )
 def test_an_unusual_training_text_comes_back_as_it_was(tmp_path, text):
     train_vocabulary([*TEXTS, "and/or", text], 300, tmp_path / "v")
-    assert round_trip(Vocabulary(tmp_path / "v"), [text]) == [text]
+    assert round_trip(open_vocabulary(tmp_path / "v"), [text]) == [text]
 
 
 @pytest.mark.xfail(reason="SentencePiece keeps these characters for itself", strict=True)
@@ -59,7 +60,7 @@ def test_an_unusual_training_text_comes_back_as_it_was(tmp_path, text):
 def test_characters_that_sentencepiece_keeps_for_itself_come_back_as_they_were(tmp_path, character):
     text = f"one {character} of them"
     train_vocabulary([*TEXTS, text], 300, tmp_path / "v")
-    assert round_trip(Vocabulary(tmp_path / "v"), [text]) == [text]
+    assert round_trip(open_vocabulary(tmp_path / "v"), [text]) == [text]
 
 
 @pytest.mark.parametrize("name", ["multi30k_ende", "multi30k_enfr"])
@@ -68,7 +69,7 @@ def test_every_line_of_multi30k_comes_back_as_it_was(multi30k_dir, tmp_path, nam
     lines = [line for source in problem.sources for line in read_lines(multi30k_dir / source.name)]
     assert len(lines) == 2 * (29_000 + 1014 + 1000)
     train_vocabulary(lines, problem.vocab_size, tmp_path / "v")
-    vocabulary = Vocabulary(tmp_path / "v")
+    vocabulary = open_vocabulary(tmp_path / "v")
     assert vocabulary.size == problem.vocab_size
     assert [pair for pair in zip(round_trip(vocabulary, lines), lines) if pair[0] != pair[1]] == []
 
@@ -139,7 +140,7 @@ def test_training_twice_gives_the_same_bytes_in_any_process(tmp_path):
 
 def test_a_text_with_few_pieces_makes_a_smaller_vocabulary(tmp_path):
     train_vocabulary(["a b", "b a"], 100, tmp_path / "v")
-    vocabulary = Vocabulary(tmp_path / "v")
+    vocabulary = open_vocabulary(tmp_path / "v")
     assert 5 <= vocabulary.size < 100
     assert round_trip(vocabulary, ["a b a"]) == ["a b a"]
 
@@ -180,7 +181,7 @@ def test_a_file_that_is_no_vocabulary_is_an_error_that_names_it(vocabulary, tmp_
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UserError) as caught:
-        Vocabulary(path)
+        open_vocabulary(path)
     assert str(path) in str(caught.value)
     assert "t2t-lite-datagen" in str(caught.value)
 

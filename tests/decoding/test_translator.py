@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import Problem
-from t2t_lite.data.vocab import EOS_ID, Vocabulary, train_vocabulary
+from t2t_lite.data.vocab import EOS_ID, open_vocabulary, train_vocabulary
 from t2t_lite.decoding.alignment import alignment
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
@@ -119,7 +119,7 @@ def letters(tmp_path_factory):
     """A vocabulary whose only pieces are a blank and the letters a to h, so that "a b c" is 6 pieces with the end."""
     path = tmp_path_factory.mktemp("letters") / "vocab"
     train_vocabulary([" ".join("abcdefgh")], 12, path)
-    return Vocabulary(path)
+    return open_vocabulary(path)
 
 
 def stutter(letters, said, settings="", **arguments):
@@ -229,7 +229,7 @@ def _without_end(decode_step):
 
 def test_sources_are_read_with_their_own_vocabulary_and_outputs_written_with_theirs(letters, tmp_path):
     train_vocabulary([" ".join("ijklmnop")], letters.size, tmp_path / "vocab")
-    others = Vocabulary(tmp_path / "vocab")
+    others = open_vocabulary(tmp_path / "vocab")
     assert others.size == letters.size
     for inputs, targets, text in ((letters, others, "abc"), (others, letters, "pon")):
         expected = targets.decode(_batch(inputs, text))[0]

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from t2t_lite import checkpoint_files
-from t2t_lite.data.vocab import Vocabulary, train_vocabulary
+from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 
 NAMES = {side: f"vocab.multi30k_ende_separate.4000.{side}.subwords" for side in ("inputs", "targets")}
 SMALL = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=256"
@@ -82,7 +82,7 @@ def test_the_run_keeps_both_vocabularies_in_its_own_direction(run_dir, data):
 
 
 def test_each_matrix_has_a_row_for_each_piece_of_its_side(run_dir):
-    sizes = [Vocabulary(run_dir / name).size for name in sides_of(run_dir)]
+    sizes = [open_vocabulary(run_dir / name).size for name in sides_of(run_dir)]
     assert sizes[0] != sizes[1]  # else the test would show nothing
     arrays = checkpoint_files.read(run_dir / "ckpt-2", "model")
     rows = {name: array.shape[0] for name, array in arrays.items() if "embedding" in name}

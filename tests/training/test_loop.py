@@ -9,7 +9,8 @@ import tensorflow as tf
 
 from t2t_lite import checkpoint_files
 from t2t_lite.config import HParams
-from t2t_lite.data.problem import get_problem, read_lines
+from t2t_lite.data.problem import get_problem
+from t2t_lite.data.text_files import read_lines
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import list_checkpoints, open_run_dir

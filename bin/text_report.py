@@ -1,0 +1,50 @@
+"""The tables about the user's own text that are printed before data is made of it."""
+
+from t2t_lite.bin import cli
+
+
+def print_report(checks) -> None:
+    """Prints what a `TextChecks` has found."""
+    import rich.table
+
+    lengths = rich.table.Table(box=None)
+    for title in ("side", "lines", "words a line: mean", "median", "95%", "longest"):
+        lengths.add_column(title, justify="left" if title == "side" else "right")
+    for side, counter in checks.words.items():
+        figures = _figures(counter) if counter else ["-"] * 4
+        lengths.add_row(side, f"{checks.lines[side]:,}", *figures)
+    cli.print_table(lengths)
+    print()
+    table = rich.table.Table(box=None)
+    for title in ("what was found", "pairs", "share", "what is done", "lines"):
+        table.add_column(title, justify="right" if title in ("pairs", "share") else "left")
+    for finding in checks.findings():
+        count = f"{'about ' if finding.is_estimate else ''}{finding.count:,}"
+        share = f"{finding.count / max(1, checks.pairs):.2%}"
+        done = "" if not finding.count else "dropped" if finding.dropped else "kept"
+        more = ", ..." if finding.count > len(finding.lines) > 0 else ""
+        table.add_row(finding.kind, count, share, done, ", ".join(map(str, finding.lines)) + more)
+    cli.print_table(table)
+    if checks.lines["inputs"] != checks.lines["targets"]:
+        print(
+            "The two files have different numbers of lines: if a line is missing before the end, every pair after it "
+            "is wrong. Look at the last ones."
+        )
+    print(flush=True)
+
+
+def _figures(counter) -> list[str]:
+    """Returns mean, median, 95th percentile and maximum of a histogram."""
+    total = sum(counter.values())
+    mean = sum(length * count for length, count in counter.items()) / total
+    return [f"{mean:.1f}", *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0))]
+
+
+def quantile(counter, share: float) -> int:
+    """Returns the least value of a histogram that such a share of the values does not exceed."""
+    total, seen = sum(counter.values()), 0
+    for value in sorted(counter):
+        seen += counter[value]
+        if seen >= share * total:
+            return value
+    return 0

@@ -1,0 +1,56 @@
+"""Problems that an algorithm solves, in tensor2tensor's manner: a quick check of a new model."""
+
+import random
+
+from t2t_lite.data.problem import Example, Problem
+from t2t_lite.registry import PROBLEMS
+
+LETTERS = "abcdefghijklmnopqrst"
+MAX_LENGTH = 20
+
+
+class Algorithmic(Problem):
+    """Random words of 1 to MAX_LENGTH letters, and what an algorithm makes of them; a letter is a piece."""
+
+    vocab_kind = "characters"
+    vocab_size = 300
+    num_shards = 1
+    num_examples = {"train": 50_000, "dev": 500, "test": 500}
+
+    def solve(self, letters: str) -> str:
+        """Returns the answer."""
+        raise NotImplementedError
+
+    def examples(self, split, files):
+        """Yields the pairs of a split. Words of dev and test may be short ones that training has seen."""
+        generator = random.Random(f"{self.data_name} {split}")
+        for _ in range(self.num_examples[split]):
+            letters = "".join(generator.choices(LETTERS, k=generator.randint(1, MAX_LENGTH)))
+            yield Example(letters, self.solve(letters))
+
+
+@PROBLEMS.register
+class AlgorithmicCopy(Algorithmic):
+    """Repeat a word of up to 20 letters."""
+
+    def solve(self, letters):
+        """Returns the word."""
+        return letters
+
+
+@PROBLEMS.register
+class AlgorithmicReverse(Algorithmic):
+    """Write a word of up to 20 letters backwards."""
+
+    def solve(self, letters):
+        """Returns the word backwards."""
+        return letters[::-1]
+
+
+@PROBLEMS.register
+class AlgorithmicSort(Algorithmic):
+    """Put the letters of a word of up to 20 into the order of the alphabet."""
+
+    def solve(self, letters):
+        """Returns the letters in order."""
+        return "".join(sorted(letters))

@@ -1,0 +1,160 @@
+"""The user's own pairs of texts, without a line of code: two files with a sentence a line, or one with tabs."""
+
+import collections
+import heapq
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem
+from t2t_lite.data.text_files import read_any_parallel, read_tsv
+from t2t_lite.errors import UserError
+from t2t_lite.registry import PROBLEMS
+
+_NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
+_SHORT = 40  # a ratio says nothing about texts of so few characters
+_HELD_OUT_SHARE, _MOST_HELD_OUT = 0.05, 2000
+
+
+class _Limit(NamedTuple):
+    """Which pairs are split off for a split: those whose hash is not above this, and their number."""
+
+    hash: int
+    pairs: int
+
+
+def _help(split: str) -> dict[str, str]:
+    default = "" if split == "train" else " (default: split off the training text)"
+    return {
+        f"{split}_source": f"the source sentences of {split}, one a line, plain or gzip{default}",
+        f"{split}_target": f"their translations in the same order ({split})",
+        f"{split}_tsv": f"source, tab and translation in each line ({split}), instead of two files",
+    }
+
+
+@PROBLEMS.register
+class TextPairs(Problem):
+    """Your own text: --train_source=F --train_target=F, or --train_tsv=F; dev and test likewise, or split off."""
+
+    vocab_size = 8000
+    num_shards = 10
+    checks_text = True
+    flags = {
+        **_help("train"),
+        **_help("dev"),
+        **_help("test"),
+        "max_characters": f"training pairs with a longer side are dropped (default: {_NUMBERS['max_characters']})",
+        "max_ratio": f"so are those with a side so many times as long (default: {_NUMBERS['max_ratio']})",
+        "held_out": "pairs of a dev or test split that is split off (default: 5%% of all, at most 2000)",
+        "split_seed": f"which pairs are split off (default: {_NUMBERS['split_seed']})",
+    }
+
+    def __init__(self, is_reversed: bool = False, **given: str):
+        super().__init__(is_reversed, **given)
+        numbers = {name: given.get(name, default) for name, default in _NUMBERS.items()}
+        for name, value in numbers.items():
+            if not str(value).isdigit():
+                raise UserError(f"--{name} takes a whole number, not '{value}'", status=2)
+        self._numbers = {name: int(value) for name, value in numbers.items()}
+        self._limits: dict[str, _Limit] | None = None
+        for split in SPLITS:
+            self._check_given(split)
+
+    def _check_given(self, split: str) -> None:
+        source, target, tsv = (f"{split}_{kind}" in self.given for kind in ("source", "target", "tsv"))
+        if source != target:
+            has, lacks = ("source", "target") if source else ("target", "source")
+            raise UserError(f"--{split}_{has} needs --{split}_{lacks}", status=2)
+        if source and tsv:
+            raise UserError(f"--{split}_tsv stands for both sides; leave out --{split}_source and _target", status=2)
+
+    @property
+    def sources(self):
+        """The files that were given."""
+        names = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv")]
+        return tuple(OwnFile(Path(self.given[name])) for name in names if name in self.given)
+
+    def remarks(self, files):
+        """Says what is split off."""
+        return [
+            f"no {split} files are given: {self._find_limits()[split].pairs} pairs of the training text are split off "
+            f"for it (--split_seed={self._numbers['split_seed']}); equal pairs go to the same split"
+            for split in self._split_off()
+        ]
+
+    def raw_pairs(self, files):
+        """Yields the training text as it stands, line by line."""
+        return self._noting_limits() if self._split_off() else self._read("train")
+
+    def split_of(self, example):
+        """Returns the split of a pair of the training text: equal ones go to the same, so that none is trained on."""
+        if not self._split_off() or self.flaw("train", example):
+            return "train"  # flaws are counted there
+        number = self._hash(example)
+        return next((split for split, limit in self._find_limits().items() if number <= limit.hash), "train")
+
+    def examples(self, split, files):
+        """Yields the pairs of a split, whatever is in them; `flaw` says which are no good."""
+        if split != "train" and split not in self._split_off():
+            return self._read(split)
+        if not self._split_off():
+            return self._read("train")
+        return (pair for pair in self._read("train") if self.split_of(pair) == split)
+
+    def flaw(self, split, example):
+        """Returns why a pair is left out: it is no text, or it is a training pair that is too long or too uneven."""
+        if (flaw := super().flaw(split, example)) or split != "train":
+            return flaw
+        shorter, longer = sorted(map(len, example))
+        if longer > self._numbers["max_characters"]:
+            return f"a side of more than {self._numbers['max_characters']} characters"
+        if longer > _SHORT and longer > self._numbers["max_ratio"] * shorter:
+            return f"one side more than {self._numbers['max_ratio']} times as long as the other"
+        return None
+
+    def _read(self, split):
+        if f"{split}_tsv" in self.given:
+            return read_tsv(Path(self.given[f"{split}_tsv"]))
+        if f"{split}_source" in self.given:
+            return read_any_parallel(*(Path(self.given[f"{split}_{side}"]) for side in ("source", "target")))
+        raise UserError(
+            "problem 'text_pairs' needs your text: --train_source=FILE --train_target=FILE, or --train_tsv=FILE",
+            status=2,
+        )
+
+    def _split_off(self) -> list[str]:
+        """The splits for which there is no file."""
+        return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.given.keys()]
+
+    def _hash(self, pair: Example) -> int:
+        from t2t_lite.data.text_checks import pair_hash
+
+        return pair_hash(pair, str(self._numbers["split_seed"]))
+
+    def _find_limits(self) -> dict[str, _Limit]:
+        if self._limits is None:
+            collections.deque(self._noting_limits(), maxlen=0)
+        return self._limits
+
+    def _noting_limits(self) -> Iterator[Example]:
+        """Yields the training text; at its end it is known which hashes are split off: those of the lowest numbers."""
+        splits, usable = self._split_off(), 0
+        most = self._numbers["held_out"] or _MOST_HELD_OUT
+        highest_first: list[int] = []  # a heap of the lowest hashes, negative
+        for pair in self._read("train"):
+            yield pair
+            if self.flaw("train", pair):
+                continue
+            usable += 1
+            if len(highest_first) < most * len(splits):
+                heapq.heappush(highest_first, -self._hash(pair))
+            else:
+                heapq.heappushpop(highest_first, -self._hash(pair))
+        each = self._numbers["held_out"] or max(1, min(most, int(usable * _HELD_OUT_SHARE)))
+        if len(splits) * each >= usable:
+            raise UserError(
+                f"the training text has {usable} usable pairs, too few to split off {each} for each of "
+                f"{' and '.join(splits)}; give --dev_source and --dev_target, or a smaller --held_out"
+            )
+        lowest = sorted(-number for number in highest_first)
+        self._limits = {split: _Limit(lowest[number * each + each - 1], each) for number, split in enumerate(splits)}

@@ -1,0 +1,58 @@
+"""WMT 2014 translation, the paper's data (section 5.1), through tensorflow-datasets or from text files."""
+
+from t2t_lite.data.problem import Problem, TfdsSource
+from t2t_lite.data.text_files import read_parallel
+from t2t_lite.registry import PROBLEMS
+
+_TEXT_FILES = {"train": "train", "dev": "newstest2013", "test": "newstest2014"}
+
+
+class Wmt(Problem):
+    """What the language pairs share: English is the forward source, newstest2013 is dev and newstest2014 test.
+
+    Text files that are placed by hand are called `train.de-en.en`, `newstest2013.de-en.de` and so on.
+    """
+
+    target_language: str
+    num_shards = 100
+
+    @property
+    def _pair(self) -> str:
+        return f"{self.target_language}-en"
+
+    def _text_file(self, split: str, language: str) -> str:
+        return f"{_TEXT_FILES[split]}.{self._pair}.{language}"
+
+    @property
+    def sources(self):
+        """The data set of tensorflow-datasets, or text files."""
+        placed = tuple(self._text_file(split, side) for split in _TEXT_FILES for side in ("en", self.target_language))
+        return (TfdsSource(f"wmt14_translate/{self._pair}", placed),)
+
+    def examples(self, split, files):
+        """Yields the pairs of a split."""
+        (source,) = self.sources
+        if source.name in files:
+            from t2t_lite.data.tfds_source import read_pairs
+
+            return read_pairs(files[source.name], split, "en", self.target_language)
+        return read_parallel(*(files[self._text_file(split, side)] for side in ("en", self.target_language)))
+
+
+@PROBLEMS.register
+class WmtEnde(Wmt):
+    """WMT 2014 English to German, 4.5 million pairs: 37,000 byte-pair pieces, dev newstest2013, test newstest2014."""
+
+    target_language = "de"
+    vocab_size = 37_000
+    published_counts = {"train": 4_508_785, "dev": 3000, "test": 3003}
+
+
+@PROBLEMS.register
+class WmtEnfr(Wmt):
+    """WMT 2014 English to French, 36 million pairs in the paper: 32,000 word-pieces, newstest2013 and newstest2014."""
+
+    target_language = "fr"
+    vocab_kind = "wordpiece"
+    vocab_size = 32_000
+    published_counts = {"train": 40_836_715, "dev": 3000, "test": 3003}

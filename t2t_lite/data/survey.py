@@ -1,0 +1,74 @@
+"""The first pass over a training text: its pairs are counted, a random sample is kept, and own text is looked at."""
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from t2t_lite.data.problem import Example, Problem
+from t2t_lite.data.text_checks import TextChecks
+
+# More pairs than these make learning pieces slower and the pieces no better.
+SAMPLE_PAIRS = 200_000
+# No sample needs a longer text; memory is bounded by this.
+SAMPLE_CHARACTERS = 2000
+
+
+@dataclass
+class Survey:
+    """What a pass has shown.
+
+    Args:
+      pairs: how many there were, those that the problem drops included.
+      sample: (number from 1, pair) of all that are kept for training, or of SAMPLE_PAIRS at random over the whole.
+    """
+
+    pairs: int
+    sample: list[tuple[int, Example]]
+
+    def texts(self, sides: Iterable[str]) -> list[str]:
+        """Returns the texts of some sides of the sample."""
+        sides = list(sides)
+        return [getattr(pair, side) for _, pair in self.sample for side in sides]
+
+
+def survey(
+    problem: Problem,
+    pairs: Iterable[Example],
+    checks: TextChecks | None,
+    tell: Callable[[int], None],
+    size: int = SAMPLE_PAIRS,
+) -> Survey:
+    """Goes through the pairs once. The same pairs give the same sample.
+
+    Args:
+      problem: whose they are.
+      pairs: its `raw_pairs`.
+      checks: looks at each, if given.
+      tell: takes the number of pairs so far, after each.
+      size: how many pairs the sample has at most.
+    """
+    generator = random.Random(size)
+    sample: list[tuple[int, Example]] = []
+    count = kept = 0
+    for count, pair in enumerate(pairs, start=1):
+        tell(count)
+        flaw = problem.flaw("train", pair)
+        if checks is not None:
+            checks.add(pair, flaw)
+        if flaw:
+            continue
+        kept += 1
+        # An even sample whatever their number (Vitter 1985, algorithm R).
+        if kept <= size:
+            sample.append((count, _cut(pair)))
+        elif (place := generator.randrange(kept)) < size:
+            sample[place] = (count, _cut(pair))
+    if checks is not None:
+        checks.judge_directions(sample)
+    return Survey(count, [(number, pair) for number, pair in sample if problem.split_of(pair) == "train"])
+
+
+def _cut(pair: Example) -> Example:
+    if len(pair.inputs) <= SAMPLE_CHARACTERS and len(pair.targets) <= SAMPLE_CHARACTERS:
+        return pair
+    return Example(*(side[:SAMPLE_CHARACTERS] for side in pair))

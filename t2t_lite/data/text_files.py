@@ -1,0 +1,109 @@
+"""Reading text files, plain or gzip, a sentence a line."""
+
+import contextlib
+import gzip
+import itertools
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from t2t_lite.data.problem import Example, Unusable
+from t2t_lite.errors import UserError
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yields the lines of a UTF-8 text file, plain or gzip, without their ends ("\\n" or "\\r\\n").
+
+    Raises:
+      UserError: if there is no such file, it is a damaged gzip file, or a line is not UTF-8 (with its number).
+    """
+    with open_bytes(path) as file:
+        for number, line in enumerate(file, start=1):
+            yield decode_line(line, str(path), number)
+
+
+@contextlib.contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Opens a file, plain or gzip, to read its bytes inside the block.
+
+    Raises:
+      UserError: if there is no such file, or it turns out to be a damaged gzip file.
+    """
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rb") as file:
+            yield file
+    except FileNotFoundError as error:
+        raise UserError(f"no such file: {path}") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path} is not a whole gzip file ({error}); fetch or write it again") from error
+
+
+def decode_line(line: bytes, where: str, number: int) -> str:
+    """Returns a line of text without its end. `where` and `number` name it in the UserError for text not in UTF-8."""
+    try:
+        # A byte-order mark at the start of a file is no part of its text.
+        return re.sub(r"\r?\n\Z", "", line.decode("utf-8-sig" if number == 1 else "utf-8"))
+    except UnicodeDecodeError as error:
+        raise UserError(
+            f"{where}, line {number}: not UTF-8 ({error.reason} at byte {error.start}); convert it first"
+        ) from error
+
+
+def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
+    """Yields the pairs of two files with a sentence a line. Pairs with an empty side are left out.
+
+    Raises:
+      UserError: if one file has more lines than the other, or on text that is not UTF-8.
+    """
+    ended = object()
+    left, right = read_lines(inputs), read_lines(targets)
+    count = 0
+    while True:
+        pair = next(left, ended), next(right, ended)
+        if pair[0] is ended or pair[1] is ended:
+            break
+        count += 1
+        if pair[0].strip() and pair[1].strip():
+            yield Example(*pair)
+    if pair[0] is not pair[1]:
+        longer, shorter = (targets, inputs) if pair[0] is ended else (inputs, targets)
+        raise UserError(
+            f"{longer} has more lines than {shorter} ({count}); line n of one must answer line n of the other"
+        )
+
+
+def read_any_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
+    """Yields the pairs of two files with a sentence a line, whatever is in them: a pair for each line of the longer.
+
+    What is no text is an `Unusable` that says why: a line that is not UTF-8, or that the other file does not have.
+    """
+    missing = Unusable("a line that the other file does not have")
+    for pair in itertools.zip_longest(_any_lines(inputs), _any_lines(targets), fillvalue=missing):
+        yield Example(*pair)
+
+
+def read_tsv(path: Path) -> Iterator[Example]:
+    """Yields the pairs of a file with inputs, a tab and targets in each line; further columns are left out.
+
+    A line with one column only, or that is not UTF-8, is a pair with an `Unusable` that says so.
+    """
+    for line in _any_lines(path):
+        columns = line.split("\t")
+        if isinstance(line, Unusable):
+            yield Example(line, line)
+        elif len(columns) < 2:
+            yield Example(line, Unusable("a line without a tab"))
+        else:
+            yield Example(*columns[:2])
+
+
+def _any_lines(path: Path) -> Iterator[str]:
+    with open_bytes(path) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                yield decode_line(line, str(path), number)
+            except UserError:
+                yield Unusable("a line that is not UTF-8")

@@ -1,0 +1,66 @@
+"""Pairs from tensorflow-datasets, prepared before or downloaded now."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_lite.data.problem import Example, TfdsSource
+from t2t_lite.errors import UserError
+
+_SPLITS = {"train": "train", "dev": "validation", "test": "test"}
+_READ_BATCH = 1000
+
+
+def find_or_prepare(source: TfdsSource, tmp_dir: Path) -> Path:
+    """Returns the folder of a prepared data set; one that is in place is used and never written to.
+
+    Raises:
+      UserError: if it is not there and cannot be downloaded.
+    """
+    prepared = [path.parent for path in (tmp_dir / source.name).glob("*/dataset_info.json")]
+    if prepared := [path for path in prepared if "incomplete" not in path.name]:
+        return max(prepared, key=lambda path: [int(part) for part in path.name.split(".") if part.isdigit()])
+    try:
+        import tensorflow_datasets
+
+        builder = tensorflow_datasets.builder(source.name, data_dir=tmp_dir)
+        builder.download_and_prepare()
+    except Exception as error:  # network, checksum, permission and parsing errors all mean the same to the user
+        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+        placed = f", or the text files {', '.join(source.placed)}" if source.placed else ""
+        raise UserError(
+            f"cannot download {source.name} to {tmp_dir} ({reason}); put a folder {source.name} that "
+            f"tensorflow-datasets has prepared into --tmp_dir{placed}"
+        ) from error
+    return Path(builder.data_dir)
+
+
+def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[Example]:
+    """Yields the pairs of a prepared data set, in the order of its files.
+
+    Args:
+      folder: where it is: the folder of its version.
+      split: "train", "dev" or "test".
+      inputs, targets: the features of the two sides: "en", "de".
+
+    Raises:
+      UserError: if it has no such split or features, or a file is damaged.
+    """
+    import tensorflow_datasets
+
+    builder = tensorflow_datasets.builder_from_directory(folder)
+    if _SPLITS[split] not in builder.info.splits:
+        raise UserError(f"the data set in {folder} has no {_SPLITS[split]} split")
+    if missing := {inputs, targets} - set(builder.info.features):
+        raise UserError(f"the data set in {folder} has no feature '{sorted(missing)[0]}'")
+    in_order = tensorflow_datasets.ReadConfig(interleave_cycle_length=1)
+    pairs = builder.as_dataset(split=_SPLITS[split], shuffle_files=False, read_config=in_order).batch(_READ_BATCH)
+    try:
+        for batch in pairs.as_numpy_iterator():
+            for left, right in zip(batch[inputs].tolist(), batch[targets].tolist()):
+                yield Example(left.decode("utf-8", errors="replace"), right.decode("utf-8", errors="replace"))
+    except (tf.errors.DataLossError, tf.errors.InvalidArgumentError, tf.errors.NotFoundError) as error:
+        raise UserError(
+            f"the data set in {folder} is damaged ({error.message.splitlines()[0]}); prepare it again"
+        ) from error
