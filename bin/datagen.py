@@ -48,11 +48,13 @@ def _datagen(arguments) -> None:
         print_inspection(arguments)
         return
     from t2t_lite.data.problem import get_problem
+    from t2t_lite.startup import use_one_heap
 
     problem = get_problem(arguments.problem, **arguments.given)
     for name in _SETTINGS:
         if (value := getattr(arguments, name)) is not None:
             setattr(problem, name, value)
+    use_one_heap()
     names = ("num_workers", "max_cases", "runner", "beam_options")
     generate_data(problem, arguments.data_dir, arguments.tmp_dir, **{name: getattr(arguments, name) for name in names})
 

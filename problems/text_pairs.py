@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem
+from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
@@ -16,11 +16,14 @@ _SHORT = 40  # a ratio says nothing about texts of so few characters
 _HELD_OUT_SHARE, _MOST_HELD_OUT = 0.05, 2000
 
 
-class _Limit(NamedTuple):
-    """Which pairs are split off for a split: those whose hash is not above this, and their number."""
+class _Held(NamedTuple):
+    """A pair of the training text that another split has."""
 
-    hash: int
-    pairs: int
+    split: str
+    pair: Example | None = None
+
+
+_TRAIN = _Held("train")
 
 
 def _help(split: str) -> dict[str, str]:
@@ -56,7 +59,7 @@ class TextPairs(Problem):
             if not str(value).isdigit():
                 raise UserError(f"--{name} takes a whole number, not '{value}'", status=2)
         self._numbers = {name: int(value) for name, value in numbers.items()}
-        self._limits: dict[str, _Limit] | None = None
+        self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
             self._check_given(split)
 
@@ -76,30 +79,44 @@ class TextPairs(Problem):
 
     def remarks(self, files):
         """Says what is split off."""
+        if not self._split_off():
+            return []
+        counts = collections.Counter(held.split for held in self._find_held_out().values())
         return [
-            f"no {split} files are given: {self._find_limits()[split].pairs} pairs of the training text are split off "
-            f"for it (--split_seed={self._numbers['split_seed']}); equal pairs go to the same split"
+            f"no {split} files are given: {counts[split]} pairs of the training text are split off for it "
+            f"(--split_seed={self._numbers['split_seed']}), and not trained on if they come again"
             for split in self._split_off()
         ]
 
     def raw_pairs(self, files):
         """Yields the training text as it stands, line by line."""
-        return self._noting_limits() if self._split_off() else self._read("train")
+        return self._noting_held_out() if self._split_off() else self._read("train")
 
     def split_of(self, example):
-        """Returns the split of a pair of the training text: equal ones go to the same, so that none is trained on."""
-        if not self._split_off() or self.flaw("train", example):
-            return "train"  # flaws are counted there
-        number = self._hash(example)
-        return next((split for split, limit in self._find_limits().items() if number <= limit.hash), "train")
+        """Returns the split of a pair of the training text."""
+        if not self._split_off():
+            return "train"
+        return self._find_held_out().get(self._hash(example), _TRAIN).split
 
     def examples(self, split, files):
         """Yields the pairs of a split, whatever is in them; `flaw` says which are no good."""
-        if split != "train" and split not in self._split_off():
+        if not self._split_off() or split not in ("train", *self._split_off()):
             return self._read(split)
-        if not self._split_off():
-            return self._read("train")
-        return (pair for pair in self._read("train") if self.split_of(pair) == split)
+        if split == "train":
+            return self._left_for_training()
+        return (held.pair for held in self._find_held_out().values() if held.split == split)
+
+    def _left_for_training(self) -> Iterator[Example]:
+        """Yields what is not split off; a pair that is split off is not trained on if it comes again, either."""
+        repeated = Unusable("equal to a pair that was split off")
+        gone = set()
+        for pair in self._read("train"):
+            if self.split_of(pair) == "train":
+                yield pair
+            elif (number := self._hash(pair)) in gone:
+                yield Example(repeated, repeated)
+            else:
+                gone.add(number)
 
     def flaw(self, split, example):
         """Returns why a pair is left out: it is no text, or it is a training pair that is too long or too uneven."""
@@ -131,30 +148,35 @@ class TextPairs(Problem):
 
         return pair_hash(pair, str(self._numbers["split_seed"]))
 
-    def _find_limits(self) -> dict[str, _Limit]:
-        if self._limits is None:
-            collections.deque(self._noting_limits(), maxlen=0)
-        return self._limits
+    def _find_held_out(self) -> dict[int, _Held]:
+        if self._held_out is None:
+            collections.deque(self._noting_held_out(), maxlen=0)
+        return self._held_out
 
-    def _noting_limits(self) -> Iterator[Example]:
-        """Yields the training text; at its end it is known which hashes are split off: those of the lowest numbers."""
+    def _noting_held_out(self) -> Iterator[Example]:
+        """Yields the training text; at its end it is known what is split off: the pairs with the lowest hashes."""
         splits, usable = self._split_off(), 0
         most = self._numbers["held_out"] or _MOST_HELD_OUT
-        highest_first: list[int] = []  # a heap of the lowest hashes, negative
-        for pair in self._read("train"):
+        lowest: dict[int, tuple[int, Example]] = {}
+        highest_first: list[int] = []  # a heap of their hashes, negative
+        for line, pair in enumerate(self._read("train"), start=1):
             yield pair
             if self.flaw("train", pair):
                 continue
             usable += 1
-            if len(highest_first) < most * len(splits):
-                heapq.heappush(highest_first, -self._hash(pair))
-            else:
-                heapq.heappushpop(highest_first, -self._hash(pair))
+            number = self._hash(pair)
+            if number in lowest or (len(lowest) == most * len(splits) and number > -highest_first[0]):
+                continue
+            lowest[number] = (line, pair)
+            heapq.heappush(highest_first, -number)
+            if len(lowest) > most * len(splits):
+                del lowest[-heapq.heappop(highest_first)]
         each = self._numbers["held_out"] or max(1, min(most, int(usable * _HELD_OUT_SHARE)))
-        if len(splits) * each >= usable:
+        if len(splits) * each >= usable or len(splits) * each > len(lowest):
             raise UserError(
-                f"the training text has {usable} usable pairs, too few to split off {each} for each of "
+                f"the training text has {usable} usable pairs, too few different ones to split off {each} for each of "
                 f"{' and '.join(splits)}; give --dev_source and --dev_target, or a smaller --held_out"
             )
-        lowest = sorted(-number for number in highest_first)
-        self._limits = {split: _Limit(lowest[number * each + each - 1], each) for number, split in enumerate(splits)}
+        ranked = sorted(lowest)[: len(splits) * each]
+        found = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]
+        self._held_out = {number: _Held(split, pair) for _, pair, split, number in sorted(found)}

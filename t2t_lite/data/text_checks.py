@@ -3,14 +3,14 @@
 import collections
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from t2t_lite.data.problem import Example, Unusable
 
 # So many different pairs are told apart exactly; of more, a random part is, and the number is an estimate.
 MAX_HASHES = 2**18
-MAX_JUDGED = 20_000  # pairs whose direction is judged
+MAX_JUDGED = 10_000  # pairs whose direction is judged
 # How much likelier the other side has to be, in nats for each three characters. Of Multi30k's 29,000 pairs, none
 # reaches half of it in the wrong direction.
 SWAPPED_MARGIN = 0.3
@@ -132,20 +132,20 @@ def pair_hash(pair: Example, seed: str = "") -> int:
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
-def swapped(numbered: Iterable[tuple[int, Example]]) -> list[int]:
+def swapped(numbered: Sequence[tuple[int, Example]]) -> list[int]:
     """Returns the numbers of pairs whose sides seem to be swapped.
 
     Three characters that follow one another are more usual in one language than in the other. A pair's own are taken
     out of the count before it is judged, so that it does not testify for itself.
     """
-    trigrams = [(number, *(collections.Counter(_trigrams(text)) for text in pair)) for number, pair in numbered]
     counts = [collections.Counter(), collections.Counter()]
-    for _, inputs, targets in trigrams:
-        counts[0].update(inputs)
-        counts[1].update(targets)
-    totals = [counts[0].total() + 1, counts[1].total() + 1]
+    for _, pair in numbered:
+        for count, text in zip(counts, pair):
+            count.update(_trigrams(text))
+    totals = [count.total() + 1 for count in counts]
     found = []
-    for number, *sides in trigrams:
+    for number, pair in numbered:
+        sides = [collections.Counter(_trigrams(text)) for text in pair]  # again: to keep them takes much memory
         evidence = sum(
             sign * times * _log_odds(trigram, sides, counts, totals)
             for sign, side in zip((1, -1), sides)

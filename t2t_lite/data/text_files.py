@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import itertools
-import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,11 +44,12 @@ def decode_line(line: bytes, where: str, number: int) -> str:
     """Returns a line of text without its end. `where` and `number` name it in the UserError for text not in UTF-8."""
     try:
         # A byte-order mark at the start of a file is no part of its text.
-        return re.sub(r"\r?\n\Z", "", line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{where}, line {number}: not UTF-8 ({error.reason} at byte {error.start}); convert it first"
         ) from error
+    return text[: -2 if text.endswith("\r\n") else -1] if text.endswith("\n") else text
 
 
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:

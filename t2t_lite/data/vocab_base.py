@@ -42,6 +42,10 @@ class Vocabulary(ABC):
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
 
+    def encode_all(self, texts: Sequence[str]) -> tf.RaggedTensor:
+        """Does what `encode` does, outside of graphs and perhaps faster."""
+        return self.encode(tf.constant(texts))
+
     @abstractmethod
     def _text_of(self, piece: int) -> str:
         """Returns the text that a piece stands for, blanks included."""
