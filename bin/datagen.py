@@ -25,7 +25,7 @@ def main() -> None:
     add("--vocab_size", type=cli.whole_number(1), help="number of pieces (default: the problem's)")
     add("--vocab_file", type=cli.path, help="take this vocabulary: ours, a SentencePiece model, a list of word-pieces")
     add("--runner", default="", help="generate on Apache Beam: direct, or a runner that Beam knows (extra `beam`)")
-    add("--beam_options", default="", metavar="'--NAME=VALUE ...'", help="flags for the Beam pipeline")
+    add("--beam_options", default="", metavar="FLAGS", help="flags for the Beam pipeline")
     add(
         "--inspect",
         nargs="?",

@@ -71,7 +71,7 @@ def _describe_problem(name: str) -> None:
     if problem.is_reversed:
         print("with its sides swapped")
     settings = {setting: getattr(problem, setting) for setting in typing.get_type_hints(Problem)}
-    sources = settings.pop("sources")
+    sources, flags = settings.pop("sources"), settings.pop("flags")
     if "decode_hparams" in settings:
         settings["decode_hparams"] = ",".join(
             f"{field}={value}" for field, value in dataclasses.asdict(problem.decode_hparams).items()
@@ -81,7 +81,13 @@ def _describe_problem(name: str) -> None:
         print(f"  {setting:{width}}  {value}")
     print("sources:" if sources else "sources: none")
     for source in sources:
-        print(f"  {source.name}  {source.url}")
+        print(f"  {source.name}  {getattr(source, 'url', '')}".rstrip())
+    if flags:
+        print("flags of its own, for t2t-lite-datagen:")
+    for flag, text in flags.items():
+        print(f"  --{flag}  {text.replace('%%', '%')}")
+    if (origin := PROBLEMS.origin(problem.data_name)) is not None:
+        print(f"from the plug-in {origin.where}")
 
 
 def _describe_model(name: str) -> None:

@@ -1,8 +1,8 @@
 """What a run directory holds, so that every tool needs only its path.
 
 hparams.json        the settings
-run.json            problem, vocabularies and the version that wrote them
-vocab.*.subwords    a copy of the vocabulary, or of that of each side
+run.json            problem, vocabularies, plug-ins and the version that wrote them
+vocab.*             a copy of the vocabulary, or of that of each side
 ckpt-<step>.*       checkpoints
 average-<step>.*    an average of checkpoints, for inference only
 train/, eval/       TensorBoard event files
@@ -18,9 +18,11 @@ from pathlib import Path
 
 import t2t_lite
 from t2t_lite.config import HParams
-from t2t_lite.data.problem import Problem, get_problem
+from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of, write_text, written_whole
+from t2t_lite.plugins import load_usr_dir
+from t2t_lite.registry import MODELS, PROBLEMS, Origin, Registry
 
 # How long to train and what to average may change between runs in one directory; what the model is may not.
 _MAY_CHANGE = ("train_steps", "average_checkpoints")
@@ -63,6 +65,8 @@ def open_run_dir(path: Path) -> RunDir:
         raise UserError(f"--output_dir={path} is not a run directory: it has no {Path(error.filename).name}") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{about} or {settings} is damaged: {error!r}") from error
+    for registry, its_name in ((PROBLEMS, name.removesuffix(REVERSED_SUFFIX)), (MODELS, hparams.model)):
+        _require(registry, its_name, run.get("plugins", {}).get(registry.kind), about)
     try:
         problem = get_problem(name)
     except UserError as error:
@@ -73,6 +77,25 @@ def open_run_dir(path: Path) -> RunDir:
                 f"{vocabulary} is not the vocabulary that the model in {path} was trained with; put that back"
             )
     return RunDir(path, hparams, problem, *(path / entry["file"] for entry in entries))
+
+
+def _require(registry: Registry, name: str, origin: list[str] | None, about: Path) -> None:
+    """Loads the plug-in that `name` comes from, if it is not registered."""
+    if origin is None or name in registry:
+        return
+    origin = Origin(*origin)
+    came = f"{about}: the {registry.kind} '{name}' comes from"
+    if origin.kind == "package":
+        raise UserError(f"{came} the package {origin.where}, which is not installed here; install it with pip")
+    if not Path(origin.where).is_dir():
+        raise UserError(f"{came} the folder {origin.where}, which is not there; give its place with --t2t_usr_dir")
+    load_usr_dir(origin.where)
+
+
+def _origins(problem: Problem, hparams: HParams) -> dict[str, Origin]:
+    """Returns which plug-ins the problem and the model come from, if they do."""
+    names = {PROBLEMS: problem.data_name, MODELS: hparams.model}
+    return {registry.kind: origin for registry, name in names.items() if (origin := registry.origin(name))}
 
 
 def prepare_run_dir(
@@ -120,6 +143,7 @@ def prepare_run_dir(
         "version": t2t_lite.__version__,
         "problem": problem.name,
         "random_seed": random_seed,
+        "plugins": _origins(problem, hparams),
         "vocabulary": {"file": vocabulary.name, "sha256": sha256_of(vocabulary)},
     }
     if inputs_vocabulary != vocabulary:

@@ -36,7 +36,7 @@ RULES = {
     "layers": (("layers", "config", "registry", "errors"), ("keras", "numpy")),
     "models": (("models", "layers", "config", "registry", "errors"), ("keras", "numpy")),
     "data": (
-        ("data", *BASIS),
+        ("data", "plugins", *BASIS),
         (
             "tensorflow",
             "tensorflow_text",
@@ -68,8 +68,8 @@ RULES_AT_LOADING = {
     "hparams": (("hparams", "config", "registry", "errors"), ()),
     "data.problem": (("config", "registry", "errors", "files"), ()),
     "training.cost": (("config", "errors"), ()),
-    "run_dir": (("data.problem", *BASIS), ()),
-    "plugins": (("registry",), ()),
+    "run_dir": (("data.problem", "plugins", *BASIS), ()),
+    "plugins": (("registry", "errors"), ()),
 }
 
 

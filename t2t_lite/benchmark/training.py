@@ -77,7 +77,9 @@ class TrainingData:
         """Returns a context in which batches are read: a damaged file is a UserError."""
         from t2t_lite.data.pipeline import reading_shards
 
-        return contextlib.nullcontext() if self.problem is None else reading_shards(self.problem, self.data_dir)
+        if self.problem is None:
+            return contextlib.nullcontext()
+        return reading_shards(self.problem.data_name, self.data_dir)
 
     def _in_direction(self, pair: tuple) -> tuple:
         return pair if self.problem is None else self.problem.in_direction(pair)

@@ -3,16 +3,16 @@
 import contextlib
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from t2t_lite.data.manifest import Manifest, check_data, read_manifest
 from t2t_lite.data.meter import PairMeter
-from t2t_lite.data.problem import SPLITS, Example, Problem
+from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.data.records import SIDES
 from t2t_lite.data.shuffle import Plan
 from t2t_lite.data.sources import check_unchanged, digests_of, find_or_fetch
-from t2t_lite.data.split_writer import WORK, SplitJob, write_split
+from t2t_lite.data.split_writer import WORK, SplitJob, pairs_of, write_split
 from t2t_lite.data.survey import Survey, survey
 from t2t_lite.data.text_checks import TextChecks
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
@@ -89,21 +89,6 @@ def _clear_away(problem: Problem, data_dir: Path) -> None:
         shutil.rmtree(folder)
     for file in data_dir.glob(f"{problem.data_name}-*{INCOMPLETE}"):
         file.unlink()
-
-
-def pairs_of(problem: Problem, split: str, files: dict, options: GenerateOptions) -> Iterator[Example]:
-    """Yields the pairs of a split that data is made of.
-
-    Raises:
-      UserError: if there is none.
-    """
-    pair = None
-    for count, pair in enumerate(problem.examples(split, files), start=1):
-        yield pair
-        if split == "train" and count == options.max_cases:
-            break
-    if pair is None:
-        raise _no_examples(problem, split)
 
 
 def _no_examples(problem: Problem, split: str) -> UserError:
@@ -226,11 +211,9 @@ def _make_split(problem, split, files, data_dir, manifest, vocabularies, say, op
         chunk_pairs=CHUNK_PAIRS,
         made_of=" ".join([*(each.sha256 for each in vocabularies), *manifest.sources.values(), str(options.max_cases)]),
     )
-    job = SplitJob(
-        problem, plan, lambda: pairs_of(problem, split, files, options), vocabularies, data_dir, manifest, say, total
-    )
+    job = SplitJob(problem, plan, files, options.max_cases, vocabularies, data_dir, manifest, say, total)
     if not all((data_dir / name).exists() for name in _text_names(problem, split)):
-        _write_text(problem, split, files, data_dir, options)
+        _write_text(problem, split, files, data_dir)
     if options.runner:
         from t2t_lite.data.beam import write_split_with_beam
 
@@ -246,13 +229,13 @@ def _told_drops(made: dict) -> str:
     return "; left out: " + ", ".join(f"{count} ({why})" for why, count in dropped.items()) if dropped else ""
 
 
-def _write_text(problem: Problem, split: str, files: dict, data_dir: Path, options: GenerateOptions) -> None:
+def _write_text(problem: Problem, split: str, files: dict, data_dir: Path) -> None:
     """Writes a split as text, a sentence a line in the order of the source, to decode and to score."""
     paths = [data_dir / name for name in _text_names(problem, split)]
     with contextlib.ExitStack() as stack:
         partial = [stack.enter_context(written_whole(path)) for path in paths]
         texts = [stack.enter_context(open(path, "w", encoding="utf-8", newline="")) for path in partial]
-        for pair in pairs_of(problem, split, files, options):
+        for pair in pairs_of(problem, split, files, 0):
             if problem.flaw(split, pair):
                 continue
             if any("\n" in line for line in pair):

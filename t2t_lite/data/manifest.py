@@ -88,8 +88,17 @@ def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
       UserError: if the file is damaged.
     """
     path = Path(data_dir) / FILENAME.format(problem.data_name)
+    return manifest_of_file(path) if path.exists() else None
+
+
+def manifest_of_file(path: Path) -> Manifest:
+    """Returns the manifest in a file.
+
+    Raises:
+      UserError: if there is none, or it is damaged.
+    """
     if not path.exists():
-        return None
+        raise UserError(f"no such file: {path}; t2t-lite-datagen writes it beside the data")
     try:
         manifest = Manifest(**json.loads(path.read_text(encoding="utf-8")))
         _require_parts(manifest)

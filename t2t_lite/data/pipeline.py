@@ -16,7 +16,7 @@ LONGEST = 2**15  # all longer pairs are sorted as if they had this length
 
 
 @contextlib.contextmanager
-def reading_shards(problem: Problem, data_dir: Path) -> Iterator[None]:
+def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
     """Turns TensorFlow's complaint about an unreadable record, raised inside the block, into a UserError."""
     try:
         yield
@@ -24,7 +24,7 @@ def reading_shards(problem: Problem, data_dir: Path) -> Iterator[None]:
         if "record" not in error.message and "Example" not in error.message:
             raise
         raise UserError(
-            f"a shard of '{problem.data_name}' in {data_dir} is damaged ({error.message.splitlines()[0]}); "
+            f"a shard of '{name}' in {data_dir} is damaged ({error.message.splitlines()[0]}); "
             f"remove the shards and run t2t-lite-datagen again"
         ) from error
 

@@ -19,6 +19,12 @@ from t2t_lite.errors import UserError
 WORK = ".work"  # ends the names of folders that are needed until a split is done
 
 
+def pairs_of(problem: Problem, split: str, files: dict[str, Path], max_cases: int) -> Iterator[Example]:
+    """Yields the pairs of a split that data is made of: of train the first `max_cases`, unless that is 0."""
+    limit = max_cases if split == "train" and max_cases else None
+    return itertools.islice(problem.examples(split, files), limit)
+
+
 @dataclasses.dataclass(frozen=True)
 class SplitJob:
     """What the making of a split needs to know.
@@ -26,7 +32,8 @@ class SplitJob:
     Args:
       problem: whose split it is.
       plan: how its records are spread.
-      pairs: begins to yield all its pairs.
+      files: what its pairs are read from, by name.
+      max_cases: so many pairs of the train split at most; 0: all.
       vocabularies: of the inputs and of the targets.
       data_dir: where the shards go.
       manifest: is told of each shard, and of the split when it is done.
@@ -36,7 +43,8 @@ class SplitJob:
 
     problem: Problem
     plan: shuffle.Plan
-    pairs: Callable[[], Iterator[Example]]
+    files: dict[str, Path]
+    max_cases: int
     vocabularies: tuple[Vocabulary, Vocabulary]
     data_dir: Path
     manifest: Manifest
@@ -47,6 +55,10 @@ class SplitJob:
     def name(self) -> str:
         """The split's name."""
         return self.plan.split
+
+    def pairs(self) -> Iterator[Example]:
+        """Begins to yield all its pairs."""
+        return pairs_of(self.problem, self.name, self.files, self.max_cases)
 
     @property
     def work(self) -> Path:

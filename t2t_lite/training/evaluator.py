@@ -41,7 +41,7 @@ def follow(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> 
     state = TrainingState(model, optimizer)
     seen: set[int] = set()
     since = time.monotonic()
-    with Progress(run_dir.path, 0, hparams.train_steps) as progress, reading_shards(problem, data_dir):
+    with Progress(run_dir.path, 0, hparams.train_steps) as progress, reading_shards(problem.data_name, data_dir):
         while True:
             todo = _todo(run_dir, seen)
             for step, path in todo:

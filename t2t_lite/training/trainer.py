@@ -55,7 +55,7 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
     is_chief = workers_of_environment()[1] == 0
     with (
         Progress(run_dir.path, state.step, hparams.train_steps, silent=not is_chief) as progress,
-        reading_shards(problem, data_dir),
+        reading_shards(problem.data_name, data_dir),
         Interruption() as interruption,
     ):
         for note in notes:

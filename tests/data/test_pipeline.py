@@ -210,6 +210,6 @@ def test_a_shard_with_changed_bytes_is_an_error_that_names_the_data(tmp_path):
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 0xFF
     shard.write_bytes(content)
-    with pytest.raises(UserError) as caught, pipeline.reading_shards(Numbered(), tmp_path):
+    with pytest.raises(UserError) as caught, pipeline.reading_shards("numbered", tmp_path):
         epoch_of(Numbered(), tmp_path, seed=1, **SIZES)
     assert str(tmp_path) in str(caught.value) and "t2t-lite-datagen" in str(caught.value)

@@ -1,0 +1,66 @@
+"""What `t2t-lite-datagen --inspect` prints: a split, or one shard, in words."""
+
+from pathlib import Path
+
+from t2t_lite.bin import cli
+from t2t_lite.bin.text_report import quantile
+
+_MAX_LENGTHS = (64, 128, 256, 512)
+
+
+def print_inspection(arguments) -> None:
+    """Prints what is in the shard or the split that --inspect names."""
+    from t2t_lite.data.problem import SPLITS, get_problem
+    from t2t_lite.errors import UserError
+    from t2t_lite.quiet import import_tensorflow
+
+    asked = arguments.inspect
+    if not Path(asked).is_file() and asked not in SPLITS:
+        raise UserError(f"--inspect={asked} is no file, and no split ({', '.join(SPLITS)})", status=2)
+    import_tensorflow()
+    from t2t_lite.data.inspection import inspect_shard, inspect_split
+
+    if Path(asked).is_file():
+        found = inspect_shard(Path(asked))
+    else:
+        found = inspect_split(Path(arguments.data_dir), get_problem(arguments.problem).data_name, asked)
+    what = found.paths[0].name if len(found.paths) == 1 else f"{len(found.paths)} shards"
+    print(f"{found.manifest.problem}, {found.split}, {what}: {found.examples:,} examples\n")
+    _print_lengths(found)
+    _print_left_out(found)
+    for number, pieces in enumerate(found.texts, start=1):
+        print(f"\nExample {number}")
+        for side, parts in zip(("inputs ", "targets"), pieces):
+            print(f"  {side}  {'|'.join(parts)}")
+
+
+def _print_lengths(found) -> None:
+    import rich.table
+
+    table = rich.table.Table(box=None)
+    for title in ("side", "vocabulary", "pieces", "mean", "median", "95%", "longest", "unknown"):
+        table.add_column(title, justify="left" if title in ("side", "vocabulary") else "right")
+    for (side, counter), vocabulary in zip(found.lengths.items(), found.vocabularies):
+        pieces = sum(length * count for length, count in counter.items())
+        table.add_row(
+            side,
+            f"{vocabulary.size:,} ({vocabulary.path.name})",
+            f"{pieces:,}",
+            f"{pieces / max(1, found.examples):.1f}",
+            *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0)),
+            f"{found.unknown[side] / max(1, pieces):.2%}",
+        )
+    cli.print_table(table)
+    print("Lengths are pieces, the end symbol included.\n")
+
+
+def _print_left_out(found) -> None:
+    dropped = found.manifest.splits.get(found.split, {}).get("dropped", {})
+    told = ", ".join(f"{count:,} ({why})" for why, count in dropped.items()) or "none"
+    print(f"Left out when the whole split was made: {told}.")
+    if found.split == "train":
+        told = ", ".join(
+            f"{found.longer_than(limit):,} with max_length={limit} ({found.longer_than(limit) / found.examples:.2%})"
+            for limit in _MAX_LENGTHS
+        )
+        print(f"Left out in training because a side is too long: {told}. Nothing is cut.")
