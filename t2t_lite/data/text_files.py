@@ -53,7 +53,7 @@ def decode_line(line: bytes, where: str, number: int) -> str:
 
 
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
-    """Yields the pairs of two files with a sentence a line. Pairs with an empty side are left out.
+    """Yields the pairs of two files with a sentence a line, those with an empty side, too.
 
     Raises:
       UserError: if one file has more lines than the other, or on text that is not UTF-8.
@@ -66,8 +66,7 @@ def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
         if pair[0] is ended or pair[1] is ended:
             break
         count += 1
-        if pair[0].strip() and pair[1].strip():
-            yield Example(*pair)
+        yield Example(*pair)
     if pair[0] is not pair[1]:
         longer, shorter = (targets, inputs) if pair[0] is ended else (inputs, targets)
         raise UserError(
