@@ -1,5 +1,6 @@
 """SentencePiece models as vocabularies: lossless byte-pair encoding (Sennrich et al. 2016), and others' models."""
 
+import functools
 import io
 import itertools
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import sentencepiece
 import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from t2t_lite.data.vocab_base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
 from t2t_lite.errors import UserError
@@ -125,26 +127,53 @@ def renumbered(model: bytes) -> bytes:
     Raises:
       UserError: if it is no SentencePiece model.
     """
-    from sentencepiece import sentencepiece_model_pb2
-
-    kinds = sentencepiece_model_pb2.ModelProto.SentencePiece
-    proto = sentencepiece_model_pb2.ModelProto()
+    kinds = {"UNKNOWN": 2, "CONTROL": 3}
+    proto = _model_class()()
     try:
         proto.ParseFromString(model)
-        (unknown,) = [piece.piece for piece in proto.pieces if piece.type == kinds.UNKNOWN]
-    except Exception as error:  # protobuf's own kinds of errors, and a count that is not one
+        (unknown,) = [piece.piece for piece in proto.pieces if piece.type == kinds["UNKNOWN"]]
+    except (message.DecodeError, ValueError) as error:
         raise UserError("not a SentencePiece model") from error
-    pieces = [piece for piece in proto.pieces if piece.type not in (kinds.UNKNOWN, kinds.CONTROL)]
-    # Control symbols cannot be reached from text, but for those of padding and end none of them is needed.
-    first = [("<pad>", kinds.CONTROL), ("</s>", kinds.CONTROL), (unknown, kinds.UNKNOWN)]
+    ours, spec = (PAD_ID, EOS_ID, UNKNOWN_ID, -1), proto.trainer_spec
+    if (spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id) == ours:
+        return model
+    # Control symbols cannot be reached from text, and but for those of padding and end none of them is needed.
+    others = [piece for piece in proto.pieces if piece.type not in kinds.values()]
+    first = [("<pad>", "CONTROL"), ("</s>", "CONTROL"), (unknown, "UNKNOWN")]
     del proto.pieces[:]
-    proto.pieces.extend([kinds(piece=name, score=0.0, type=kind) for name, kind in first])
-    proto.pieces.extend(pieces)
-    spec = proto.trainer_spec
-    spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = PAD_ID, EOS_ID, UNKNOWN_ID, -1
+    for name, kind in first:
+        proto.pieces.add(piece=name, score=0.0, type=kinds[kind])
+    proto.pieces.extend(others)
+    spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = ours
     spec.pad_piece, spec.eos_piece, spec.unk_piece = (name for name, _ in first)
     spec.vocab_size = len(proto.pieces)
     return proto.SerializeToString()
+
+
+@functools.cache
+def _model_class():
+    """Returns a class for SentencePiece's ModelProto with the fields that are changed here; it keeps all others.
+
+    The one in the package sentencepiece is made for a protobuf that is newer than TensorFlow's.
+    """
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="t2t_lite/sentencepiece_model.proto", package="t2t_lite.spm")
+
+    def add(name, **fields):
+        added = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            label = kinds.LABEL_REPEATED if field == "pieces" else kinds.LABEL_OPTIONAL
+            of_kind = {"type_name": f".t2t_lite.spm.{kind}"} if isinstance(kind, str) else {"type": kind}
+            added.field.add(name=field, number=number, label=label, **of_kind)
+
+    text, number, real = kinds.TYPE_STRING, kinds.TYPE_INT32, kinds.TYPE_FLOAT
+    add("Piece", piece=(1, text), score=(2, real), type=(3, number))
+    ids = {name: (40 + place, number) for place, name in enumerate(("unk_id", "bos_id", "eos_id", "pad_id"))}
+    add("Spec", vocab_size=(4, number), **ids, unk_piece=(45, text), eos_piece=(47, text), pad_piece=(48, text))
+    add("Model", pieces=(1, "Piece"), trainer_spec=(2, "Spec"))
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("t2t_lite.spm.Model"))
 
 
 def is_plain_list(content: bytes) -> bool:

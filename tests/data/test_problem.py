@@ -150,10 +150,11 @@ def test_a_missing_file_is_an_error_that_names_it(tmp_path):
     assert str(tmp_path / "none") in str(caught.value)
 
 
-def test_parallel_files_give_pairs_and_leave_out_pairs_with_an_empty_side(tmp_path):
+def test_parallel_files_give_a_pair_for_each_line(tmp_path):
     inputs = write(tmp_path / "a", b"one\n\n three\nfour\n \n")
     targets = write(tmp_path / "b.gz", b"eins\r\nzwei\r\ndrei \r\n\t\r\n\r\n")
-    assert list(read_parallel(inputs, targets)) == [("one", "eins"), (" three", "drei ")]
+    expected = [("one", "eins"), ("", "zwei"), (" three", "drei "), ("four", "\t"), (" ", "")]
+    assert list(read_parallel(inputs, targets)) == expected
 
 
 @pytest.mark.parametrize("left, right", [(3, 2), (2, 3), (0, 1), (1, 0)])

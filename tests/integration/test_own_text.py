@@ -1,0 +1,186 @@
+"""A user's own two files, from nothing to a translation, in the README's three commands; and a look into the shards."""
+
+import gzip
+import json
+import random
+import re
+
+import pytest
+
+DEFECTS = 5  # of each kind: 1% of 500 pairs
+TINY = "--hparams=hidden_size=32,filter_size=64,num_heads=2,batch_tokens=512"
+KINDS = {
+    "an empty side": "dropped",
+    "a line that is not UTF-8": "dropped",
+    "a side of more than 2000 characters": "dropped",
+    "one side more than 5 times as long as the other": "dropped",
+    "a line that the other file does not have": "dropped",
+    "a pair that was there before": "kept",
+    "both sides are the same": "kept",
+    "the sides seem to be swapped": "kept",
+}
+
+
+@pytest.fixture(scope="module")
+def own_text(multi30k_dir, tmp_path_factory):
+    """Two files, and by the kind of defect the numbers of the lines that have it, from 1."""
+    folder = tmp_path_factory.mktemp("own")
+    sides = []
+    for language in ("en", "de"):
+        text = gzip.decompress((multi30k_dir / f"train.{language}.gz").read_bytes())
+        sides.append(text.split(b"\n")[:500])
+    inputs, targets = sides
+    places = random.Random(3).sample(range(250, 490), DEFECTS * 7)
+    of_kind = {
+        kind: places[i * DEFECTS : (i + 1) * DEFECTS] for i, kind in enumerate(k for k in KINDS if "have" not in k)
+    }
+    for number, chosen in enumerate(of_kind.values()):
+        for line in chosen:
+            if number == 0:
+                targets[line] = b" \t"
+            elif number == 1:
+                inputs[line] += b" caf\xe9"
+            elif number == 2:
+                inputs[line] = b"very " * 500
+            elif number == 3:
+                targets[line] *= 8
+            elif number == 4:
+                inputs[line], targets[line] = inputs[line - 250], targets[line - 250]
+            elif number == 5:
+                targets[line] = inputs[line]
+            else:
+                inputs[line], targets[line] = targets[line], inputs[line]
+    of_kind["a line that the other file does not have"] = list(range(495, 500))
+    (folder / "my.en").write_bytes(b"\n".join(inputs) + b"\n")
+    (folder / "my.de").write_bytes(b"\r\n".join(targets[:495]) + b"\r\n")
+    return folder, {kind: sorted(line + 1 for line in lines) for kind, lines in of_kind.items()}
+
+
+@pytest.fixture(scope="module")
+def generated(own_text, command):
+    folder, _ = own_text
+    flags = (
+        f"--train_source={folder / 'my.en'}",
+        f"--train_target={folder / 'my.de'}",
+        f"--data_dir={folder / 'data'}",
+    )
+    result = command("datagen", "--problem=text_pairs", *flags)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_defect_is_counted_shown_with_its_lines_and_stops_nothing(own_text, generated, kind):
+    _, lines = own_text
+    shown = ", ".join(map(str, lines[kind]))
+    assert re.search(rf"^ {re.escape(kind)} +{DEFECTS}  1\.00%  {KINDS[kind]} +{shown} *$", generated, re.MULTILINE)
+
+
+def test_line_counts_are_compared_and_what_is_split_off_is_said(generated):
+    assert re.search(r"^ inputs +500 ", generated, re.MULTILINE)
+    assert re.search(r"^ targets +495 ", generated, re.MULTILINE)
+    assert "different numbers of lines" in generated
+    assert generated.index("what was found") < generated.index("learning")
+    for split in ("dev", "test"):
+        assert re.search(rf"no {split} files are given: 23 pairs of the training text are split off", generated)
+
+
+def test_the_manifest_counts_what_was_dropped(own_text, generated):
+    folder, _ = own_text
+    splits = json.loads((folder / "data" / "manifest.text_pairs.json").read_text())["splits"]
+    dropped = dict(splits["train"]["dropped"])
+    dropped.pop("equal to a pair that was split off", None)
+    assert dropped == {kind: DEFECTS for kind, done in KINDS.items() if done == "dropped"}
+    total = sum(made["examples"] for made in splits.values())
+    assert total + sum(splits["train"]["dropped"].values()) == 500
+
+
+def test_a_model_is_trained_on_it_and_translates(own_text, generated, command):
+    folder, _ = own_text
+    run = f"--output_dir={folder / 'run'}"
+    flags = ("--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=3")
+    trained = command("trainer", *flags, f"--data_dir={folder / 'data'}", run)
+    assert trained.returncode == 0, trained.stderr
+    decoded = command("decoder", run, stdin=b"A man.\nTwo dogs.\n")
+    assert decoded.returncode == 0 and len(decoded.stdout.splitlines()) == 2
+
+
+def test_the_same_command_again_does_nothing_and_a_changed_file_is_found(own_text, generated, command, tmp_path):
+    folder, _ = own_text
+    flags = [
+        f"--train_source={folder / 'my.en'}",
+        f"--train_target={folder / 'my.de'}",
+        f"--data_dir={folder / 'data'}",
+    ]
+    again = command("datagen", "--problem=text_pairs", *flags)
+    assert again.returncode == 0 and "nothing to do" in again.stdout
+    content = (folder / "my.de").read_bytes()
+    (folder / "my.de").write_bytes(content[:-20])
+    try:
+        changed = command("datagen", "--problem=text_pairs", *flags)
+    finally:
+        (folder / "my.de").write_bytes(content)
+    assert changed.returncode == 1 and len(changed.stderr.splitlines()) == 1
+    assert f"{folder / 'my.de'} is not what the data" in changed.stderr
+
+
+@pytest.mark.parametrize("which", ["split", "shard"])
+def test_inspecting_shows_examples_lengths_and_what_is_left_out(own_text, generated, command, which):
+    data = own_text[0] / "data"
+    if which == "split":
+        result = command("datagen", "--inspect", "--problem=text_pairs", f"--data_dir={data}")
+    else:
+        result = command("datagen", f"--inspect={data / 'text_pairs-train-00003-of-00010'}")
+    assert result.returncode == 0, result.stderr
+    manifest = json.loads((data / "manifest.text_pairs.json").read_text())
+    count = manifest["splits"]["train"]["examples"]
+    if which == "split":
+        assert f"text_pairs, train, 10 shards: {count:,} examples" in result.stdout
+        for side in ("inputs", "targets"):
+            lengths = {int(n): times for n, times in manifest["splits"]["train"]["lengths"][side].items()}
+            pieces = sum(n * times for n, times in lengths.items())
+            of_8000 = r"[\d,]+ \(vocab\.text_pairs\.8000\.subwords\)"
+            row = rf"{side} +{of_8000} +{pieces:,} +{pieces / count:.1f} +\d+ +\d+ +{max(lengths)} "
+            assert re.search(row, result.stdout)
+    else:
+        assert "text_pairs, train, text_pairs-train-00003-of-00010: " in result.stdout
+    assert f"{DEFECTS} (a line that is not UTF-8)" in result.stdout
+    assert re.search(r"because a side is too long: \d+ with max_length=64", result.stdout)
+    assert result.stdout.count("  inputs   ") == result.stdout.count("  targets  ") == 3
+
+
+@pytest.mark.parametrize(
+    "flags, said, status",
+    [
+        (["--inspect=trian", "--problem=text_pairs", "--data_dir=."], "no split (train, dev, test)", 2),
+        (["--inspect", "--problem=text_pairs", "--data_dir=."], "no such file: manifest.text_pairs.json", 1),
+        (["--inspect"], "--problem is required", 2),
+        (["--problem=text_pairs"], "--data_dir is required", 2),
+        (["--problem=text_pairs", "--data_dir=d"], "--train_source=FILE --train_target=FILE, or --train_tsv=FILE", 2),
+        (["--problem=text_pairs", "--data_dir=d", "--train_source=x"], "--train_source needs --train_target", 2),
+        (["--problem=text_pairs", "--data_dir=d", "--train_tsv=none"], "no such file: none", 1),
+        (["--problem=text_pairs", "--data_dir=d", "--train_sorce=x"], "did you mean '--train_source'", 2),
+        (["--problem=grammar_ende", "--data_dir=d", "--train_source=x"], "unknown flag --train_source", 2),
+        (["--problem=grammar_ende", "--data_dir=d", "--vocab_kind=words"], "--vocab_kind", 2),
+    ],
+)
+def test_wrong_flags_are_errors_that_say_what_to_do(command, tmp_path, monkeypatch, flags, said, status):
+    monkeypatch.chdir(tmp_path)
+    result = command("datagen", *flags)
+    assert result.returncode == status and said in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_trainer_takes_the_flags_of_own_text_with_generate_data_only(command, tmp_path):
+    flags = ["--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=1"]
+    flags += [
+        f"--train_tsv={tmp_path / 'my.tsv'}",
+        f"--data_dir={tmp_path / 'data'}",
+        f"--output_dir={tmp_path / 'run'}",
+    ]
+    (tmp_path / "my.tsv").write_text("".join(f"number {i}\tZahl {i}\n" for i in range(300)))
+    refused = command("trainer", *flags)
+    assert refused.returncode == 2 and "--train_tsv says what data is made of" in refused.stderr
+    trained = command("trainer", *flags, "--generate_data")
+    assert trained.returncode == 0, trained.stderr
+    assert "what was found" in trained.stdout

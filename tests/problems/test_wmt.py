@@ -1,0 +1,199 @@
+"""WMT 2014 from a small data set in tensorflow-datasets' own format, written under its name, and from text files."""
+
+import collections
+import gzip
+import json
+
+import pytest
+import tensorflow as tf
+
+from t2t_lite.data.generate import generate
+from t2t_lite.data.manifest import read_manifest
+from t2t_lite.data.problem import get_problem
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.errors import UserError
+
+SIZES = {"train": 2000, "validation": 60, "test": 3003}
+
+
+@pytest.fixture(scope="module")
+def pairs(multi30k_dir):
+    """English and German or French lines of each split: {"de": {"train": [(en, de), ...], ...}, ...}."""
+    sides = {}
+    for language in ("en", "de", "fr"):
+        text = gzip.decompress((multi30k_dir / f"train.{language}.gz").read_bytes()).decode()
+        sides[language] = text.split("\n")[:-1]
+    found = {}
+    for language in ("de", "fr"):
+        both, first, found[language] = list(zip(sides["en"], sides[language])), 0, {}
+        for split, size in SIZES.items():
+            found[language][split] = both[first : first + size]
+            first += size
+    return found
+
+
+def write_tfds(folder, language, splits):
+    import tensorflow_datasets
+
+    def dataset(split):
+        english, other = zip(*splits[split])
+        return tf.data.Dataset.from_tensor_slices({"en": list(english), language: list(other)})
+
+    tensorflow_datasets.dataset_builders.store_as_tfds_dataset(
+        name="wmt14_translate",
+        config=f"{language}-en",
+        version="1.0.0",
+        features=tensorflow_datasets.features.Translation(languages=(language, "en")),
+        split_datasets={split: dataset(split) for split in splits},
+        data_dir=folder,
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prepared(pairs, tmp_path_factory):
+    """A --tmp_dir with both language pairs as tensorflow-datasets prepares them."""
+    folder = tmp_path_factory.mktemp("tfds")
+    for language, splits in pairs.items():
+        write_tfds(folder, language, splits)
+    return folder
+
+
+def made(name, data_dir, tmp_dir):
+    said = []
+    generate(get_problem(name), data_dir, tmp_dir, say=said.append)
+    return "\n".join(said)
+
+
+def lines(path):
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def texts_of(data_dir, name, split):
+    """All pairs of the shards of a split."""
+    manifest = read_manifest(data_dir, get_problem(name))
+    sides = []
+    for side, vocabulary in zip(("inputs", "targets"), manifest.vocabularies):
+        feature = {side: tf.io.RaggedFeature(tf.int64)}
+        paths = [str(data_dir / shard) for shard in manifest.splits[split]["shards"]]
+        ids = [
+            tf.io.parse_single_example(record, feature)[side].numpy().tolist()
+            for record in tf.data.TFRecordDataset(paths)
+        ]
+        vocabulary = open_vocabulary(data_dir / vocabulary["file"])
+        sides.append([vocabulary.decode([row])[0] for row in ids])
+    return list(zip(*sides))
+
+
+@pytest.mark.parametrize("language", ["de", "fr"])
+def test_a_prepared_data_set_is_used_as_it_is(pairs, prepared, tmp_path, snapshot, language):
+    name, before = f"wmt_en{language}", snapshot(prepared)
+    said = made(name, tmp_path, prepared)
+    assert snapshot(prepared) == before
+    assert collections.Counter(texts_of(tmp_path, name, "train")) == collections.Counter(pairs[language]["train"])
+    for split, theirs in (("dev", "validation"), ("test", "test")):
+        text = zip(*(lines(tmp_path / f"{name}-{split}.{side}.txt") for side in ("inputs", "targets")))
+        assert collections.Counter(text) == collections.Counter(pairs[language][theirs])
+    published = {"de": 4_508_785, "fr": 40_836_715}[language]
+    assert f"{name}: train: has 2,000 pairs, {published - 2000:,} fewer than published" in said
+    assert f"{name}: dev: has 60 pairs, 2,940 fewer than published" in said
+    assert f"{name}: test: 3003 pairs" in said
+    manifest = read_manifest(tmp_path, get_problem(name))
+    assert list(manifest.sources) == [f"wmt14_translate/{language}-en"]
+    kind = {"de": "subwords", "fr": "wordpieces"}[language]
+    assert manifest.vocabulary["file"] == f"vocab.{name}.{ {'de': 37000, 'fr': 32000}[language] }.{kind}"
+    assert len(manifest.splits["train"]["shards"]) == 100
+
+
+def test_the_newest_version_is_used_and_one_that_is_half_prepared_is_not(prepared, tmp_path):
+    from t2t_lite.data.sources import find_or_fetch
+
+    for version in ("1.0.0", "0.0.9", "0.0.10", "incomplete.XYZ_2.0.0"):
+        (tmp_path / "wmt14_translate" / "de-en" / version).mkdir(parents=True)
+        (tmp_path / "wmt14_translate" / "de-en" / version / "dataset_info.json").write_text("{}")
+    (found,) = find_or_fetch(get_problem("wmt_ende"), tmp_path).values()
+    assert found == tmp_path / "wmt14_translate" / "de-en" / "1.0.0"
+
+
+@pytest.fixture(scope="module")
+def placed(pairs, tmp_path_factory):
+    """A --tmp_dir with text files, some of them gzip."""
+    folder = tmp_path_factory.mktemp("placed")
+    for split, name in (("train", "train"), ("validation", "newstest2013"), ("test", "newstest2014")):
+        for side, language in enumerate(("en", "de")):
+            text = "".join(pair[side] + "\n" for pair in pairs["de"][split]).encode()
+            if split == "train":
+                (folder / f"{name}.de-en.{language}.gz").write_bytes(gzip.compress(text))
+            else:
+                (folder / f"{name}.de-en.{language}").write_bytes(text)
+    return folder
+
+
+def test_text_files_placed_by_hand_are_used_and_stay_as_they_are(pairs, placed, tmp_path, snapshot):
+    before = snapshot(placed)
+    placed.chmod(0o555)
+    try:
+        made("wmt_ende_rev", tmp_path, placed)
+    finally:
+        placed.chmod(0o755)
+    assert snapshot(placed) == before
+    assert lines(tmp_path / "wmt_ende-test.inputs.txt") == [english for english, _ in pairs["de"]["test"]]
+    assert lines(tmp_path / "wmt_ende-test.targets.txt") == [german for _, german in pairs["de"]["test"]]
+    assert read_manifest(tmp_path, get_problem("wmt_ende")).splits["train"]["examples"] == 2000
+
+
+def copy_of(folder, tmp_path):
+    import shutil
+
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def test_a_text_file_that_is_missing_is_named(placed, tmp_path):
+    folder = copy_of(placed, tmp_path)
+    (folder / "newstest2013.de-en.de").unlink()
+    with pytest.raises(UserError, match=r"no newstest2013\.de-en\.de \(or newstest2013\.de-en\.de\.gz\)"):
+        made("wmt_ende", tmp_path / "data", folder)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_test_set_that_is_not_newstest2014_is_refused(placed, tmp_path, change):
+    folder = copy_of(placed, tmp_path)
+    for language in ("en", "de"):
+        path = folder / f"newstest2014.de-en.{language}"
+        text = path.read_text().split("\n")[:-1]
+        path.write_text("\n".join(text[:-1] if change < 0 else [*text, "more"]) + "\n")
+    said = f"{3003 + change:,} pairs, 1 {'fewer' if change < 0 else 'more'} than published"
+    with pytest.raises(UserError, match=said):
+        made("wmt_ende", tmp_path / "data", folder)
+    assert "test" not in read_manifest(tmp_path / "data", get_problem("wmt_ende")).splits
+
+
+def test_a_data_set_that_has_changed_since_is_found_by_its_checksum(prepared, tmp_path):
+    folder, data_dir = copy_of(prepared, tmp_path), tmp_path / "data"
+    made("wmt_ende", data_dir, folder)
+    (data_dir / "wmt_ende-train-00007-of-00100").unlink()  # so that there is something to make
+    (shard,) = folder.glob("wmt14_translate/de-en/1.0.0/*-train.tfrecord-*")
+    shard.write_bytes(shard.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"wmt14_translate/de-en/1\.0\.0 is not what the data .* was made from"):
+        made("wmt_ende", data_dir, folder)
+
+
+def test_a_damaged_data_set_is_an_error_of_one_line(prepared, tmp_path):
+    folder = copy_of(prepared, tmp_path)
+    (shard,) = folder.glob("wmt14_translate/de-en/1.0.0/*-train.tfrecord-*")
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(UserError, match=r"is damaged .*; prepare it again") as caught:
+        made("wmt_ende", tmp_path / "data", folder)
+    assert "\n" not in str(caught.value) and str(shard.parent) in str(caught.value)
+
+
+def test_a_data_set_without_a_split_is_an_error_that_names_it(prepared, tmp_path):
+    folder = copy_of(prepared, tmp_path)
+    info = folder / "wmt14_translate" / "de-en" / "1.0.0" / "dataset_info.json"
+    content = json.loads(info.read_text())
+    content["splits"] = [split for split in content["splits"] if split["name"] != "validation"]
+    info.write_text(json.dumps(content))
+    with pytest.raises(UserError, match="has no validation split"):
+        made("wmt_ende", tmp_path / "data", folder)
