@@ -2,6 +2,7 @@
 
 import collections
 import heapq
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -56,9 +57,10 @@ class TextPairs(Problem):
         super().__init__(is_reversed, **given)
         numbers = {name: given.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
-            if not str(value).isdigit():
+            if not re.fullmatch("[0-9]{1,9}", str(value)):
                 raise UserError(f"--{name} takes a whole number, not '{value}'", status=2)
         self._numbers = {name: int(value) for name, value in numbers.items()}
+        self.given = {name: value for name, value in given.items() if self._numbers.get(name) != _NUMBERS.get(name, "")}
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
             self._check_given(split)
@@ -144,9 +146,11 @@ class TextPairs(Problem):
         return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.given.keys()]
 
     def _hash(self, pair: Example) -> int:
+        from t2t_lite.data.survey import SAMPLE_CHARACTERS
         from t2t_lite.data.text_checks import pair_hash
 
-        return pair_hash(pair, str(self._numbers["split_seed"]))
+        # Of long texts only the beginning counts, which is all that a sample keeps.
+        return pair_hash(Example(*(side[:SAMPLE_CHARACTERS] for side in pair)), str(self._numbers["split_seed"]))
 
     def _find_held_out(self) -> dict[int, _Held]:
         if self._held_out is None:

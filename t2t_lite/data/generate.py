@@ -17,7 +17,7 @@ from t2t_lite.data.survey import Survey, survey
 from t2t_lite.data.text_checks import TextChecks
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE, written_whole
+from t2t_lite.files import INCOMPLETE, sha256_of, written_whole
 
 # Records that are shuffled together in memory, on average, and pairs that are encoded together.
 BUCKET_RECORDS = 2**16
@@ -71,6 +71,7 @@ def generate(
         _check_settings(manifest, problem, options, data_dir)
         if all((data_dir / name).exists() for name in _all_files(manifest, problem)):
             _check_sources_in_place(manifest, tmp_dir, data_dir)
+            _clear_away(problem, data_dir)
             say(f"{problem.data_name}: already in {data_dir}, nothing to do")
             return check_data(data_dir, problem)
     files = find_or_fetch(problem, tmp_dir)
@@ -87,8 +88,9 @@ def _clear_away(problem: Problem, data_dir: Path) -> None:
     """Removes what runs that were killed have left."""
     for folder in data_dir.glob(f"{problem.data_name}-*{WORK}"):
         shutil.rmtree(folder)
-    for file in data_dir.glob(f"{problem.data_name}-*{INCOMPLETE}"):
-        file.unlink()
+    for pattern in (f"{problem.data_name}-*{INCOMPLETE}", f"vocab.{problem.data_name}.*{INCOMPLETE}"):
+        for file in data_dir.glob(pattern):
+            file.unlink()
 
 
 def _no_examples(problem: Problem, split: str) -> UserError:
@@ -139,16 +141,23 @@ def _make_vocabularies(problem: Problem, seen: Survey, data_dir: Path, say: Call
         )
     for number, name in enumerate(names):
         path = data_dir / name
-        if path.exists():
-            continue
+        made = path.with_name(name + INCOMPLETE)
         if given:
-            import_vocabulary(Path(given[number]), path)
-            continue
-        sides = [side for side, its_name in zip(SIDES, problem.vocab_filenames) if its_name == name]
-        if problem.vocab_kind != "bytes":
-            kind = {"bpe": "byte-pair pieces", "wordpiece": "word-pieces"}.get(problem.vocab_kind, problem.vocab_kind)
-            say(f"{problem.data_name}: learning {problem.vocab_size} {kind} of {' and '.join(sides)}")
-        train_vocabulary(seen.texts(sides), problem.vocab_size, path, problem.vocab_kind, problem.symbols)
+            import_vocabulary(Path(given[number]), made)
+        else:
+            _learn(problem, name, seen, made, say)
+        if path.exists() and sha256_of(path) != sha256_of(made):
+            made.unlink()
+            raise UserError(f"{path} is there, but was not made from this text; remove it, or use another --data_dir")
+        made.replace(path)
+
+
+def _learn(problem: Problem, name: str, seen: Survey, path: Path, say: Callable[[str], None]) -> None:
+    sides = [side for side, its_name in zip(SIDES, problem.vocab_filenames) if its_name == name]
+    if problem.vocab_kind != "bytes":
+        kind = {"bpe": "byte-pair pieces", "wordpiece": "word-pieces"}.get(problem.vocab_kind, problem.vocab_kind)
+        say(f"{problem.data_name}: learning {problem.vocab_size} {kind} of {' and '.join(sides)}")
+    train_vocabulary(seen.texts(sides), problem.vocab_size, path, problem.vocab_kind, problem.symbols)
 
 
 def _settings(problem: Problem, options: GenerateOptions) -> dict:

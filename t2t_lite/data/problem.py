@@ -160,7 +160,7 @@ class Problem:
         return self.examples("train", files)
 
     def split_of(self, example: Example) -> str:
-        """Returns the split that a pair of `raw_pairs` belongs to."""
+        """Returns the split that a pair of `raw_pairs` belongs to; of a long text only the beginning may be given."""
         del example
         return "train"
 

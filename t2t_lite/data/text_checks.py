@@ -3,6 +3,7 @@
 import collections
 import hashlib
 import math
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -76,7 +77,8 @@ class TextChecks:
 
     def judge_directions(self, numbered: Sequence[tuple[int, Example]]) -> None:
         """Looks for swapped sides in a random sample of (number of the pair from 1, pair)."""
-        judged = sorted(numbered[:MAX_JUDGED])
+        # At random: a sample may be in the order of the text.
+        judged = sorted(random.Random(MAX_JUDGED).sample(list(numbered), min(len(numbered), MAX_JUDGED)))
         for number in swapped(judged):
             self._swapped.note(number)
         kept = sum(self.words["inputs"].values())

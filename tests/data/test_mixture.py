@@ -1,0 +1,297 @@
+import collections
+import itertools
+
+import pytest
+import tensorflow as tf
+
+from t2t_lite.data.generate import generate
+from t2t_lite.data.manifest import read_manifest
+from t2t_lite.data.mixture import Mixture, Part
+from t2t_lite.data.problem import Example, Problem, get_problem
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.registry import PROBLEMS
+
+
+class MixtureTestProblem(Problem):
+    """Numbered pairs that say whose they are."""
+
+    word = ""
+    sizes = {"train": 0, "dev": 0, "test": 0}
+    vocab_size = 300
+
+    def examples(self, split, files):
+        for number in range(self.sizes[split]):
+            yield Example(f"{self.word} {split} {number}", f"{number} {split} {self.word}".upper())
+
+
+@PROBLEMS.register
+class MixtureTestApples(MixtureTestProblem):
+    """Apples, for the tests of mixtures."""
+
+    word = "apple"
+    sizes = {"train": 400, "dev": 3, "test": 2}
+
+
+@PROBLEMS.register
+class MixtureTestPears(MixtureTestProblem):
+    """Pears, for the tests of mixtures."""
+
+    word = "pear"
+    sizes = {"train": 150, "dev": 1, "test": 4}
+
+
+@PROBLEMS.register
+class MixtureTestFlawed(MixtureTestProblem):
+    """100 pairs, every fourth of which is flawed."""
+
+    word = "plum"
+    sizes = {"train": 100, "dev": 8, "test": 8}
+
+    def examples(self, split, files):
+        for number, pair in enumerate(super().examples(split, files)):
+            yield Example("", pair.targets) if number % 4 == 3 else pair
+
+
+@PROBLEMS.register
+class MixtureTestMany(MixtureTestProblem):
+    """Many pairs, for the tests of mixtures."""
+
+    word = "many"
+    sizes = {"train": 30_000, "dev": 1, "test": 1}
+
+
+@PROBLEMS.register
+class MixtureTestSome(MixtureTestProblem):
+    """Some pairs, for the tests of mixtures."""
+
+    word = "some"
+    sizes = {"train": 7_001, "dev": 1, "test": 1}
+
+
+@PROBLEMS.register
+class MixtureTestHollow(MixtureTestProblem):
+    """No pairs, for the tests of mixtures."""
+
+
+APPLES, PEARS, FLAWED = "mixture_test_apples", "mixture_test_pears", "mixture_test_flawed"
+MANY, SOME = "mixture_test_many", "mixture_test_some"
+
+
+def mixture_of(*its_parts, **settings):
+    return type("MixtureTest", (Mixture,), {"parts": its_parts, "vocab_size": 300, "num_shards": 3, **settings})
+
+
+def pairs_of(problem, split="train"):
+    return list(problem.examples(split, {}))
+
+
+def counts_of(pairs):
+    """How often each pair of each fruit is there: {"apple": Counter of pairs}."""
+    counts = collections.defaultdict(collections.Counter)
+    for pair in pairs:
+        word = next(word for word in ("apple", "pear", "plum", "many", "some") if word in f"{pair}".lower())
+        counts[word][pair] += 1
+    return counts
+
+
+def silent(line):
+    pass
+
+
+# Counts.
+
+
+def test_without_weights_every_pair_comes_once():
+    pairs = pairs_of(mixture_of(Part(APPLES), Part(PEARS))())
+    both = pairs_of(get_problem(APPLES)) + pairs_of(get_problem(PEARS))
+    assert len(pairs) == 550 and sorted(pairs) == sorted(both)
+
+
+@pytest.mark.parametrize(
+    "weights, apples, pears",
+    [
+        ((1, 1), 400, 400),  # the 150 pears twice, and 100 of them a third time
+        ((2, 1), 400, 200),
+        ((1, 2), 400, 800),  # 5 times and 50 once more
+        ((8, 3), 400, 150),  # as their sizes
+        ((4, 1), 600, 150),  # apples have to be more than four times as many, although there are more of them
+        ((0.5, 0.25), 400, 200),
+        ((1, 0.1), 1500, 150),
+        ((3, 7), 400, 933),  # 933.3
+    ],
+)
+def test_weights_give_these_counts_and_repeat_pairs_evenly(weights, apples, pears):
+    parts = [Part(name, weight) for name, weight in zip((APPLES, PEARS), weights)]
+    counts = counts_of(pairs_of(mixture_of(*parts)()))
+    assert (counts["apple"].total(), counts["pear"].total()) == (apples, pears)
+    for word, name in (("apple", APPLES), ("pear", PEARS)):
+        assert set(counts[word]) == set(pairs_of(get_problem(name)))
+        assert max(counts[word].values()) - min(counts[word].values()) <= 1
+
+
+def test_those_that_come_once_more_are_from_the_whole_part():
+    counts = counts_of(pairs_of(mixture_of(Part(APPLES, 1), Part(PEARS, 0.5))()))["pear"]
+    more = [int(pair.targets.split()[0]) for pair, times in counts.items() if times == 2]
+    assert len(more) == 50
+    assert all(sum(low <= number < low + 50 for number in more) >= 5 for low in (0, 50, 100))
+
+
+def test_flawed_pairs_of_a_part_are_not_there_and_do_not_count():
+    mixture = mixture_of(Part(FLAWED, 1, tag="<p>"), Part(PEARS, 1))()
+    counts = counts_of(pairs_of(mixture))
+    assert (counts["plum"].total(), counts["pear"].total()) == (150, 150)
+    assert len(counts["plum"]) == 75 and set(counts["plum"].values()) == {2}
+    assert len(pairs_of(mixture, "dev")) == 6 + 1
+    assert not [pair for split in ("train", "dev") for pair in pairs_of(mixture, split) if mixture.flaw(split, pair)]
+
+
+@pytest.mark.parametrize("weight", [0, 1])
+def test_each_part_goes_at_an_even_pace(weight):
+    pairs = pairs_of(mixture_of(Part(MANY, 3 * weight), Part(APPLES, weight), Part(SOME, 2 * weight))())
+    totals = {"many": 30_000, "apple": 10_000 if weight else 400, "some": 20_000 if weight else 7_001}
+    assert len(pairs) == sum(totals.values())
+    seen = collections.Counter()
+    for done, pair in enumerate(pairs, start=1):
+        seen[pair.inputs.split()[0]] += 1
+        if done % 97 == 0 or done == len(pairs):
+            for word, total in totals.items():
+                assert abs(seen[word] - total * done / len(pairs)) <= 1000, (done, seen)
+    assert seen == totals
+
+
+def test_the_pairs_of_a_part_stay_in_order():
+    pairs = pairs_of(mixture_of(Part(MANY), Part(SOME))())
+    for word, size in (("many", 30_000), ("some", 7_001)):
+        numbers = [int(pair.targets.split()[0]) for pair in pairs if pair.inputs.startswith(word)]
+        assert numbers == list(range(size))
+
+
+@pytest.mark.parametrize("weights", [(0, 0), (1, 1)])
+def test_two_instances_and_two_calls_give_the_same_list(weights):
+    kind = mixture_of(Part(APPLES, weights[0]), Part(PEARS, weights[1]))
+    first, second = kind(), kind()
+    assert pairs_of(first) == pairs_of(second) == pairs_of(first)
+
+
+# Splits, sides, tags.
+
+
+def test_dev_and_test_have_each_pair_once_part_after_part_whatever_the_weights():
+    mixture = mixture_of(Part(PEARS, 1), Part(APPLES, 5))()
+    for split in ("dev", "test"):
+        assert pairs_of(mixture, split) == pairs_of(get_problem(PEARS), split) + pairs_of(get_problem(APPLES), split)
+
+
+@pytest.mark.parametrize("weights", [(0, 0, 0), (1, 1, 1)])
+def test_a_part_gives_pairs_to_its_splits_only(weights):
+    first, second, third = weights
+    mixture = mixture_of(
+        Part(APPLES, first, splits=("train",)), Part(PEARS, second), Part(MANY, third, splits=("dev", "test"))
+    )()
+    counts = counts_of(pairs_of(mixture))
+    assert {word: count.total() for word, count in counts.items()} == {"apple": 400, "pear": 400 if second else 150}
+    for split in ("dev", "test"):
+        assert pairs_of(mixture, split) == pairs_of(get_problem(PEARS), split) + pairs_of(get_problem(MANY), split)
+
+
+def test_a_reversed_part_swaps_its_sides_and_a_tag_stands_before_what_is_the_source():
+    mixture = mixture_of(Part(PEARS, tag="<to>"), Part(f"{PEARS}_rev", tag="<fro>"))()
+    forward = [Example(f"<to> {inputs}", targets) for inputs, targets in pairs_of(get_problem(PEARS))]
+    backward = [Example(f"<fro> {targets}", inputs) for inputs, targets in pairs_of(get_problem(PEARS))]
+    assert sorted(pairs_of(mixture)) == sorted(forward + backward)
+    assert pairs_of(mixture, "dev") == [
+        ("<to> pear dev 0", "0 DEV PEAR"),
+        ("<fro> 0 DEV PEAR", "pear dev 0"),
+    ]
+    assert mixture.symbols == ("<to>", "<fro>")
+
+
+def test_a_mixture_without_tags_can_be_reversed_and_one_with_tags_cannot():
+    plain, tagged = mixture_of(Part(APPLES), Part(PEARS)), mixture_of(Part(APPLES), Part(PEARS, tag="<pear>"))
+    assert pairs_of(plain(is_reversed=True)) == pairs_of(plain())  # in the forward direction
+    assert len(pairs_of(tagged())) == 550
+    with pytest.raises(UserError, match="'mixture_test' cannot be reversed"):
+        tagged(is_reversed=True)
+    with pytest.raises(UserError, match="'multi30k_endefr' cannot be reversed"):
+        get_problem("multi30k_endefr_rev")
+
+
+@pytest.mark.parametrize("weights", [(1, 0), (0, 0.5), (-1, 1), (-1, -1)])
+def test_weights_of_some_parts_only_or_below_zero_are_refused(weights):
+    with pytest.raises(UserError, match="'mixture_test': either all parts have a weight above 0, or none"):
+        mixture_of(Part(APPLES, weights[0]), Part(PEARS, weights[1]))()
+
+
+def test_a_part_without_pairs_is_an_error_that_names_it():
+    mixture = mixture_of(Part(APPLES), Part("mixture_test_hollow"))()
+    with pytest.raises(UserError, match="its part 'mixture_test_hollow' has no train examples"):
+        pairs_of(mixture)
+
+
+def test_a_part_that_is_no_problem_is_an_error_with_the_nearest_name():
+    with pytest.raises(UserError, match=f"unknown problem 'mixture_test_aples'.*'{APPLES}'"):
+        pairs_of(mixture_of(Part("mixture_test_aples"))())
+
+
+def test_the_sources_are_those_of_the_parts_each_once():
+    mixture = get_problem("multi30k_endefr")
+    both = {*get_problem("multi30k_ende").sources, *get_problem("multi30k_enfr").sources}
+    assert set(mixture.sources) == both
+    assert len(mixture.sources) == len(both) == 9
+
+
+# Generation.
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
+def test_a_tag_is_a_single_piece_at_the_start_of_each_source(tmp_path, kind):
+    tags = ("<2apple>", "<2pear>")
+    parts = [Part(name, tag=tag) for name, tag in zip((APPLES, PEARS), tags)]
+    mixture = mixture_of(*parts, vocab_kind=kind, vocab_size=400)()
+    generate(mixture, tmp_path, tmp_path / "none", say=silent)
+    vocabulary = open_vocabulary(tmp_path / mixture.vocab_filenames[0])
+    paths = [str(tmp_path / mixture.shard_filename("train", shard)) for shard in range(3)]
+    found = []
+    for record in tf.data.TFRecordDataset(paths):
+        features = tf.train.Example.FromString(record.numpy()).features.feature
+        inputs, targets = (vocabulary.pieces_of(features[side].int64_list.value) for side in ("inputs", "targets"))
+        assert next(part for part in inputs if part.strip()) in tags
+        assert sum(part in tags for part in inputs) == 1 and not set(tags) & set(targets)
+        found.append(Example("".join(inputs).removeprefix(" "), "".join(targets).removeprefix(" ")))
+    assert sorted(found) == sorted(pairs_of(mixture))
+
+
+class Stop(Exception):
+    """What interrupts a generation."""
+
+
+# The first pass counts; in the second, the first 32,768 pairs are kept before the rest is encoded.
+@pytest.mark.parametrize("where", [1, 2, "learning", "train", "dev"])
+def test_an_interrupted_generation_goes_on_and_ends_as_an_undisturbed_one(tmp_path, where):
+    kind = mixture_of(Part(MANY, 2, tag="<many>"), Part(APPLES, 0.5), Part(f"{PEARS}_rev", 0.5))
+    passes = itertools.count(1)
+
+    class Interrupted(kind):
+        data_name = "mixture_test"
+
+        def examples(self, split, files):
+            stops = split == "train" and next(passes) == where
+            yield from itertools.islice(super().examples(split, files), 40_000 if stops else None)
+            if stops:
+                raise Stop
+
+    def interrupt(line):
+        if line.startswith(f"mixture_test: {where}"):
+            raise Stop
+
+    generate(kind(), tmp_path / "whole", tmp_path / "none", say=silent)
+    with pytest.raises(Stop):
+        generate(Interrupted(), tmp_path / "data", tmp_path / "none", say=interrupt)
+    assert len(list((tmp_path / "data").rglob("chunk-*"))) == (where == 2)
+    generate(kind(), tmp_path / "data", tmp_path / "none", say=silent)
+    data, whole = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("data", "whole"))
+    assert data == whole
+    splits = read_manifest(tmp_path / "whole", kind()).splits
+    assert splits["train"]["examples"] == 30_000 + 7500 + 7500
+    assert splits["dev"]["examples"] == 1 + 3 + 1

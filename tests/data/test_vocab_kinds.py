@@ -1,0 +1,298 @@
+"""Word-pieces, characters and bytes, and vocabularies that were made elsewhere."""
+
+import collections
+import functools
+import io
+import os
+import subprocess
+import sys
+import unicodedata
+
+import pytest
+import sentencepiece
+import tensorflow as tf
+
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, import_vocabulary, open_vocabulary, train_vocabulary
+from t2t_lite.errors import UserError
+
+LOSSLESS = ("wordpiece", "characters", "bytes")
+KINDS = ("bpe", *LOSSLESS)
+SIZES = {"bpe": 2000, "wordpiece": 2000, "characters": 300, "bytes": 259}
+FIRST = 259  # id of the first piece after three symbols and 256 bytes
+
+AWKWARD = [
+    *["", " ", "   ", "a  b   c", " a blank first", "   three first", "a blank last ", "three last   ", "\t", "\n"],
+    *["a\ttab", "a\nline\nend\n", "\r\n", "no\u00a0break\u3000wide", "a line\u2028separator", "\x01\x1f\x7f"],
+    *["🦊 never seen 😀👨\u200d👩\u200d👧", "世界", "A dog🦊ran", "\ue000\U0010ffff", "\ufffd", "\ufeffmark", "ﬁ Ⅷ ½"],
+    *["e\u0301 o\u0308\u0323", "\u0301", "a \u0301b", "\u2581", "a\u2581b \u2581c", "#", " #", "##", "a##b ##ing"],
+    *["##" * 80, "[UNK]", "a [UNK] b", "<pad>", "</s><unk> ⁇", "<0x41>", "\\ \" ' {}", "<2de>", "a<2de>b"],
+    *["a" * 99, "a" * 100, "a" * 101, " " + "a" * 100, "dog" * 60, "ä" * 300 + " a dog", "Q" * 2000],
+]
+
+
+def fails(value, reason):
+    """A value of a test that a known fault lets fail."""
+    return pytest.param(value, marks=pytest.mark.xfail(reason=reason, strict=True))
+
+
+NO_MODELS = "VersionError: protobuf 6 refuses the sentencepiece_model_pb2 of sentencepiece 0.2.3"
+
+
+@pytest.fixture(scope="module")
+def lines(multi30k_dir):
+    return [line for name in ("en", "de") for line in [*read_lines(multi30k_dir / f"train.{name}.gz")][:1500]]
+
+
+@pytest.fixture(scope="module")
+def of_kind(lines, tmp_path_factory):
+    """Returns the vocabulary of a kind, learnt once; bytes need no text."""
+
+    @functools.cache
+    def learnt(kind):
+        path = tmp_path_factory.mktemp("vocab") / kind
+        symbols = ["<2de>"] if kind in ("bpe", "wordpiece") else []
+        train_vocabulary([] if kind == "bytes" else lines, SIZES[kind], path, kind, symbols)
+        return open_vocabulary(path)
+
+    return learnt
+
+
+def different(vocabulary, texts):
+    """Returns the texts that do not come back as they were, each with what came back."""
+    decoded = vocabulary.decode(vocabulary.encode(tf.constant(texts)).to_tensor(PAD_ID))
+    return [(text, back) for text, back in zip(texts, decoded, strict=True) if text != back]
+
+
+def all_lines(folder, languages=("en", "de", "fr"), splits=("train", "val", "test_2016_flickr")):
+    return [line for split in splits for name in languages for line in read_lines(folder / f"{split}.{name}.gz")]
+
+
+def as_bytes(text):
+    return [3 + byte for byte in text.encode()]
+
+
+def parts_of(text):
+    """Cuts a text into words and other characters, each with the blank before it."""
+    is_word = [unicodedata.category(character)[0] in "LMN" for character in text]
+    parts, end = [], 0
+    while end < len(text):
+        start = end
+        end += 1 + (text[end] == " " and text[end + 1 : end + 2] not in ("", " "))
+        while end < len(text) and is_word[end - 1] and is_word[end]:
+            end += 1
+        parts.append(text[start:end])
+    return parts
+
+
+def max_match(word, ids):
+    """The longest piece that a word begins with, the longest that goes on, ...; bytes if none does or it is long."""
+    found, rest = [], word
+    while rest:
+        fitting = [piece for end in range(len(rest), 0, -1) if (piece := "##" * bool(found) + rest[:end]) in ids]
+        if not fitting or len(word.encode()) > 100:
+            return as_bytes(word)
+        rest = rest[len(fitting[0]) - 2 * bool(found) :]
+        found.append(ids[fitting[0]])
+    return found
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_an_awkward_text_comes_back_as_it_was_but_for_nul_in_word_pieces(of_kind, kind):
+    assert different(of_kind(kind), AWKWARD) == []
+    nul = [("a \0b", "a \ufffdb"), ("\0", "\ufffd")]
+    assert different(of_kind(kind), ["a \0b", "\0"]) == (nul if kind == "wordpiece" else [])
+
+
+@pytest.mark.parametrize(
+    "kind, size", [pytest.param("wordpiece", 8000, marks=pytest.mark.slow), ("characters", 300), ("bytes", 259)]
+)
+def test_every_line_of_multi30k_comes_back_from_pieces_of_its_training_lines(multi30k_dir, tmp_path, kind, size):
+    every = all_lines(multi30k_dir)
+    assert len(every) == 3 * (29_000 + 1014 + 1000)
+    train_vocabulary(all_lines(multi30k_dir, splits=["train"]), size, tmp_path / "v", kind)
+    vocabulary = open_vocabulary(tmp_path / "v")
+    assert 0.95 * size <= vocabulary.size <= size
+    assert different(vocabulary, every) == []
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_ids_are_within_the_size_and_only_the_last_is_a_symbol(of_kind, lines, kind):
+    vocabulary = of_kind(kind)
+    ids = vocabulary.encode(tf.constant([*AWKWARD, *lines]))
+    assert ids.dtype == tf.int32
+    for row in ids.to_list():
+        assert row[-1] == EOS_ID and min(row[:-1], default=FIRST) >= 3 and max(row) < vocabulary.size
+    assert vocabulary.encode(tf.constant([""])).to_list() == [[EOS_ID]]
+    assert vocabulary.encode(tf.constant([], tf.string)).to_list() == []
+    pieces = vocabulary.pieces()
+    assert pieces[:4] == ["<pad>", "</s>", "<unk>", "<0x00>"] and pieces[FIRST - 1] == "<0xFF>"
+    assert len(pieces) == len(set(pieces)) == vocabulary.size <= SIZES[kind]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_encode_all_and_a_graph_give_what_encode_gives(of_kind, multi30k_dir, kind):
+    texts = [*AWKWARD, "a\0b", *all_lines(multi30k_dir, ["en"])]
+    ids, rows = of_kind(kind).encode(tf.constant(texts)), of_kind(kind).encode_all(texts)
+    assert ids.dtype == rows.dtype == tf.int32
+    assert ids.to_list() == rows.to_list()
+    dataset = tf.data.Dataset.from_tensor_slices(texts[:999]).batch(8).map(of_kind(kind).encode)
+    assert [row for batch in dataset for row in batch.to_list()] == ids[:999].to_list()
+
+
+@pytest.mark.parametrize("kind", ["bpe", *[fails(kind, "tf.constant([]) is of numbers") for kind in LOSSLESS]])
+def test_encode_all_of_no_texts_is_no_rows(of_kind, kind):
+    assert of_kind(kind).encode_all([]).to_list() == []
+
+
+def test_word_pieces_are_the_longest_that_match(of_kind, multi30k_dir):
+    ids = {piece: FIRST + number for number, piece in enumerate(of_kind("wordpiece").pieces()[FIRST:])}
+    unseen = all_lines(multi30k_dir, splits=["test_2016_flickr"])[::10]
+    texts = [*unseen, *(text for text in AWKWARD if "<2de>" not in text)]
+    for text, row in zip(texts, of_kind("wordpiece").encode_all(texts).to_list()):
+        assert row == [number for word in parts_of(text) for number in max_match(word, ids)] + [EOS_ID], text
+
+
+@pytest.mark.parametrize("kind", ["characters", "bytes"])
+def test_a_frequent_character_is_a_piece_and_others_are_their_bytes(of_kind, lines, kind):
+    ids = {piece: FIRST + number for number, piece in enumerate(of_kind(kind).pieces()[FIRST:])}
+    counts = collections.Counter("".join(lines))
+    others = [count for one, count in counts.items() if one not in ids]
+    assert len(ids) == SIZES[kind] - FIRST and min(map(counts.get, ids), default=max(others)) >= max(others)
+    for text, row in zip(AWKWARD, of_kind(kind).encode_all(AWKWARD).to_list()):
+        assert row == [number for one in text for number in ([ids[one]] if one in ids else as_bytes(one))] + [EOS_ID]
+
+
+def test_a_frequent_word_is_one_word_piece(of_kind, lines):
+    counts = collections.Counter(word for line in lines for word in parts_of(line))
+    words = [word for word, _ in counts.most_common(200)]
+    assert {" man", " Mann", "."} < set(words)
+    rows = of_kind("wordpiece").encode_all(words).to_list()
+    assert [word for word, row in zip(words, rows) if len(row) != 2] == []
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
+def test_a_symbol_is_one_piece(of_kind, kind):
+    texts = ["<2de>", "<2de> a dog", "dog<2de>dog", "<<2de><2de>"]
+    for text, row in zip(texts, of_kind(kind).encode_all(texts).to_list()):
+        assert row.count(of_kind(kind).pieces().index("<2de>")) == text.count("<2de>")
+        assert of_kind(kind).pieces_of(row).count("<2de>") == text.count("<2de>")
+
+
+@pytest.mark.parametrize("kind", ["bpe", fails("wordpiece", "the blank before it makes ' <' a part of the text")])
+def test_a_symbol_after_a_blank_is_one_piece(of_kind, kind):
+    assert of_kind(kind).pieces().index("<2de>") in of_kind(kind).encode_all(["a <2de> dog"]).to_list()[0]
+
+
+ODD = [fails("##x", "comes back as x"), fails("[UNK]", "RuntimeError"), fails("x" * 101, "becomes bytes")]
+
+
+@pytest.mark.parametrize("symbol", ["the", "a.b(c", "§", "<pad>", "two words", *ODD])
+def test_a_symbol_of_word_pieces_can_be_any_text(tmp_path, symbol):
+    train_vocabulary(["a dog ran to the other dog", "a man sat"], 300, tmp_path / "v", "wordpiece", [symbol])
+    (row,) = open_vocabulary(tmp_path / "v").encode_all([symbol + " dog"]).to_list()
+    assert row[0] == FIRST and open_vocabulary(tmp_path / "v").decode([row]) == [symbol + " dog"]
+
+
+def test_another_process_learns_the_same_word_pieces(tmp_path):
+    code = (
+        "import sys, pathlib, t2t_lite.data.vocab as vocab\n"
+        "texts = [f'{i * 7919 % 1000:x} and {i * 104729 % 977:b}' for i in range(1000)]\n"
+        "vocab.train_vocabulary(texts, 600, pathlib.Path(sys.argv[1]), 'wordpiece')\n"
+    )
+    for seed in "12":
+        arguments = [sys.executable, "-c", code, tmp_path / seed]
+        subprocess.run(arguments, check=True, capture_output=True, env=os.environ | {"PYTHONHASHSEED": seed})
+    assert open_vocabulary(tmp_path / "1").size > 400
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+
+
+NO_TEXT = [(kind, 1000, texts) for kind in ("bpe", "wordpiece", "characters") for texts in ([], ["", ""])]
+NO_ROOM = [("wordpiece", FIRST, ["a b"]), ("characters", FIRST, ["a b"]), ("bpe", 5, ["a b c d e"])]
+
+
+@pytest.mark.parametrize("kind, size, texts", [*NO_TEXT, *NO_ROOM, ("unigram", 999, ["a"])])
+def test_what_cannot_be_learnt_is_an_error_and_leaves_no_file(tmp_path, kind, size, texts):
+    with pytest.raises(UserError):
+        train_vocabulary(texts, size, tmp_path / "v", kind)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_parts_of_a_text_make_it_up(of_kind, lines, kind):
+    texts = lines[::50] if kind == "bpe" else [*AWKWARD, *lines[::50]]
+    for text, row in zip(texts, of_kind(kind).encode_all(texts).to_list()):
+        parts = of_kind(kind).pieces_of(row)
+        assert len(parts) == len(row) - 1, text
+        assert "".join(parts).removeprefix(" " if kind == "bpe" else "") == text
+
+
+@pytest.mark.parametrize("kind", LOSSLESS)
+def test_half_a_character_is_shown_as_such(of_kind, kind):
+    vocabulary = of_kind(kind)
+    (row,) = vocabulary.encode_all(["\U0010ffffa"]).to_list()
+    assert vocabulary.pieces_of(row[:4]) == ["\U0010ffff", "", "", ""]
+    assert vocabulary.pieces_of(row[:3]) == ["\ufffd", "", ""]
+    assert vocabulary.decode([row[1:]]) == ["\ufffd\ufffd\ufffda"]
+    assert vocabulary.decode([[3 + 0xFF, *row[4:]]]) == ["\ufffda"]
+    assert vocabulary.pieces_of([UNKNOWN_ID, PAD_ID, *row[4:]]) == ["⁇", "a"]
+
+
+def imported(folder, content):
+    (folder / "theirs").write_bytes(content)
+    import_vocabulary(folder / "theirs", folder / "ours")
+    return open_vocabulary(folder / "ours")
+
+
+@pytest.mark.parametrize("kind", [fails("bpe", NO_MODELS + "; also, it is written anew"), *LOSSLESS])
+def test_a_vocabulary_of_ours_is_imported_as_it_is(of_kind, tmp_path, kind):
+    assert imported(tmp_path, of_kind(kind).path.read_bytes()).sha256 == of_kind(kind).sha256
+
+
+@pytest.mark.parametrize("model_type, byte_fallback", [("unigram", False), ("bpe", True)])
+@pytest.mark.xfail(reason=NO_MODELS, strict=True)
+def test_an_imported_sentencepiece_model_cuts_texts_as_before(lines, tmp_path, model_type, byte_fallback):
+    settings = {"model_type": model_type, "byte_fallback": byte_fallback, "vocab_size": 800, "character_coverage": 1.0}
+    model = io.BytesIO()  # with SentencePiece's own numbers: unknown 0, begin 1, end 2
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **settings)
+    original = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    vocabulary = imported(tmp_path, model.getvalue())
+    assert vocabulary.size == 800 and vocabulary.pieces()[:3] == ["<pad>", "</s>", "<unk>"]
+    texts = [*lines[::10], "A dog 🦊.", "Ж"]
+    ids = vocabulary.encode(tf.constant(texts))
+    assert ids.to_list() == vocabulary.encode_all(texts).to_list()
+    pieces = [[vocabulary.pieces()[number] for number in row] for row in ids.to_list()]
+    assert pieces == [[*map(original.id_to_piece, row), "</s>"] for row in original.encode(texts)]
+    unseen = texts[-2:] if byte_fallback else ["A dog ⁇.", "⁇"]
+    assert vocabulary.decode(ids.to_tensor()) == [*original.decode(original.encode(texts[:-2])), *unseen]
+
+
+LIST = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "man", "walk", "walking", "##ing", "##s", "##i", ".", "über"]
+
+
+def test_a_list_of_word_pieces_is_imported_in_its_order(tmp_path):
+    vocabulary = imported(tmp_path, "\n".join(LIST).encode())
+    assert vocabulary.pieces() == ["<pad>", "</s>", "<unk>", *LIST[5:]]
+    ids = vocabulary.encode(tf.constant(["A man walkings.", " WALKS\tin  ÜBER", "a zebra", ""]))
+    assert [row[:-1] for row in ids.to_list()] == [[3, 4, 6, 8, 10], [5, 8, UNKNOWN_ID, 11], [3, UNKNOWN_ID], []]
+    assert vocabulary.decode(ids.to_tensor()) == ["a man walkings .", "walks ⁇ über", "a ⁇", ""]
+
+
+def test_a_list_with_capitals_tells_them_from_small_letters(tmp_path):
+    vocabulary = imported(tmp_path, "\r\n".join([*LIST, "Man", ""]).encode())
+    assert vocabulary.decode(vocabulary.encode_all(["a Man Walks", "man"]).to_tensor()) == ["a Man ⁇", "man"]
+
+
+OTHERS = [b"", b"hello\nworld\n", b"a\n##b\na\n", b"{}", b'{"kind": "other"}', b'{"kind": "bytes", "pie', None]
+OTHERS += [fails(content, NO_MODELS) for content in (bytes(range(256)), b"\0" * 9, b"a\n##\xe9\n")]
+OTHERS += [fails(b"a\n##b\n" + b"c" * 999, "RuntimeError, and a file is left")]
+OTHERS += [fails(b'{"kind": "wordpiece", "pieces": [1]}', "AttributeError")]
+
+
+@pytest.mark.parametrize("content", OTHERS)
+def test_what_is_no_vocabulary_is_an_error_that_names_it_and_writes_nothing(tmp_path, content):
+    if content is not None:
+        (tmp_path / "theirs").write_bytes(content)
+    with pytest.raises(UserError, match=str(tmp_path / "theirs")):
+        import_vocabulary(tmp_path / "theirs", tmp_path / "ours")
+    assert {path.name for path in tmp_path.iterdir()} <= {"theirs"}

@@ -1,0 +1,111 @@
+import collections
+import itertools
+
+import pytest
+import tensorflow as tf
+
+from t2t_lite.data.generate import generate
+from t2t_lite.data.problem import SPLITS, Example, get_problem
+from t2t_lite.data.vocab import EOS_ID, open_vocabulary
+from t2t_lite.problems.algorithmic import LETTERS, MAX_LENGTH
+
+NAMES = ("algorithmic_copy", "algorithmic_reverse", "algorithmic_sort")
+SIZES = {"train": 50_000, "dev": 500, "test": 500}
+
+
+def pairs_of(name, split):
+    return list(get_problem(name).examples(split, {}))
+
+
+def is_right(name, letters, answer):
+    if name == "algorithmic_copy":
+        return len(letters) == len(answer) and all(one == other for one, other in zip(letters, answer))
+    if name == "algorithmic_reverse":
+        last = len(letters) - 1
+        return len(letters) == len(answer) and all(answer[last - place] == one for place, one in enumerate(letters))
+    in_order = all(ord(one) <= ord(next_one) for one, next_one in itertools.pairwise(answer))
+    return in_order and all(letters.count(letter) == answer.count(letter) for letter in {*letters, *answer})
+
+
+def test_answers_written_by_hand():
+    for name, answer in zip(NAMES, ("tabca", "acbat", "aabct")):
+        assert get_problem(name).solve("tabca") == answer
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("split", SPLITS)
+def test_every_answer_is_right(name, split):
+    pairs = pairs_of(name, split)
+    assert len(pairs) == SIZES[split]
+    assert [pair for pair in pairs if not is_right(name, *pair)] == []
+    assert not is_right(name, "abc", "bca")  # the check can fail
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("split", SPLITS)
+def test_words_have_one_to_twenty_letters_and_every_length_and_letter_occurs(name, split):
+    words = [pair.inputs for pair in pairs_of(name, split)]
+    assert set(map(len, words)) == set(range(1, 21)) and MAX_LENGTH == 20
+    assert set("".join(words)) == set("abcdefghijklmnopqrst") == set(LETTERS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_lengths_and_letters_are_even(name):
+    words = [pair.inputs for pair in pairs_of(name, "train")]
+    lengths, letters = collections.Counter(map(len, words)), collections.Counter("".join(words))
+    assert all(abs(count - 2500) < 5 * 2500**0.5 for count in lengths.values())
+    each = letters.total() / 20
+    assert all(abs(count - each) < 5 * each**0.5 for count in letters.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_pairs_are_the_same_each_time(name):
+    problem = get_problem(name)
+    for split in SPLITS:
+        assert list(problem.examples(split, {})) == list(problem.examples(split, {})) == pairs_of(name, split)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_long_words_of_dev_and_test_are_in_no_other_split(name):
+    words = {split: {inputs for inputs, _ in pairs_of(name, split) if len(inputs) >= 10} for split in SPLITS}
+    for one, other in itertools.combinations(SPLITS, 2):
+        assert words[one] and words[other] and not words[one] & words[other]
+
+
+def test_the_problems_have_words_of_their_own():
+    words = {name: {inputs for inputs, _ in pairs_of(name, "train") if len(inputs) >= 10} for name in NAMES}
+    assert not any(words[one] & words[other] for one, other in itertools.combinations(NAMES, 2))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reversed_problem_asks_for_the_word(name):
+    problem = get_problem(f"{name}_rev")
+    assert list(problem.examples("dev", {})) == pairs_of(name, "dev")
+    assert problem.in_direction(Example("bca", "abc")) == ("abc", "bca")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_letter_is_exactly_one_piece_of_the_generated_data(name, tmp_path):
+    class Few(type(get_problem(name))):
+        data_name = name
+        num_examples = {"train": 600, "dev": 30, "test": 30}
+
+    problem = Few()
+    manifest = generate(problem, tmp_path, tmp_path / "none", say=lambda line: None)
+    vocabulary = open_vocabulary(tmp_path / problem.vocab_filenames[0])
+    ids = {letter: vocabulary.encode_all([letter]).to_list()[0] for letter in LETTERS}
+    assert all(len(pieces) == 2 and pieces[1] == EOS_ID for pieces in ids.values())
+    assert len({pieces[0] for pieces in ids.values()}) == 20
+    for split in SPLITS:
+        source = collections.Counter(pairs_of(name, split)[: problem.num_examples[split]])
+        path = str(tmp_path / problem.shard_filename(split, 0))
+        found = collections.Counter()
+        for record in tf.data.TFRecordDataset(path):
+            features = tf.train.Example.FromString(record.numpy()).features.feature
+            rows = [list(features[side].int64_list.value) for side in ("inputs", "targets")]
+            pair = Example(*vocabulary.decode(rows))
+            assert rows == [[*(ids[letter][0] for letter in text), EOS_ID] for text in pair]
+            found[pair] += 1
+        assert found == source
+        assert manifest.splits[split]["examples"] == source.total()
+        assert {int(length) for length in manifest.splits[split]["lengths"]["inputs"]} <= set(range(2, 22))

@@ -1,0 +1,281 @@
+import collections
+import gzip
+import random
+
+import pytest
+import tensorflow as tf
+
+from t2t_lite.data.generate import GenerateOptions, generate
+from t2t_lite.data.manifest import check_data
+from t2t_lite.data.problem import SPLITS, get_problem
+from t2t_lite.data.vocab import open_vocabulary
+
+REPEATED = "equal to a pair that was split off"
+EMPTY = "an empty side"
+
+
+def silent(line):
+    pass
+
+
+def some_pairs(first, last):
+    return [(f"line {number} is here", f"Zeile {number} ist hier") for number in range(first, last + 1)]
+
+
+def write(path, lines, end="\n", start="", last_end=True):
+    """Writes lines as bytes, as gzip if the path says so, and returns the path as a flag has it."""
+    content = (start + end.join(lines) + (end if last_end else "")).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return str(path)
+
+
+@pytest.fixture
+def given(tmp_path):
+    """Writes pairs of splits to files and returns the flags that name them: given(train=[...], dev=[...])."""
+
+    def flags(**pairs):
+        return {
+            f"{split}_{side}": write(tmp_path / f"{split}.{side}.txt", texts)
+            for split, its_pairs in pairs.items()
+            for side, texts in zip(("source", "target"), zip(*its_pairs))
+        }
+
+    return flags
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Generates the data of `text_pairs` from flags in a folder and returns its manifest."""
+
+    def make(folder="data", name="text_pairs", say=silent, report=lambda checks: None, **flags):
+        options = GenerateOptions(num_workers=1, report=report)
+        return generate(get_problem(name, **flags), tmp_path / folder, tmp_path / "none", say, options)
+
+    return make
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """Reads the pairs of a split out of the shards in a folder, sorted."""
+
+    def read(split, folder="data", name="text_pairs"):
+        problem, data_dir = get_problem(name), tmp_path / folder
+        vocabulary = open_vocabulary(data_dir / problem.vocab_filenames[0])
+        shards = [str(data_dir / problem.shard_filename(split, i)) for i in range(problem.shards_of(split))]
+        features = [
+            tf.train.Example.FromString(record.numpy()).features.feature for record in tf.data.TFRecordDataset(shards)
+        ]
+        sides = [
+            ["".join(vocabulary.decode([list(each[side].int64_list.value)])) for each in features]
+            for side in ("inputs", "targets")
+        ]
+        return sorted(zip(*sides))
+
+    return read
+
+
+DEV, TEST = some_pairs(901, 903), some_pairs(951, 952)
+
+
+# Reading.
+
+
+@pytest.mark.parametrize("ending", [".txt", ".gz"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
+@pytest.mark.parametrize("start", ["", "\ufeff"], ids=["", "BOM"])
+@pytest.mark.parametrize("kind", ["two files", "tsv"])
+def test_text_is_read_however_it_is_written(tmp_path, made, texts, ending, end, start, kind):
+    splits = {"train": some_pairs(1, 30), "dev": DEV, "test": TEST}
+    flags = {}
+    for split, pairs in splits.items():
+        last_end = split != "dev"  # one file has no line end after its last line
+        files = {"source": [pair[0] for pair in pairs], "target": [pair[1] for pair in pairs]}
+        if kind == "tsv":
+            files = {"tsv": ["\t".join(pair) for pair in pairs[:-1]] + ["\t".join([*pairs[-1], "a third column"])]}
+        for name, lines in files.items():
+            flags[f"{split}_{name}"] = write(tmp_path / f"{split}.{name}{ending}", lines, end, start, last_end)
+    manifest = made(**flags)
+    assert {split: texts(split) for split in SPLITS} == {split: sorted(pairs) for split, pairs in splits.items()}
+    assert set(manifest.sources) == set(flags.values())
+    inputs, targets = (
+        (tmp_path / "data" / f"text_pairs-dev.{side}.txt").read_bytes() for side in ("inputs", "targets")
+    )
+    assert inputs.decode() == "".join(f"{pair[0]}\n" for pair in DEV)
+    assert targets.decode() == "".join(f"{pair[1]}\n" for pair in DEV)
+
+
+@pytest.mark.parametrize("shorter", ["source", "target"])
+def test_lines_that_the_other_file_lacks_are_left_out_and_counted(made, texts, given, tmp_path, shorter):
+    flags = given(train=some_pairs(1, 20), dev=DEV, test=TEST)
+    write(tmp_path / f"train.{shorter}.txt", [pair[shorter == "target"] for pair in some_pairs(1, 17)])
+    manifest = made(**flags)
+    assert texts("train") == sorted(some_pairs(1, 17))
+    assert manifest.splits["train"]["dropped"] == {"a line that the other file does not have": 3}
+    assert manifest.train_pairs == 20
+
+
+def test_what_is_no_text_is_left_out_of_every_split_and_counted(tmp_path, made, texts):
+    good = b"one\teins\ntwo\tzwei\n"
+    bad = b"three\nfour\t\n \tfive\n\nsix\tcaf\xe9\nseven\tsieben\tmore\n"
+    for split in SPLITS:
+        (tmp_path / split).write_bytes(good + bad)
+    manifest = made(**{f"{split}_tsv": str(tmp_path / split) for split in SPLITS})
+    for split in SPLITS:
+        assert texts(split) == [("one", "eins"), ("seven", "sieben"), ("two", "zwei")]
+        assert manifest.splits[split]["dropped"] == {
+            "a line without a tab": 1,
+            EMPTY: 3,
+            "a line that is not UTF-8": 1,
+        }
+
+
+def test_the_checks_are_reported_with_true_line_numbers(made, given):
+    pairs = some_pairs(1, 40)
+    pairs[3] = ("", "vier")
+    pairs[6] = pairs[1]
+    pairs[10] = ("x" * 2001, "y" * 2001)
+    pairs[12] = ("same", "same")
+    pairs[19] = ("twenty", " ")
+    pairs[30] = pairs[1]
+    reported = []
+    made(**given(train=pairs), report=reported.append)
+    (checks,) = reported
+    assert checks.pairs == 40 and checks.lines == {"inputs": 40, "targets": 40}
+    assert {(finding.kind, finding.count, tuple(finding.lines), finding.dropped) for finding in checks.findings()} == {
+        (EMPTY, 2, (4, 20), True),
+        ("a side of more than 2000 characters", 1, (11,), True),
+        ("a pair that was there before", 2, (7, 31), False),
+        ("both sides are the same", 1, (13,), False),
+        ("the sides seem to be swapped", 0, (), False),
+    }
+
+
+def test_the_reversed_problem_uses_the_same_data(made, given, tmp_path, snapshot):
+    flags = given(train=some_pairs(1, 60))
+    made(**flags)
+    before = snapshot(tmp_path)
+    said = []
+    made(**flags, name="text_pairs_rev", say=said.append)
+    assert snapshot(tmp_path) == before and "nothing to do" in said[-1]
+    problem = get_problem("text_pairs_rev")
+    assert check_data(tmp_path / "data", problem).splits["train"]["examples"] == 54
+    assert problem.in_direction(("forward source", "forward target")) == ("forward target", "forward source")
+
+
+# Rules.
+
+
+@pytest.mark.parametrize(
+    "flags, kept, dropped",
+    [
+        ({}, [(2000, 2000), (2000, 400), (400, 2000)], [(2001, 2000), (2000, 2001)]),
+        ({}, [(40, 1), (1, 40), (45, 9), (9, 45), (41, 9)], [(41, 8), (8, 41), (46, 9), (9, 46), (2000, 399)]),
+        ({"max_ratio": "2"}, [(40, 1), (42, 21), (21, 42)], [(43, 21), (21, 43), (41, 1)]),
+        ({"max_characters": "50"}, [(50, 50), (50, 10)], [(51, 51), (50, 51), (51, 50), (2000, 2000), (50, 9)]),
+    ],
+)
+def test_long_and_uneven_training_pairs_are_dropped_and_only_those(made, texts, given, flags, kept, dropped):
+    # Characters count, and not bytes, of which this letter has two.
+    pairs = {sizes: tuple("ä" * (size - 1) + "b" for size in sizes) for sizes in kept + dropped}
+    everything = list(pairs.values())
+    manifest = made(**given(train=everything, dev=everything, test=everything), **flags)
+    assert texts("train") == sorted(pairs[sizes] for sizes in kept)
+    assert sum(manifest.splits["train"]["dropped"].values()) == len(dropped)
+    for split in ("dev", "test"):
+        assert texts(split) == sorted(everything)
+        assert manifest.splits[split]["dropped"] == {}
+
+
+def test_the_manifest_tells_long_from_uneven_pairs(made, given):
+    train = [*some_pairs(1, 5), ("a" * 50, "b" * 9), ("a" * 51, "b"), ("a" * 51, "b" * 51)]
+    manifest = made(**given(train=train, dev=DEV, test=TEST), max_characters="50", max_ratio="5")
+    assert manifest.splits["train"]["dropped"] == {
+        "a side of more than 50 characters": 2,
+        "one side more than 5 times as long as the other": 1,
+    }
+
+
+# Splitting off.
+
+
+@pytest.mark.parametrize(
+    "flags, each",
+    [({}, 10), ({"held_out": "7"}, 7), ({"held_out": "80"}, 80), ({"split_seed": "3"}, 10)],
+)
+def test_every_usable_pair_is_in_exactly_one_split(made, texts, given, flags, each):
+    pairs = some_pairs(1, 200)
+    unusable = [("", "leer"), ("a" * 100, "b")]
+    manifest = made(**given(train=pairs[:80] + unusable + pairs[80:]), **flags)
+    found = {split: texts(split) for split in SPLITS}
+    assert {split: len(found[split]) for split in SPLITS} == {"train": 200 - 2 * each, "dev": each, "test": each}
+    assert sorted(found["train"] + found["dev"] + found["test"]) == sorted(pairs)
+    assert sum(manifest.splits["train"]["dropped"].values()) == 2
+
+
+def test_pairs_that_repeat_are_in_one_split_and_counted_where_they_were_split_off(made, texts, given, tmp_path):
+    times = {pair: 1 + number % 4 for number, pair in enumerate(some_pairs(1, 120))}
+    pairs = [pair for pair, count in times.items() for _ in range(count)]
+    random.Random(1).shuffle(pairs)
+    said = []
+    manifest = made(**given(train=pairs), held_out="20", say=said.append)
+    found = {split: texts(split) for split in SPLITS}
+    held_out = found["dev"] + found["test"]
+    assert len(found["dev"]) == len(found["test"]) == 20 and len(set(held_out)) == 40
+    assert not set(found["train"]) & set(held_out)
+    assert collections.Counter(found["train"]) == {
+        pair: count for pair, count in times.items() if pair not in set(held_out)
+    }
+    repeats = sum(times[pair] - 1 for pair in held_out)
+    assert repeats > 0
+    assert manifest.splits["train"]["dropped"] == {REPEATED: repeats}
+    assert [line.count("20 pairs of the training text are split off") for line in said].count(1) == 2
+
+
+def held_out(given, **flags):
+    problem = get_problem("text_pairs", **given(train=some_pairs(1, 400)), **flags)
+    return {split: set(problem.examples(split, {})) for split in SPLITS}
+
+
+def test_the_seed_decides_which_pairs_are_split_off(given):
+    first, again, other = held_out(given), held_out(given, split_seed="1"), held_out(given, split_seed="2")
+    assert first == again
+    for split in ("dev", "test"):
+        assert len(first[split]) == len(other[split]) == 20
+        assert len(first[split] & other[split]) < 10
+    assert not first["dev"] & first["test"]
+
+
+def test_pairs_are_split_off_from_the_whole_text_and_in_its_order(given):
+    problem = get_problem("text_pairs", **given(train=some_pairs(1, 4000)))
+    for split in ("dev", "test"):
+        numbers = [int(pair.inputs.split()[1]) for pair in problem.examples(split, {})]
+        assert numbers == sorted(numbers) and len(numbers) == 200
+        assert all(25 <= sum(number > bound for number in numbers) <= 175 for bound in (1000, 2000, 3000))
+        assert abs(sum(numbers) / 200 - 2000) < 4 * 4000 / (12 * 200) ** 0.5
+
+
+def test_no_more_than_two_thousand_pairs_are_split_off_unless_asked_for(given):
+    train = given(train=some_pairs(1, 50_000))
+    for flags, size in (({}, 2000), ({"held_out": "2500"}, 2500)):
+        problem = get_problem("text_pairs", **train, **flags)
+        assert [len(set(problem.examples(split, {}))) for split in SPLITS] == [50_000 - 2 * size, size, size]
+
+
+@pytest.mark.parametrize("own", ["dev", "test"])
+def test_only_the_split_without_files_is_split_off(made, texts, given, own):
+    pairs, mine = some_pairs(1, 100), some_pairs(901, 904)
+    said = []
+    made(**given(train=pairs, **{own: mine}), say=said.append)
+    other = {"dev": "test", "test": "dev"}[own]
+    assert texts(own) == sorted(mine)
+    assert len(texts(other)) == 5 and len(texts("train")) == 95
+    assert sorted(texts(other) + texts("train")) == sorted(pairs)
+    assert any(f"no {other} files" in line for line in said) and not any(f"no {own} files" in line for line in said)
+
+
+def test_nothing_is_split_off_if_all_splits_have_files(made, texts, given):
+    said = []
+    manifest = made(**given(train=some_pairs(1, 40) + DEV, dev=DEV, test=TEST), say=said.append)
+    assert texts("train") == sorted(some_pairs(1, 40) + DEV)
+    assert texts("dev") == DEV and texts("test") == TEST
+    assert manifest.splits["train"]["dropped"] == {} and not [line for line in said if "split off" in line]
