@@ -43,7 +43,7 @@ def open_vocabulary(path: Path) -> Vocabulary:
     try:
         listed = json.loads(content)
         return _KINDS[listed["kind"]](path, listed)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise UserError(f"{path} is not a vocabulary file; generate the data again (t2t-lite-datagen)") from error
 
 
@@ -97,10 +97,10 @@ def import_vocabulary(source: Path, path: Path) -> None:
             content = vocab_pieces.plain_list(content)
         else:
             content = vocab_sentencepiece.renumbered(content)
+        with written_whole(path) as partial:
+            partial.write_bytes(content)
+            open_vocabulary(partial)
     except UserError as error:
         raise UserError(
             f"{source} is not a vocabulary of t2t-lite, a SentencePiece model or a list of word-pieces ({error})"
         ) from error
-    with written_whole(path) as partial:
-        partial.write_bytes(content)
-    open_vocabulary(path)

@@ -44,7 +44,7 @@ class Vocabulary(ABC):
 
     def encode_all(self, texts: Sequence[str]) -> tf.RaggedTensor:
         """Does what `encode` does, outside of graphs and perhaps faster."""
-        return self.encode(tf.constant(texts))
+        return self.encode(tf.constant(texts, tf.string))
 
     @abstractmethod
     def _text_of(self, piece: int) -> str:

@@ -119,9 +119,9 @@ def test_training_learns_to_copy_and_the_translator_copies_unseen_sentences(run,
 
 
 @pytest.mark.slow
-def test_one_two_and_eight_devices_make_the_same_parameters(grammar_data, command, small_flags, tmp_path):
+def test_one_and_two_devices_make_the_same_parameters(grammar_data, command, small_flags, tmp_path):
     arrays = {}
-    for devices in (1, 2, 8):
+    for devices in (1, 2):  # eight, workers and accumulation: tests/integration/test_devices.py
         output_dir = tmp_path / f"devices-{devices}"
         flags = [flag for flag in small_flags if not flag.startswith(("--hparams=", "--train_steps"))]
         changes = next(flag for flag in small_flags if flag.startswith("--hparams=")) + ",residual_dropout=0"
@@ -130,17 +130,16 @@ def test_one_two_and_eight_devices_make_the_same_parameters(grammar_data, comman
         assert done.returncode == 0, done.stderr
         assert f"{devices} device" in done.stdout
         arrays[devices] = last_arrays(output_dir)
-    for devices in (2, 8):
-        distance = {name: np.linalg.norm(arrays[devices][name] - array) for name, array in arrays[1].items()}
-        size = np.sqrt(sum(np.linalg.norm(array) ** 2 for array in arrays[1].values()))
-        assert np.sqrt(sum(value**2 for value in distance.values())) <= 1e-5 * size
-        for name, array in arrays[1].items():
-            np.testing.assert_allclose(arrays[devices][name], array, rtol=1e-5, atol=1e-6, err_msg=name)
+    distance = {name: np.linalg.norm(arrays[2][name] - array) for name, array in arrays[1].items()}
+    size = np.sqrt(sum(np.linalg.norm(array) ** 2 for array in arrays[1].values()))
+    assert np.sqrt(sum(value**2 for value in distance.values())) <= 1e-5 * size
+    for name, array in arrays[1].items():
+        np.testing.assert_allclose(arrays[2][name], array, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.slow
 def test_bfloat16_loss_stays_within_two_percent_of_float32_over_200_steps(run, multi30k_data, tmp_path):
-    hparams = HPARAMS["transformer_multi30k"]().replace(train_steps=200, batch_tokens=2048)
+    hparams = HPARAMS["transformer_multi30k"]().replace(train_steps=200, batch_tokens=1024)
     curves = {}
     for precision in ("float32", "mixed_bfloat16"):
         output_dir = tmp_path / precision
