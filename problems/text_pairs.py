@@ -14,6 +14,7 @@ from t2t_lite.registry import PROBLEMS
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
 _SHORT = 40  # a ratio says nothing about texts of so few characters
+_FILES = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv")]
 _HELD_OUT_SHARE, _MOST_HELD_OUT = 0.05, 2000
 
 
@@ -54,6 +55,8 @@ class TextPairs(Problem):
     }
 
     def __init__(self, is_reversed: bool = False, **given: str):
+        # Whole paths: the data remembers them, and workers on other machines read them.
+        given = {name: str(Path(v).expanduser().absolute()) if name in _FILES else v for name, v in given.items()}
         super().__init__(is_reversed, **given)
         numbers = {name: given.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
@@ -76,8 +79,7 @@ class TextPairs(Problem):
     @property
     def sources(self):
         """The files that were given."""
-        names = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv")]
-        return tuple(OwnFile(Path(self.given[name])) for name in names if name in self.given)
+        return tuple(OwnFile(Path(self.given[name])) for name in _FILES if name in self.given)
 
     def remarks(self, files):
         """Says what is split off."""

@@ -51,7 +51,7 @@ class _Task:
             pickle.dumps(job.problem),
             origin.where if origin and origin.kind == "t2t_usr_dir" else None,
             job.plan,
-            job.files,
+            {name: path.absolute() for name, path in job.files.items()},
             job.max_cases,
             tuple(vocabulary.path.absolute() for vocabulary in job.vocabularies),
             {shard: job.shard_path(shard).absolute() for shard in job.missing_shards()},
