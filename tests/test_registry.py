@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Registry, snake_case
+from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Origin, Registry, registering, snake_case
 
 
 @pytest.fixture
@@ -144,3 +144,23 @@ def test_loading_the_built_ins_imports_no_tensorflow():
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+def test_what_a_plug_in_registers_has_its_origin_and_what_is_built_in_has_none():
+    registry = Registry("thing", "thing")
+    registry.register_lazily("built_in", "somewhere:it", "")
+    with registering(Origin("package", "outer")):
+        registry.register_lazily("first", "a:first", "")
+        with registering(Origin("t2t_usr_dir", "/home/me/mine")):
+            registry.register_lazily("second", "b:second", "")
+        registry.register_lazily("third", "a:third", "")
+    origins = [registry.origin(name) for name in ("built_in", "first", "second", "third", "unknown")]
+    assert origins == [None, ("package", "outer"), ("t2t_usr_dir", "/home/me/mine"), ("package", "outer"), None]
+
+
+def test_a_plug_in_that_fails_leaves_no_origin_behind():
+    registry = Registry("thing", "thing")
+    with pytest.raises(ZeroDivisionError), registering(Origin("package", "broken")):
+        raise ZeroDivisionError
+    registry.register_lazily("later", "a:later", "")
+    assert registry.origin("later") is None
