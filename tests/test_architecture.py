@@ -44,6 +44,7 @@ RULES = {
             "sentencepiece",
             "pyarrow",
             "apache_beam",
+            "google",
             "keras",
             "numpy",
         ),

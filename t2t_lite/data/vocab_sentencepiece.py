@@ -128,7 +128,7 @@ def renumbered(model: bytes) -> bytes:
       UserError: if it is no SentencePiece model.
     """
     kinds = {"UNKNOWN": 2, "CONTROL": 3}
-    proto = _model_class()()
+    proto = model_class()()
     try:
         proto.ParseFromString(model)
         (unknown,) = [piece.piece for piece in proto.pieces if piece.type == kinds["UNKNOWN"]]
@@ -151,7 +151,7 @@ def renumbered(model: bytes) -> bytes:
 
 
 @functools.cache
-def _model_class():
+def model_class():
     """Returns a class for SentencePiece's ModelProto with the fields that are changed here; it keeps all others.
 
     The one in the package sentencepiece is made for a protobuf that is newer than TensorFlow's.

@@ -158,7 +158,7 @@ def test_inspecting_shows_examples_lengths_and_what_is_left_out(own_text, genera
         (["--problem=text_pairs"], "--data_dir is required", 2),
         (["--problem=text_pairs", "--data_dir=d"], "--train_source=FILE --train_target=FILE, or --train_tsv=FILE", 2),
         (["--problem=text_pairs", "--data_dir=d", "--train_source=x"], "--train_source needs --train_target", 2),
-        (["--problem=text_pairs", "--data_dir=d", "--train_tsv=none"], "no such file: none", 1),
+        (["--problem=text_pairs", "--data_dir=d", "--train_tsv=none"], "no such file: ", 1),
         (["--problem=text_pairs", "--data_dir=d", "--train_sorce=x"], "did you mean '--train_source'", 2),
         (["--problem=grammar_ende", "--data_dir=d", "--train_source=x"], "unknown flag --train_source", 2),
         (["--problem=grammar_ende", "--data_dir=d", "--vocab_kind=words"], "--vocab_kind", 2),

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
-from sentencepiece import sentencepiece_model_pb2
 
 from t2t_lite import checkpoint_files
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.vocab import train_vocabulary
+from t2t_lite.data.vocab_sentencepiece import model_class
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import prepare_run_dir
@@ -137,7 +137,7 @@ def test_with_another_vocabulary_rows_follow_their_pieces(run, vocabularies):
 
 def test_a_vocabulary_with_the_same_pieces_in_another_order_is_taken_whole(run, vocabularies, tmp_path):
     directory, old = run
-    proto = sentencepiece_model_pb2.ModelProto.FromString(vocabularies["old"].read_bytes())
+    proto = model_class().FromString(vocabularies["old"].read_bytes())
     last = proto.pieces.pop()
     proto.pieces.insert(3, last)
     (tmp_path / "moved").write_bytes(proto.SerializeToString())
