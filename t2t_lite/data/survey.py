@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from t2t_lite.data.problem import Example, Problem
-from t2t_lite.data.text_checks import TextChecks
+from t2t_lite.data.text_checks import HASHED_CHARACTERS, TextChecks
 
 # More pairs than these make learning pieces slower and the pieces no better.
 SAMPLE_PAIRS = 200_000
-# No sample needs a longer text; memory is bounded by this.
-SAMPLE_CHARACTERS = 2000
+# No sample needs a longer text; memory is bounded by this. Equal beginnings have equal hashes.
+SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """What is often wrong with text from anywhere, found in one pass over it and in bounded memory."""
 
 import collections
+import functools
 import hashlib
 import math
 import random
@@ -11,6 +12,7 @@ from t2t_lite.data.problem import Example, Unusable
 
 # So many different pairs are told apart exactly; of more, a random part is, and the number is an estimate.
 MAX_HASHES = 2**18
+HASHED_CHARACTERS = 2000
 MAX_JUDGED = 10_000  # pairs whose direction is judged
 # How much likelier the other side has to be, in nats for each three characters. Of Multi30k's 29,000 pairs, none
 # reaches half of it in the wrong direction.
@@ -128,10 +130,14 @@ class _DistinctCount:
         return len(self._hashes) * (self._mask + 1)
 
 
-def pair_hash(pair: Example, seed: str = "") -> int:
-    """Returns a number of 64 bits that is the same for the same pair and seed, in any process."""
-    text = f"{seed}\x1e{pair.inputs}\x1f{pair.targets}".encode("utf-8", errors="surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+@functools.lru_cache(maxsize=1)  # a pair that is looked at is often looked at twice
+def pair_hash(pair: Example) -> int:
+    """Returns a number of 64 bits that is the same for the same pair in any process.
+
+    Of long texts only the first HASHED_CHARACTERS count, which is all that a sample keeps.
+    """
+    text = f"{pair.inputs[:HASHED_CHARACTERS]}\x1f{pair.targets[:HASHED_CHARACTERS]}"
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 def swapped(numbered: Sequence[tuple[int, Example]]) -> list[int]:
