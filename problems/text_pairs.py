@@ -126,7 +126,9 @@ class TextPairs(Problem):
         """Returns why a pair is left out: it is no text, or it is a training pair that is too long or too uneven."""
         if (flaw := super().flaw(split, example)) or split != "train":
             return flaw
-        shorter, longer = sorted(map(len, example))
+        shorter, longer = len(example.inputs), len(example.targets)
+        if shorter > longer:
+            shorter, longer = longer, shorter
         if longer > self._numbers["max_characters"]:
             return f"a side of more than {self._numbers['max_characters']} characters"
         if longer > _SHORT and longer > self._numbers["max_ratio"] * shorter:

@@ -61,7 +61,7 @@ def survey(
         # An even sample whatever their number (Vitter 1985, algorithm R).
         if kept <= size:
             sample.append((count, _cut(pair)))
-        elif (place := generator.randrange(kept)) < size:
+        elif (place := int(generator.random() * kept)) < size:
             sample[place] = (count, _cut(pair))
     if checks is not None:
         checks.judge_directions(sample)

@@ -66,14 +66,17 @@ class TextChecks:
     def add(self, pair: Example, flaw: str | None) -> None:
         """Looks at the next pair, which is dropped if it has a flaw."""
         self.pairs += 1
-        for side, text in zip(Example._fields, pair):
-            self.lines[side] += not isinstance(text, Unusable) or "not have" not in text
         if flaw:
+            for side, text in zip(Example._fields, pair):
+                self.lines[side] += not isinstance(text, Unusable) or "not have" not in text
             self._flaws.setdefault(flaw, Finding(flaw, dropped=True)).note(self.pairs)
             return
-        for side, text in zip(Example._fields, pair):
-            self.words[side][len(text.split())] += 1
-        if pair.inputs.strip() == pair.targets.strip():
+        inputs, targets = pair
+        self.lines["inputs"] += 1
+        self.lines["targets"] += 1
+        self.words["inputs"][len(inputs.split())] += 1
+        self.words["targets"][len(targets.split())] += 1
+        if inputs.strip() == targets.strip():
             self._identical.note(self.pairs)
         self._distinct.add(self.pairs, pair)
 

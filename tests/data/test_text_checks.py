@@ -164,7 +164,7 @@ def test_the_hash_of_a_pair_is_the_same_in_another_process_and_tells_pairs_apart
         assert int(printed) == pair_hash(Example("grün", "vert"))
     pairs = [Example("a b", "c"), Example("a", "b c"), Example("c", "a b"), Example("", "a b c"), Example("a b c", "")]
     numbers = {pair_hash(pair) for pair in pairs}
-    assert len(numbers) == 15
+    assert len(numbers) == 5
     assert all(0 <= number < 2**64 for number in numbers)
 
 
