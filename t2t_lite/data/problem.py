@@ -148,11 +148,11 @@ class Problem:
 
     def flaw(self, split: str, example: Example) -> str | None:
         """Returns in a few words why a pair is left out, for the manifest to count; None keeps it."""
-        inputs, targets = example
-        if isinstance(inputs, Unusable) or isinstance(targets, Unusable):
-            return str(inputs if isinstance(inputs, Unusable) else targets)
-        if not inputs or not targets or inputs.isspace() or targets.isspace():
-            return "an empty side"
+        for side in example:
+            if isinstance(side, Unusable):
+                return str(side)
+            if not side or side.isspace():
+                return "an empty side"
         return None
 
     def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
