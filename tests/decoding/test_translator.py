@@ -272,16 +272,16 @@ def test_translations_begin_with_their_prefixes(translator):
 
 def test_samples_depend_on_the_line_and_its_number_and_on_nothing_else(small_run):
     translator = Translator.from_run_dir(
-        small_run, "extra_length=5,sampling_method=random,beam_size=2", xla_compile=False
+        # A seed with which no draw lies where rounding, which depends on the shape of a batch, decides.
+        small_run,
+        "extra_length=5,sampling_method=random,beam_size=2,random_seed=3",
+        xla_compile=False,
     )
     together = translator.n_best([LINES[0]] * 3 + LINES[:2])
     assert len({beam.text for beams in together for beam in beams}) == 10
-    equal = 0
     for number in range(5):
         alone = translator.n_best([([LINES[0]] * 3 + LINES[:2])[number]], first_line=1 + number)
-        equal += sum(mine.text == other.text for mine, other in zip(alone[0], together[number], strict=True))
-    # Among so many draws one may lie where rounding, which depends on the shape of a batch, decides.
-    assert equal >= 9
+        assert [beam.text for beam in alone[0]] == [beam.text for beam in together[number]]
     assert translator.n_best(LINES[:1], random_seed=2) != together[:1]
 
 
