@@ -21,7 +21,11 @@ def main() -> None:
     add("--num_workers", type=cli.whole_number(0), default=0, help="parallel workers (default: 0, one for each core)")
     add("--max_cases", type=cli.whole_number(0), default=0, help="so many pairs of train at most (default: 0, all)")
     add("--num_shards", type=cli.whole_number(1), help="files of the train split (default: the problem's)")
-    add("--vocab_kind", choices=("bpe", "wordpiece", "characters", "bytes"), help="pieces (default: the problem's)")
+    add(
+        "--vocab_kind",
+        choices=("bpe", "wordpiece", "characters", "bytes", "words"),
+        help="pieces (default: the problem's)",
+    )
     add("--vocab_size", type=cli.whole_number(1), help="number of pieces (default: the problem's)")
     add("--vocab_file", type=cli.path, help="take this vocabulary: ours, a SentencePiece model, a list of word-pieces")
     add("--runner", default="", help="generate on Apache Beam: direct, or a runner that Beam knows (extra `beam`)")

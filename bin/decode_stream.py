@@ -60,7 +60,16 @@ def answer_stream(lines: Iterator, answers, batch_lines: int | None, output: Tex
 
 
 def answer_interactively(translator) -> None:
-    """Asks for lines and prints their translations with the time that each took, until the end of input."""
+    """Asks for lines and prints their translations with the time that each took, until the end of input.
+
+    Args:
+      translator: a `Translator`, or a `Parser`, whose trees are drawn, too.
+    """
+    from t2t_lite.decoding.parser import Parser
+    from t2t_lite.trees.drawing import text_art
+    from t2t_lite.trees.tree import parse_brackets
+
+    draws = isinstance(translator, Parser)
     with _history():
         for number in itertools.count(1):
             try:
@@ -71,6 +80,8 @@ def answer_interactively(translator) -> None:
             (best,) = translator.translate([line], return_scores=True, first_line=number)
             seconds = time.perf_counter() - start
             print(best.text, flush=True)
+            if draws and best.text:
+                print(text_art(parse_brackets(best.text)[0]), flush=True)
             print(f"  {seconds:.3f} s, score {best.score:.3f}, log-probability {best.log_prob:.3f}", file=sys.stderr)
 
 

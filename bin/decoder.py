@@ -1,4 +1,4 @@
-"""t2t-lite-decoder: translates text with a trained model."""
+"""t2t-lite-decoder: translates or parses text with a trained model."""
 
 import contextlib
 import dataclasses
@@ -35,9 +35,12 @@ def _check(parser, arguments) -> None:
         parser.error("--score_file goes with neither --prefix_file nor --alignments")
     if arguments.alignments and not arguments.decode_to_file:
         parser.error("--alignments goes with --decode_to_file")
+    if arguments.draw_trees and not arguments.decode_to_file:
+        parser.error("--draw_trees goes with --decode_to_file")
 
 
 def _decode(arguments) -> None:
+    from t2t_lite.bin import decode_trees
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
@@ -47,34 +50,50 @@ def _decode(arguments) -> None:
     load_all(arguments.t2t_usr_dir)
     # What can be refused is refused before TensorFlow is imported.
     runs = [cli.path(run) for run in arguments.output_dir.split(",")]
-    settings = [open_run_dir(run).problem.decode_hparams.override(arguments.decode_hparams) for run in runs]
+    problems = [open_run_dir(run).problem for run in runs]
+    settings = problems[0].decode_hparams.override(arguments.decode_hparams)
+    writes_trees = problems[0].metric == decode_trees.METRIC
+    decode_trees.check(arguments, settings, writes_trees)
     inputs = [
         Path(path)
         for path in (arguments.score_file or arguments.decode_from_file, arguments.prefix_file)
         if path is not None
     ]
+    picture = Path(arguments.draw_trees) if arguments.draw_trees else None
     targets = [Path(path) for path in (arguments.decode_to_file, arguments.alignments) if path is not None]
     for path in inputs:
         if not path.exists() or path.is_dir():
             raise UserError(f"no such file: {path}")
-    for path in targets:
+    for path in (*targets, *filter(None, [picture])):
         if path.is_dir():
             raise UserError(f"{path} is a directory; give the name of a file")
     use_one_heap()
     keep_compiled()
     import_tensorflow()
-    from t2t_lite.bin.decode_answers import Answers
     from t2t_lite.decoding.translator import Translator
 
     translator = Translator.from_run_dir(
         runs, arguments.decode_hparams, arguments.checkpoint_path, _warn, xla_compile=arguments.xla_compile
     )
     _warn(f"using {', '.join(str(checkpoint) for checkpoint in translator.checkpoints)}")
+    if writes_trees:
+        translator = decode_trees.make_tree_parser(translator, arguments)
     if arguments.decode_interactive:
         from t2t_lite.bin.decode_stream import answer_interactively
 
         answer_interactively(translator)
         return
+    _answer(arguments, translator, inputs, targets)
+    if writes_trees and not arguments.score_file:
+        _warn(translator.report())
+    if picture:
+        decode_trees.draw(targets[0], picture, _warn)
+
+
+def _answer(arguments, translator, inputs: list[Path], targets: list[Path]) -> None:
+    """Writes the answers to all lines of files, or of standard input."""
+    from t2t_lite.bin.decode_answers import Answers
+
     answers = Answers(translator, arguments)
     if inputs:
         from t2t_lite.bin.decode_file import answer_file
@@ -83,8 +102,8 @@ def _decode(arguments) -> None:
             # What comes from a pipe cannot be read once more to go on.
             "input": None if all(path.is_file() for path in inputs) else time.time(),
             "checkpoints": [[str(path), Path(f"{path}.index").stat().st_mtime] for path in translator.checkpoints],
-            "settings": dataclasses.asdict(settings[0]),
-            "flags": [arguments.score_file, arguments.prefix_file, arguments.alignment_layer],
+            "settings": dataclasses.asdict(translator.decode_hparams),
+            "flags": [arguments.score_file, arguments.prefix_file, arguments.alignment_layer, arguments.tokenizer],
         }
         answer_file(inputs, targets, answers, arguments.batch_lines, made_by, _warn)
     else:

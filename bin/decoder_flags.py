@@ -35,6 +35,11 @@ def _add_input(parser) -> None:
     add("--decode_from_file", type=cli.path, help="text to translate, plain or .gz (default: standard input)")
     add("--decode_interactive", action="store_true", help="ask for lines, with a history, and tell how long each took")
     add(
+        "--tokenizer",
+        choices=("blanks", "treebank"),
+        help="parsing: how lines are cut into words: at blanks (default), or plain text by the Penn Treebank's rules",
+    )
+    add(
         "--prefix_file", type=cli.path, help="line n of it is what translation n begins with; an empty line is anything"
     )
     add("--score_file", type=cli.path, help="do not translate: tell how probable are the pairs INPUT<tab>TRANSLATION")
@@ -50,6 +55,7 @@ def _add_output(parser) -> None:
     add = parser.add_argument_group("output").add_argument
     add("--decode_to_file", type=cli.path, help="where to write; appears when it is whole (.gz: compressed)")
     add("--alignments", type=cli.path, help="write which word comes from which, as i-j, to this file (.gz: compressed)")
+    add("--draw_trees", type=cli.path, metavar="FILE.svg", help="parsing: draw the trees, as text if not called .svg")
     add(
         "--alignment_layer",
         type=int,

@@ -1,4 +1,4 @@
-"""t2t-lite-score: scores a file of translations."""
+"""t2t-lite-score: scores a file of translations or of trees."""
 
 from pathlib import Path
 
@@ -7,17 +7,28 @@ from t2t_lite.bin import cli
 
 def main() -> None:
     """Runs the command."""
-    parser = cli.Parser("Score translations: sacreBLEU (13a) and chrF, each with its signature.", plugins=False)
-    parser.add_argument("--hypothesis", required=True, type=cli.path, help="translations, plain or .gz")
-    parser.add_argument("--reference", required=True, type=cli.path, help="references, plain or .gz")
-    parser.add_argument("--lowercase", action="store_true", help="compare without case")
-    cli.run(_score, parser.parse_args())
+    parser = cli.Parser(
+        "Score translations: sacreBLEU (13a) and chrF, each with its signature. Or trees: labelled F1 as EVALB has it.",
+        plugins=False,
+    )
+    add = parser.add_argument
+    add("--hypothesis", required=True, type=cli.path, help="translations or trees, one a line, plain or .gz")
+    add("--reference", required=True, type=cli.path, help="references, plain or .gz")
+    add(
+        "--metric", choices=("bleu", "parseval"), default="bleu", help="bleu (and chrF; default), or parseval: of trees"
+    )
+    add("--lowercase", action="store_true", help="bleu: compare without case")
+    add("--per_sentence", action="store_true", help="parseval: also a line for each sentence, in EVALB's columns")
+    arguments = parser.parse_args()
+    for flag, metric in (("lowercase", "bleu"), ("per_sentence", "parseval")):
+        if getattr(arguments, flag) and arguments.metric != metric:
+            parser.error(f"--{flag} goes with --metric={metric}")
+    cli.run(_score, arguments)
 
 
 def _score(arguments) -> None:
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
-    from t2t_lite.scoring.bleu import score_lines
 
     hypotheses, references = (list(read_lines(Path(path))) for path in (arguments.hypothesis, arguments.reference))
     if len(hypotheses) != len(references):
@@ -25,5 +36,13 @@ def _score(arguments) -> None:
             f"{arguments.hypothesis} has {len(hypotheses)} lines but {arguments.reference} has {len(references)}: "
             f"line n of one must answer line n of the other"
         )
-    for line in score_lines(hypotheses, references, arguments.lowercase):
+    if arguments.metric == "parseval":
+        from t2t_lite.scoring.parseval import report, score_trees
+
+        lines = report(score_trees(references, hypotheses), arguments.per_sentence)
+    else:
+        from t2t_lite.scoring.bleu import score_lines
+
+        lines = score_lines(hypotheses, references, arguments.lowercase)
+    for line in lines:
         print(line)

@@ -20,8 +20,8 @@ def main() -> None:
         for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
             if not getattr(arguments, flag):
                 parser.error(f"--{flag} is required")
-    if arguments.eval_metric == "bleu" and not arguments.eval_decode and arguments.schedule != "train":
-        parser.error("--eval_metric=bleu needs --eval_decode")
+    if arguments.eval_metric in ("bleu", "f1") and not arguments.eval_decode and arguments.schedule != "train":
+        parser.error(f"--eval_metric={arguments.eval_metric} needs --eval_decode")
     if arguments.given and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.given))} says what data is made of, and goes with --generate_data")
     cli.run(_run, arguments)

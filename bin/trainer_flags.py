@@ -72,7 +72,9 @@ def _add_choosing(parser) -> None:
         default=_DEFAULTS.schedule,
         help="train; eval: follow the checkpoints that another process writes; or both in one (default)",
     )
-    add("--eval_decode", action="store_true", help="translate the dev split at each checkpoint, for BLEU")
+    add(
+        "--eval_decode", action="store_true", help="translate or parse the dev split at each checkpoint, for BLEU or F1"
+    )
     add("--eval_metric", choices=METRICS, default=_DEFAULTS.eval_metric, help="what is best (default: loss)")
     add("--keep_best_n", type=cli.whole_number(0), default=0, help="keep so many of the best checkpoints, too")
     add(

@@ -220,6 +220,9 @@ class DecodeHParams(_Settings):
     sampling_temp: float = 1.0  # what logits are divided by before drawing
     sampling_keep_top_k: int = 0  # draw among so many most probable pieces; 0: all
     sampling_keep_top_p: float = 1.0  # draw among the fewest pieces that have so much probability together
+    only_trees: bool = (
+        False  # parsing: search among well-formed trees over exactly the words, so that none needs repair
+    )
     random_seed: int = 1  # fixes what is drawn for a line, wherever it stands in a batch
     return_beams: bool = False  # give all hypotheses of a line with their scores, and not the best one's text
     precision: str = "float32"  # or products in bfloat16 or in float16

@@ -14,7 +14,7 @@ import pytest
 from t2t_lite.plugins import load_all
 
 ROOT = Path(__file__).resolve().parent.parent
-MULTI30K = ROOT.parent / "shared" / "data" / "multi30k"
+CORPORA = ROOT.parent / "shared" / "data"
 
 # As every command does; here, because tests are also parametrised with the names.
 load_all()
@@ -35,9 +35,32 @@ SMALL_FLAGS = (
 @pytest.fixture(scope="session")
 def multi30k_dir() -> Path:
     """The folder with the Multi30k files, which no test may write to."""
-    if not MULTI30K.is_dir():
-        pytest.skip(f"needs the Multi30k files in {MULTI30K}, which is not there")
-    return MULTI30K
+    return corpus_dir("multi30k")
+
+
+@pytest.fixture(scope="session")
+def evalb_dir() -> Path:
+    """The folder with trees and what EVALB says of them."""
+    return corpus_dir("evalb")
+
+
+@pytest.fixture(scope="session")
+def wsj_dir() -> Path:
+    """The folder with .mrg files of the Penn Treebank's sample."""
+    return corpus_dir("wsj_sample")
+
+
+@pytest.fixture(scope="session")
+def gum_dir() -> Path:
+    """The folder with train.ptb.gz and dev.ptb.gz of GUM."""
+    return corpus_dir("gum")
+
+
+def corpus_dir(name: str) -> Path:
+    """Returns the folder of a corpus that is not part of the repository; without it, the test is skipped."""
+    if not (CORPORA / name).is_dir():
+        pytest.skip(f"needs the files of {name} in {CORPORA / name}, which is not there")
+    return CORPORA / name
 
 
 @pytest.fixture(scope="session")

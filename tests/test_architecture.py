@@ -50,10 +50,11 @@ RULES = {
         ),
     ),
     "decoding": (
-        ("decoding", "models.base", "layers.lineage", "data.vocab", "run_dir", "checkpoint_files", *BASIS),
+        ("decoding", "models.base", "layers.lineage", "data.vocab", "trees", "run_dir", "checkpoint_files", *BASIS),
         ("tensorflow", "numpy"),
     ),
-    "scoring": (("scoring", *BASIS), ("sacrebleu", "nltk", "numpy")),
+    "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "numpy")),
+    "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
     "benchmark": (
         ("benchmark", "layers", "training", "decoding", "data", *BASIS),
         ("tensorflow", "keras", "numpy", "matplotlib"),
@@ -65,7 +66,8 @@ RULES = {
 }
 # The same for what is imported when a module is loaded.
 RULES_AT_LOADING = {
-    "problems": (("problems", "data.problem", "data.text_files", "data.mixture", *BASIS), ()),
+    "problems": (("problems", "data.problem", "data.text_files", "data.mixture", "trees", *BASIS), ()),
+    "trees": (("trees", "data.text_files", "data.problem", *BASIS), ()),
     "hparams": (("hparams", "config", "registry", "errors"), ()),
     "data.problem": (("config", "registry", "errors", "files"), ()),
     "training.cost": (("config", "errors"), ()),
@@ -155,7 +157,16 @@ def test_what_listings_load_imports_nothing_heavy_when_loaded(part):
     assert {name: modules for name, modules in wrong.items() if modules} == {}
 
 
-SEARCH = ("beam_search", "candidates", "constraints", "coverage_penalty", "hypotheses", "length_penalty", "sampling")
+SEARCH = (
+    "beam_search",
+    "candidates",
+    "constraints",
+    "coverage_penalty",
+    "hypotheses",
+    "length_penalty",
+    "sampling",
+    "tree_constraint",
+)
 
 
 @pytest.mark.parametrize("module", SEARCH)

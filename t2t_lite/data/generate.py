@@ -142,7 +142,7 @@ def _make_vocabularies(problem: Problem, seen: Survey, data_dir: Path, say: Call
     for number, name in enumerate(names):
         path = data_dir / name
         made = path.with_name(name + INCOMPLETE)
-        if given:
+        if given and given[number]:
             import_vocabulary(Path(given[number]), made)
         else:
             _learn(problem, name, seen, made, say)
@@ -154,10 +154,11 @@ def _make_vocabularies(problem: Problem, seen: Survey, data_dir: Path, say: Call
 
 def _learn(problem: Problem, name: str, seen: Survey, path: Path, say: Callable[[str], None]) -> None:
     sides = [side for side, its_name in zip(SIDES, problem.vocab_filenames) if its_name == name]
-    if problem.vocab_kind != "bytes":
-        kind = {"bpe": "byte-pair pieces", "wordpiece": "word-pieces"}.get(problem.vocab_kind, problem.vocab_kind)
-        say(f"{problem.data_name}: learning {problem.vocab_size} {kind} of {' and '.join(sides)}")
-    train_vocabulary(seen.texts(sides), problem.vocab_size, path, problem.vocab_kind, problem.symbols)
+    kind = problem.kind_of(sides[0])
+    if kind != "bytes":
+        pieces = {"bpe": "byte-pair pieces", "wordpiece": "word-pieces"}.get(kind, kind)
+        say(f"{problem.data_name}: learning {problem.vocab_size} {pieces} of {' and '.join(sides)}")
+    train_vocabulary(seen.texts(sides), problem.vocab_size, path, kind, problem.symbols)
 
 
 def _settings(problem: Problem, options: GenerateOptions) -> dict:

@@ -75,7 +75,8 @@ class Problem:
     asked for as `x_rev`: the same data with its sides swapped.
     """
 
-    vocab_kind: str = "bpe"  # or "wordpiece", "characters", "bytes"
+    vocab_kind: str = "bpe"  # or "wordpiece", "characters", "bytes", "words"
+    targets_vocab_kind: str = ""  # that of the targets, if they have a vocabulary of another kind
     vocab_size: int = 8000  # pieces of a vocabulary
     vocab_file: str = ""  # a vocabulary made elsewhere, instead; "INPUTS,TARGETS" for one of each side
     symbols: tuple[str, ...] = ()  # texts that are always one piece, such as a tag for the target language
@@ -105,10 +106,18 @@ class Problem:
     @property
     def vocab_filenames(self) -> tuple[str, str]:
         """The vocabularies' file names in `--data_dir`: forward inputs, forward targets; the same twice if shared."""
-        sides = ("", "") if self.shared_vocabulary else tuple(f"{side}." for side in Example._fields)
         size = "given" if self.vocab_file else self.vocab_size
-        ending = {"bpe": "subwords", "wordpiece": "wordpieces"}.get(self.vocab_kind, self.vocab_kind)
-        return tuple(f"vocab.{self.data_name}.{size}.{side}{ending}" for side in sides)
+        names = []
+        for side in Example._fields:
+            kind = self.kind_of(side)
+            ending = {"bpe": "subwords", "wordpiece": "wordpieces"}.get(kind, kind)
+            its_own = "" if self.shared_vocabulary else f"{side}."
+            names.append(f"vocab.{self.data_name}.{size}.{its_own}{ending}")
+        return tuple(names)
+
+    def kind_of(self, side: str) -> str:
+        """Returns the kind of a side's vocabulary; `side` is the forward "inputs" or "targets"."""
+        return (side == "targets" and self.targets_vocab_kind) or self.vocab_kind
 
     def in_direction(self, pair: tuple) -> tuple:
         """Returns what belongs to (inputs, targets) of this problem, given that of the forward problem."""
@@ -145,6 +154,10 @@ class Problem:
         The same pairs each time: they are read once to count and to learn pieces, and again to be written.
         """
         raise NotImplementedError(f"problem '{self.name}' does not say where its examples come from")
+
+    def for_model(self, example: Example) -> Example:
+        """Returns a pair as the model reads and writes it: what is cut into pieces. The plain text stays as it was."""
+        return example
 
     def flaw(self, split: str, example: Example) -> str | None:
         """Returns in a few words why a pair is left out, for the manifest to count; None keeps it."""

@@ -78,7 +78,7 @@ def encode_pairs(
         if flaw := problem.flaw(split, pair):
             account.dropped[flaw] += 1
         else:
-            kept.append(pair)
+            kept.append(problem.for_model(pair))
     records = []
     for first in range(0, len(kept), ENCODE_BATCH):
         texts = zip(*kept[first : first + ENCODE_BATCH])

@@ -60,9 +60,9 @@ def survey(
         kept += 1
         # An even sample whatever their number (Vitter 1985, algorithm R).
         if kept <= size:
-            sample.append((count, _cut(pair)))
+            sample.append((count, _cut(problem.for_model(pair))))
         elif (place := int(generator.random() * kept)) < size:
-            sample[place] = (count, _cut(pair))
+            sample[place] = (count, _cut(problem.for_model(pair)))
     if checks is not None:
         checks.judge_directions(sample)
     return Survey(count, [(number, pair) for number, pair in sample if problem.split_of(pair) == "train"])

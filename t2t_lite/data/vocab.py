@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from t2t_lite.data import vocab_pieces, vocab_sentencepiece
+from t2t_lite.data import vocab_pieces, vocab_sentencepiece, vocab_words
 from t2t_lite.data.vocab_base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
@@ -25,6 +25,7 @@ _KINDS: dict[str, Callable] = {
     "characters": vocab_pieces.PieceVocabulary,
     "wordpiece": vocab_pieces.PieceVocabulary,
     "wordpiece_list": vocab_pieces.PlainListVocabulary,
+    "words": vocab_words.WordVocabulary,
 }
 
 
@@ -56,13 +57,13 @@ def train_vocabulary(
       texts: sentences.
       size: number of pieces, or fewer if the text holds no more.
       path: where to write.
-      kind: "bpe" (SentencePiece), "wordpiece", "characters" or "bytes".
+      kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (whole ones, cut at blanks).
       symbols: texts that are always a piece of their own (not of characters and bytes).
 
     Raises:
       UserError: if there is no text, it has more different characters than `size` allows, or the kind is unknown.
     """
-    kinds = ("bpe", "wordpiece", "characters", "bytes")
+    kinds = ("bpe", "wordpiece", "characters", "bytes", "words")
     if kind not in kinds:
         raise UserError(f"no vocab_kind '{kind}'; known: {', '.join(kinds)}")
     texts = list(texts)
@@ -70,6 +71,8 @@ def train_vocabulary(
         raise UserError("there is no text to learn a vocabulary from")
     if kind == "bpe":
         content = vocab_sentencepiece.train_bpe(texts, size, symbols)
+    elif kind == "words":
+        content = vocab_words.train_words(texts, size)
     else:
         content = vocab_pieces.train_pieces(kind, texts, size, symbols)
     with written_whole(path) as partial:

@@ -15,6 +15,7 @@ from t2t_lite.decoding.coverage_penalty import coverage_penalty
 from t2t_lite.decoding.hypotheses import NONE, Loop, SearchResult, Sentences, cannot_improve, finish
 from t2t_lite.decoding.length_penalty import length_penalty
 from t2t_lite.decoding.sampling import Sampling, draw
+from t2t_lite.decoding.tree_constraint import TreeSymbols, keep_well_formed
 from t2t_lite.layers.lineage import next_lineage, no_lineage
 
 
@@ -53,6 +54,7 @@ class BeamSearch:
         num_wanted: how many of the best hypotheses (of each group) are looked for; the others that are found by then
             may not be the best ones. 0: all.
         sampling: `Sampling`, or None to search; needs groups = beam_size.
+        tree_symbols: what the pieces do in a tree, if no output may be anything but one; needs `leaf_counts`.
         eos_id: the end symbol.
     """
 
@@ -65,6 +67,7 @@ class BeamSearch:
     no_repeat_ngram_size: int = 0
     num_wanted: int = 0
     sampling: Sampling | None = None
+    tree_symbols: TreeSymbols | None = None
     eos_id: int = 1
 
     def __post_init__(self):
@@ -177,6 +180,9 @@ class BeamSearch:
             logits = constraints.forbid_end(logits, self.eos_id, loop.position + 1 < sentences.min_lengths)
         if self.no_repeat_ngram_size:
             logits = constraints.forbid_repeats(logits, loop.ids, loop.position, self.no_repeat_ngram_size)
+        if self.tree_symbols:
+            about = (sentences.limits, sentences.leaf_counts, self.tree_symbols, self.eos_id)
+            logits = keep_well_formed(logits, loop.ids, loop.position, *about)
         if not isinstance(sentences.prefixes, tuple):
             logits = constraints.force_prefix(logits, free, sentences.prefixes, loop.position)
         return logits

@@ -33,6 +33,7 @@ class Sentences(NamedTuple):
     min_lengths: Any = ()  # int32 [batch], smallest output length including the end symbol
     prefixes: Any = ()  # int32 [batch, length], what outputs begin with, padded with 0
     source_mask: Any = ()  # bool [batch, source], True = a piece, for the coverage penalty
+    leaf_counts: Any = ()  # int32 [batch], words that a tree has to have, if only trees are wanted
     uniforms: Any = ()  # float32 [batch, beam, at least max_length] from [0, 1), what samples are drawn with
 
 

@@ -22,7 +22,9 @@ from t2t_lite.decoding.loading import load
 from t2t_lite.decoding.sampling import Sampling
 from t2t_lite.decoding.scorer import Scorer
 from t2t_lite.decoding.searcher import Searcher
+from t2t_lite.decoding.tree_constraint import TreeSymbols
 from t2t_lite.errors import UserError
+from t2t_lite.trees.linear import WORD
 
 # What warnings call the model's `max_positions`.
 _POSITIONS = "all that learned positions cover (max_length)"
@@ -173,7 +175,7 @@ class Translator:
         batches = list(by_length(with_text, [len(source) for source in sources], searcher.rows_of))
 
         def search(rows):
-            sentences = self._sentences(rows, sources, starts, settings, first_line)
+            sentences = self._sentences(rows, lines, sources, starts, settings, first_line)
             result = searcher(padded([sources[row] for row in rows]), sentences)
             for place, row in enumerate(rows):
                 prefix = (prefixes[row], starts[row]) if prefixes else ("", [])
@@ -290,6 +292,7 @@ class Translator:
             no_repeat_ngram_size=settings.no_repeat_ngram_size,
             num_wanted=num_wanted,
             sampling=sampling if random else None,
+            tree_symbols=self._tree_symbols() if settings.only_trees else None,
         )
         with self._lock:
             if (search, settings.batch_tokens) not in self._searchers:
@@ -297,11 +300,21 @@ class Translator:
                 self._searchers[search, settings.batch_tokens] = made
             return self._searchers[search, settings.batch_tokens]
 
-    def _sentences(self, rows, sources, starts, settings: DecodeHParams, first_line: int) -> Sentences:
+    def _tree_symbols(self) -> TreeSymbols:
+        try:
+            return TreeSymbols.of(self.vocabulary.pieces(), WORD)
+        except ValueError as error:
+            raise UserError(f"only_trees=True is for parsing: this model does not write trees ({error})") from error
+
+    def _sentences(self, rows, lines, sources, starts, settings: DecodeHParams, first_line: int) -> Sentences:
         """Returns what the search has to know of some rows."""
         lengths = np.array([len(sources[row]) for row in rows], np.int32)
         limits = lengths + settings.extra_length
-        prefixes = min_lengths = uniforms = ()
+        prefixes = min_lengths = leaf_counts = uniforms = ()
+        if settings.only_trees:
+            leaf_counts = np.array([len(lines[row].split()) for row in rows], np.int32)
+            # Always enough for the words, whatever extra_length is.
+            limits = np.maximum(limits, leaf_counts + 1)
         if starts is not None:
             prefixes = padded([starts[row][:-1] for row in rows])
             limits = np.maximum(limits, np.count_nonzero(prefixes, axis=1).astype(np.int32) + 1)
@@ -317,7 +330,7 @@ class Translator:
                 for row in rows
             ]
             uniforms = np.stack(drawn).transpose(0, 2, 1)  # drawn by position: the first are the same for any number
-        return Sentences(limits, min_lengths=min_lengths, prefixes=prefixes, uniforms=uniforms)
+        return Sentences(limits, min_lengths, prefixes, leaf_counts=leaf_counts, uniforms=uniforms)
 
     def _hypotheses(self, result: SearchResult, prefix: str, prefix_ids: list[int]) -> list[Hypothesis]:
         """Returns the hypotheses of one line, whose result has no batch, from their pieces."""

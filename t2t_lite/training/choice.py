@@ -10,8 +10,8 @@ from pathlib import Path
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 
-METRICS = ("loss", "perplexity", "bleu")
-HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "bleu": True}
+METRICS = ("loss", "perplexity", "bleu", "f1")
+HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "bleu": True, "f1": True}
 
 
 def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:

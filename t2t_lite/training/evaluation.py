@@ -1,4 +1,4 @@
-"""The dev split: loss and perplexity with teacher forcing, and BLEU from real beam search, which alone is called so."""
+"""The dev split: loss and perplexity with teacher forcing; BLEU or F1 of real beam search, which alone is called so."""
 
 import math
 from pathlib import Path
@@ -6,10 +6,12 @@ from pathlib import Path
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.decoding.parser import Parser
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir
 from t2t_lite.scoring.bleu import corpus_bleu
+from t2t_lite.scoring.parseval import score_trees
 from t2t_lite.training.loss import LossSums
 from t2t_lite.training.sharing import MicroBatches, share_out
 from t2t_lite.training.steps import make_eval_step
@@ -37,7 +39,7 @@ class Evaluator:
 
     def __call__(self) -> dict[str, float]:
         """Returns the figures per real target piece, end symbols included: loss (nats, with label smoothing, as in
-        training), perplexity (without smoothing); and bleu (0 to 100) if the split is translated.
+        training), perplexity (without smoothing); and if the split is translated or parsed bleu or f1 (0 to 100).
         """
         totals = LossSums(0.0, 0.0, 0.0)
         for batch in self._dev:
@@ -47,12 +49,12 @@ class Evaluator:
             "perplexity": math.exp(min(totals.plain / totals.tokens, 700.0)),
         }
         if self._translation:
-            figures["bleu"] = self._translation.bleu(self._model)
+            figures |= self._translation.figures(self._model)
         return figures
 
 
 class _DevTranslation:
-    """Translates the dev split as the decoder would: in float32, with the problem's settings of the search."""
+    """Translates or parses the dev split as the decoder would: in float32, with the problem's search."""
 
     def __init__(self, run_dir: RunDir, data_dir: Path):
         sides = run_dir.problem.in_direction(("inputs", "targets"))
@@ -62,12 +64,17 @@ class _DevTranslation:
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         model = MODELS[run_dir.hparams.model](run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
         model.build()
+        self._model = model
         self._translator = Translator(
             model, targets, run_dir.problem.decode_hparams, warn=lambda line: None, inputs_vocabulary=inputs
         )
+        self._writes_trees = run_dir.problem.metric == "parseval"
 
-    def bleu(self, model) -> float:
-        """Returns BLEU of the translations by a model of the same settings."""
-        for mine, theirs in zip(self._translator.model.variables, model.variables):
+    def figures(self, model) -> dict[str, float]:
+        """Returns bleu of the translations, or f1 of the trees, by a model of the same settings."""
+        for mine, theirs in zip(self._model.variables, model.variables):
             mine.assign(theirs.value.read_value())
-        return corpus_bleu(self._translator.translate(self._sources), self._references)
+        if self._writes_trees:
+            trees = Parser(self._translator).translate(self._sources)
+            return {"f1": score_trees(self._references, trees).all.f1}
+        return {"bleu": corpus_bleu(self._translator.translate(self._sources), self._references)}

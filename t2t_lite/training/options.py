@@ -18,7 +18,7 @@ class TrainOptions:
       keep_checkpoint_max: how many of the last checkpoints are kept.
       keep_best_n: how many of the best are kept besides.
       eval_metric: what best means: a word of `choice.METRICS`.
-      eval_decode: whether evaluations translate the dev split, for BLEU.
+      eval_decode: whether evaluations translate (or parse) the dev split, for BLEU (or F1).
       early_stopping_patience: end after so many evaluations without a better one; 0: never.
       eval_wait_secs: with schedule=eval, end when no new checkpoint has come for so long.
       log_step_count_steps: steps between two progress reports.

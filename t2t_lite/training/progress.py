@@ -79,9 +79,10 @@ class Progress:
 
     def after_evaluation(self, step: int, figures: dict[str, float]) -> None:
         """Shows and records the figures of an `Evaluator`."""
-        bleu = f", dev BLEU {figures['bleu']:.2f}" if "bleu" in figures else ""
+        names = {"bleu": "BLEU", "f1": "F1"}
+        more = "".join(f", dev {told} {figures[name]:.2f}" for name, told in names.items() if name in figures)
         self.say(
-            f"step {step}: dev loss {figures['loss']:.3f}, dev perplexity {figures['perplexity']:.2f} per token{bleu}"
+            f"step {step}: dev loss {figures['loss']:.3f}, dev perplexity {figures['perplexity']:.2f} per token{more}"
         )
         self._record("eval", step, figures)
 

@@ -1,0 +1,55 @@
+"""What the decoder does for parsing problems beyond what it does for others."""
+
+import itertools
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+
+METRIC = "parseval"  # of problems whose outputs are trees
+# More trees make no picture that anyone looks at.
+MOST_DRAWN = 100
+
+
+def check(arguments, settings, writes_trees: bool) -> None:
+    """Refuses flags that do not go with what the model writes; `settings` are those of the search."""
+    for flag in () if writes_trees else ("draw_trees", "tokenizer"):
+        if getattr(arguments, flag):
+            raise UserError(f"--{flag} is for parsing problems; the model in {arguments.output_dir} writes no trees")
+    for flag in ("prefix_file", "alignments") if writes_trees else ():
+        if getattr(arguments, flag):
+            raise UserError(f"--{flag} is not for parsing problems; the model in {arguments.output_dir} writes trees")
+    if arguments.draw_trees and settings.return_beams:
+        raise UserError("--draw_trees draws the best tree of each line; leave out return_beams=True", status=2)
+
+
+def make_tree_parser(translator, arguments):
+    """Returns the `Parser` that the flags ask for."""
+    from t2t_lite.decoding.parser import Parser
+    from t2t_lite.trees.tokenizer import TOKENIZERS
+
+    return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
+
+
+def draw(trees: Path, picture: Path, warn) -> None:
+    """Draws the first trees of a file that the decoder has written.
+
+    Args:
+      trees: the file, a tree or nothing in each line.
+      picture: where to draw; text art unless its name ends in .svg.
+      warn: takes a line about what is left out.
+    """
+    from t2t_lite.data.text_files import read_lines
+    from t2t_lite.files import write_text
+    from t2t_lite.trees.drawing import draw_svg, text_art
+    from t2t_lite.trees.tree import parse_brackets, words_of
+
+    numbered = ((number, line) for number, line in enumerate(read_lines(trees), start=1) if line)
+    chosen = [(number, parse_brackets(line)[0]) for number, line in itertools.islice(numbered, MOST_DRAWN)]
+    captions = [f"{number}  {' '.join(words_of(tree))}" for number, tree in chosen]
+    if picture.suffix == ".svg":
+        drawn = draw_svg([(caption, tree) for caption, (_, tree) in zip(captions, chosen)])
+    else:
+        drawn = "\n".join(f"{caption}\n\n{text_art(tree)}\n" for caption, (_, tree) in zip(captions, chosen))
+    write_text(picture, drawn)
+    left = sum(1 for _ in numbered)
+    warn(f"drew {len(chosen)} trees in {picture}{f', the first; {left:,} more are left out' if left else ''}")

@@ -1,0 +1,45 @@
+"""Sets for constituency parsing: the paper's (section 6.3), and one for small treebanks.
+
+The paper gives 4 layers and d_model 1024, and says that dropout and learning rates were chosen on the dev set and that
+"all other parameters remained unchanged from the English-to-German base translation model". What it does not tell is
+base's here: filter 2048, 8 heads, residual dropout 0.1, warm-up 4000, constant 1, 25,000 tokens a batch, 100,000 steps.
+Two things are neither: pairs of up to 512 pieces are trained on, as trees are two and a half times as long as their
+sentences; and the symbols of trees have a matrix of their own, as they share no piece with the words.
+"""
+
+from t2t_lite.config import HParams
+from t2t_lite.registry import HPARAMS
+
+
+@HPARAMS.derive("transformer_base")
+def transformer_parsing(base: HParams) -> HParams:
+    """The paper's parser: 4 + 4 layers of hidden 1024, all else as transformer_base."""
+    return base.replace(
+        num_encoder_layers=4,
+        num_decoder_layers=4,
+        hidden_size=1024,
+        max_length=512,
+        tied_embeddings="decoder",
+    )
+
+
+@HPARAMS.derive("transformer_parsing")
+def transformer_parsing_semi(parsing: HParams) -> HParams:
+    """The paper's parser for semi-supervised training: as transformer_parsing, 300,000 steps."""
+    return parsing.replace(train_steps=300_000)
+
+
+@HPARAMS.derive("transformer_parsing")
+def transformer_parsing_small(parsing: HParams) -> HParams:
+    """4 + 4 layers of hidden 256: for treebanks of some ten thousand trees."""
+    hidden_size, warmup = 256, 1000
+    return parsing.replace(
+        hidden_size=hidden_size,
+        filter_size=1024,
+        num_heads=4,
+        residual_dropout=0.3,
+        batch_tokens=8000,
+        train_steps=4000,
+        learning_rate_constant=0.002 * (hidden_size * warmup) ** 0.5,
+        learning_rate_warmup_steps=warmup,
+    )

@@ -1,0 +1,96 @@
+"""Sentences in, trees out: a translator whose outputs are the symbols of trees, rebuilt and repaired."""
+
+import collections
+from collections.abc import Callable, Sequence
+
+from t2t_lite.decoding.translator import Hypothesis, Translator
+from t2t_lite.errors import UserError
+from t2t_lite.trees.linear import linearise
+from t2t_lite.trees.repair import REPAIRS, repair
+from t2t_lite.trees.tokenizer import split_at_blanks
+from t2t_lite.trees.tree import parse_brackets
+
+
+class Parser:
+    """Does for a parsing problem what a `Translator` does for others: its texts are trees, all well-formed.
+
+    Args:
+      translator: with the model.
+      split: cuts a line into words.
+
+    Attributes:
+      parsed: how many lines were parsed.
+      repaired: the best tree of how many of them needed repair.
+      repairs: which repairs these needed, how often.
+    """
+
+    def __init__(self, translator: Translator, split: Callable[[str], list[str]] = split_at_blanks):
+        self._translator = translator
+        self._split = split
+        self.decode_hparams = translator.decode_hparams
+        self.checkpoints = translator.checkpoints
+        self.parsed = self.repaired = 0
+        self.repairs: collections.Counter[str] = collections.Counter()
+
+    @classmethod
+    def from_run_dir(cls, path, split: Callable[[str], list[str]] = split_at_blanks, **options) -> "Parser":
+        """Loads the model of a run directory; arguments and errors are those of `Translator.from_run_dir`."""
+        return cls(Translator.from_run_dir(path, **options), split)
+
+    def translate(self, lines: Sequence[str], return_scores: bool = False, **options) -> list[str] | list[Hypothesis]:
+        """Parses lines; arguments are those of `Translator.translate`, without prefixes.
+
+        Returns:
+          the tree of each line, in order: "(TOP (S ...))". A line without any word gives "".
+        """
+        words, texts = self._cut(lines, options)
+        found = self._translator.translate(texts, return_scores=True, **options)
+        best = [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
+        return best if return_scores else [hypothesis.text for hypothesis in best]
+
+    def n_best(self, lines: Sequence[str], **options) -> list[list[Hypothesis]]:
+        """Parses lines, with all trees of each, the best first; repair may have made two of them the same."""
+        words, texts = self._cut(lines, options)
+        found = self._translator.n_best(texts, **options)
+        return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
+
+    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
+        """Tells how probable given trees are, in brackets, without their words.
+
+        Raises:
+          UserError: if one is not a tree.
+        """
+        symbols = []
+        for number, target in enumerate(targets, start=first_line):
+            try:
+                (tree,) = parse_brackets(target)
+            except ValueError as error:
+                raise UserError(f"line {number}: '{target[:40]}' is not a tree in brackets ({error})") from error
+            symbols.append(linearise(tree))
+        _, lines = self._cut(inputs, {})
+        scored = self._translator.score(lines, symbols, first_line)
+        return [hypothesis._replace(text=text) for hypothesis, text in zip(scored, targets)]
+
+    def report(self) -> str:
+        """Says in one line how many of the best trees needed repair, and which."""
+        share = 100 * self.repaired / max(1, self.parsed)
+        kinds = ", ".join(f"{kind} {self.repairs[kind]}" for kind in REPAIRS if self.repairs[kind])
+        return f"{self.repaired:,} of {self.parsed:,} trees ({share:.1f}%) needed repair{': ' + kinds if kinds else ''}"
+
+    def _cut(self, lines: Sequence[str], options: dict) -> tuple[list[list[str]], list[str]]:
+        """Returns the words of each line, and the lines as the model reads them."""
+        if options.pop("prefixes", None):
+            raise UserError("a parser takes no prefixes: its trees are over the words of the line")
+        words = [self._split(line) for line in lines]
+        return words, [" ".join(each) for each in words]
+
+    def _trees(self, words: list[str], beams: list[Hypothesis]) -> list[Hypothesis]:
+        """Returns the hypotheses of one line with trees for their symbols, and counts what the best one needed."""
+        if not words:
+            return beams
+        trees = [repair(hypothesis.text, words) for hypothesis in beams]
+        needed = trees[0][1]
+        self.parsed += 1
+        self.repaired += bool(needed)
+        self.repairs.update(needed)
+        return [hypothesis._replace(text=str(tree)) for hypothesis, (tree, _) in zip(beams, trees)]

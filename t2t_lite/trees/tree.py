@@ -1,0 +1,139 @@
+"""A constituency tree, read from brackets and written to them. Nothing here recurses, so trees may be of any depth."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+ROOT = "TOP"  # the label that every tree of ours begins with
+UNTAGGED = "XX"  # the tag of a word whose part of speech is not known (Vinyals et al. 2015)
+
+_TOKENS = re.compile(r"[()]|[^()\s]+", re.ASCII)
+
+
+class Tree(NamedTuple):
+    """A constituent with its children, or a tag with its word.
+
+    Args:
+      label: the constituent's label, or the word's tag (part of speech).
+      children: the parts of a constituent, at least one; () for a tag.
+      word: the word of a tag; "" for a constituent.
+    """
+
+    label: str
+    children: tuple["Tree", ...] = ()
+    word: str = ""
+
+    def __str__(self) -> str:
+        return to_brackets(self)
+
+
+# What `walk` meets.
+OPEN, LEAF, CLOSE = "open", "leaf", "close"
+
+
+def walk(tree: Tree) -> Iterator[tuple[str, Tree]]:
+    """Yields (OPEN, constituent), (LEAF, tag) and (CLOSE, constituent) from left to right."""
+    waiting = [(OPEN, tree)]
+    while waiting:
+        kind, node = waiting.pop()
+        if not node.children:
+            yield LEAF, node
+            continue
+        yield kind, node
+        if kind is OPEN:
+            waiting.append((CLOSE, node))
+            waiting.extend((OPEN, child) for child in reversed(node.children))
+
+
+def leaves(tree: Tree) -> list[Tree]:
+    """Returns the tags with their words, from left to right."""
+    return [node for kind, node in walk(tree) if kind is LEAF]
+
+
+def words_of(tree: Tree) -> list[str]:
+    """Returns the words, from left to right."""
+    return [leaf.word for leaf in leaves(tree)]
+
+
+class TreeBuilder:
+    """Makes a tree from its brackets as they come. Constituents without any word are left out.
+
+    Attributes:
+      open_labels: those of the constituents that are open, the innermost last.
+    """
+
+    def __init__(self):
+        self.open_labels: list[str] = []
+        self._children: list[list[Tree]] = [[]]
+
+    def open(self, label: str) -> None:
+        """Begins a constituent."""
+        self.open_labels.append(label)
+        self._children.append([])
+
+    def leaf(self, tag: str, word: str) -> None:
+        """Adds a word with its tag."""
+        self._children[-1].append(Tree(tag, word=word))
+
+    def close(self) -> bool:
+        """Ends the innermost constituent; returns False if it had no word, and so is not there."""
+        label, children = self.open_labels.pop(), self._children.pop()
+        if children:
+            self._children[-1].append(Tree(label, tuple(children)))
+        return bool(children)
+
+    def trees(self) -> tuple[Tree, ...]:
+        """Returns what is complete."""
+        return tuple(self._children[0])
+
+
+def parse_brackets(text: str) -> list[Tree]:
+    """Reads trees such as "(S (NP (NN rain)) (VP (VBZ falls)))"; a label may be missing: "( (S ...))".
+
+    Raises:
+      ValueError: if they are malformed; the message says how in a few words.
+    """
+    builder, tokens = TreeBuilder(), _TOKENS.findall(text)
+    place, last = 0, len(tokens)
+    while place < last:
+        token = tokens[place]
+        if token == "(":
+            label = tokens[place + 1] if place + 1 < last else ""
+            if label in ("(", ")"):
+                label = ""
+                place += 1
+            else:
+                place += 2
+            after = tokens[place] if place < last else ""
+            if after == ")":
+                raise ValueError(f"nothing in the brackets of '{label}'")
+            if after in ("(", ""):
+                builder.open(label)
+            elif tokens[place + 1 : place + 2] == [")"]:
+                builder.leaf(label, after)
+                place += 2
+            else:
+                raise ValueError(f"more than a word in the brackets of '{label}'")
+        elif token == ")":
+            if not builder.open_labels:
+                raise ValueError("a closing bracket too many")
+            builder.close()
+            place += 1
+        else:
+            raise ValueError(f"'{token}' stands without a tag of its own")
+    if builder.open_labels:
+        raise ValueError(f"the bracket of '{builder.open_labels[-1]}' is not closed")
+    return list(builder.trees())
+
+
+def to_brackets(tree: Tree) -> str:
+    """Returns the tree in one line, as `parse_brackets` reads it."""
+    parts = []
+    for kind, node in walk(tree):
+        if kind is OPEN:
+            parts.append(f" ({node.label}")
+        elif kind is LEAF:
+            parts.append(f" ({node.label} {node.word})")
+        else:
+            parts.append(")")
+    return "".join(parts)[1:]

@@ -1,0 +1,371 @@
+"""The numbers expected here are counted by hand, by EVALB's rules; EVALB itself was seen to give the same.
+
+A test compares with the output of EVALB on a corpus, which is not in the repository: the files gold.txt, candidate.txt
+and expected.txt (what "evalb -p COLLINS.prm gold.txt candidate.txt" printed, with a large MAX_ERROR).
+"""
+
+import pytest
+
+from t2t_lite.errors import UserError
+from t2t_lite.scoring.parseval import (
+    COUNTED,
+    ERROR,
+    SKIPPED,
+    Parseval,
+    SentenceScore,
+    report,
+    score_sentence,
+    score_trees,
+    summarise,
+)
+
+# Its brackets are S 0-6, NP 0-2, VP 2-6, PP 3-6 and NP 4-6. 7 words, and 6 without the full stop.
+CAT = "(TOP (S (NP (DT the) (NN cat)) (VP (VBD sat) (PP (IN on) (NP (DT a) (NN mat)))) (. .)))"
+ALL_OF_CAT = SentenceScore(7, COUNTED, matched=5, gold=5, candidate=5, crossing=0, words=6, correct_tags=6)
+DOGS = "(TOP (S (NP (NNS dogs)) (VP (VBP bark))))"  # S 0-2, NP 0-1 and VP 1-2
+
+
+def counted(length, matched, gold, candidate, crossing, words, tags):
+    return SentenceScore(length, COUNTED, matched, gold, candidate, crossing, words, tags)
+
+
+# rule: (gold tree, candidate, score)
+CASES = {
+    "the same tree": (CAT, CAT, ALL_OF_CAT),
+    # NP 0-2, VP 2-6 and NP 4-6 match; S is VP in the candidate, and PP 3-6 is missing.
+    "labels and brackets count": (
+        CAT,
+        "(TOP (VP (NP (DT the) (NN cat)) (VP (VBD sat) (IN on) (NP (DT a) (NN mat))) (. .)))",
+        counted(7, 3, 5, 4, 0, 6, 6),
+    ),
+    # Without punctuation, both are S 0-2, NP 0-1 and VP 1-2. 2 words of 7; the quotation marks are words by length.
+    "punctuation is left out": (
+        "(TOP (S (`` ``) (NP (NNS dogs)) (, ,) (VP (VBP bark) ('' '')) (: --) (. !)))",
+        "(TOP (S (`` ``) (NP (NNS dogs) (, ,)) (VP (VBP bark)) ('' '') (: --) (. !)))",
+        counted(7, 3, 3, 3, 0, 2, 2),
+    ),
+    # PRN holds a comma only, and so is none. The brackets around words that count: S 0-2, NP 0-1, VP 1-2.
+    "a constituent of punctuation only is left out": (
+        DOGS,
+        "(TOP (S (NP (NNS dogs)) (PRN (, ,)) (VP (VBP bark))))",
+        counted(2, 3, 3, 3, 0, 2, 2),
+    ),
+    # Tags other than the five count, whatever the word: 4 words. Brackets S 0-4 and PRN 1-4.
+    "brackets and signs as words count": (
+        "(TOP (S (NN a) (PRN (-LRB- -LRB-) ($ $) (-RRB- -RRB-))))",
+        "(TOP (S (NN a) (PRN (-LRB- -LRB-) ($ $) (-RRB- -RRB-))))",
+        counted(4, 2, 2, 2, 0, 4, 4),
+    ),
+    # The NP of the trace goes with it: S 0-2, NP 0-1, VP 1-2. The trace is no part of the length, either.
+    "traces are left out": (
+        "(TOP (S (NP (NNS dogs)) (VP (VBP bark) (NP (-NONE- *T*-1)))))",
+        DOGS,
+        counted(2, 3, 3, 3, 0, 2, 2),
+    ),
+    "function tags are cut": (
+        "(TOP (S-TPC-1 (NP-SBJ=2 (NNS dogs)) (VP (VBP bark))))",
+        DOGS,
+        counted(2, 3, 3, 3, 0, 2, 2),
+    ),
+    # A tag is compared as it stands.
+    "function tags of tags are not cut": (
+        "(TOP (S (NP (NNS-X dogs)) (VP (VBP bark))))",
+        DOGS,
+        counted(2, 3, 3, 3, 0, 2, 1),
+    ),
+    # "-A" and "=B" are both "" then, which counts: S 0-2 and two more in each.
+    "labels are cut at their very beginning, too": (
+        "(TOP (S (-A (NNS dogs)) (VP (VBP bark))))",
+        "(TOP (S (=B (NNS dogs)) (VP (VBP bark))))",
+        counted(2, 3, 3, 3, 0, 2, 2),
+    ),
+    # S 0-2, NP 0-1 and VP 1-2 are left of both.
+    "TOP and punctuation are no labels": (
+        "(TOP (S (NP (NNS dogs)) (TOP (VP (VBP bark)))))",
+        "(S (NP (NNS dogs)) (, (: (VP (TOP-1 (VBP bark))))))",
+        counted(2, 3, 3, 3, 0, 2, 2),
+    ),
+    # The candidate's are ROOT, S, NP, VP.
+    "other roots count": (DOGS, DOGS.replace("TOP", "ROOT"), counted(2, 3, 3, 4, 0, 2, 2)),
+    "a root without a label counts": (DOGS, DOGS.replace("TOP", ""), counted(2, 3, 3, 4, 0, 2, 2)),
+    # VP 0-2, and at 1-2 PRT in the one and ADVP in the other. Of the tags, RP and RB differ.
+    "ADVP and PRT are the same": (
+        "(TOP (VP (VB give) (PRT (RP up))))",
+        "(TOP (VP (VB give) (ADVP-DIR (RB up))))",
+        counted(2, 2, 2, 2, 0, 2, 1),
+    ),
+    "ADVP and PRT are the same as tags": (
+        "(TOP (VP (VB give) (PRT up)))",
+        "(TOP (VP (VB give) (ADVP up)))",
+        counted(2, 1, 1, 1, 0, 2, 2),
+    ),
+    # NP three times in the gold tree and twice in the candidate: two match.
+    "equal brackets match one by one": (
+        "(TOP (NP (NP (NP (NNS dogs)))))",
+        "(TOP (NP (NP (NNS dogs))))",
+        counted(1, 2, 3, 2, 0, 1, 1),
+    ),
+    # NP, VP, NP against VP, NP, VP: one NP and one VP match, in whichever order they stand.
+    "unary chains match in any order": (
+        "(TOP (NP (VP (NP (NNS dogs)))))",
+        "(TOP (VP (NP (VP (NNS dogs)))))",
+        counted(1, 2, 3, 3, 0, 1, 1),
+    ),
+    # X 1-3 crosses both NP 0-2 and VP 2-4, which is one crossing; S 0-4 matches.
+    "a bracket crosses once": (
+        "(TOP (S (NP (DT a) (NN b)) (VP (VB c) (NP (NN d)))))",
+        "(TOP (S (DT a) (X (NN b) (VB c)) (NN d)))",
+        counted(4, 1, 4, 2, 1, 4, 4),
+    ),
+    # B, C, D: 0-4, 0-3, 0-2 in the gold tree; 1-5, 2-5, 3-5 in the candidate, of which each crosses B at least. The
+    # other way round, all of the gold tree's cross, too, but the candidate's are counted. A 0-5 matches.
+    "three crossing brackets": (
+        "(TOP (A (B (C (D (X v) (X w)) (X x)) (X y)) (X z)))",
+        "(TOP (A (X v) (B (X w) (C (X x) (D (X y) (X z))))))",
+        counted(5, 1, 4, 4, 3, 5, 5),
+    ),
+    # A 0-4 and M 0-3; the candidate's E 2-4 and F 2-4 cross M, both of them.
+    "equal brackets cross one by one": (
+        "(TOP (A (M (X v) (X w) (X x)) (X y)))",
+        "(TOP (A (X v) (X w) (E (F (X x) (X y)))))",
+        counted(4, 1, 2, 3, 2, 4, 4),
+    ),
+    # Brackets that only touch, or lie in one another, do not cross: S 0-6 and NP 0-2 match, FRAG 2-6 touches NP.
+    "neighbours do not cross": (
+        CAT,
+        "(TOP (S (NP (DT the) (NN cat)) (FRAG (VBD sat) (IN on) (DT a) (NN mat)) (. .)))",
+        counted(7, 2, 5, 3, 0, 6, 6),
+    ),
+    # 2 of the 6 tags differ; the full stop's is none of the 6.
+    "wrong tags": (CAT, CAT.replace("DT a", "CD a").replace("VBD", "VBN"), counted(7, 5, 5, 5, 0, 6, 4)),
+    "several trees in a line count as one": (
+        "(NP (NNS dogs)) (VP (VBP bark))",
+        "(NP (NNS dogs)) (VP (VBP bark))",
+        counted(2, 2, 2, 2, 0, 2, 2),
+    ),
+    "no brackets that count": ("(TOP (NNS dogs))", "(TOP (NNS dogs))", counted(1, 0, 0, 0, 0, 1, 1)),
+    "a word is missing": (CAT, CAT.replace("(DT the) ", ""), SentenceScore(7, ERROR)),
+    "a word too many": (CAT, CAT.replace("(NN cat)", "(NN cat) (NN cat)"), SentenceScore(7, ERROR)),
+    "another word": (CAT, CAT.replace("cat", "dog"), SentenceScore(7, ERROR)),
+    "case matters": (CAT, CAT.replace("the", "The"), SentenceScore(7, ERROR)),
+    # Punctuation that has no punctuation tag is a word, and the gold tree has no such word.
+    "punctuation tagged as a word": (CAT, CAT.replace("(. .)", "(NN .)"), SentenceScore(7, ERROR)),
+    "a word tagged as punctuation": (CAT, CAT.replace("NN mat", ": mat"), SentenceScore(7, ERROR)),
+    "punctuation missing or more, or another": (CAT, CAT.replace("(. .)", "(, ,) (: -)"), ALL_OF_CAT),
+    # One of two equal marks is punctuation, not the same one on both sides, so 2 of 3 words are left, and they agree.
+    "two mistakes make up for one another": (
+        "(TOP (NP (NNS dogs) (POS ') ('' ')))",
+        "(TOP (NP (NNS dogs) ('' ') (POS ')))",
+        counted(3, 1, 1, 1, 0, 2, 2),
+    ),
+    "no parse": (CAT, "", SentenceScore(7, SKIPPED)),
+    "no parse but blanks": (CAT, " \t", SentenceScore(7, SKIPPED)),
+    "all words of the candidate are punctuation": (CAT, "(TOP (S (. .)))", SentenceScore(7, SKIPPED)),
+    "all words of both are punctuation": ("(TOP (S (. .)))", "(TOP (S (. .)))", SentenceScore(1, SKIPPED)),
+    "all words of the gold tree are punctuation": ("(TOP (S (. .)))", DOGS, SentenceScore(1, ERROR)),
+}
+
+# What EVALB does not know, so that these are ours: malformed candidates, and words without parts of speech.
+MALFORMED = ("(S (NP (NN a))", "(S (NN a)))", "dogs bark", "(S (NP ) (NN a))", "(NN dogs bark)")
+UNTAGGED_CAT = "(TOP (S (NP (XX the) (XX cat)) (VP (XX sat) (PP (XX on) (NP (XX a) (XX mat)))) (. .)))"
+# The mark is a possessive, which does not show by its look. NP 0-3 and NP 0-2; the full stop does not count.
+BONES = "(TOP (NP (NP (NNS dogs) (POS ')) (NNS bones) (. .)))"
+UNTAGGED_BONES = "(TOP (NP (NP (XX dogs) ('' ')) (XX bones) (. .)))"
+UNTAGGED = {
+    "words take the gold tags": (CAT, UNTAGGED_CAT, ALL_OF_CAT),
+    "punctuation takes them, too": (BONES, UNTAGGED_BONES, counted(4, 2, 2, 2, 0, 3, 3)),
+    "a single XX is enough": (CAT, CAT.replace("DT the", "XX the").replace("(. .)", "(NN .)"), ALL_OF_CAT),
+    # VP 1-2 of the candidate is X.
+    "labels are compared": (DOGS, "(TOP (S (NP (XX dogs)) (X (XX bark))))", counted(2, 2, 3, 3, 0, 2, 2)),
+    "words are compared": (CAT, UNTAGGED_CAT.replace("cat", "dog"), SentenceScore(7, ERROR)),
+    "a word is missing": (CAT, UNTAGGED_CAT.replace("(XX the) ", ""), SentenceScore(7, ERROR)),
+    # 6 words against 7, so they stay XX; and the same 6 count.
+    "the full stop is missing": (CAT, UNTAGGED_CAT.replace(" (. .)", ""), counted(7, 5, 5, 5, 0, 6, 0)),
+}
+
+
+@pytest.mark.parametrize("gold, candidate, score", CASES.values(), ids=CASES.keys())
+def test_a_rule_of_evalb(gold, candidate, score):
+    assert score_sentence(gold, candidate) == score
+
+
+@pytest.mark.parametrize("candidate", MALFORMED)
+def test_a_malformed_candidate_is_an_error(candidate):
+    assert score_sentence(CAT, candidate) == SentenceScore(7, ERROR)
+
+
+@pytest.mark.parametrize("gold, candidate, score", UNTAGGED.values(), ids=UNTAGGED.keys())
+def test_words_without_parts_of_speech(gold, candidate, score):
+    assert score_sentence(gold, candidate) == score
+    assert score_trees([gold, gold], [gold, candidate]).untagged
+
+
+def test_a_wrong_tag_is_an_error_in_a_candidate_with_tags():
+    tagged = UNTAGGED_BONES.replace("XX", "NNS")
+    assert score_sentence(BONES, tagged) == SentenceScore(4, ERROR)
+    assert not score_trees([BONES], [tagged]).untagged
+
+
+def test_percentages_of_a_sentence():
+    score = counted(7, 3, 5, 4, 0, 6, 3)
+    assert (score.recall, score.precision, score.tagging_accuracy) == (60.0, 75.0, 50.0)
+    assert not score.is_complete
+    nothing = SentenceScore(7, ERROR)
+    assert (nothing.recall, nothing.precision, nothing.tagging_accuracy) == (0.0, 0.0, 0.0)
+
+
+# matched / gold / candidate, crossing, words, tags: 5/5/5, 0, 6, 6; 2/3/3, 0, 2, 1; 1/4/2, 1, 4, 4; 1/4/4, 3, 5, 5, and
+# so 9/16/14, 4, 17, 16 in all; then two errors and one without a parse.
+CORPUS = [
+    (CAT, CAT),
+    (DOGS, "(TOP (S (NP (NNS dogs)) (ADJP (NN bark))))"),
+    CASES["a bracket crosses once"][:2],
+    CASES["three crossing brackets"][:2],
+    (CAT, DOGS),
+    (CAT, ""),
+    (DOGS, CAT),
+]
+GOLDS, CANDIDATES = map(list, zip(*CORPUS))
+
+
+def test_the_averages_of_a_corpus():
+    summary = score_trees(GOLDS, CANDIDATES).all
+    assert (summary.sentences, summary.errors, summary.skipped, summary.valid) == (7, 2, 1, 4)
+    assert summary.recall == pytest.approx(100 * 9 / 16)
+    assert summary.precision == pytest.approx(100 * 9 / 14)
+    assert summary.f1 == pytest.approx(100 * 2 * 9 / (16 + 14))
+    assert summary.complete_match == 25.0  # the first of four
+    assert summary.average_crossing == 1.0
+    assert summary.no_crossing == 50.0  # two of four
+    assert summary.at_most_two_crossing == 75.0  # all but that with three
+    assert summary.tagging_accuracy == pytest.approx(100 * 16 / 17)
+
+
+def test_a_corpus_without_any_match_has_an_f1_of_0():
+    assert score_trees(["(TOP (NP (NN a)))"], ["(TOP (VP (NN a)))"]).all.f1 == 0.0
+
+
+@pytest.mark.parametrize("scores", [[], [SentenceScore(3, ERROR), SentenceScore(3, SKIPPED)]])
+def test_a_summary_of_nothing_is_0(scores):
+    summary = summarise(scores)
+    assert (summary.sentences, summary.valid) == (len(scores), 0)
+    assert (summary.recall, summary.precision, summary.f1, summary.complete_match) == (0.0, 0.0, 0.0, 0.0)
+    assert (summary.average_crossing, summary.no_crossing, summary.tagging_accuracy) == (0.0, 0.0, 0.0)
+
+
+def test_the_second_summary_ends_at_40_words():
+    # 40 words; 40 words with a trace; 41 with the full stop. Each bracket S matches where there is a parse.
+    nouns = "(NN a) " * 40
+    golds = [f"(TOP (S {nouns}))", f"(TOP (S {nouns} (-NONE- 0)))", f"(TOP (S {nouns} (. .)))"]
+    parseval = score_trees(golds * 2, [*golds, "", "(", ""])
+    assert [score.length for score in parseval.sentences] == [40, 40, 41] * 2
+    assert (parseval.all.sentences, parseval.all.errors, parseval.all.skipped, parseval.all.valid) == (6, 1, 2, 3)
+    short = parseval.short
+    assert (short.sentences, short.errors, short.skipped, short.valid, short.f1) == (4, 1, 1, 2, 100.0)
+
+
+def test_trees_may_be_of_any_depth():
+    deep = "(NP " * 3000 + "(NN a)" + ")" * 3000
+    assert score_sentence(deep, deep) == counted(1, 3000, 3000, 3000, 0, 1, 1)
+
+
+def test_unequal_numbers_are_an_error_that_gives_both():
+    with pytest.raises(UserError, match="2 gold trees but 1 candidates"):
+        score_trees([CAT, DOGS], [CAT])
+
+
+def test_nothing_to_score_is_an_error():
+    with pytest.raises(UserError, match="empty"):
+        score_trees([], [])
+
+
+@pytest.mark.parametrize(
+    "gold, fault",
+    [("(TOP (NN a)", "'TOP' is not closed"), ("(TOP (NN a)))", "closing bracket too many"), (" ", "no tree")],
+)
+def test_a_malformed_gold_tree_is_an_error_that_gives_its_line(gold, fault):
+    with pytest.raises(UserError, match=f"line 2 of the gold trees is malformed: .*{fault}"):
+        score_trees([CAT, gold, CAT], [CAT, CAT, CAT])
+    with pytest.raises(ValueError, match=fault):
+        score_sentence(gold, CAT)
+
+
+def test_the_report():
+    # 100 * 9 / 14 = 64.29 and 100 * 16 / 17 = 94.12. No sentence has more than 40 words.
+    scores = [
+        "  labelled F1         60.00",
+        "  recall              56.25",
+        "  precision           64.29",
+        "  complete match      25.00",
+        "  average crossing     1.00",
+        "  no crossing         50.00",
+        "  2 or less crossing  75.00",
+        "  tagging accuracy    94.12",
+    ]
+    parseval = score_trees(GOLDS, CANDIDATES)
+    lines = report(parseval)
+    counts = "7 (4 scored, 2 errors, 1 skipped)"
+    assert lines[:9] == [f"all sentences: {counts}", *scores]
+    assert lines[9:19] == ["", f"sentences of at most 40 words: {counts}", *scores]
+    assert lines[19] == "" and lines[20].startswith("Error: ") and len(lines) == 21
+    assert report(parseval, per_sentence=True)[-21:] == lines
+
+
+def test_the_report_explains_errors_only_if_there_are_any():
+    assert not any(line.startswith("Error") for line in report(score_trees([CAT], [CAT])))
+
+
+def test_the_table_of_the_report_has_the_columns_of_evalb():
+    rows = [" ".join(line.split()) for line in report(score_trees(GOLDS, CANDIDATES), per_sentence=True)[:12]]
+    assert rows[1] == "ID Len. Stat. Recal Prec. Bracket gold test Bracket Words Tags Accracy"
+    assert rows[3] == "1 7 0 100.00 100.00 5 5 5 0 6 6 100.00"
+    assert rows[4] == "2 2 0 66.67 66.67 2 3 3 0 2 1 50.00"
+    assert rows[7] == "5 7 1 0.00 0.00 0 0 0 0 0 0 0.00"
+    assert rows[8] == "6 7 2 0.00 0.00 0 0 0 0 0 0 0.00"
+    assert rows[11] == "56.25 64.29 9 16 14 4 17 16 94.12"
+
+
+def test_the_report_has_no_tagging_accuracy_if_any_candidate_is_untagged():
+    lines = report(score_trees([CAT, DOGS], [UNTAGGED_CAT, DOGS]), per_sentence=True)
+    assert not any("tagging accuracy  " in line for line in lines)
+    assert sum("no tagging accuracy" in line and "XX" in line for line in lines) == 2
+    assert " ".join(lines[3].split()) == "1 7 0 100.00 100.00 5 5 5 0 6 - -"
+    assert " ".join(lines[6].split()) == "100.00 100.00 8 8 8 0 8 - -"
+    # The columns stay where they are.
+    tagged = report(score_trees([CAT, DOGS], [CAT, DOGS]), per_sentence=True)
+    assert [len(line) for line in lines[:7]] == [len(line) for line in tagged[:7]]
+
+
+def totals(lines):
+    """The values of EVALB's "name = value" lines, those of all sentences first."""
+    return [line.split(" = ")[1].strip() for line in lines if " = " in line]
+
+
+def printed(summary):
+    """A summary's values in the order and with the digits of EVALB."""
+    counts = (summary.sentences, summary.errors, summary.skipped, summary.valid)
+    averages = (
+        summary.recall,
+        summary.precision,
+        summary.f1,
+        summary.complete_match,
+        summary.average_crossing,
+        summary.no_crossing,
+        summary.at_most_two_crossing,
+        summary.tagging_accuracy,
+    )
+    return [*map(str, counts), *(f"{value:.2f}" for value in averages)]
+
+
+def test_a_corpus_is_scored_as_evalb_did(evalb_dir):
+    gold, candidate, expected = (
+        (evalb_dir / name).read_text(encoding="utf-8").splitlines()
+        for name in ("gold.txt", "candidate.txt", "expected.txt")
+    )
+    parseval = score_trees(gold, candidate)
+    assert isinstance(parseval, Parseval) and not parseval.untagged
+    # The table with all its columns and its last line, the total, character by character.
+    end = expected.index("=== Summary ===")
+    assert end == len(gold) + 5
+    assert report(parseval, per_sentence=True)[:end] == expected[:end]
+    assert printed(parseval.all) + printed(parseval.short) == totals(expected[end:])
