@@ -31,6 +31,8 @@ class Part:
 class Mixture(Problem):
     """Pairs of several problems in one. Subclass it, give it `parts`, and register it.
 
+    A part that has flags of its own is given the values of those that the mixture has, too.
+
     Either no part has a weight: then each gives every pair once. Or all have: then no part gives any pair less than
     once, and those whose share is larger than their size are repeated. dev and test have each part's pairs once, part
     after part. Equal calls give equal pairs in the same order.
@@ -45,6 +47,7 @@ class Mixture(Problem):
         if len({bool(part.weight) for part in self.parts}) > 1 or any(part.weight < 0 for part in self.parts):
             raise UserError(f"'{self.data_name}': either all parts have a weight above 0, or none has one")
         self._sizes: dict[int, int] = {}
+        self._problems: dict[str, Problem] = {}
 
     @property
     def symbols(self):
@@ -54,7 +57,7 @@ class Mixture(Problem):
     @property
     def sources(self):
         """What the parts read."""
-        return tuple(dict.fromkeys(source for part in self.parts for source in get_problem(part.problem).sources))
+        return tuple(dict.fromkeys(source for part in self.parts for source in self._problem(part).sources))
 
     def examples(self, split, files):
         """Yields the pairs of a split."""
@@ -75,9 +78,15 @@ class Mixture(Problem):
         """Says how often each part is read, and what its parts have to say."""
         remarks = []
         for part in self.parts:
-            problem = get_problem(part.problem)
-            remarks += [f"{part.problem}: {remark}" for remark in problem.remarks(files)]
+            remarks += [f"{part.problem}: {remark}" for remark in self._problem(part).remarks(files)]
         return remarks
+
+    def _problem(self, part: Part) -> Problem:
+        if part.problem not in self._problems:
+            flags = get_problem(part.problem).flags
+            given = {name: value for name, value in self.given.items() if name in flags}
+            self._problems[part.problem] = get_problem(part.problem, **given)
+        return self._problems[part.problem]
 
     def _size(self, number: int, files: Mapping[str, Path]) -> int:
         if number not in self._sizes:
@@ -88,7 +97,7 @@ class Mixture(Problem):
 
     def _pairs(self, number: int, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         part = self.parts[number]
-        problem = get_problem(part.problem)
+        problem = self._problem(part)
         before = f"{part.tag} " if part.tag else ""
         for pair in problem.examples(split, files):
             if not problem.flaw(split, pair):

@@ -1,0 +1,59 @@
+"""Parsing with trees that other parsers have made, beside those of the Wall Street Journal (section 6.3 of the paper).
+
+The corpora are those of Vinyals et al. 2015: about 11 million sentences on which two parsers agreed (called
+"high-confidence"), and the "BerkeleyParser" corpus of other treebanks and some 7 million parsed sentences. Neither was
+ever published, so both are files of trees that you give.
+"""
+
+from t2t_lite.data.mixture import Mixture, Part
+from t2t_lite.errors import UserError
+from t2t_lite.problems.parsing import Parsing, WsjParsing
+from t2t_lite.registry import PROBLEMS
+
+_CORPORA = {"high_confidence": "high_confidence_trees", "berkeley_parser": "berkeley_parser_trees"}
+
+
+class ParsedCorpus(Parsing):
+    """Trees that are only trained on."""
+
+    def examples(self, split, files):
+        """Yields all trees, whatever split is asked for: the mixture asks for train only."""
+        return self._read([file for flag in self.flags for file in self._files(flag)])
+
+
+@PROBLEMS.register
+class HighConfidenceTrees(ParsedCorpus):
+    """Part of wsj_parsing_semi: --high_confidence=F, trees on which parsers agree; train only."""
+
+    flags = {"high_confidence": "files or folders with trees on which several parsers agreed, commas between them"}
+
+
+@PROBLEMS.register
+class BerkeleyParserTrees(ParsedCorpus):
+    """Part of wsj_parsing_semi: --berkeley_parser=F, trees by the BerkeleyParser and of other treebanks; train only."""
+
+    flags = {"berkeley_parser": "files or folders with trees by the BerkeleyParser, or of other treebanks"}
+
+
+@PROBLEMS.register
+class WsjParsingSemi(Mixture, Parsing):
+    """wsj_parsing and --high_confidence=F, --berkeley_parser=F, each tree once; dev and test of WSJ; 32,000 pieces."""
+
+    vocab_size = 32_000
+    num_shards = 100
+    flags = {**WsjParsing.flags, **HighConfidenceTrees.flags, **BerkeleyParserTrees.flags}
+
+    def __init__(self, is_reversed: bool = False, **given: str):
+        super().__init__(is_reversed, **given)
+        if given and not _CORPORA.keys() & given.keys():
+            raise UserError(
+                f"problem '{self.data_name}' needs --high_confidence=PATH or --berkeley_parser=PATH, or both; "
+                f"without parsed text the problem is wsj_parsing",
+                status=2,
+            )
+
+    @property
+    def parts(self):
+        """The treebank and those corpora that were given."""
+        corpora = [Part(name, splits=("train",)) for flag, name in _CORPORA.items() if flag in self.given]
+        return (Part("wsj_parsing"), *corpora)

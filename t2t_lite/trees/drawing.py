@@ -1,0 +1,165 @@
+"""Pictures of constituency trees, for a terminal and as SVG, as NLTK draws them."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from html import escape
+from itertools import count
+from typing import Any
+
+from t2t_lite.trees.tree import LEAF, OPEN, ROOT, UNTAGGED, Tree, leaves, walk
+
+REMARK = "(too deep to be drawn)"  # stands in place of a tree that NLTK, which recurses, cannot draw
+
+# What XML forbids, what a terminal would obey, and what ends a line.
+_UNPRINTABLE = re.compile("[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_FONT = "'DejaVu Sans Mono', Menlo, Consolas, monospace"  # equally wide letters: so the room for a word is known
+_SIZE = 12  # pixels; the font size, and with the next three what NLTK's svg() takes for granted
+_START = 20  # where the first column has its middle, and the first row its base line
+_COLUMN, _ROW = 40, 25  # from one to the next
+_CELL = 0.61 * _SIZE  # a letter's width
+_GAP = 10  # between columns
+_MARGIN = 20  # around the document
+_BETWEEN = 30  # from one tree to the next
+
+# Lines of NLTK's svg() that show nothing: branches to an only child, labels without letters, and the white bands that
+# would interrupt crossing branches.
+_IDLE = re.compile(r'<polyline.*(stroke:white|points="(\S+) \2")|></text>')
+
+
+def text_art(tree: Tree) -> str:
+    """Returns a picture of several lines without trailing blanks. The tag XX and a TOP with one child are not shown."""
+    tree, words = _shown(tree), _words(tree)
+    if _is_bare(tree):
+        return words[0]
+    try:
+        # NLTK counts characters, but some fill two cells of a terminal and some none.
+        printer = _printer(tree, ["\0" * _cells(word) for word in words])
+        art = printer.text(unicodelines=True, maxwidth=None)
+    except RecursionError:
+        return REMARK
+    art = "\n".join(line.rstrip(" ") for line in art.rstrip().split("\n"))
+    left = iter(words)
+    return re.sub("\0+", lambda _: next(left), art)
+
+
+def draw_svg(trees: Sequence[tuple[str, Tree]]) -> str:
+    """Returns one SVG document with all trees, one below the other. The tag XX and a TOP with one child are not shown.
+
+    Args:
+      trees: captions, each with the tree that is drawn below it.
+    """
+    parts, width, bottom = [], 0, _MARGIN
+    for number, (caption, tree) in enumerate(trees):
+        bottom += _BETWEEN if number else 0
+        title, title_width, title_height = _line(caption)
+        drawing, drawing_width, drawing_height = _drawing(tree)
+        parts += [
+            f'<g transform="translate({_MARGIN},{bottom})">',
+            title,
+            f'<g transform="translate(0,{title_height})">',
+            drawing,
+            "</g>",
+            "</g>",
+        ]
+        width = max(width, title_width, drawing_width)
+        bottom += title_height + drawing_height
+    width, height = width + 2 * _MARGIN, bottom + _MARGIN
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
+        f'font-family="{_FONT}" font-size="{_SIZE}px" xml:space="preserve">'
+    )
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white" />', *parts, "</svg>\n"])
+
+
+def _drawing(tree: Tree) -> tuple[str, int, int]:
+    """Returns a tree's SVG elements with the width and the height of their picture."""
+    tree, words = _shown(tree), _words(tree)
+    if _is_bare(tree):
+        return _line(words[0])
+    try:
+        printer = _printer(tree, words)
+        width = _spread(printer)
+        lines = printer.svg(nodecolor="navy", leafcolor="black", funccolor="navy").split("\n")
+    except RecursionError:
+        return _line(REMARK)
+    height = _START + _ROW * max(row for row, _ in printer.coords.values()) + _SIZE
+    # The first and the last line are the <svg> element that the drawing came in.
+    return "\n".join(line for line in lines[1:-1] if not _IDLE.search(line)), width, height
+
+
+def _spread(printer: Any) -> int:
+    """Makes each column of a drawing as wide as its longest text, in place; returns the width of all columns."""
+    widths: dict[int, int] = {}
+    for node, (_, column) in printer.coords.items():
+        content = printer.nodes[node]
+        text_width = _width(content if isinstance(content, str) else content.label())
+        widths[column] = max(widths.get(column, 0), text_width)
+    middles, right = {}, 0
+    for column, width in sorted(widths.items()):
+        middles[column] = right + width // 2
+        right += width + _GAP
+    # svg() multiplies and adds these numbers itself.
+    printer.coords = {
+        node: (row, (middles[column] - _START) / _COLUMN) for node, (row, column) in printer.coords.items()
+    }
+    return right - _GAP
+
+
+def _line(text: str) -> tuple[str, int, int]:
+    """Returns the SVG element of a line of text with its width and height."""
+    text = _printable(text)
+    return f'<text x="0" y="{_SIZE}">{escape(text, quote=False)}</text>', _width(text), 2 * _SIZE
+
+
+def _printer(tree: Tree, words: Sequence[str]) -> Any:
+    """Returns NLTK's TreePrettyPrinter for a tree with these words."""
+    # Loading NLTK takes seconds.
+    from nltk.tree import Tree as NltkTree
+    from nltk.tree.prettyprinter import TreePrettyPrinter
+
+    # Leaves are the words' positions: by itself, NLTK would confuse the order of words with and without tags.
+    positions, children = count(), [[]]
+    for kind, node in walk(tree):
+        label = _printable(node.label)
+        if kind is OPEN:
+            children.append([])
+        elif kind is not LEAF:
+            constituent = NltkTree(label, children.pop())
+            children[-1].append(constituent)
+        elif node.label == UNTAGGED:
+            children[-1].append(next(positions))
+        else:
+            children[-1].append(NltkTree(label, [next(positions)]))
+    return TreePrettyPrinter(children[0][0], words)
+
+
+def _shown(tree: Tree) -> Tree:
+    return tree.children[0] if tree.label == ROOT and len(tree.children) == 1 else tree
+
+
+def _is_bare(tree: Tree) -> bool:
+    return not tree.children and tree.label == UNTAGGED
+
+
+def _words(tree: Tree) -> list[str]:
+    return [_printable(leaf.word) for leaf in leaves(tree)]
+
+
+def _printable(text: str) -> str:
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
+def _width(text: str) -> int:
+    return math.ceil(_CELL * _cells(text))
+
+
+def _cells(text: str) -> int:
+    """Returns how many cells of a terminal a text fills, at least one."""
+    cells = 0
+    for character in text:
+        if unicodedata.category(character) not in ("Mn", "Me", "Cf"):
+            cells += 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    return max(cells, 1)

@@ -1,0 +1,212 @@
+import re
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+
+from t2t_lite.trees.drawing import REMARK, draw_svg, text_art
+from t2t_lite.trees.tree import LEAF, OPEN, ROOT, UNTAGGED, Tree, parse_brackets, walk, words_of
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+RAIN = "(TOP (S (NP (DT The) (NN rain)) (VP (VBZ falls)) (. .)))"
+NESTED = (
+    "(TOP (S (SBAR (IN Although) (S (NP (NP (DT the) (NN man)) (SBAR (WHNP (WP who)) (S (VP (VBD lived) (PP (IN by) "
+    "(NP (DT that) (NN sea))))))) (VP (VBD had) (ADVP (RB never)) (VP (VBN learned) (S (VP (TO to) (VP (VB swim))))))))"
+    " (, ,) (NP (PRP he)) (VP (VBD told) (NP (PRP us))) (. .)))"
+)
+FRAGMENTS = "(TOP (XX well) (NP (XX rain)) (XX or) (XX not) (VP (XX falls) (ADVP (RB there))))"
+ODD_WORDS = (
+    "(TOP (NP (-LRB- -LRB-) (NN R&D) (X <b>\"'</b>) (X &amp;) (X stroke:white) (X Bär) (X nai\u0308ve) (X 漢字) "
+    "(X 😀) (NN Donaudampfschifffahrtsgesellschaftskapitänsmütze) (-RRB- -RRB-)))"
+)
+CHAIN = "(TOP (S (VP (VP (VB Go)))))"
+HUNDRED = f"(TOP (S {' '.join(f'(NP (NN word{number}))' for number in range(100))}))"
+
+
+def tree_of(text):
+    (tree,) = parse_brackets(text)
+    return tree
+
+
+def deep(depth):
+    """Constituents S1, S2 and so on from the inside out, all with a word of their own."""
+    tree = Tree("NN", word="word0")
+    for number in range(1, depth + 1):
+        tree = Tree(f"S{number}", (tree, Tree(UNTAGGED, word=f"word{number}")))
+    return Tree(ROOT, (tree,))
+
+
+TREES = [
+    *map(tree_of, (RAIN, NESTED, FRAGMENTS, ODD_WORDS, CHAIN, HUNDRED)),
+    tree_of("(TOP (NN rain))"),
+    tree_of("(TOP (XX rain))"),
+    deep(150),
+]
+
+
+def read(svg):
+    """The size of a picture and its texts [(x, y, letters, anchor)] in their order, (x, y) in the whole picture."""
+    found = []
+
+    def visit(element, left, top):
+        for child in element:
+            if child.tag == f"{SVG}text":
+                anchor = re.search("text-anchor: (middle)", child.get("style", ""))
+                found.append((left + float(child.get("x")), top + float(child.get("y")), child.text, bool(anchor)))
+            elif child.tag == f"{SVG}g":
+                x, y = re.fullmatch(r"translate\((\d+),(\d+)\)", child.get("transform")).groups()
+                visit(child, left + float(x), top + float(y))
+
+    root = ET.fromstring(svg)
+    assert root.tag == f"{SVG}svg"
+    visit(root, 0, 0)
+    width, height = float(root.get("width")), float(root.get("height"))
+    assert root.get("viewBox") == f"0 0 {width:g} {height:g}"
+    return width, height, found
+
+
+def in_rows(texts):
+    """From the topmost row to the lowest one, each from left to right."""
+    rows = defaultdict(list)
+    for text in texts:
+        rows[text[1]].append(text)
+    return [sorted(rows[y]) for y in sorted(rows)]
+
+
+def labels_shown(tree):
+    """The labels and tags that are to be seen, in any order."""
+    if len(tree.children) == 1 and tree.label == ROOT:
+        tree = tree.children[0]
+    return sorted(node.label for kind, node in walk(tree) if kind is OPEN or (kind is LEAF and node.label != UNTAGGED))
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_svg_shows_every_word_once_from_left_to_right_and_every_label(tree):
+    _, _, (caption, *texts) = read(draw_svg([("7  a caption", tree)]))
+    *upper, words = in_rows(texts)
+    assert caption[2] == "7  a caption" and caption[1] < min(text[1] for text in texts)
+    assert [text[2] for text in words] == words_of(tree)
+    assert all(before[0] < after[0] for before, after in pairwise(words))
+    assert sorted(text[2] for row in upper for text in row) == labels_shown(tree)
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_svg_texts_lie_inside_and_do_not_overlap(tree):
+    width, height, texts = read(draw_svg([("7  " + " ".join(words_of(tree)), tree)]))
+    for row in in_rows(texts):
+        end = 0
+        for x, y, letters, is_middle in row:
+            # A letter is 0.6 times as wide as the font is high, 12 pixels; Chinese ones and emoji twice as much.
+            room = sum(14.4 if letter > "\u3000" else 7.2 for letter in letters.replace("\u0308", ""))
+            start = x - room / 2 if is_middle else x
+            assert start > end and y - 12 >= 0
+            end = start + room
+        assert end <= width and row[0][1] + 12 <= height
+
+
+@pytest.mark.parametrize("depth", [1, 5, 150])
+def test_svg_draws_parents_above_their_children(depth):
+    *_, texts = read(draw_svg([("", deep(depth))]))
+    heights = {letters: y for _, y, letters, _ in texts}
+    assert heights["S1"] < heights["NN"] < heights["word0"]
+    for number in range(1, depth + 1):
+        assert heights[f"S{number}"] < heights[f"word{number}"]
+        assert number == 1 or heights[f"S{number}"] < heights[f"S{number - 1}"]
+
+
+def test_svg_draws_an_only_child_right_below_its_parent():
+    *_, (_, *texts) = read(draw_svg([("", tree_of(CHAIN))]))
+    assert [(letters, x) for x, _, letters, _ in sorted(texts, key=lambda text: text[1])] == [
+        (letters, texts[0][0]) for letters in ("S", "VP", "VP", "VB", "Go")
+    ]
+
+
+def test_svg_has_a_line_up_from_everything_below_the_root_and_none_without_length():
+    svg = draw_svg([("", tree_of(RAIN))])
+    *_, (caption, root, *others) = read(svg)
+    lines = []
+    for line in ET.fromstring(svg).iter(f"{SVG}polyline"):
+        lines.append([tuple(map(float, point.split(","))) for point in line.get("points").split()])
+    assert all(start != end for start, end in lines)
+    # The lines' places are relative to a group below the caption's line.
+    left, top = 20, 20 + 24
+    for x, y, _, _ in others:
+        assert any(
+            start == (x - left, y - top - 12) and end[0] == x - left and end[1] < start[1] for start, end in lines
+        )
+    assert (caption[2], root[2], len(others)) == (None, "S", 10)
+    assert "stroke:white" not in svg
+
+
+def test_svg_puts_trees_with_their_captions_one_below_the_other():
+    captions = [f"{number}  {' '.join(words_of(tree))}" for number, tree in enumerate(TREES)]
+    _, _, texts = read(draw_svg(list(zip(captions, TREES))))
+    rows = iter(in_rows(texts))
+    for caption, tree in zip(captions, TREES):
+        assert [text[2] for text in next(rows)] == [caption]
+        for row in rows:
+            if [text[2] for text in row] == words_of(tree):
+                break
+    assert next(rows, None) is None
+
+
+def test_svg_without_trees_is_empty_but_valid():
+    width, height, texts = read(draw_svg([]))
+    assert texts == [] and width > 0 and height > 0
+
+
+def test_what_xml_or_a_terminal_cannot_have_is_replaced():
+    tree = Tree(ROOT, (Tree("A\x00", (Tree("NN", word="a\x01b\x1b[1m\x85\ud800\uffff\u2028"),)), Tree("XX", word="c")))
+    shown = "a\ufffdb\ufffd[1m" + 4 * "\ufffd"
+    svg = draw_svg([("caption\x08", tree)])
+    svg.encode()
+    assert {letters for _, _, letters, _ in read(svg)[2]} == {"caption\ufffd", "TOP", "A\ufffd", "NN", shown, "c"}
+    assert text_art(tree).split("\n")[-1].split() == [shown, "c"]
+
+
+def test_a_tree_too_deep_for_nltk_becomes_a_remark():
+    tree = deep(3000)
+    assert text_art(tree) == REMARK
+    _, _, texts = read(draw_svg([("1", tree), ("2", tree_of("(TOP (NP (XX rain)))"))]))
+    assert [letters for _, _, letters, _ in texts] == ["1", REMARK, "2", "NP", "rain"]
+
+
+def test_text_art_of_a_known_tree():
+    assert text_art(tree_of(RAIN)).split("\n") == [
+        "         S",
+        "     ┌───┴─────┬────┐",
+        "     NP        VP   │",
+        " ┌───┴───┐     │    │",
+        " DT      NN   VBZ   .",
+        " │       │     │    │",
+        "The     rain falls  .",
+    ]
+
+
+def test_text_art_shows_no_xx_and_top_only_over_several_children():
+    assert text_art(tree_of("(TOP (XX a) (NP (XX b)) (XX c))")).split("\n") == [
+        "    TOP",
+        " ┌───┼───┐",
+        " │   NP  │",
+        " │   │   │",
+        " a   b   c",
+    ]
+    assert text_art(tree_of("(TOP (XX rain))")) == "rain"
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_text_art_has_every_word_in_order_and_no_trailing_blanks(tree):
+    lines = text_art(tree).split("\n")
+    assert lines[-1].split() == words_of(tree)
+    assert all(line and line == line.rstrip() for line in lines)
+    letters = re.findall(r"[^\s│┌┐─┴┬┼]+", " ".join(lines[:-1]))
+    assert sorted(letters) == labels_shown(tree)
+
+
+def test_text_art_gives_wide_letters_two_cells_and_accents_none():
+    plain = text_art(tree_of("(TOP (NP (A abcd) (B naive) (C x)))"))
+    assert text_art(tree_of("(TOP (NP (A 漢字) (B nai\u0308ve) (C x)))")) == plain.replace("abcd", "漢字").replace(
+        "naive", "nai\u0308ve"
+    )
