@@ -5,6 +5,7 @@ the tree's symbols, see `t2t_lite.trees.linear`. Treebanks are licensed, so none
 """
 
 import bisect
+import collections
 import itertools
 import random
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
-from t2t_lite.trees.linear import linearise
+from t2t_lite.trees.linear import WORD, linearise
 from t2t_lite.trees.tree import parse_brackets, words_of
 from t2t_lite.trees.treebank import Malformed, read_trees, section_of, treebank_files
 
@@ -47,12 +48,19 @@ class Parsing(Problem):
         """All files of the treebanks."""
         return tuple(OwnFile(file) for flag in self.given for file in self._files(flag))
 
+    def symbols_of(self, side):
+        """Returns the leaf for the targets, which so is their first piece, as `counted_piece` has it."""
+        return (WORD,) if side == "targets" else ()
+
     def for_model(self, example):
         """Returns the words, and the tree's symbols."""
         return Example(example.inputs, linearise(parse_brackets(example.targets)[0]))
 
     def remarks(self, files):
-        """Names the trees that cannot be read."""
+        """Names the trees that cannot be read, of all splits."""
+        if self.given:
+            for split in SPLITS[1:]:
+                collections.deque(self.examples(split, files), maxlen=0)
         found = [str(each) for each in self._malformed.values()]
         if len(found) > _TOLD:
             found[_TOLD:] = [f"... and {len(found) - _TOLD} more"]

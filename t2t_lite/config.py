@@ -123,6 +123,7 @@ class HParams(_Settings):
     parameter_head_size: int = 64  # its d_pk and d_pv
     parameter_pairs: int = 1536  # its n_p: pairs of key and value of one head
     position_encoding: str = "sinusoidal"  # sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021
+    counted_piece: int = 0  # target piece whose count stands for a place in the source: a second position; 0: none
     max_relative_position: int = 16  # relative: distances beyond count as this one
     norm_position: str = "post"  # pre: before each sub-layer, and once more on top (Xiong et al. 2020)
     norm_type: str = "layer"  # rms: Zhang and Sennrich 2019
@@ -145,7 +146,7 @@ class HParams(_Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        may_be_0 = ("attention_key_size", "attention_value_size")
+        may_be_0 = ("attention_key_size", "attention_value_size", "counted_piece")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, int):
@@ -179,6 +180,10 @@ class HParams(_Settings):
                 self.self_attention_type in types,
                 f"{' or '.join(types)} with position_encoding={self.position_encoding}",
             )
+        if self.counted_piece:
+            self._require("hidden_size", self.hidden_size % 4 == 0, "a multiple of 4 with counted_piece")
+            sinusoids = ("sinusoidal", "sinusoidal_halves")
+            self._require("position_encoding", self.position_encoding in sinusoids, "sinusoidal with counted_piece")
         if self.position_encoding == "rotary":
             self._require(
                 "position_encoding", self.key_size % 2 == 0, f"for heads of an even key size, not {self.key_size}"

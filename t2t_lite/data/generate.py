@@ -158,7 +158,7 @@ def _learn(problem: Problem, name: str, seen: Survey, path: Path, say: Callable[
     if kind != "bytes":
         pieces = {"bpe": "byte-pair pieces", "wordpiece": "word-pieces"}.get(kind, kind)
         say(f"{problem.data_name}: learning {problem.vocab_size} {pieces} of {' and '.join(sides)}")
-    train_vocabulary(seen.texts(sides), problem.vocab_size, path, kind, problem.symbols)
+    train_vocabulary(seen.texts(sides), problem.vocab_size, path, kind, problem.symbols_of(sides[0]))
 
 
 def _settings(problem: Problem, options: GenerateOptions) -> dict:

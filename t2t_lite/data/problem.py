@@ -132,6 +132,11 @@ class Problem:
                 f"--hparams=tied_embeddings=decoder (the source side has its own matrix) or tied_embeddings=none"
             )
 
+    def symbols_of(self, side: str) -> tuple[str, ...]:
+        """Returns the symbols of a side's vocabulary; `side` is the forward "inputs" or "targets"."""
+        del side
+        return self.symbols
+
     def shards_of(self, split: str) -> int:
         """Returns how many files a split is written to."""
         return self.num_shards if split == "train" else 1

@@ -58,7 +58,7 @@ def train_vocabulary(
       size: number of pieces, or fewer if the text holds no more.
       path: where to write.
       kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (whole ones, cut at blanks).
-      symbols: texts that are always a piece of their own (not of characters and bytes).
+      symbols: texts that are always a piece of their own (not of characters and bytes); of words they are the first.
 
     Raises:
       UserError: if there is no text, it has more different characters than `size` allows, or the kind is unknown.
@@ -72,7 +72,7 @@ def train_vocabulary(
     if kind == "bpe":
         content = vocab_sentencepiece.train_bpe(texts, size, symbols)
     elif kind == "words":
-        content = vocab_words.train_words(texts, size)
+        content = vocab_words.train_words(texts, size, symbols)
     else:
         content = vocab_pieces.train_pieces(kind, texts, size, symbols)
     with written_whole(path) as partial:

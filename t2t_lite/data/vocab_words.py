@@ -14,6 +14,9 @@ import tensorflow as tf
 from t2t_lite.data.vocab_base import EOS_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
 
 SYMBOLS = ("<pad>", "</s>", "<unk>")
+# So many different words may be all that there are. Of more, those that a text has once are left to be unknown:
+# otherwise nothing would be learned of unknown words.
+_CLOSED = 1000
 
 
 class WordVocabulary(Vocabulary):
@@ -51,10 +54,18 @@ class WordVocabulary(Vocabulary):
         return " " + (UNKNOWN_TEXT if piece < len(SYMBOLS) else self._own[piece - len(SYMBOLS)])
 
 
-def train_words(texts: Iterable[str], size: int) -> bytes:
-    """Returns a vocabulary file of the most frequent words, so many that there are `size` pieces at most."""
+def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) -> bytes:
+    """Returns a vocabulary file of the symbols and the most frequent words, with at most `size` pieces.
+
+    Of more than 1,000 different words, those that occur once are left out.
+    """
     counts = collections.Counter()
     for text in texts:
-        counts.update(text.split())
-    words = sorted(counts, key=lambda word: (-counts[word], word))[: size - len(SYMBOLS)]
+        counts.update(text.encode().split())  # as bytes, since TensorFlow cuts at ASCII's blanks only
+    symbols = list(symbols)
+    least = 2 if len(counts) > _CLOSED else 1
+    counts = {word.decode(): count for word, count in counts.items()}
+    known = {word for word, count in counts.items() if count >= least}
+    others = sorted(known - set(symbols), key=lambda word: (-counts[word], word))
+    words = [*symbols, *others][: size - len(SYMBOLS)]
     return (json.dumps({"kind": "words", "pieces": words}, ensure_ascii=False, indent=0) + "\n").encode()

@@ -25,6 +25,7 @@ from t2t_lite.decoding.searcher import Searcher
 from t2t_lite.decoding.tree_constraint import TreeSymbols
 from t2t_lite.errors import UserError
 from t2t_lite.trees.linear import WORD
+from t2t_lite.trees.tokenizer import split_at_blanks
 
 # What warnings call the model's `max_positions`.
 _POSITIONS = "all that learned positions cover (max_length)"
@@ -312,7 +313,7 @@ class Translator:
         limits = lengths + settings.extra_length
         prefixes = min_lengths = leaf_counts = uniforms = ()
         if settings.only_trees:
-            leaf_counts = np.array([len(lines[row].split()) for row in rows], np.int32)
+            leaf_counts = np.array([len(split_at_blanks(lines[row])) for row in rows], np.int32)
             # Always enough for the words, whatever extra_length is.
             limits = np.maximum(limits, leaf_counts + 1)
         if starts is not None:

@@ -7,6 +7,7 @@ from keras import ops
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding
+from t2t_lite.layers.lineage import follow
 from t2t_lite.layers.masks import padding_mask
 from t2t_lite.layers.positions import LearnedPositions, sinusoidal_halves, sinusoids
 from t2t_lite.layers.transformer import Stepping, make_norm
@@ -101,20 +102,25 @@ class Transformer(Seq2SeqModel):
         memory = Memory([Cache.of(*layer.memory_of(encoded)) for layer in self.decoder_layers], source_mask)
         batch = ops.shape(inputs)[0]
         layers = [layer.self_attention for layer in self.decoder_layers]
-        return memory, [layer.start_cache(batch, beam_size, max_length) for layer in layers]
+        caches = [layer.start_cache(batch, beam_size, max_length) for layer in layers]
+        if self.hparams.counted_piece:
+            caches.append(ops.zeros((batch, beam_size), "int32"))
+        return memory, caches
 
     def grow_caches(self, caches, beam_size, max_length):
         """Returns larger caches, see `Seq2SeqModel`."""
         layers = [layer.self_attention for layer in self.decoder_layers]
-        return [layer.grow_cache(cache, beam_size, max_length) for layer, cache in zip(layers, caches)]
+        grown = [layer.grow_cache(cache, beam_size, max_length) for layer, cache in zip(layers, caches)]
+        return [*grown, *caches[len(layers) :]]
 
     def decode_step(self, ids, position, memory, caches, lineage):
         """Returns (logits, caches, attention), see `Seq2SeqModel`; the attention is that of `alignment_layer`."""
-        x = self.embedding(ids)  # [batch, beam, hidden]
+        x, counts = self.embedding(ids), []  # [batch, beam, hidden]
         if self.learned_positions:
             x = x + self.learned_positions["targets"].at(position)
         else:
-            x = self._add_sinusoids(x, ops.reshape(position, (1,)))
+            counts = [follow(counts, lineage) + self._is_counted(ids) for counts in caches[len(self.decoder_layers) :]]
+            x = self._add_sinusoids(x, ops.reshape(position, (1,)), *counts)
         outputs, position = [], ops.convert_to_tensor(position, "int32")
         for layer, of_source, cache in zip(self.decoder_layers, memory.caches, caches):
             outputs.append(
@@ -122,7 +128,8 @@ class Transformer(Seq2SeqModel):
             )
             x = outputs[-1].x
         attention = outputs[self.alignment_layer].attention
-        return self._logits(x), [output.cache for output in outputs], ops.mean(attention, axis=1)
+        caches = [output.cache for output in outputs] + counts
+        return self._logits(x), caches, ops.mean(attention, axis=1)
 
     def attention(self, inputs, targets, kind, layer):
         """Returns the attention weights of one layer, see `Seq2SeqModel`."""
@@ -163,13 +170,29 @@ class Transformer(Seq2SeqModel):
         if self.learned_positions:
             x = x + self.learned_positions[side].first(length)
         else:
-            x = self._add_sinusoids(x, ops.arange(length))
+            positions = counts = ops.arange(length)
+            if side == "targets" and self.hparams.counted_piece:
+                counts = ops.cumsum(self._is_counted(ids), axis=1)  # [batch, length]
+            x = self._add_sinusoids(x, positions, counts)
         return self.embedding_dropout(x, seeds=seeds)
 
-    def _add_sinusoids(self, x, positions):
-        """Adds the encoding of int positions [length] if it is one that embeddings have added."""
-        encode = _SINUSOIDS.get(self.hparams.position_encoding)
-        return x + ops.cast(encode(positions, self.hparams.hidden_size), x.dtype) if encode else x
+    def _add_sinusoids(self, x, positions, counts=None):
+        """Adds the encoding of int positions [length] if it is one that embeddings have added.
+
+        With a counted piece, half of the channels have that of int counts [length] or [batch, length] instead: by it,
+        the decoder finds the place in the source that it has got to.
+        """
+        encode, size = _SINUSOIDS.get(self.hparams.position_encoding), self.hparams.hidden_size
+        if not encode:
+            return x
+        if not self.hparams.counted_piece:
+            return x + ops.cast(encode(positions, size), x.dtype)
+        of_counts = ops.reshape(encode(ops.reshape(counts, (-1,)), size // 2), (*ops.shape(counts), size // 2))
+        halves = zip(ops.split(x, 2, axis=-1), (encode(positions, size // 2), of_counts))
+        return ops.concatenate([half + ops.cast(encoding, x.dtype) for half, encoding in halves], axis=-1)
+
+    def _is_counted(self, ids):
+        return ops.cast(ids == self.hparams.counted_piece, "int32")
 
 
 def _shifted(targets):

@@ -36,6 +36,6 @@ def clean(tree: Tree) -> Tree | None:
 
 def bare(label: str) -> str:
     """Returns a label without function tags and indices: "NP" of "NP-SBJ-1" and of "NP=2"; "-LRB-" stays."""
-    if label.startswith("-"):
+    if label.startswith(("-", "=")):
         return label
     return label.split("-")[0].split("=")[0]

@@ -20,6 +20,11 @@ _PUNCTUATION = {
 }
 
 
+def is_symbol(text: str) -> bool:
+    """Whether a text is a symbol of trees: a word's, or one bracket with a label."""
+    return text == WORD or (len(text) > 1 and text[0] in "()" and not set(text[1:]) & {"(", ")"})
+
+
 def tags_of(words: Sequence[str]) -> list[str]:
     """Returns a tag for each word, that of punctuation, or XX for any other word: a parser gives no parts of speech."""
     return [_PUNCTUATION.get(word, UNTAGGED) for word in words]
@@ -50,14 +55,16 @@ def rebuild(symbols: str, words: Sequence[str], tags: Sequence[str] | None = Non
     builder.open(ROOT)
     place = 0
     for symbol in symbols.split():
+        if not is_symbol(symbol):
+            raise ValueError(f"'{symbol}' is no symbol")
         if symbol == WORD:
             if place == len(words):
                 raise ValueError("more leaves than words")
             builder.leaf(tags[place], words[place])
             place += 1
-        elif symbol[0] == "(" and len(symbol) > 1:
+        elif symbol[0] == "(":
             builder.open(symbol[1:])
-        elif symbol[0] == ")" and len(builder.open_labels) > 1 and builder.open_labels[-1] == symbol[1:]:
+        elif len(builder.open_labels) > 1 and builder.open_labels[-1] == symbol[1:]:
             if not builder.close():
                 raise ValueError(f"nothing in the brackets of '{symbol[1:]}'")
         else:

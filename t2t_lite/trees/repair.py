@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from t2t_lite.trees.linear import WORD, tags_of
+from t2t_lite.trees.linear import is_symbol, tags_of
 from t2t_lite.trees.tree import ROOT, Tree, TreeBuilder
 
 # What can be wrong with an output, in the order of reports.
@@ -23,7 +23,7 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
     A closing bracket closes the innermost open one of its label, and those inside of it; if there is none, it is left
     out. Brackets that stay open are closed at the end. What is no symbol is left out, and so are leaves that there are
     no words for, and brackets around nothing. Words that there are no leaves for go to the end of the last outermost
-    constituent. If there is no constituent, the words are the children of one S.
+    constituent, or of the tree. If there is no symbol at all, the words are the children of one S.
 
     Args:
       symbols: what a model has written, with blanks between the symbols.
@@ -34,11 +34,11 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
     """
     listed = symbols.split()
     leaves = tuple(Tree(tag, word=word) for tag, word in zip(tags_of(words), words, strict=True))
-    if not any(_is_symbol(symbol) for symbol in listed):
+    if not any(is_symbol(symbol) for symbol in listed):
         return Tree(ROOT, (Tree(_SENTENCE, leaves),)), frozenset({EMPTY})
     builder, needed, place = TreeBuilder(), set(), 0
     for symbol in listed:
-        if not _is_symbol(symbol):
+        if not is_symbol(symbol):
             needed.add(UNKNOWN)
         elif symbol[0] == "(":
             builder.open(symbol[1:])
@@ -58,18 +58,13 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
     return Tree(ROOT, children), frozenset(needed)
 
 
-def _is_symbol(text: str) -> bool:
-    return text == WORD or (text[0] in "()" and len(text) > 1 and not any(bracket in text[1:] for bracket in "()"))
-
-
 def _close(builder: TreeBuilder, label: str) -> set[str]:
     """Closes the innermost constituent of a label, and what is open inside of it; returns what was wrong."""
     wrong = set()
     if label not in builder.open_labels:
         return {UNMATCHED}
     while builder.open_labels[-1] != label:
-        wrong.add(UNMATCHED)
-        builder.close()
+        wrong |= {UNMATCHED} | _close(builder, builder.open_labels[-1])
     if not builder.close():
         wrong.add(HOLLOW)
     return wrong

@@ -1,13 +1,18 @@
 """Cuts a line into the words that a parser reads, as the Penn Treebank has them."""
 
+import re
 from collections.abc import Callable
 
 from t2t_lite.trees.cleaning import BRACKET_WORDS
 
+_WORDS = re.compile(r"\S+", re.ASCII)  # other blanks of Unicode stand within words, as they do in treebanks
+
 
 def split_at_blanks(line: str) -> list[str]:
-    """Returns the words of a line that is tokenised already; round brackets become -LRB- and -RRB-."""
-    return [BRACKET_WORDS.get(word, word) for word in line.split()]
+    """Returns the words of a line that is tokenised already; round brackets, in words too, become -LRB- and -RRB-."""
+    for bracket, word in BRACKET_WORDS.items():
+        line = line.replace(bracket, word)
+    return _WORDS.findall(line)
 
 
 def split_as_treebank(line: str) -> list[str]:

@@ -109,7 +109,9 @@ def parse_brackets(text: str) -> list[Tree]:
                 raise ValueError(f"nothing in the brackets of '{label}'")
             if after in ("(", ""):
                 builder.open(label)
-            elif tokens[place + 1 : place + 2] == [")"]:
+            elif place + 1 == last:
+                raise ValueError(f"the bracket of '{label}' is not closed")
+            elif tokens[place + 1] == ")":
                 builder.leaf(label, after)
                 place += 2
             else:

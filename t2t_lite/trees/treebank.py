@@ -1,4 +1,4 @@
-"""Reads files of trees as treebanks have them: a tree a line, or over several lines, with or without empty lines."""
+"""Reads files of trees as treebanks have them: a tree a line, or over several, indented or not, with empty lines."""
 
 import re
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from t2t_lite.trees.tree import Tree, parse_brackets
 
 # No tree has more lines; so much is read before a bracket that is never closed is given up.
 _MOST_LINES = 1000
+_ROOT = re.compile(r"\(\s*(\(|(TOP|ROOT|S1)(\s|\(|$))")
 ENDINGS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")
 
 
@@ -49,66 +50,78 @@ def treebank_files(path: Path) -> list[Path]:
 def read_trees(path: Path) -> Iterator[Tree | Malformed]:
     """Yields the clean trees of a file, plain or gzip, and a `Malformed` for each that cannot be read.
 
-    What follows a malformed tree is read if it begins a line. A tree without any word is left out.
+    The trees after a malformed one are read. A tree without any word is left out.
 
     Raises:
       UserError: if there is no such file, or it is a damaged gzip file.
     """
-    for part in _parts(path):
-        for first, text in _whole(part):
+    not_utf8: set[int] = set()
+    for group in _groups(path, not_utf8):
+        found = _trees_of(path, group, not_utf8)
+        if isinstance(found, Malformed) and not _ROOT.search(group[0][1]):
+            # Nothing but its brackets says where such a tree ends: each that begins a line is tried by itself.
+            for part in _parts(group):
+                found = _trees_of(path, part, not_utf8)
+                yield from [found] if isinstance(found, Malformed) else found
+        else:
+            yield from [found] if isinstance(found, Malformed) else found
+
+
+def _trees_of(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> list[Tree] | Malformed:
+    where = f"{path}, line {lines[0][0]}"
+    if not not_utf8.isdisjoint(number for number, _ in lines):
+        return Malformed(where, "not UTF-8")
+    try:
+        trees = [clean(tree) for tree in parse_brackets("\n".join(line for _, line in lines))]
+    except ValueError as error:
+        return Malformed(where, str(error))
+    return [tree for tree in trees if tree is not None]
+
+
+def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
+    """Yields (number, line) of lines that belong together: those of one tree, or more if a bracket is missing.
+
+    Empty lines may stand anywhere. A line that begins with a root, not indented, begins a tree. Where trees have no
+    root, a tree is complete when its brackets are.
+
+    Args:
+      path: the file.
+      not_utf8: takes the numbers of lines that are not UTF-8.
+    """
+    lines, depth, has_roots = [], 0, False
+    with open_bytes(path) as file:
+        for number, line in enumerate(file, start=1):
             try:
-                trees = [clean(tree) for tree in parse_brackets(text)]
-            except ValueError as error:
-                yield Malformed(f"{path}, line {first}", str(error))
-            else:
-                yield from (tree for tree in trees if tree is not None)
-
-
-def _parts(path: Path) -> Iterator[list[tuple[int, str]]]:
-    """Yields (number, line) of lines that belong together: as many as it takes until all brackets are closed."""
-    lines, depth = [], 0
-    for number, line in enumerate(_text_lines(path), start=1):
-        if len(lines) >= _MOST_LINES and line.startswith("("):
-            yield lines
-            lines, depth = [], 0
-        if not line.strip():  # may also stand inside of a tree
-            continue
-        lines.append((number, line))
-        depth += line.count("(") - line.count(")")
-        if depth <= 0:
-            yield lines
-            lines, depth = [], 0
+                text = decode_line(line, str(path), number)
+            except UserError:
+                not_utf8.add(number)
+                text = line.decode("utf-8", errors="replace").rstrip("\r\n")
+            if not text.strip():
+                continue
+            is_root, is_bracket = bool(_ROOT.match(text)), text.startswith("(")
+            has_roots |= is_root
+            # What is indented, or a bracket that is no root where others have one, goes on with a closed tree.
+            goes_on = depth < 0 and (text[0].isspace() or (is_bracket and has_roots))
+            too_many = len(lines) >= _MOST_LINES and is_bracket
+            if lines and (is_root or too_many or (depth <= 0 and not goes_on)):
+                yield lines
+                lines, depth = [], 0
+            lines.append((number, text))
+            depth += text.count("(") - text.count(")")
     if lines:
         yield lines
 
 
-def _text_lines(path: Path) -> Iterator[str]:
-    with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield decode_line(line, str(path), number)
-            except UserError:
-                # No word of a tree can be told from what is not UTF-8.
-                yield "( not UTF-8"
-
-
-def _whole(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:
-    """Returns (number of the first line, text) of each tree or group of trees in some lines.
-
-    Trees begin at the start of a line. If most of such beginnings are whole trees, a bracket is missing somewhere and
-    each stands for itself; otherwise the treebank does not indent, and all lines belong together.
-    """
-    chunks: list[tuple[int, str]] = []
+def _parts(lines: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
+    """Cuts lines before each that begins with a bracket, and after each with which all brackets are closed."""
+    part, depth = [], 0
     for number, line in lines:
-        if line.startswith("(") or not chunks:
-            chunks.append((number, line))
-        else:
-            chunks[-1] = (chunks[-1][0], f"{chunks[-1][1]}\n{line}")
-    balanced = sum(text.count("(") == text.count(")") for _, text in chunks)
-    whole = "\n".join(text for _, text in chunks)
-    if 2 * balanced < len(chunks) and whole.count("(") == whole.count(")"):
-        return [(lines[0][0], whole)]
-    return chunks
+        if part and (line.startswith("(") or depth == 0):
+            yield part
+            part, depth = [], 0
+        part.append((number, line))
+        depth += line.count("(") - line.count(")")
+    yield part
 
 
 _WSJ_NAME = re.compile(r"wsj_(\d\d)\d\d\.", re.IGNORECASE)

@@ -1,0 +1,234 @@
+"""From a folder of .mrg files to parsed sentences, scores and pictures, with the commands that a user runs."""
+
+import random
+import xml.etree.ElementTree as ET
+
+import nltk
+import pytest
+
+from t2t_lite.decoding.parser import Parser
+
+SMALL = (
+    "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=600,"
+    "learning_rate_warmup_steps=60"
+)
+NOUNS, VERBS = ("dog", "cat", "fox", "crow", "mouse"), ("sees", "hears", "likes")
+
+
+def noun_phrase(lots):
+    simple = f"(NP (DT the) (NN {lots.choice(NOUNS)}))"
+    return f"(NP {simple} (PP (IN near) {noun_phrase(lots)}))" if lots.random() < 0.3 else simple
+
+
+def sentence(lots):
+    return f"( (S {noun_phrase(lots)} (VP (VBZ {lots.choice(VERBS)}) {noun_phrase(lots)}) (. .)))"
+
+
+@pytest.fixture(scope="module")
+def treebank(tmp_path_factory):
+    """A folder as the Penn Treebank's, with sections 00 and 01 only."""
+    folder, lots = tmp_path_factory.mktemp("treebank"), random.Random(0)
+    for section in ("00", "01"):
+        (folder / section).mkdir()
+        for number in range(10):
+            trees = "\n".join(sentence(lots) for _ in range(30))
+            (folder / section / f"wsj_{section}{number:02}.mrg").write_text(f"\n{trees}\n")
+    with open(folder / "00" / "wsj_0003.mrg", "a") as file:
+        file.write("( (S (NP (DT the) (NN end))\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(treebank, command, tmp_path_factory):
+    """What datagen and the trainer have made of it, and what they said: (data, run, datagen, trainer)."""
+    folder = tmp_path_factory.mktemp("made")
+    datagen = command(
+        "datagen", "--problem=wsj_parsing", f"--treebank={treebank}", f"--data_dir={folder / 'data'}", "--vocab_size=80"
+    )
+    assert datagen.returncode == 0, datagen.stderr
+    trainer = command(
+        "trainer",
+        "--problem=wsj_parsing",
+        "--hparams_set=transformer_parsing_small",
+        f"--hparams={SMALL}",
+        f"--data_dir={folder / 'data'}",
+        f"--output_dir={folder / 'run'}",
+        "--train_steps=120",
+        "--eval_decode",
+        "--eval_metric=f1",
+    )
+    assert trainer.returncode == 0, trainer.stderr
+    return folder / "data", folder / "run", datagen, trainer
+
+
+@pytest.fixture
+def decode(made, command, tmp_path):
+    """Parses the dev split: (finished process, trees)."""
+
+    def decode(*flags, settings="beam_size=2", name="trees.txt"):
+        source, output = made[0] / "wsj_parsing-dev.inputs.txt", tmp_path / name
+        finished = command(
+            "decoder",
+            f"--output_dir={made[1]}",
+            f"--decode_from_file={source}",
+            f"--decode_to_file={output}",
+            f"--decode_hparams={settings}",
+            *flags,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return finished, output.read_text().splitlines()
+
+    return decode
+
+
+def sentences_of(data):
+    return (data / "wsj_parsing-dev.inputs.txt").read_text().splitlines()
+
+
+def check_trees(trees, sentences):
+    for tree, line in zip(trees, sentences, strict=True):
+        assert nltk.Tree.fromstring(tree).leaves() == line.split()
+        assert tree.startswith("(TOP ")
+
+
+def test_the_data_says_what_was_done_with_the_treebank(made, treebank):
+    _, _, datagen, _ = made
+    assert "sections 02, 03" in datagen.stdout and "5% of the trees to dev" in datagen.stdout
+    assert f"malformed tree: {treebank}/00/wsj_0003.mrg, line 32: the bracket of 'S' is not closed" in datagen.stdout
+    assert "left out: 1 (a malformed tree)" in datagen.stdout
+
+
+def test_the_trainer_tells_f1_of_the_dev_split(made):
+    assert "dev F1 " in made[3].stdout and "best by f1: ckpt-120" in made[3].stdout
+
+
+def test_parsed_lines_are_trees_over_their_words_and_repairs_are_told(made, decode, command, tmp_path):
+    finished, trees = decode()
+    check_trees(trees, sentences_of(made[0]))
+    (told,) = [line for line in finished.stderr.splitlines() if "needed repair" in line]
+    assert f" of {len(trees)} trees (" in told
+    score = command(
+        "score",
+        "--metric=parseval",
+        f"--hypothesis={tmp_path / 'trees.txt'}",
+        f"--reference={made[0] / 'wsj_parsing-dev.targets.txt'}",
+        "--per_sentence",
+    )
+    assert score.returncode == 0, score.stderr
+    lines = score.stdout.splitlines()
+    assert len(trees) + 4 < len(lines) and f"all sentences: {len(trees)} ({len(trees)} scored, 0 errors" in score.stdout
+    assert "labelled F1" in score.stdout and "no parts of speech" in score.stdout
+
+
+def test_a_search_among_trees_needs_no_repair(made, decode):
+    finished, trees = decode(settings="beam_size=2,only_trees=True")
+    check_trees(trees, sentences_of(made[0]))
+    assert f"0 of {len(trees)} trees (0.0%) needed repair" in finished.stderr
+
+
+def test_trees_are_drawn(made, decode, tmp_path):
+    finished, trees = decode(f"--draw_trees={tmp_path / 'trees.svg'}")
+    assert f"drew {len(trees)} trees in {tmp_path / 'trees.svg'}" in finished.stderr
+    texts = ["".join(text.itertext()) for text in ET.parse(tmp_path / "trees.svg").iter() if text.tag.endswith("text")]
+    for line in sentences_of(made[0]):
+        assert any(line in text for text in texts)
+    decode(f"--draw_trees={tmp_path / 'trees.txt.art'}", name="again.txt")
+    art = (tmp_path / "trees.txt.art").read_text()
+    assert "│" in art and all(line in art for line in sentences_of(made[0]))
+
+
+def test_plain_text_is_cut_as_the_treebank_does(made, command):
+    plain = b"The dog doesn't (really) see the cat.\n\n"
+    finished = command("decoder", f"--output_dir={made[1]}", "--tokenizer=treebank", stdin=plain)
+    assert finished.returncode == 0, finished.stderr
+    tree, empty = finished.stdout.split("\n")[:2]
+    assert nltk.Tree.fromstring(tree).leaves() == [
+        "The",
+        "dog",
+        "does",
+        "n't",
+        "-LRB-",
+        "really",
+        "-RRB-",
+        "see",
+        "the",
+        "cat",
+        ".",
+    ]
+    assert empty == ""
+
+
+def test_interactively_the_tree_is_drawn(made, command):
+    finished = command("decoder", f"--output_dir={made[1]}", "--decode_interactive", stdin=b"the dog sees the cat .\n")
+    assert finished.returncode == 0, finished.stderr
+    first, *art = finished.stdout.splitlines()
+    assert nltk.Tree.fromstring(first).leaves() == ["the", "dog", "sees", "the", "cat", "."]
+    assert art[-1].split() == ["the", "dog", "sees", "the", "cat", "."]
+
+
+def test_all_hypotheses_and_scores_of_given_trees(made, command, tmp_path):
+    (tmp_path / "in.txt").write_text("the dog sees the cat .\n")
+    tree = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT the) (NN cat))) (. .)))"
+    (tmp_path / "pairs.tsv").write_text(f"the dog sees the cat .\t{tree}\n")
+    beams = command(
+        "decoder",
+        f"--output_dir={made[1]}",
+        f"--decode_from_file={tmp_path / 'in.txt'}",
+        "--decode_hparams=beam_size=3,return_beams=True,only_trees=True",
+    )
+    assert beams.stdout.count("(TOP ") == 3
+    scored = command("decoder", f"--output_dir={made[1]}", f"--score_file={tmp_path / 'pairs.tsv'}")
+    assert scored.returncode == 0 and float(scored.stdout.split("\t")[0]) < 0
+    (tmp_path / "pairs.tsv").write_text("the dog sees the cat .\t(TOP (S\n")
+    refused = command("decoder", f"--output_dir={made[1]}", f"--score_file={tmp_path / 'pairs.tsv'}")
+    assert refused.returncode == 1 and "line 1" in refused.stderr and "not a tree" in refused.stderr
+
+
+def test_in_a_program(made):
+    parser = Parser.from_run_dir(made[1], decode_hparams="beam_size=1", warn=lambda line: None)
+    trees = parser.translate(sentences_of(made[0])[:3])
+    check_trees(trees, sentences_of(made[0])[:3])
+    assert parser.parsed == 3
+
+
+@pytest.mark.parametrize(
+    ("flags", "told", "status"),
+    [
+        (["--draw_trees=x.svg"], "--draw_trees goes with --decode_to_file", 2),
+        (["--tokenizer=words"], "--tokenizer", 2),
+        (["--decode_to_file=out", "--draw_trees=x.svg", "--decode_hparams=return_beams=True"], "return_beams", 2),
+        (["--decode_from_file=in", "--prefix_file=p"], "--prefix_file is not for parsing", 1),
+    ],
+)
+def test_flags_that_do_not_go_together_are_refused(made, command, flags, told, status):
+    finished = command("decoder", f"--output_dir={made[1]}", *flags)
+    assert finished.returncode == status and told in finished.stderr
+    assert len(finished.stderr.splitlines()) <= 1 or status == 2
+
+
+def test_a_translation_model_refuses_what_is_for_parsing(small_run, command, tmp_path):
+    for flags in (
+        ["--tokenizer=treebank"],
+        [f"--decode_to_file={tmp_path / 'x'}", f"--draw_trees={tmp_path / 'y.svg'}"],
+    ):
+        finished = command("decoder", f"--output_dir={small_run}", *flags)
+        assert finished.returncode == 1 and "is for parsing problems" in finished.stderr
+    finished = command("decoder", f"--output_dir={small_run}", "--decode_hparams=only_trees=True", stdin=b"a dog\n")
+    assert finished.returncode == 1 and "only_trees=True is for parsing" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("gold", "trees", "told"),
+    [
+        ("(TOP (S (NN a)))\n(TOP (S\n", "(TOP (S (NN a)))\n(TOP (S (NN a)))\n", "line 2"),
+        ("(TOP (S (NN a)))\n", "", "1 lines"),
+    ],
+)
+def test_what_cannot_be_scored_is_told_in_a_line(command, tmp_path, gold, trees, told):
+    (tmp_path / "gold").write_text(gold)
+    (tmp_path / "trees").write_text(trees)
+    flags = [f"--hypothesis={tmp_path / 'trees'}", f"--reference={tmp_path / 'gold'}"]
+    finished = command("score", "--metric=parseval", *flags)
+    assert finished.returncode == 1 and told in finished.stderr and len(finished.stderr.splitlines()) == 1
+    refused = command("score", "--per_sentence", *flags)
+    assert refused.returncode == 2 and "--per_sentence goes with --metric=parseval" in refused.stderr

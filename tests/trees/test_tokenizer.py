@@ -1,0 +1,92 @@
+import pytest
+
+from t2t_lite.trees.tokenizer import TOKENIZERS, split_as_treebank, split_at_blanks
+
+# line: its words, by blanks
+BLANKS = {
+    "": "",
+    " \t ": "",
+    "John has a dog .": "John has a dog .",
+    "John has a dog.": "John has a dog.",
+    "  John\thas  a\u00a0dog \r\n": "John has a\u00a0dog",
+    "It is ( almost ) done": "It is -LRB- almost -RRB- done",
+    ") (": "-RRB- -LRB-",
+    "It is -LRB- almost -RRB- done": "It is -LRB- almost -RRB- done",
+    "`` Do n't , '' he said": "`` Do n't , '' he said",
+    "[ a ] { b } < c >": "[ a ] { b } < c >",
+    'Größe “naïve” 日本語 "x"': 'Größe “naïve” 日本語 "x"',
+}
+
+# line: its words, by the rules of the treebank
+TREEBANK = {
+    "": "",
+    " \t ": "",
+    "\n": "",
+    "Rain": "Rain",
+    # Punctuation
+    "John has a dog.": "John has a dog .",
+    "  John\thas a\u00a0dog. \r\n": "John has a dog .",
+    "Well, yes; no: never!": "Well , yes ; no : never !",
+    "What?!": "What ? !",
+    "Wait... no": "Wait ... no",
+    "He waits -- and waits--still": "He waits -- and waits -- still",
+    "self-made and/or 1/2": "self-made and/or 1/2",
+    "Mr. Smith met Mrs. Jones.": "Mr. Smith met Mrs. Jones .",
+    "It is 12:30, i.e. late.": "It is 12:30 , i.e. late .",
+    "He earns $10,000.50 (3%) & more @ #1.": "He earns $ 10,000.50 -LRB- 3 % -RRB- & more @ # 1 .",
+    # Brackets
+    "(Don't!)": "-LRB- Do n't ! -RRB-",
+    "It is (almost) done.": "It is -LRB- almost -RRB- done .",
+    "f(x) :) ((": "f -LRB- x -RRB- : -RRB- -LRB- -LRB-",
+    "[a] {b} <c>": "-LSB- a -RSB- -LCB- b -RCB- < c >",
+    "a -LRB- b -RRB- c": "a -LRB- b -RRB- c",
+    # Quotation marks
+    'He said, "It\'s done."': "He said , `` It 's done . ''",
+    '"Yes" (or "no")': "`` Yes '' -LRB- or `` no '' -RRB-",
+    "``Yes'' or 'no'": "`` Yes '' or ' no '",
+    "“Größe” «naïve» ‘x’": "“ Größe ” « naïve » ‘ x ’",
+    # Contractions
+    "I can't, won't, don't, isn't.": "I ca n't , wo n't , do n't , is n't .",
+    "I've, I'll, I'd, I'm, we're, it's": "I 've , I 'll , I 'd , I 'm , we 're , it 's",
+    "DON'T IT'S": "DO N'T IT 'S",
+    "the dog's and the dogs' toys": "the dog 's and the dogs ' toys",
+    "I cannot; gonna, gotta, wanna, gimme, lemme": "I can not ; gon na , got ta , wan na , gim me , lem me",
+    # Other letters
+    "Größe … 日本語 – naïve — Œuvre.": "Größe … 日本語 – naïve — Œuvre .",
+    "l'Europe": "l'Europe",
+}
+
+
+@pytest.mark.parametrize(("line", "words"), BLANKS.items(), ids=map(repr, BLANKS))
+def test_the_words_of_a_line_that_is_tokenised_already(line, words):
+    assert split_at_blanks(line) == words.split(" ") * bool(words)
+
+
+@pytest.mark.parametrize(("line", "words"), TREEBANK.items(), ids=map(repr, TREEBANK))
+def test_the_words_of_a_line_of_plain_text(line, words):
+    assert split_as_treebank(line) == words.split()
+
+
+@pytest.mark.parametrize("line", ["f(x)", ":)", "((", "a)b(c", "(NP XX )NP", "( ( a ) )", "(a) ( b"])
+@pytest.mark.parametrize("name", ["blanks", "treebank"])
+def test_no_word_has_a_round_bracket(name, line):
+    """A tree over such a word could not be written: its brackets would not match."""
+    words = TOKENIZERS[name](line)
+    assert words
+    assert not [word for word in words if "(" in word or ")" in word]
+
+
+@pytest.mark.parametrize("line", ["f(x) y", ":) ok", "a)b(c", "( ( a ) )"])
+def test_brackets_cut_no_word_of_a_line_that_is_tokenised_already(line):
+    assert len(split_at_blanks(line)) == len(line.split(" "))
+
+
+@pytest.mark.parametrize("words", [words for words in TREEBANK.values() if words], ids=repr)
+def test_the_words_of_the_treebank_stay_as_they_are_when_split_at_blanks(words):
+    assert split_at_blanks(words) == words.split(" ")
+
+
+def test_the_names_that_users_give():
+    assert list(TOKENIZERS) == ["blanks", "treebank"]
+    assert TOKENIZERS["blanks"] is split_at_blanks
+    assert TOKENIZERS["treebank"] is split_as_treebank

@@ -1,0 +1,255 @@
+import random
+
+import nltk
+import pytest
+
+from t2t_lite.trees.tree import (
+    CLOSE,
+    LEAF,
+    OPEN,
+    ROOT,
+    Tree,
+    TreeBuilder,
+    leaves,
+    parse_brackets,
+    to_brackets,
+    walk,
+    words_of,
+)
+
+RAIN = Tree("NN", word="rain")
+FALLS = Tree("VBZ", word="falls")
+NP, VP = Tree("NP", (RAIN,)), Tree("VP", (FALLS,))
+S = Tree("S", (NP, VP))
+RAIN_FALLS = "(S (NP (NN rain)) (VP (VBZ falls)))"
+
+
+def as_nltk(tree):
+    return nltk.Tree(tree.label, [as_nltk(child) for child in tree.children] or [tree.word])
+
+
+def random_tree(rng, depth):
+    """A tree of ours that is at most so deep, and its brackets, written with blanks and line breaks anywhere."""
+    blanks = rng.choice(["", " ", "\n  ", "\t", " \r\n"])
+    if depth == 0 or rng.random() < 0.3:
+        tag, word = rng.choice(["NN", ",", "-LRB-", "PRP$"]), rng.choice(["a", "-LRB-", "n't", "Größe", "1,000", "*"])
+        return Tree(tag, word=word), f"{blanks}({blanks}{tag} {blanks}{word}{blanks}){blanks}"
+    children = [random_tree(rng, depth - 1) for _ in range(rng.randint(1, 4))]
+    label = rng.choice(["S", "NP", "NP-SBJ=1", "PRT|ADVP", ""])
+    written = "".join(text for _, text in children)
+    return Tree(label, tuple(tree for tree, _ in children)), f"{blanks}({blanks}{label}{written}){blanks}"
+
+
+# Trees.
+
+
+def test_a_tree_is_met_from_left_to_right():
+    assert list(walk(S)) == [
+        (OPEN, S),
+        (OPEN, NP),
+        (LEAF, RAIN),
+        (CLOSE, NP),
+        (OPEN, VP),
+        (LEAF, FALLS),
+        (CLOSE, VP),
+        (CLOSE, S),
+    ]
+
+
+def test_a_tag_is_met_once():
+    assert list(walk(RAIN)) == [(LEAF, RAIN)]
+
+
+def test_leaves_and_words_come_from_left_to_right():
+    assert leaves(S) == [RAIN, FALLS]
+    assert words_of(S) == ["rain", "falls"]
+    assert leaves(RAIN) == [RAIN]
+    assert words_of(RAIN) == ["rain"]
+
+
+def test_a_tree_prints_as_its_brackets():
+    assert str(S) == f"{S}" == to_brackets(S) == RAIN_FALLS
+    assert str(RAIN) == "(NN rain)"
+
+
+def test_a_tree_without_a_label_is_written_as_it_is_read():
+    assert parse_brackets(str(Tree("", (S,)))) == [Tree("", (S,))]
+
+
+# The builder.
+
+
+def test_a_builder_makes_a_tree_as_the_brackets_come():
+    builder = TreeBuilder()
+    builder.open("S")
+    builder.open("NP")
+    assert builder.open_labels == ["S", "NP"]
+    builder.leaf("NN", "rain")
+    assert builder.close()
+    assert builder.open_labels == ["S"]
+    assert builder.trees() == ()
+    builder.open("VP")
+    builder.leaf("VBZ", "falls")
+    assert builder.close()
+    assert builder.close()
+    assert builder.open_labels == []
+    assert builder.trees() == (S,)
+
+
+def test_a_builder_leaves_out_what_has_no_word_however_deep():
+    builder = TreeBuilder()
+    for label in ("S", "NP", "NP", "QP"):
+        builder.open(label)
+    assert not builder.close()
+    assert not builder.close()
+    builder.leaf("NN", "rain")
+    assert builder.close()
+    assert builder.close()
+    assert builder.trees() == (Tree("S", (NP,)),)
+
+
+def test_a_builder_keeps_several_trees_and_lone_tags_in_order():
+    builder = TreeBuilder()
+    builder.leaf("NN", "rain")
+    builder.open("VP")
+    builder.leaf("VBZ", "falls")
+    builder.close()
+    builder.leaf("NN", "rain")
+    assert builder.trees() == (RAIN, VP, RAIN)
+    assert TreeBuilder().trees() == ()
+
+
+# Reading brackets.
+
+
+# what it shows: (text, trees)
+READ = {
+    "one tree": (RAIN_FALLS, [S]),
+    "the root's label may be missing": (f"( {RAIN_FALLS})", [Tree("", (S,))]),
+    "so may others": ("(S ((NN rain)))", [Tree("S", (Tree("", (RAIN,)),))]),
+    "several trees": (f"{RAIN_FALLS} {RAIN_FALLS}\n(NN rain)", [S, S, RAIN]),
+    "no blanks but where they are needed": ("(S(NP(NN rain))(VP(VBZ falls)))", [S]),
+    "blanks everywhere": (" ( S\n\t( NP\r\n  ( NN\n rain ) )\f(\vVP ( VBZ falls ) ) ) \n", [S]),
+    "a tag alone": ("(NN rain)", [RAIN]),
+    "nothing": ("", []),
+    "blanks only": (" \n\t\n", []),
+    "labels and words of any characters": (
+        "(NP-SBJ=1 (-LRB- -LRB-) ('' '') (PRP$ il\u00a0a) (# \u2028))",
+        [
+            Tree(
+                "NP-SBJ=1",
+                (
+                    Tree("-LRB-", word="-LRB-"),
+                    Tree("''", word="''"),
+                    Tree("PRP$", word="il\u00a0a"),
+                    Tree("#", word="\u2028"),
+                ),
+            )
+        ],
+    ),
+    "a label above itself": ("(NP (NP (NN rain)))", [Tree("NP", (NP,))]),
+}
+
+
+@pytest.mark.parametrize(("text", "trees"), READ.values(), ids=READ)
+def test_brackets_are_read(text, trees):
+    assert parse_brackets(text) == trees
+
+
+# text: what the message says
+MALFORMED = {
+    "(S (NN rain)": "the bracket of 'S' is not closed",
+    "(S (NP (NN rain))": "the bracket of 'S' is not closed",
+    "(S (NP (NN rain)": "the bracket of 'NP' is not closed",
+    "(S": "the bracket of 'S' is not closed",
+    "(": "the bracket of '' is not closed",
+    "( (S (NN rain))": "the bracket of '' is not closed",
+    ")": "a closing bracket too many",
+    "(S (NN rain)))": "a closing bracket too many",
+    "(S (NN rain))) (S (NN rain))": "a closing bracket too many",
+    "()": "nothing in the brackets of ''",
+    "( )": "nothing in the brackets of ''",
+    "(S ())": "nothing in the brackets of ''",
+    "(S (NP) (NN rain))": "nothing in the brackets of 'NP'",
+    "(S (NN rain) (NP ))": "nothing in the brackets of 'NP'",
+    "(rain)": "nothing in the brackets of 'rain'",
+    "(S (NN rain fall))": "more than a word in the brackets of 'NN'",
+    "(S (NN rain (NP (NN fall))))": "more than a word in the brackets of 'NN'",
+    "rain": "'rain' stands without a tag of its own",
+    "rain (S (NN rain))": "'rain' stands without a tag of its own",
+    "(S (NN rain)) rain": "'rain' stands without a tag of its own",
+    "(S (NN rain) rain)": "'rain' stands without a tag of its own",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), MALFORMED.items(), ids=MALFORMED)
+def test_malformed_brackets_are_refused_with_the_reason(text, message):
+    with pytest.raises(ValueError) as error:
+        parse_brackets(text)
+    assert str(error.value) == message
+
+
+def test_whatever_is_cut_off_of_a_tree_it_is_refused():
+    for length in range(1, len(RAIN_FALLS)):
+        with pytest.raises(ValueError):
+            parse_brackets(RAIN_FALLS[:length])
+
+
+def test_random_trees_are_read_as_they_were_written():
+    rng = random.Random(1)
+    for _ in range(500):
+        tree, text = random_tree(rng, 5)
+        assert parse_brackets(text) == [tree]
+
+
+def test_random_trees_are_written_so_that_nltk_reads_them():
+    rng = random.Random(2)
+    for _ in range(500):
+        tree, _ = random_tree(rng, 5)
+        assert nltk.Tree.fromstring(to_brackets(tree)) == as_nltk(tree)
+        assert parse_brackets(to_brackets(tree)) == [tree]
+        assert words_of(tree) == as_nltk(tree).leaves()
+        assert to_brackets(tree) == " ".join(to_brackets(tree).split())
+
+
+def test_random_brackets_are_read_as_nltk_reads_them_or_refused():
+    """NLTK takes empty constituents and several words in a bracket, too; all that we read it reads as well."""
+    rng, read = random.Random(3), 0
+    for _ in range(20_000):
+        text = " ".join(rng.choice(["(", "(S", "(NN a)", ")", ")", "b"]) for _ in range(rng.randint(1, 9)))
+        try:
+            trees = parse_brackets(text)
+        except ValueError:
+            continue
+        read += 1
+        assert nltk.Tree.fromstring(f"(all {text})") == nltk.Tree("all", [as_nltk(tree) for tree in trees])
+    assert read > 500
+
+
+def test_brackets_that_nltk_reads_with_one_word_in_each_tag_are_read():
+    rng, read = random.Random(4), 0
+    for _ in range(20_000):
+        text = " ".join(rng.choice(["(", "(S", "(NN a)", ")", ")", "b"]) for _ in range(rng.randint(1, 9)))
+        try:
+            outer = nltk.Tree.fromstring(f"({ROOT} {text})")
+        except ValueError:
+            continue
+        words = [part for part in outer if isinstance(part, str)]
+        bad = [node for node in outer.subtrees() if not len(node) or (len(node) > 1 and not all_trees(node))]
+        if not words and not bad:
+            read += 1
+            assert [as_nltk(tree) for tree in parse_brackets(text)] == list(outer)
+    assert read > 500
+
+
+def all_trees(node):
+    return all(isinstance(child, nltk.Tree) for child in node)
+
+
+def test_trees_of_any_depth_are_read_and_written():
+    depth = 100_000
+    text = "(S " * depth + "(NN rain)" + ")" * depth
+    (tree,) = parse_brackets(text)
+    assert to_brackets(tree) == text
+    assert words_of(tree) == ["rain"]
+    assert sum(kind is OPEN for kind, _ in walk(tree)) == depth

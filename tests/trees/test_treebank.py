@@ -1,0 +1,359 @@
+import gzip
+import itertools
+import random
+import re
+import tracemalloc
+from pathlib import Path
+
+import nltk
+import pytest
+
+from t2t_lite.errors import UserError
+from t2t_lite.trees.tree import words_of
+from t2t_lite.trees.treebank import Malformed, read_trees, section_of, treebank_files
+
+# A good tree as lines; {} is a word that tells it from others.
+GOOD = ["(TOP", "(S", "(NP (NN {}))", "(VP (VB go))))"]
+# kind: the lines of a tree that is malformed
+BAD = {
+    "a bracket not closed at the end": ["(TOP", "(S", "(NP (NN bad))", "(VP (VB go))"],
+    "a bracket not closed inside": ["(TOP", "(S", "(NP (NN bad)", "(VP (VB go))))"],
+    "no bracket closed": ["(TOP", "(S", "(NP (NN bad", "(VP (VB go"],
+    "a closing bracket too many at the end": ["(TOP", "(S", "(NP (NN bad))", "(VP (VB go)))))"],
+    "closing brackets too many inside": ["(TOP", "(S", "(NP (NN bad))))))", "(VP (VB go))))"],
+    "empty brackets": ["(TOP", "(S", "(NP ())", "(VP (VB go))))"],
+    "a constituent of nothing": ["(TOP", "(S", "(NP )", "(VP (VB go))))"],
+    "two words in a tag": ["(TOP", "(S", "(NP (NN bad tree))", "(VP (VB go))))"],
+    "a word without a tag": ["(TOP", "(S", "(NP (NN bad) tree)", "(VP (VB go))))"],
+    "text before a tree": ["text (TOP", "(S", "(NP (NN bad))", "(VP (VB go))))"],
+    "text after a tree": ["(TOP", "(S", "(NP (NN bad))", "(VP (VB go)))) text"],
+    "text instead of a tree": ["text"],
+    "a closing bracket instead of a tree": [")"],
+    "not UTF-8 in the first line": ["(TOP (X \udcff)", "(S", "(NP (NN bad))", "(VP (VB go))))"],
+    "not UTF-8 in the middle": ["(TOP", "(S", "(NP (NN \udcff))", "(VP (VB go))))"],
+    "not UTF-8 in the last line": ["(TOP", "(S", "(NP (NN bad))", "(VP (VB \udcff))))"],
+    "not UTF-8 where brackets open": ["(TOP", "(S (X (X \udcff)", "(X a)) (NP (NN bad))", "(VP (VB go))))"],
+    "a tree inside": ["(TOP", "(S", "(NP (ROOT (NN bad)))", "(VP (VB go))))"],
+}
+# name: what stands between the lines of a tree, and after it
+INDENTED = {
+    "a tree a line": (" ", "\n"),
+    "a tree a line, with empty lines": (" ", "\n\n"),
+    "indented": ("\n    ", "\n"),
+    "indented, with empty lines": ("\n    ", "\n\n"),
+    "indented, with blank lines inside": ("\n    \n  ", "\n \n"),
+}
+NOT_INDENTED = {"not indented": ("\n", "\n"), "not indented, with empty lines": ("\n", "\n\n")}
+LAYOUTS = INDENTED | NOT_INDENTED
+# What is good and what is bad.
+ORDERS = ["B", "BGG", "GGB", "GBG", "BB", "GBBG", "BBBG", "GBGGGBG"]
+
+
+def written(path, text):
+    """The path, with a text where surrogates stand for bytes that are not UTF-8."""
+    content = text.encode(errors="surrogateescape")
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def good_tree(word):
+    return f"(TOP (S (NP (NN {word})) (VP (VB go))))"
+
+
+def described(path):
+    """What is read, in brackets or as the line of what is malformed."""
+    return [found.where if isinstance(found, Malformed) else str(found) for found in read_trees(path)]
+
+
+def good_and_bad(path, layout, trees, root="TOP"):
+    """Writes trees, None for a good one; returns what should be read of them.
+
+    The label FRAG is none that treebanks have around whole trees, and so it stays.
+    """
+    between, after = LAYOUTS[layout]
+    text, expected = "", []
+    for number, lines in enumerate(trees):
+        place = f"{path}, line {text.count(chr(10)) + 1}"
+        tree = between.join(lines or GOOD).replace("{}", f"w{number}")
+        text += tree.replace("(TOP", f"({root}") + after
+        good = good_tree(f"w{number}").replace("(TOP", "(TOP (FRAG")
+        expected.append(place if lines else f"{good})" if root == "FRAG" else good_tree(f"w{number}"))
+    written(path, text)
+    return expected
+
+
+# Layouts of good trees.
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"], ids=["no end", "LF", "CRLF"])
+@pytest.mark.parametrize("name", ["x.mrg", "x.ptb", "x.mrg.gz", "x.ptb.gz", "x.txt"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_good_trees_are_read_in_any_layout(layout, name, end, tmp_path):
+    between, after = LAYOUTS[layout]
+    text = "".join(between.join(GOOD).format(f"w{number}") + after for number in range(9))
+    text = text.replace("\n", end) if end else text.rstrip()
+    for mark in ("", "\ufeff"):
+        path = written(tmp_path / name, mark + text)
+        assert described(path) == [good_tree(f"w{number}") for number in range(9)]
+
+
+def test_a_file_of_the_treebank_is_read(tmp_path):
+    text = (
+        "\n( (S \n    (NP-SBJ-1 (NNP Mr.) (NNP Smith) )\n    (VP (VBZ wants) \n      (S \n"
+        "        (NP-SBJ (-NONE- *-1) )\n  \t \n        (VP (TO to) (VP (VB go) ))))\n    (. .) ))\n"
+        "( (NP (NN Rain) (, ,) \n \n    (-LRB- -LRB-) (NN sun) (-RRB- -RRB-) ))\n\n"
+        "( (S (-NONE- *)))\n( (INTJ (UH Yes) ) (. !) )\n"
+    )
+    assert described(written(tmp_path / "wsj_0001.mrg", text)) == [
+        "(TOP (S (NP (NNP Mr.) (NNP Smith)) (VP (VBZ wants) (S (VP (TO to) (VP (VB go))))) (. .)))",
+        "(TOP (NP (NN Rain) (, ,) (-LRB- -LRB-) (NN sun) (-RRB- -RRB-)))",
+        "(TOP (INTJ (UH Yes)) (. !))",
+    ]
+
+
+# A tree that is not indented: most of its lines are whole brackets, or none is, or some are.
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["(TOP", "(NN a)", "(NN b)", "(NN c)", "(NN d)", ")"],
+        ["(TOP (S", "(NP (NN a))", "(NP (NN b))", "(NP (NN c))", "(. .)", "))"],
+        ["(TOP (S (NN a)", "(NN b)))"],
+        ["(", "(", "S", "(", "NN", "a", ")", ")", ")"],
+        ["(TOP", "(S", "(NP", "(NN", "a", ")", ")", "(VP", "(VB go)", ")", ")", ")"],
+        ["(S", "(NP (NN a))", "(NP (NN b))", "(VP (VB go)))"],
+    ],
+    ids=" ".join,
+)
+def test_a_tree_that_is_not_indented_is_one_tree(lines, tmp_path):
+    whole = " ".join(lines)
+    (expected,) = read_trees(written(tmp_path / "line.mrg", whole))
+    text = "\n".join(lines) + "\n"
+    assert described(written(tmp_path / "lines.mrg", text)) == [str(expected)]
+    assert described(written(tmp_path / "lines.mrg", 3 * text)) == 3 * [str(expected)]
+
+
+def test_several_trees_may_stand_in_a_line(tmp_path):
+    text = "(TOP (NN a)) (TOP (NN b))(TOP\n  (NN c)) (TOP (NN d))\n"
+    assert described(written(tmp_path / "x.mrg", text)) == [f"(TOP (NN {word}))" for word in "abcd"]
+
+
+def test_a_tree_may_begin_in_the_line_where_another_ends(tmp_path):
+    text = "(TOP\n  (NN a)) (TOP\n  (NN b))\n(TOP (NN c))\n"
+    assert described(written(tmp_path / "x.mrg", text)) == [f"(TOP (NN {word}))" for word in "abc"]
+
+
+@pytest.mark.parametrize("text", ["", "\n", "\ufeff", " \n\t\n\r\n", "( (-NONE- *))\n"])
+@pytest.mark.parametrize("name", ["x.mrg", "x.ptb.gz"])
+def test_a_file_without_words_has_no_trees(name, text, tmp_path):
+    assert described(written(tmp_path / name, text)) == []
+
+
+@pytest.mark.parametrize("layout", ["indented", "not indented"])
+def test_a_tree_of_very_many_lines_is_read(layout, tmp_path):
+    between, after = LAYOUTS[layout]
+    lines = ["(TOP", "(S", *(f"(NP (NN w{number}))" for number in range(900)), "(VP (VB go))))"]
+    first, tree, last = read_trees(
+        written(tmp_path / "x.mrg", "".join(between.join(t) + after for t in [GOOD, lines, GOOD]))
+    )
+    assert str(first) == str(last) == good_tree("{}")
+    assert words_of(tree) == [*(f"w{number}" for number in range(900)), "go"]
+
+
+# Malformed trees.
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("layout", INDENTED)
+@pytest.mark.parametrize("root", ["TOP", "", "FRAG"])
+def test_good_trees_around_a_malformed_one_are_read(root, layout, kind, tmp_path):
+    for name, order in itertools.product(["x.mrg", "x.ptb.gz"], ORDERS):
+        trees = [BAD[kind] if each == "B" else None for each in order]
+        expected = good_and_bad(tmp_path / name, layout, trees, root)
+        assert described(tmp_path / name) == expected, order
+
+
+def test_closing_brackets_may_stand_in_lines_of_their_own(tmp_path):
+    good, bad = "(TOP\n  (S\n    (NN {})\n  )\n)\n", "(TOP\n  (S\n    (NN bad)\n  )\n"
+    path = written(tmp_path / "x.mrg", good.format("a") + bad + good.format("b") + good.format("c"))
+    found = described(path)
+    assert found == ["(TOP (S (NN a)))", f"{path}, line 6", "(TOP (S (NN b)))", "(TOP (S (NN c)))"]
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("layout", NOT_INDENTED)
+def test_good_trees_around_a_malformed_one_are_read_when_they_are_not_indented(layout, kind, tmp_path):
+    for order in ORDERS:
+        expected = good_and_bad(tmp_path / "x.mrg", layout, [BAD[kind] if each == "B" else None for each in order])
+        assert described(tmp_path / "x.mrg") == expected, order
+
+
+@pytest.mark.parametrize("kind", BAD)
+@pytest.mark.parametrize("layout", NOT_INDENTED)
+def test_parts_of_malformed_trees_that_are_not_indented_are_no_trees(layout, kind, tmp_path):
+    """Whatever is lost: no tree is read that is not there."""
+    for order in ORDERS:
+        expected = good_and_bad(tmp_path / "x.mrg", layout, [BAD[kind] if each == "B" else None for each in order])
+        trees = [str(found) for found in read_trees(tmp_path / "x.mrg") if not isinstance(found, Malformed)]
+        assert set(trees) <= set(expected), order
+
+
+@pytest.mark.parametrize("layout", INDENTED)
+def test_good_trees_between_malformed_ones_of_all_kinds_are_read(layout, tmp_path):
+    rng = random.Random(9)
+    for _ in range(100):
+        trees = [rng.choice([None, rng.choice(list(BAD.values()))]) for _ in range(rng.randint(1, 12))]
+        expected = good_and_bad(tmp_path / "x.mrg", layout, trees)
+        good = [each for each in expected if each.startswith("(")]
+        assert [each for each in described(tmp_path / "x.mrg") if each.startswith("(")] == good, trees
+
+
+def test_a_bracket_too_few_and_one_too_many_later_lose_no_tree_between(tmp_path):
+    trees = [BAD["a bracket not closed inside"], None, BAD["a closing bracket too many at the end"], None]
+    expected = good_and_bad(tmp_path / "x.mrg", "a tree a line", trees)
+    assert described(tmp_path / "x.mrg") == expected
+
+
+def test_what_is_malformed_says_where_and_why(tmp_path):
+    path = written(tmp_path / "x.mrg", "(TOP (NN a))\n\n(TOP\n  (S (NN a b)))\n(TOP (NN c))\n")
+    _, malformed, _ = read_trees(path)
+    assert malformed == Malformed(f"{path}, line 3", "more than a word in the brackets of 'NN'")
+    assert str(malformed) == f"{path}, line 3: more than a word in the brackets of 'NN'"
+
+
+@pytest.mark.parametrize("layout", INDENTED)
+@pytest.mark.parametrize("root", ["TOP", "", "FRAG"])
+def test_thousands_of_trees_after_a_bracket_that_is_never_closed_are_read(root, layout, tmp_path):
+    trees = [BAD["a bracket not closed at the end"]] + [None] * 5000
+    expected = good_and_bad(tmp_path / "x.mrg", layout, trees, root)
+    assert described(tmp_path / "x.mrg") == expected
+
+
+def test_a_bracket_that_is_never_closed_takes_no_more_memory_in_a_longer_file(tmp_path):
+    most = []
+    for count in (2500, 7500):
+        good_and_bad(tmp_path / "x.mrg", "a tree a line", [BAD["a bracket not closed at the end"]] + [None] * count)
+        tracemalloc.start()
+        assert sum(1 for _ in read_trees(tmp_path / "x.mrg")) == count + 1
+        most.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert most[1] < 1.5 * most[0]
+
+
+@pytest.mark.parametrize("text", ["text", "text (TOP (NN a))", ")"])
+def test_text_after_a_good_tree_that_follows_an_open_bracket_spoils_no_tree(text, tmp_path):
+    lines = ["(TOP (S (NN a))", good_tree("b"), text, good_tree("c")]
+    found = described(written(tmp_path / "x.mrg", "\n".join(lines) + "\n"))
+    assert found == [f"{tmp_path / 'x.mrg'}, line 1", good_tree("b"), f"{tmp_path / 'x.mrg'}, line 3", good_tree("c")]
+
+
+# Files.
+
+
+def test_the_trees_of_a_missing_file_are_refused(tmp_path):
+    with pytest.raises(UserError, match="no such file"):
+        list(read_trees(tmp_path / "none.mrg"))
+    with pytest.raises(UserError, match="no such file or folder"):
+        treebank_files(tmp_path / "none")
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "no gzip"])
+def test_a_damaged_gzip_file_is_refused(damage, tmp_path):
+    good = gzip.compress("".join(good_tree(number) + "\n" for number in range(5000)).encode())
+    middle = len(good) // 2
+    changed = good[:middle] + bytes(255 - byte for byte in good[middle : middle + 40]) + good[middle + 40 :]
+    path = tmp_path / "x.mrg.gz"
+    path.write_bytes({"cut": good[:middle], "changed": changed, "no gzip": good_tree(1).encode()}[damage])
+    with pytest.raises(UserError, match=r"x\.mrg\.gz is not a whole gzip file"):
+        list(read_trees(path))
+
+
+def test_the_files_of_a_folder_are_those_that_end_so_in_order(tmp_path):
+    names = ["00/wsj_0002.mrg", "00/wsj_0010.MRG", "01/deep/a.ptb", "B.ptb.gz", "a.mrg.gz", "b.mrg"]
+    others = ["README", "a.txt", "b.mrg.bak", "c.gz", "d.ptb.zip", "mrg", "e.mrg.xz", "00/f.prd", "g_mrg"]
+    for name in reversed(names + others):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        written(tmp_path / name, "")
+    (tmp_path / "folder.mrg").mkdir()
+    assert [str(path.relative_to(tmp_path)) for path in treebank_files(tmp_path)] == names
+
+
+def test_a_file_is_a_treebank_whatever_it_is_called(tmp_path):
+    path = written(tmp_path / "trees.txt", "")
+    assert treebank_files(path) == [path]
+
+
+def test_a_folder_without_trees_is_refused(tmp_path):
+    written(tmp_path / "README.txt", "(TOP (NN a))")
+    (tmp_path / "folder.mrg").mkdir()
+    with pytest.raises(UserError, match=r"holds no trees.*\.mrg, \.ptb"):
+        treebank_files(tmp_path)
+
+
+# name: section
+SECTIONS = {
+    "wsj_2314.mrg": 23,
+    "wsj_0001.mrg": 0,
+    "wsj_0199.mrg.gz": 1,
+    "00/wsj_2454.mrg": 24,
+    "WSJ_0223.MRG": 2,
+    "wsj_2100.ptb": 21,
+    "train.ptb.gz": None,
+    "wsj_23.mrg": None,
+    "wsj_23145.mrg": None,
+    "my_wsj_2314.mrg": None,
+    "wsj_2314/train.mrg": None,
+    "wsj_2314": None,
+    "wsj_2x14.mrg": None,
+}
+
+
+@pytest.mark.parametrize(("name", "section"), SECTIONS.items(), ids=SECTIONS)
+def test_the_section_of_a_file(name, section):
+    assert section_of(Path(name)) == section
+
+
+# Whole treebanks, read otherwise.
+
+
+def raw_text(path):
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
+
+
+def with_words(node):
+    """What is left of NLTK's tree, None if no word is; function tags go as well."""
+    label = re.match(r"-[A-Z]+-|[^-=]*", node.label())[0]
+    if isinstance(node[0], str):
+        return None if label == "-NONE-" else nltk.Tree(label, list(node))
+    parts = [part for part in map(with_words, node) if part is not None]
+    return nltk.Tree(label, parts) if parts else None
+
+
+def nltk_trees(text):
+    """The trees of a file in which each begins a line, and no other line does so."""
+    for brackets in re.split(r"(?m)^(?=\()", text)[1:]:
+        tree = with_words(nltk.Tree.fromstring(brackets))
+        assert tree.label() in ("", "ROOT")
+        yield nltk.Tree("TOP", list(tree))
+
+
+def as_nltk(tree):
+    return nltk.Tree(tree.label, [as_nltk(child) for child in tree.children] or [tree.word])
+
+
+@pytest.mark.parametrize(
+    ("corpus", "files", "counts"), [("wsj", 179, None), ("gum", 2, {"dev.ptb.gz": 1575, "train.ptb.gz": 10_224})]
+)
+def test_a_whole_treebank_is_read_as_nltk_reads_it(corpus, files, counts, request):
+    paths = treebank_files(request.getfixturevalue(f"{corpus}_dir"))
+    assert len(paths) == files
+    found = {}
+    for path in paths:
+        text, trees = raw_text(path), list(read_trees(path))
+        assert not [each for each in trees if isinstance(each, Malformed)]
+        assert len(trees) == len(re.findall(r"(?m)^\(", text)) > 0
+        assert [as_nltk(tree) for tree in trees] == list(nltk_trees(text))
+        leaves = re.findall(r"\(\s*([^\s()]+)\s+([^\s()]+)\s*\)", text)
+        assert [word for tree in trees for word in words_of(tree)] == [word for tag, word in leaves if tag != "-NONE-"]
+        found[path.name] = len(trees)
+    assert found == counts or (counts is None and sum(found.values()) == 3669)
