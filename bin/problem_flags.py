@@ -25,9 +25,7 @@ def parse_with_problem(parser: cli.Parser) -> argparse.Namespace:
             flags = PROBLEMS[name].flags
     group = parser.add_argument_group(f"what {name} is made of") if flags else parser
     for flag, text in flags.items():
-        group.add_argument(
-            f"--{flag}", metavar="FILE" if flag.endswith(("source", "target", "tsv")) else "N", help=text
-        )
+        group.add_argument(f"--{flag}", metavar="VALUE", help=text)
     arguments = parser.parse_args()
     arguments.given = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
     return arguments

@@ -31,15 +31,23 @@ def transformer_parsing_semi(parsing: HParams) -> HParams:
 
 @HPARAMS.derive("transformer_parsing")
 def transformer_parsing_small(parsing: HParams) -> HParams:
-    """4 + 4 layers of hidden 256: for treebanks of some ten thousand trees."""
+    """4 + 3 layers of hidden 256 with pre-norm, SwiGLU and a count of words: for treebanks of some ten thousand trees.
+
+    Ten thousand trees are few. Pre-norm makes training start at once, and `counted_piece`, the id of the symbol for a
+    word, spares the decoder learning to count; for that the sources are whole words, as treebank_parsing has them.
+    """
     hidden_size, warmup = 256, 1000
     return parsing.replace(
+        num_decoder_layers=3,
         hidden_size=hidden_size,
-        filter_size=1024,
+        filter_size=688,  # two thirds: SwiGLU has three matrices and not two
         num_heads=4,
-        residual_dropout=0.3,
-        batch_tokens=8000,
-        train_steps=4000,
-        learning_rate_constant=0.002 * (hidden_size * warmup) ** 0.5,
+        norm_position="pre",
+        feed_forward_type="swiglu",
+        counted_piece=3,
+        residual_dropout=0.2,
+        batch_tokens=4000,
+        train_steps=8000,
+        learning_rate_constant=0.002 * (hidden_size * warmup) ** 0.5,  # a peak of 0.002
         learning_rate_warmup_steps=warmup,
     )

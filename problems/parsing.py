@@ -115,6 +115,8 @@ class WsjParsing(Parsing):
 class TreebankParsing(Parsing):
     """Any trees: --train_trees=F and --dev_trees=F, or --treebank=F to be divided; .mrg or .ptb files or folders."""
 
+    vocab_kind = "words"
+    vocab_size = 10_000
     flags = {
         "treebank": "files or folders with trees that are divided into splits, commas between them",
         "train_trees": "files or folders with trees that are trained on, all of them",

@@ -237,16 +237,28 @@ class PaperInNumpy:
         return math.cos(angle) if channel % 2 else math.sin(angle)
 
     @classmethod
-    def logits(cls, model, inputs, targets):
-        """The whole model on one unpadded sentence pair: lists of ids -> float64 [target length, vocab]."""
+    def logits(cls, model, inputs, targets, counted=None):
+        """The whole model on one unpadded sentence pair: lists of ids -> float64 [target length, vocab].
+
+        With a counted piece, half of the channels have the position, and the others how many of it there were, or in
+        the source the position once more.
+        """
         matrix = _float64(model.embedding.weight)
         hidden_size = matrix.shape[1]
 
-        def embed(ids):
-            positions = [[cls.position(pos, i, hidden_size) for i in range(hidden_size)] for pos in range(len(ids))]
+        def encoding(pos, size):
+            return [cls.position(pos, i, size) for i in range(size)]
+
+        def embed(ids, side="targets"):
+            if counted is None:
+                positions = [encoding(pos, hidden_size) for pos in range(len(ids))]
+            else:
+                counts = [pos if side == "inputs" else ids[: pos + 1].count(counted) for pos in range(len(ids))]
+                half = hidden_size // 2
+                positions = [[*encoding(pos, half), *encoding(count, half)] for pos, count in enumerate(counts)]
             return matrix[ids] * math.sqrt(hidden_size) + positions
 
-        encoded = embed(inputs)
+        encoded = embed(inputs, "inputs")
         for layer in model.encoder_layers:
             encoded = cls.encoder_layer(layer, encoded, np.ones((len(inputs), len(inputs)), bool))
         x = embed([0, *targets[:-1]])

@@ -90,8 +90,9 @@ def test_it_finds_what_a_plain_search_finds(beam_size, batch_tokens, xla_compile
         {"position_encoding": "relative"},
         {"position_encoding": "learned"},
         {"position_encoding": "rotary", "norm_position": "pre"},
+        {"counted_piece": 4},
     ],
-    ids=lambda changes: "-".join(changes.values()),
+    ids=lambda changes: "-".join(map(str, changes.values())),
 )
 def test_every_kind_of_cache_grows_shrinks_and_compiles(changes):
     model, search, inputs = make(**changes), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
@@ -172,7 +173,11 @@ def test_batches_have_few_shapes():
     assert {mask[3] for mask, _ in shapes} == {16, 32} and {ancestors[2] for _, ancestors in shapes} == {32}
 
 
-@pytest.mark.parametrize("changes", [{}, {"self_attention_type": "local"}, {"position_encoding": "relative"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"self_attention_type": "local"}, {"position_encoding": "relative"}, {"counted_piece": 4}],
+    ids=lambda changes: "-".join(map(str, changes.values())) or "plain",
+)
 def test_log_probabilities_are_those_of_one_pass_over_the_output(changes):
     # A search that lost its way in the caches would give others; it did, where caches grow.
     model, inputs = make(**changes), sources(LENGTHS)

@@ -43,6 +43,28 @@ def test_logits_equal_a_forward_pass_in_numpy_sentence_by_sentence(model, paper)
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-4)
 
 
+def test_a_counted_piece_gives_half_of_the_channels_its_count(paper):
+    model = make(SMALL.replace(counted_piece=5))
+    paper.randomize(model)
+    logits = np.array(model(INPUTS, TARGETS))
+    for row in range(len(INPUTS)):
+        expected = paper.logits(model, pieces(INPUTS[row]), pieces(TARGETS[row]), counted=5)
+        np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-5)
+        without = paper.logits(model, pieces(INPUTS[row]), pieces(TARGETS[row]))
+        assert abs(without - expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("room", [0, 3])
+def test_counts_follow_their_hypotheses(paper, room, descending_beams):
+    model = make(SMALL.replace(counted_piece=5))
+    paper.randomize(model)
+    memory, caches = model.start_decoding(INPUTS, 3, 6 + room)
+    for position, lineage, histories in descending_beams(2, 3, 6, VOCAB, room):
+        logits, caches, _ = model.decode_step(histories[:, :, -1], position, memory, caches, lineage)
+        expected = after(model, INPUTS, histories)
+        np.testing.assert_allclose(np.array(logits), expected, atol=1e-4)
+
+
 def closed_formula(hparams, vocab_size):
     """Parameters of sections 3.1 to 3.4: attention has no biases; a norm has a scale and an offset."""
     d, f = hparams.hidden_size, hparams.filter_size
