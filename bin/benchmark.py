@@ -12,6 +12,8 @@ def main() -> None:
         _check_training(parser, arguments)
     if arguments.decoding and not (arguments.output_dir and arguments.decode_from_file):
         parser.error("--decoding needs --output_dir and --decode_from_file")
+    if arguments.curve and not arguments.output_dir:
+        parser.error("--curve needs --output_dir")
     for name, default in SIZES.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, default)
@@ -38,6 +40,10 @@ def _benchmark(arguments) -> None:
         from t2t_lite.bin.benchmark_layers import print_layers
 
         print_layers(arguments)
+    elif arguments.curve:
+        from t2t_lite.bin.benchmark_curve import print_curve
+
+        print_curve(arguments)
     elif arguments.decoding:
         from t2t_lite.bin.benchmark_decoding import print_decoding
 

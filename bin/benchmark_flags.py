@@ -33,6 +33,9 @@ def make_parser() -> cli.Parser:
     modes.add_argument(
         "--decoding", action="store_true", help="speed of translating a file with a trained model, measured"
     )
+    modes.add_argument(
+        "--curve", action="store_true", help="the evaluations of a run's checkpoints, with --output_dir and --plot_file"
+    )
     _add_decoding_flags(parser)
     _add_layers_flags(parser)
     _add_model_flags(parser)
@@ -43,7 +46,7 @@ def make_parser() -> cli.Parser:
 
 def _add_decoding_flags(parser: cli.Parser) -> None:
     add = parser.add_argument_group("with --decoding").add_argument
-    add("--output_dir", type=cli.path, help="the run directory of the model")
+    add("--output_dir", type=cli.path, help="the run directory of the model (also with --curve)")
     add("--decode_from_file", type=cli.path, help="the text, plain or .gz")
     add("--decode_hparams", default="", metavar="NAME=VALUE,...", help="changes to the problem's defaults")
     add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
@@ -54,7 +57,7 @@ def _add_layers_flags(parser: cli.Parser) -> None:
     add = parser.add_argument_group("with --layers").add_argument
     add("--neighborhood_size", type=_even, default=64, help="r of local attention (default: 64)")
     add("--max_length", type=cli.whole_number(128), default=8192, help="the longest sequence (default: 8192)")
-    add("--plot_file", type=cli.path, help="a PNG file to draw the measurements into")
+    add("--plot_file", type=cli.path, help="a PNG file to draw the measurements into (also with --curve)")
 
 
 def _even(text: str) -> int:

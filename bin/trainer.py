@@ -22,6 +22,8 @@ def main() -> None:
                 parser.error(f"--{flag} is required")
     if arguments.eval_metric in ("bleu", "f1") and not arguments.eval_decode and arguments.schedule != "train":
         parser.error(f"--eval_metric={arguments.eval_metric} needs --eval_decode")
+    if arguments.decode_hparams and not arguments.eval_decode:
+        parser.error("--decode_hparams is for --eval_decode")
     if arguments.given and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.given))} says what data is made of, and goes with --generate_data")
     cli.run(_run, arguments)
@@ -51,6 +53,7 @@ def _train(arguments) -> None:
     problem, hparams = _task(arguments)
     # What can be refused is refused before data is made, and before TensorFlow is imported.
     problem.check_hparams(hparams)
+    _check_evaluation(arguments, problem)
     if arguments.generate_data:
         if len(workers) > 1:
             raise UserError("--generate_data is for one machine; run t2t-lite-datagen first, then all workers")
@@ -70,6 +73,14 @@ def _train(arguments) -> None:
 
     if number := train(run_dir, data_dir, *_strategy_and_options(arguments)):
         raise SystemExit(128 + number)
+
+
+def _check_evaluation(arguments, problem) -> None:
+    """Refuses flags of evaluations that do not go with the problem."""
+    from t2t_lite.training.choice import check_metric
+
+    check_metric(arguments.eval_metric, problem)
+    problem.decode_hparams.override(arguments.decode_hparams)
 
 
 def _task(arguments):
@@ -100,6 +111,7 @@ def _evaluate(arguments) -> None:
     from t2t_lite.run_dir import open_run_dir
 
     run_dir = open_run_dir(Path(arguments.output_dir))
+    _check_evaluation(arguments, run_dir.problem)
     import_tensorflow()
     from t2t_lite.training.evaluator import follow
 

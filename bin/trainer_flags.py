@@ -75,6 +75,12 @@ def _add_choosing(parser) -> None:
     add(
         "--eval_decode", action="store_true", help="translate or parse the dev split at each checkpoint, for BLEU or F1"
     )
+    add(
+        "--decode_hparams",
+        default="",
+        metavar="NAME=VALUE,...",
+        help="changes to the problem's search for --eval_decode",
+    )
     add("--eval_metric", choices=METRICS, default=_DEFAULTS.eval_metric, help="what is best (default: loss)")
     add("--keep_best_n", type=cli.whole_number(0), default=0, help="keep so many of the best checkpoints, too")
     add(

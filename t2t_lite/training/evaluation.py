@@ -12,6 +12,7 @@ from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir
 from t2t_lite.scoring.bleu import corpus_bleu
 from t2t_lite.scoring.parseval import score_trees
+from t2t_lite.training.choice import figure_of
 from t2t_lite.training.loss import LossSums
 from t2t_lite.training.sharing import MicroBatches, share_out
 from t2t_lite.training.steps import make_eval_step
@@ -27,15 +28,25 @@ class Evaluator:
       model: a built model on them.
       micro: how large a micro-batch may be: evaluation is bounded as training is.
       decode: whether the dev split is translated, too. That is done on one device of the chief.
+      decode_hparams: "name=value,...": changes to the problem's search.
     """
 
-    def __init__(self, run_dir: RunDir, data_dir: Path, strategy, model, micro: MicroBatches, decode: bool):
+    def __init__(
+        self,
+        run_dir: RunDir,
+        data_dir: Path,
+        strategy,
+        model,
+        micro: MicroBatches,
+        decode: bool,
+        decode_hparams: str = "",
+    ):
         self._model = model
         self._batch_tokens = run_dir.hparams.batch_tokens
         dev = batches(run_dir.problem, data_dir, "dev", batch_tokens=self._batch_tokens)
         self._dev = share_out(strategy, dev, micro)
         self._step = make_eval_step(strategy, model, self._dev.element_spec)
-        self._translation = _DevTranslation(run_dir, data_dir) if decode else None
+        self._translation = _DevTranslation(run_dir, data_dir, decode_hparams) if decode else None
 
     def __call__(self) -> dict[str, float]:
         """Returns the figures per real target piece, end symbols included: loss (nats, with label smoothing, as in
@@ -56,7 +67,7 @@ class Evaluator:
 class _DevTranslation:
     """Translates or parses the dev split as the decoder would: in float32, with the problem's search."""
 
-    def __init__(self, run_dir: RunDir, data_dir: Path):
+    def __init__(self, run_dir: RunDir, data_dir: Path, decode_hparams: str):
         sides = run_dir.problem.in_direction(("inputs", "targets"))
         self._sources, self._references = (
             list(read_lines(Path(data_dir) / run_dir.problem.text_filename("dev", side))) for side in sides
@@ -65,16 +76,15 @@ class _DevTranslation:
         model = MODELS[run_dir.hparams.model](run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
         model.build()
         self._model = model
-        self._translator = Translator(
-            model, targets, run_dir.problem.decode_hparams, warn=lambda line: None, inputs_vocabulary=inputs
-        )
-        self._writes_trees = run_dir.problem.metric == "parseval"
+        settings = run_dir.problem.decode_hparams.override(decode_hparams)
+        self._translator = Translator(model, targets, settings, warn=lambda line: None, inputs_vocabulary=inputs)
+        self._figure = figure_of(run_dir.problem)
 
     def figures(self, model) -> dict[str, float]:
         """Returns bleu of the translations, or f1 of the trees, by a model of the same settings."""
         for mine, theirs in zip(self._model.variables, model.variables):
             mine.assign(theirs.value.read_value())
-        if self._writes_trees:
+        if self._figure == "f1":
             trees = Parser(self._translator).translate(self._sources)
             return {"f1": score_trees(self._references, trees).all.f1}
         return {"bleu": corpus_bleu(self._translator.translate(self._sources), self._references)}

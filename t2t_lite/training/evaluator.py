@@ -27,7 +27,7 @@ def follow(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> 
       run_dir: the run.
       data_dir: where the problem's data is.
       strategy: the devices.
-      options: eval_decode, eval_metric, eval_wait_secs and max_tokens_per_replica.
+      options: eval_decode, decode_hparams, eval_metric, eval_wait_secs and max_tokens_per_replica.
 
     Raises:
       UserError: on unusable data.
@@ -37,7 +37,7 @@ def follow(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> 
     sizes = [vocabulary["size"] for vocabulary in problem.in_direction(manifest.vocabularies)]
     model, optimizer = build(hparams, sizes[1], strategy, options.random_seed, sizes[0])
     micro = micro_batches(hparams, manifest, *sizes, strategy, options)
-    evaluator = Evaluator(run_dir, data_dir, strategy, model, micro, options.eval_decode)
+    evaluator = Evaluator(run_dir, data_dir, strategy, model, micro, options.eval_decode, options.decode_hparams)
     state = TrainingState(model, optimizer)
     seen: set[int] = set()
     since = time.monotonic()

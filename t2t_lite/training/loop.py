@@ -82,7 +82,7 @@ class Loop:
         self._micro = micro
         self._longest = manifest.longest("train", self._hparams.max_length)
         self._make_evaluator = lambda: Evaluator(
-            run_dir, data_dir, strategy, model, micro, decode=options.eval_decode and is_chief
+            run_dir, data_dir, strategy, model, micro, options.eval_decode and is_chief, options.decode_hparams
         )
         self._evaluator = None  # made when it is first needed: whoever starts a training waits for its first step
         lengths = [manifest.mean_length("train", side) for side in ("inputs", "targets")]

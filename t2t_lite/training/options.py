@@ -19,6 +19,7 @@ class TrainOptions:
       keep_best_n: how many of the best are kept besides.
       eval_metric: what best means: a word of `choice.METRICS`.
       eval_decode: whether evaluations translate (or parse) the dev split, for BLEU (or F1).
+      decode_hparams: "name=value,...": changes to the problem's search for that.
       early_stopping_patience: end after so many evaluations without a better one; 0: never.
       eval_wait_secs: with schedule=eval, end when no new checkpoint has come for so long.
       log_step_count_steps: steps between two progress reports.
@@ -39,6 +40,7 @@ class TrainOptions:
     keep_best_n: int = 0
     eval_metric: str = "loss"
     eval_decode: bool = False
+    decode_hparams: str = ""
     early_stopping_patience: int = 0
     eval_wait_secs: int = 3600
     log_step_count_steps: int = 100

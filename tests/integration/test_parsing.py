@@ -2,13 +2,17 @@
 
 import json
 import random
+import re
+import shutil
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import nltk
 import pytest
 
 from t2t_lite.decoding.parser import Parser
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=600,"
     "learning_rate_warmup_steps=60"
@@ -105,6 +109,38 @@ def test_the_trainer_tells_f1_of_the_dev_split(made):
     assert 0 < figures["f1"] <= 100 and "bleu" not in figures
 
 
+def test_checkpoints_are_evaluated_by_another_process_and_drawn(made, command, tmp_path):
+    data, run, _, _ = made
+    copy = shutil.copytree(run, tmp_path / "run")
+    (copy / "evaluations.json").unlink()
+    flags = ("--schedule=eval", "--eval_decode", "--decode_hparams=beam_size=1,only_trees=True", "--eval_wait_secs=0")
+    followed = command("trainer", *flags, f"--data_dir={data}", f"--output_dir={copy}")
+    assert followed.returncode == 0, followed.stderr
+    figures = json.loads((copy / "evaluations.json").read_text())["120"]
+    assert set(figures) == {"loss", "perplexity", "f1"}
+    drawn = command("benchmark", "--curve", f"--output_dir={copy}", f"--plot_file={tmp_path / 'curve.png'}")
+    assert drawn.returncode == 0, drawn.stderr
+    assert f"{figures['f1']:.3f}" in drawn.stdout and "120" in drawn.stdout
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    (copy / "evaluations.json").unlink()
+    refused = command("benchmark", "--curve", f"--output_dir={copy}")
+    assert refused.returncode == 1 and "no evaluations.json" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "told", "status"),
+    [
+        (["--eval_metric=bleu", "--eval_decode"], "'wsj_parsing' is scored by f1", 2),
+        (["--eval_metric=f1"], "--eval_metric=f1 needs --eval_decode", 2),
+        (["--decode_hparams=beam_size=1"], "--decode_hparams is for --eval_decode", 2),
+        (["--eval_decode", "--decode_hparams=beam=1"], "unknown name 'beam'", 2),
+    ],
+)
+def test_evaluations_that_a_problem_does_not_have_are_refused(made, command, flags, told, status):
+    finished = command("trainer", "--schedule=eval", f"--data_dir={made[0]}", f"--output_dir={made[1]}", *flags)
+    assert finished.returncode == status and told in finished.stderr
+
+
 def test_parsed_lines_are_trees_over_their_words_and_repairs_are_told(made, decode, command, tmp_path):
     finished, trees = decode()
     check_trees(trees, sentences_of(made[0]))
@@ -192,6 +228,15 @@ def test_in_a_program(made):
     trees = parser.translate(sentences_of(made[0])[:3])
     check_trees(trees, sentences_of(made[0])[:3])
     assert parser.parsed == 3
+
+
+def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "parsing.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "RUN").symlink_to(made[1])
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, "docs/parsing.md", "exec"), {})
+    assert len(capsys.readouterr().out.splitlines()) >= 2
 
 
 @pytest.mark.parametrize(

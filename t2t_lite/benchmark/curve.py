@@ -1,0 +1,38 @@
+"""The plot of a run's evaluations: what each of its checkpoints is worth on the dev split."""
+
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+from t2t_lite.files import written_whole
+
+_NAMES = {"perplexity": "dev perplexity", "bleu": "dev BLEU", "f1": "dev F1"}
+
+
+def plot_curve(evaluations: dict[int, dict[str, float]], title: str, file: Path) -> None:
+    """Draws perplexity, and BLEU or F1 if the checkpoints were decoded, over steps into a PNG file.
+
+    Args:
+      evaluations: {step: {figure: value}}, as a run directory has them.
+      title: what stands above.
+      file: where to write; it appears when it is whole.
+
+    Raises:
+      UserError: if there is nothing to draw.
+    """
+    shown = [name for name in _NAMES if any(name in figures for figures in evaluations.values())]
+    if not shown:
+        raise UserError("there is nothing to draw: no checkpoint was evaluated (t2t-lite-trainer --schedule=eval)")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.5 * len(shown), 3.5), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(shown), squeeze=False).flat, shown):
+        points = [(step, figures[name]) for step, figures in sorted(evaluations.items()) if name in figures]
+        axes.plot(*zip(*points), marker="o")
+        axes.set_xlabel("step")
+        axes.set_ylabel(_NAMES[name])
+        axes.grid(alpha=0.3)
+        if name == "perplexity":
+            axes.set_yscale("log")
+    figure.suptitle(title)
+    with written_whole(file) as partial:
+        figure.savefig(partial, format="png", dpi=120)
