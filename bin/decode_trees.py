@@ -46,7 +46,7 @@ def draw(trees: Path, picture: Path, warn) -> None:
     numbered = ((number, line) for number, line in enumerate(read_lines(trees), start=1) if line)
     chosen = [(number, parse_brackets(line)[0]) for number, line in itertools.islice(numbered, MOST_DRAWN)]
     captions = [f"{number}  {' '.join(words_of(tree))}" for number, tree in chosen]
-    if picture.suffix == ".svg":
+    if picture.suffix.lower() == ".svg":
         drawn = draw_svg([(caption, tree) for caption, (_, tree) in zip(captions, chosen)])
     else:
         drawn = "\n".join(f"{caption}\n\n{text_art(tree)}\n" for caption, (_, tree) in zip(captions, chosen))

@@ -37,6 +37,8 @@ def _check(parser, arguments) -> None:
         parser.error("--alignments goes with --decode_to_file")
     if arguments.draw_trees and not arguments.decode_to_file:
         parser.error("--draw_trees goes with --decode_to_file")
+    if arguments.draw_trees and arguments.score_file:
+        parser.error("--draw_trees and --score_file do not go together")
 
 
 def _decode(arguments) -> None:
@@ -67,6 +69,8 @@ def _decode(arguments) -> None:
     for path in (*targets, *filter(None, [picture])):
         if path.is_dir():
             raise UserError(f"{path} is a directory; give the name of a file")
+    if picture and picture.resolve() in [path.resolve() for path in (*inputs, *targets)]:
+        raise UserError(f"--draw_trees={picture} would overwrite the file of that name; give the picture another name")
     use_one_heap()
     keep_compiled()
     import_tensorflow()
@@ -84,7 +88,7 @@ def _decode(arguments) -> None:
         answer_interactively(translator)
         return
     _answer(arguments, translator, inputs, targets)
-    if writes_trees and not arguments.score_file:
+    if writes_trees and translator.parsed:
         _warn(translator.report())
     if picture:
         decode_trees.draw(targets[0], picture, _warn)

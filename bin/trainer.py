@@ -44,7 +44,7 @@ def _run(arguments) -> None:
 
 
 def _train(arguments) -> None:
-    from t2t_lite.data.manifest import check_data, check_lengths
+    from t2t_lite.data.manifest import check_counted_piece, check_data, check_lengths
     from t2t_lite.data.problem import get_problem
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import RunDir, prepare_run_dir
@@ -61,6 +61,7 @@ def _train(arguments) -> None:
     data_dir, output_dir = Path(arguments.data_dir), Path(arguments.output_dir)
     manifest = check_data(data_dir, problem)
     check_lengths(manifest, hparams)
+    check_counted_piece(manifest, hparams, data_dir)
     inputs, targets = (data_dir / vocabulary["file"] for vocabulary in problem.in_direction(manifest.vocabularies))
     if worker == 0:
         run_dir = prepare_run_dir(
@@ -80,7 +81,8 @@ def _check_evaluation(arguments, problem) -> None:
     from t2t_lite.training.choice import check_metric
 
     check_metric(arguments.eval_metric, problem)
-    problem.decode_hparams.override(arguments.decode_hparams)
+    if problem.decode_hparams.override(arguments.decode_hparams).only_trees and problem.metric != "parseval":
+        raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
 
 
 def _task(arguments):

@@ -1,10 +1,11 @@
 """Sets for constituency parsing: the paper's (section 6.3), and one for small treebanks.
 
-The paper gives 4 layers and d_model 1024, and says that dropout and learning rates were chosen on the dev set and that
+The paper gives 4 layers and d_model 1024, and says that dropout and learning rates were chosen on section 22 and that
 "all other parameters remained unchanged from the English-to-German base translation model". What it does not tell is
 base's here: filter 2048, 8 heads, residual dropout 0.1, warm-up 4000, constant 1, 25,000 tokens a batch, 100,000 steps.
-Two things are neither: pairs of up to 512 pieces are trained on, as trees are two and a half times as long as their
-sentences; and the symbols of trees have a matrix of their own, as they share no piece with the words.
+Three things are neither: pairs of up to 512 pieces are trained on, as trees are two and a half times as long as their
+sentences; the symbols of trees have a matrix of their own, as they share no piece with the words; and semi-supervised
+training has the steps of the big model.
 """
 
 from t2t_lite.config import HParams

@@ -24,6 +24,8 @@ SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}
 # Shares of a treebank that says nothing about its splits.
 HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
 _SEED = 1
+_TOLD_SHARES = ", ".join(f"{share:.0%} of the trees to {split}" for split, share in HELD_OUT_SHARE.items())
+_TOLD_SHARES = f"by lot (seed {_SEED}), {_TOLD_SHARES}, the others to train"
 _TOLD = 20  # malformed trees that are named one by one
 
 
@@ -40,7 +42,7 @@ class Parsing(Problem):
         if is_reversed:
             raise UserError(f"'{self.data_name}{REVERSED_SUFFIX}': a parsing problem has no other direction", status=2)
         # Whole paths: the data remembers them, and workers on other machines read them.
-        super().__init__(**{name: ",".join(map(_whole_path, value.split(","))) for name, value in given.items()})
+        super().__init__(**{flag: ",".join(_whole_paths(flag, value)) for flag, value in given.items()})
         self._malformed: dict[str, Malformed] = {}
 
     @property
@@ -61,15 +63,16 @@ class Parsing(Problem):
         if self.given:
             for split in SPLITS[1:]:
                 collections.deque(self.examples(split, files), maxlen=0)
-        found = [str(each) for each in self._malformed.values()]
+        found = [f"malformed tree: {each}" for each in self._malformed.values()]
         if len(found) > _TOLD:
-            found[_TOLD:] = [f"... and {len(found) - _TOLD} more"]
-        return [f"malformed tree: {each}" for each in found]
+            found[_TOLD:] = ["..."]
+        return [f"{len(self._malformed)} malformed trees are left out", *found] if found else []
 
     def _files(self, flag: str) -> list[Path]:
         if flag not in self.given:
             return []
-        return [file for path in self.given[flag].split(",") for file in treebank_files(Path(path))]
+        found = [file for path in self.given[flag].split(",") for file in treebank_files(Path(path))]
+        return list(dict.fromkeys(found))
 
     def _read(self, paths: list[Path]) -> Iterator[Example]:
         """Yields a pair for each tree of some files, and one that says so for each that cannot be read."""
@@ -103,7 +106,7 @@ class WsjParsing(Parsing):
         if not missing:
             told = "splits by section: train 02-21, dev 22, test 23"
         else:
-            told = f"sections {', '.join(f'{section:02}' for section in missing)} are missing: {_told_shares()}"
+            told = f"sections {', '.join(f'{section:02}' for section in missing)} are missing: {_TOLD_SHARES}"
         return [told, *super().remarks(files)]
 
     def _missing_sections(self) -> list[int]:
@@ -113,7 +116,7 @@ class WsjParsing(Parsing):
 
 @PROBLEMS.register
 class TreebankParsing(Parsing):
-    """Any trees: --train_trees=F and --dev_trees=F, or --treebank=F to be divided; .mrg or .ptb files or folders."""
+    """Any trees: --treebank=F to be divided, or --train_trees=F, --dev_trees=F, --test_trees=F: files or folders."""
 
     vocab_kind = "words"
     vocab_size = 10_000
@@ -130,10 +133,13 @@ class TreebankParsing(Parsing):
             raise UserError(f"problem '{self.data_name}' needs --treebank=PATH or --train_trees=PATH", status=2)
         for split in SPLITS[1:]:
             if self.given and not {"treebank", f"{split}_trees"} & self.given.keys():
-                raise UserError(f"there are no trees for the {split} split: give --{split}_trees=PATH", status=2)
+                raise UserError(
+                    f"there are no trees for the {split} split: give --{split}_trees=PATH, or --treebank=PATH",
+                    status=2,
+                )
 
     def examples(self, split, files):
-        """Yields the trees of a split: those given for it and, if there are none or it is train, a share."""
+        """Yields the trees of a split: those given for it, and if there are none or it is train, its share."""
         if not self.given:
             raise UserError(f"problem '{self.data_name}' needs --treebank=PATH or --train_trees=PATH", status=2)
         yield from self._read(self._files(f"{split}_trees"))
@@ -142,7 +148,10 @@ class TreebankParsing(Parsing):
 
     def remarks(self, files):
         """Says how --treebank is divided."""
-        told = [f"--treebank is divided: {_told_shares()}"] if "treebank" in self.given else []
+        told = [f"--treebank is divided: {_TOLD_SHARES}"] if "treebank" in self.given else []
+        for split in HELD_OUT_SHARE if told else ():
+            if f"{split}_trees" in self.given:
+                told.append(f"--{split}_trees is the {split} split, and what falls to it of --treebank is left out")
         return [*told, *super().remarks(files)]
 
 
@@ -156,10 +165,10 @@ def _share(split: str, pairs: Iterator[Example]) -> Iterator[Example]:
             yield pair
 
 
-def _told_shares() -> str:
-    shares = ", ".join(f"{share:.0%} of the trees to {split}" for split, share in HELD_OUT_SHARE.items())
-    return f"by lot (seed {_SEED}), {shares}, the others to train"
-
-
-def _whole_path(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
+def _whole_paths(flag: str, value: str) -> list[str]:
+    paths = [path.strip() for path in value.split(",")]
+    if not all(paths):
+        raise UserError(
+            f"--{flag}={value}: a path is missing; give files or folders with commas between them", status=2
+        )
+    return [str(Path(path).expanduser().absolute()) for path in paths]

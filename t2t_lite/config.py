@@ -123,7 +123,7 @@ class HParams(_Settings):
     parameter_head_size: int = 64  # its d_pk and d_pv
     parameter_pairs: int = 1536  # its n_p: pairs of key and value of one head
     position_encoding: str = "sinusoidal"  # sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021
-    counted_piece: int = 0  # target piece whose count stands for a place in the source: a second position; 0: none
+    counted_piece: int = 0  # target piece whose count is a place in the source, of which the decoder is told; 0: none
     max_relative_position: int = 16  # relative: distances beyond count as this one
     norm_position: str = "post"  # pre: before each sub-layer, and once more on top (Xiong et al. 2020)
     norm_type: str = "layer"  # rms: Zhang and Sennrich 2019
@@ -180,10 +180,6 @@ class HParams(_Settings):
                 self.self_attention_type in types,
                 f"{' or '.join(types)} with position_encoding={self.position_encoding}",
             )
-        if self.counted_piece:
-            self._require("hidden_size", self.hidden_size % 4 == 0, "a multiple of 4 with counted_piece")
-            sinusoids = ("sinusoidal", "sinusoidal_halves")
-            self._require("position_encoding", self.position_encoding in sinusoids, "sinusoidal with counted_piece")
         if self.position_encoding == "rotary":
             self._require(
                 "position_encoding", self.key_size % 2 == 0, f"for heads of an even key size, not {self.key_size}"
@@ -225,9 +221,7 @@ class DecodeHParams(_Settings):
     sampling_temp: float = 1.0  # what logits are divided by before drawing
     sampling_keep_top_k: int = 0  # draw among so many most probable pieces; 0: all
     sampling_keep_top_p: float = 1.0  # draw among the fewest pieces that have so much probability together
-    only_trees: bool = (
-        False  # parsing: search among well-formed trees over exactly the words, so that none needs repair
-    )
+    only_trees: bool = False  # parsing: search among well-formed trees over exactly the words
     random_seed: int = 1  # fixes what is drawn for a line, wherever it stands in a batch
     return_beams: bool = False  # give all hypotheses of a line with their scores, and not the best one's text
     precision: str = "float32"  # or products in bfloat16 or in float16
@@ -251,6 +245,9 @@ class DecodeHParams(_Settings):
         self._require("sampling_keep_top_p", 0 < self.sampling_keep_top_p <= 1, "above 0 and at most 1")
         for name, words in (("sampling_method", SAMPLING_METHODS), ("precision", PRECISIONS)):
             self._require(name, getattr(self, name) in words, " or ".join(words))
+        for name in ("min_length_ratio", "no_repeat_ngram_size") if self.only_trees else ():
+            # A tree repeats its leaves, and cannot grow when all words have theirs.
+            self._require(name, getattr(self, name) == 0, "0 with only_trees=True")
         self._require(
             "diverse_beam_groups",
             self.beam_size % self.diverse_beam_groups == 0,

@@ -240,28 +240,23 @@ class PaperInNumpy:
     def logits(cls, model, inputs, targets, counted=None):
         """The whole model on one unpadded sentence pair: lists of ids -> float64 [target length, vocab].
 
-        With a counted piece, half of the channels have the position, and the others how many of it there were, or in
-        the source the position once more.
+        With a counted piece, the encoder's output at the place that so many of it have led to is added to the targets.
         """
         matrix = _float64(model.embedding.weight)
         hidden_size = matrix.shape[1]
 
-        def encoding(pos, size):
-            return [cls.position(pos, i, size) for i in range(size)]
-
-        def embed(ids, side="targets"):
-            if counted is None:
-                positions = [encoding(pos, hidden_size) for pos in range(len(ids))]
-            else:
-                counts = [pos if side == "inputs" else ids[: pos + 1].count(counted) for pos in range(len(ids))]
-                half = hidden_size // 2
-                positions = [[*encoding(pos, half), *encoding(count, half)] for pos, count in enumerate(counts)]
+        def embed(ids):
+            positions = [[cls.position(pos, i, hidden_size) for i in range(hidden_size)] for pos in range(len(ids))]
             return matrix[ids] * math.sqrt(hidden_size) + positions
 
-        encoded = embed(inputs, "inputs")
+        encoded = embed(inputs)
         for layer in model.encoder_layers:
             encoded = cls.encoder_layer(layer, encoded, np.ones((len(inputs), len(inputs)), bool))
-        x = embed([0, *targets[:-1]])
+        before = [0, *targets[:-1]]
+        x = embed(before)
+        if counted is not None:
+            counts = [before[: pos + 1].count(counted) for pos in range(len(before))]
+            x = x + np.stack([encoded[min(count, len(inputs) - 1)] for count in counts])
         for layer in model.decoder_layers:
             causal = np.tri(len(targets), dtype=bool)
             x = cls.decoder_layer(layer, x, causal, encoded, np.ones((len(targets), len(inputs)), bool))

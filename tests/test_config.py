@@ -198,8 +198,6 @@ def test_a_whole_number_in_the_place_of_a_fraction_survives_the_file():
         ("position_encoding=relative,self_attention_type=local", "it must be full with position_encoding=relative"),
         ("position_encoding=rotary,self_attention_type=recurrent", "it must be full or local with position_encoding"),
         ("position_encoding=rotary,attention_key_size=5", "for heads of an even key size, not 5"),
-        ("position_encoding=rotary,counted_piece=3", "position_encoding=rotary is out of range: it must be sinusoidal"),
-        ("hidden_size=6,num_heads=1,counted_piece=3", "it must be a multiple of 4 with counted_piece"),
         ("counted_piece=-1", "counted_piece=-1 is out of range: it must be at least 0"),
         ("position_encoding=learned,max_length=1", "at least 2 with position_encoding=learned"),
         ("attention_dropout=1", "attention_dropout=1.0 is out of range: it must be at least 0 and below 1"),
@@ -212,6 +210,13 @@ def test_words_and_sizes_that_do_not_go_together_are_refused(changes, message):
         HParams().override(changes)
     assert message in str(caught.value)
     assert caught.value.status == 2
+
+
+@pytest.mark.parametrize("other", ["min_length_ratio=0.5", "no_repeat_ngram_size=2"])
+def test_rules_that_leave_no_tree_are_refused_with_only_trees(other):
+    name = other.split("=")[0]
+    with pytest.raises(UserError, match=f"{name}=.* is out of range: it must be 0 with only_trees=True"):
+        DecodeHParams().override(f"only_trees=True,{other}")
 
 
 def test_a_head_has_its_share_of_the_width_unless_it_has_sizes_of_its_own():

@@ -176,3 +176,13 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
             f"the longest dev pair of '{manifest.problem}' has {longest} pieces, and learned positions cover only "
             f"max_length={hparams.max_positions}; raise it with --hparams=max_length={longest} or more"
         )
+
+
+def check_counted_piece(manifest: Manifest, hparams: HParams, data_dir: Path) -> None:
+    """Raises UserError if the settings count pieces for places in the source, and the source has no piece for each."""
+    kind = manifest.settings.get("vocab_kind", "")
+    if hparams.counted_piece and kind != "words" and not manifest.settings.get("vocab_file"):
+        raise UserError(
+            f"counted_piece={hparams.counted_piece} is for sources of whole words, and the data in {data_dir} was made "
+            f"with --vocab_kind={kind}; make it with --vocab_kind=words, or train with --hparams=counted_piece=0"
+        )

@@ -48,7 +48,7 @@ def survey(
       size: how many pairs the sample has at most.
     """
     generator = random.Random(size)
-    sample: list[tuple[int, Example]] = []
+    sample: list[tuple[int, Example, Example]] = []  # number, pair, what the model sees of it
     count = kept = 0
     for count, pair in enumerate(pairs, start=1):
         tell(count)
@@ -60,12 +60,23 @@ def survey(
         kept += 1
         # An even sample whatever their number (Vitter 1985, algorithm R).
         if kept <= size:
-            sample.append((count, _cut(problem.for_model(pair))))
+            sample.append((count, *_kept(problem, pair)))
         elif (place := int(generator.random() * kept)) < size:
-            sample[place] = (count, _cut(problem.for_model(pair)))
+            sample[place] = (count, *_kept(problem, pair))
     if checks is not None:
-        checks.judge_directions(sample)
-    return Survey(count, [(number, pair) for number, pair in sample if problem.split_of(pair) == "train"])
+        checks.judge_directions([(number, pair) for number, pair, _ in sample])
+    return Survey(count, [(number, seen) for number, pair, seen in sample if problem.split_of(pair) == "train"])
+
+
+def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:
+    """Returns of a pair, and of what the model sees of it, as much as the sample keeps."""
+    cut, seen = _cut(pair), problem.for_model(pair)
+    if seen is pair:
+        return cut, cut
+    # Half a symbol at the end would be one more.
+    return cut, Example(
+        *(side if len(side) < SAMPLE_CHARACTERS else side[:SAMPLE_CHARACTERS].rpartition(" ")[0] for side in seen)
+    )
 
 
 def _cut(pair: Example) -> Example:

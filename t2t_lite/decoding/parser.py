@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
+from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.linear import linearise
 from t2t_lite.trees.repair import REPAIRS, repair
 from t2t_lite.trees.tokenizer import split_at_blanks
-from t2t_lite.trees.tree import parse_brackets
+from t2t_lite.trees.tree import parse_brackets, words_of
 
 
 class Parser:
@@ -55,19 +56,16 @@ class Parser:
         return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
 
     def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
-        """Tells how probable given trees are, in brackets, without their words.
+        """Tells how probable given trees are, in brackets, once they are clean; what their words are does not count.
 
         Raises:
-          UserError: if one is not a tree.
+          UserError: if one is not a tree over as many words as its line has.
         """
-        symbols = []
-        for number, target in enumerate(targets, start=first_line):
-            try:
-                (tree,) = parse_brackets(target)
-            except ValueError as error:
-                raise UserError(f"line {number}: '{target[:40]}' is not a tree in brackets ({error})") from error
-            symbols.append(linearise(tree))
-        _, lines = self._cut(inputs, {})
+        words, lines = self._cut(inputs, {})
+        symbols = [
+            _symbols_of(target, len(each), f"line {number}")
+            for number, (target, each) in enumerate(zip(targets, words, strict=True), start=first_line)
+        ]
         scored = self._translator.score(lines, symbols, first_line)
         return [hypothesis._replace(text=text) for hypothesis, text in zip(scored, targets)]
 
@@ -94,3 +92,16 @@ class Parser:
         self.repaired += bool(needed)
         self.repairs.update(needed)
         return [hypothesis._replace(text=str(tree)) for hypothesis, (tree, _) in zip(beams, trees)]
+
+
+def _symbols_of(text: str, num_words: int, where: str) -> str:
+    """Returns the symbols of a tree in brackets over so many words; `where` names it in the UserError if it is none."""
+    try:
+        trees = [clean(tree) for tree in parse_brackets(text)]
+    except ValueError as error:
+        raise UserError(f"{where}: '{text[:40]}' is not a tree in brackets ({error})") from error
+    if len(trees) != 1 or trees[0] is None:
+        raise UserError(f"{where}: '{text[:40]}' is not one tree in brackets")
+    if len(words_of(trees[0])) != num_words:
+        raise UserError(f"{where}: the tree has {len(words_of(trees[0]))} words, and the line has {num_words}")
+    return linearise(trees[0])

@@ -22,6 +22,7 @@ class Memory(NamedTuple):
 
     caches: list  # for each decoder layer the `Cache` of the encoder's output, [batch, heads, source, depth]
     source_mask: Any  # bool [batch, 1, 1, source], True = a piece
+    encoded: Any = ()  # float [batch, source, hidden], the encoder's output, if places in the source are counted
 
 
 class Transformer(Seq2SeqModel):
@@ -86,7 +87,7 @@ class Transformer(Seq2SeqModel):
         """Returns the logits, float [batch, target length, vocab]."""
         source_mask = padding_mask(inputs)
         encoded = self._encode(inputs, source_mask, seeds)
-        x = self._embed_all(_shifted(targets), "targets", seeds)
+        x = self._embed_all(_shifted(targets), "targets", seeds, (encoded, source_mask))
         for layer in self.decoder_layers:
             x = layer(x, layer.memory_of(encoded), source_mask, seeds=seeds).x
         return self._logits(x)
@@ -99,7 +100,8 @@ class Transformer(Seq2SeqModel):
         """Returns (memory, caches), see `Seq2SeqModel`."""
         source_mask = padding_mask(inputs)
         encoded = self._encode(inputs, source_mask, None)
-        memory = Memory([Cache.of(*layer.memory_of(encoded)) for layer in self.decoder_layers], source_mask)
+        of_source = [Cache.of(*layer.memory_of(encoded)) for layer in self.decoder_layers]
+        memory = Memory(of_source, source_mask, encoded if self.hparams.counted_piece else ())
         batch = ops.shape(inputs)[0]
         layers = [layer.self_attention for layer in self.decoder_layers]
         caches = [layer.start_cache(batch, beam_size, max_length) for layer in layers]
@@ -116,11 +118,13 @@ class Transformer(Seq2SeqModel):
     def decode_step(self, ids, position, memory, caches, lineage):
         """Returns (logits, caches, attention), see `Seq2SeqModel`; the attention is that of `alignment_layer`."""
         x, counts = self.embedding(ids), []  # [batch, beam, hidden]
+        for count in caches[len(self.decoder_layers) :]:
+            counts.append(follow(count, lineage) + self._is_counted(ids))
+            x = x + _places(memory.encoded, memory.source_mask, counts[-1])
         if self.learned_positions:
             x = x + self.learned_positions["targets"].at(position)
         else:
-            counts = [follow(counts, lineage) + self._is_counted(ids) for counts in caches[len(self.decoder_layers) :]]
-            x = self._add_sinusoids(x, ops.reshape(position, (1,)), *counts)
+            x = self._add_sinusoids(x, ops.reshape(position, (1,)))
         outputs, position = [], ops.convert_to_tensor(position, "int32")
         for layer, of_source, cache in zip(self.decoder_layers, memory.caches, caches):
             outputs.append(
@@ -146,7 +150,7 @@ class Transformer(Seq2SeqModel):
                 x = below(x, source_mask)
             return chosen.self_attention.attention(chosen.self_attention_residual.before(x), source_mask)
         encoded = self._encode(inputs, source_mask, None)
-        x = self._embed_all(_shifted(targets), "targets", None)
+        x = self._embed_all(_shifted(targets), "targets", None, (encoded, source_mask))
         for below in layers[: layers.index(chosen)]:
             x = below(x, below.memory_of(encoded), source_mask).x
         if kind == "decoder":
@@ -163,33 +167,26 @@ class Transformer(Seq2SeqModel):
     def _logits(self, x):
         return self.projection.logits(self.final_norms["decoder"](x) if self.final_norms else x)
 
-    def _embed_all(self, ids, side, seeds):
-        """Embeds whole sequences, int [batch, length] of the side "inputs" or "targets", with their positions."""
+    def _embed_all(self, ids, side, seeds, source=None):
+        """Embeds whole sequences, int [batch, length] of the side "inputs" or "targets", with their positions.
+
+        With a counted piece, targets have the encoder's output at the place that they have got to, too; `source` is
+        that output and its mask.
+        """
         x = (self.inputs_embedding if side == "inputs" else self.embedding)(ids)
         length = ops.shape(ids)[1]
         if self.learned_positions:
             x = x + self.learned_positions[side].first(length)
         else:
-            positions = counts = ops.arange(length)
-            if side == "targets" and self.hparams.counted_piece:
-                counts = ops.cumsum(self._is_counted(ids), axis=1)  # [batch, length]
-            x = self._add_sinusoids(x, positions, counts)
+            x = self._add_sinusoids(x, ops.arange(length))
+        if source and self.hparams.counted_piece:
+            x = x + _places(*source, ops.cumsum(self._is_counted(ids), axis=1))
         return self.embedding_dropout(x, seeds=seeds)
 
-    def _add_sinusoids(self, x, positions, counts=None):
-        """Adds the encoding of int positions [length] if it is one that embeddings have added.
-
-        With a counted piece, half of the channels have that of int counts [length] or [batch, length] instead: by it,
-        the decoder finds the place in the source that it has got to.
-        """
-        encode, size = _SINUSOIDS.get(self.hparams.position_encoding), self.hparams.hidden_size
-        if not encode:
-            return x
-        if not self.hparams.counted_piece:
-            return x + ops.cast(encode(positions, size), x.dtype)
-        of_counts = ops.reshape(encode(ops.reshape(counts, (-1,)), size // 2), (*ops.shape(counts), size // 2))
-        halves = zip(ops.split(x, 2, axis=-1), (encode(positions, size // 2), of_counts))
-        return ops.concatenate([half + ops.cast(encoding, x.dtype) for half, encoding in halves], axis=-1)
+    def _add_sinusoids(self, x, positions):
+        """Adds the encoding of int positions [length] if it is one that embeddings have added."""
+        encode = _SINUSOIDS.get(self.hparams.position_encoding)
+        return x + ops.cast(encode(positions, self.hparams.hidden_size), x.dtype) if encode else x
 
     def _is_counted(self, ids):
         return ops.cast(ids == self.hparams.counted_piece, "int32")
@@ -198,3 +195,20 @@ class Transformer(Seq2SeqModel):
 def _shifted(targets):
     """Shifts int [batch, length] right by one; 0 stands for the start."""
     return ops.pad(targets[:, :-1], ((0, 0), (1, 0)))
+
+
+def _places(encoded, source_mask, counts):
+    """Returns the encoder's output at places in the source (Ma et al. 2017, "Deterministic Attention").
+
+    Args:
+      encoded: float [batch, source, hidden].
+      source_mask: bool [batch, 1, 1, source], True = a piece.
+      counts: int [batch, length], how many pieces of the source are done with: the place of the next one. After the
+        source's last piece, the end symbol, it is that.
+
+    Returns:
+      float [batch, length, hidden].
+    """
+    last = ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True) - 1
+    places = ops.clip(counts, 0, ops.maximum(last, 0))
+    return ops.take_along_axis(encoded, places[:, :, None], axis=1)

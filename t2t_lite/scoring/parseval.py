@@ -13,8 +13,8 @@ What is compared:
 - The length of a sentence is the number of the gold tree's words, traces left out but punctuation included.
 
 Beyond EVALB: a parser without parts of speech gives its words the tag XX, and perhaps punctuation tags by their look. A
-candidate with any tag XX is "untagged": if it has as many words as the gold tree, they take the gold tags one by one
-before anything else is done; the words are still compared. The tagging accuracy then says nothing.
+corpus with any tag XX is "untagged": in each candidate with as many words as the gold tree, they take the gold tags one
+by one before anything else is done; the words are still compared. The tagging accuracy then says nothing.
 
 EVALB's limits (200 words, 200 constituents, 5,000 characters) are not ours; and where it prints "nan" for an F1 without
 any match, it is 0 here.
@@ -175,7 +175,8 @@ def score_sentence(gold: str, candidate: str) -> SentenceScore:
     Raises:
       ValueError: if the gold tree is malformed or missing; the message says how in a few words.
     """
-    return _score(_read_gold(gold), _read_candidate(candidate))
+    parse = _read_candidate(candidate)
+    return _score(_read_gold(gold), parse, _is_untagged(parse))
 
 
 def score_trees(golds: Sequence[str], candidates: Sequence[str]) -> Parseval:
@@ -188,15 +189,15 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str]) -> Parseval:
         raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates: line n must answer line n")
     if not golds:
         raise UserError("nothing to score: both files are empty")
-    scores, untagged = [], False
-    for number, (gold_line, candidate_line) in enumerate(zip(golds, candidates, strict=True), 1):
+    parses = [_read_candidate(line) for line in candidates]
+    untagged = any(_is_untagged(parse) for parse in parses)
+    scores = []
+    for number, (gold_line, parse) in enumerate(zip(golds, parses, strict=True), 1):
         try:
             gold = _read_gold(gold_line)
         except ValueError as error:
             raise UserError(f"line {number} of the gold trees is malformed: {error}") from None
-        candidate = _read_candidate(candidate_line)
-        untagged = untagged or (candidate is not None and UNTAGGED in candidate.tags)
-        scores.append(_score(gold, candidate))
+        scores.append(_score(gold, parse, untagged))
     return Parseval(tuple(scores), untagged)
 
 
@@ -269,11 +270,15 @@ def _read_candidate(line: str) -> _Parse | None:
         return None
 
 
-def _score(gold: _Parse, candidate: _Parse | None) -> SentenceScore:
+def _is_untagged(candidate: _Parse | None) -> bool:
+    return candidate is not None and UNTAGGED in candidate.tags
+
+
+def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceScore:
     length = sum(tag != _TRACE for tag in gold.tags)
     if candidate is None:
         return SentenceScore(length, ERROR)
-    takes_gold_tags = UNTAGGED in candidate.tags and len(candidate.leaves) == len(gold.leaves)
+    takes_gold_tags = untagged and len(candidate.leaves) == len(gold.leaves)
     wanted = _count(gold, gold.tags)
     given = _count(candidate, gold.tags if takes_gold_tags else candidate.tags)
     if not given.words:

@@ -11,20 +11,18 @@ from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 
-# What evaluations call the score of decoded text, by the problem's metric.
-_FIGURES = {"bleu": "bleu", "parseval": "f1"}
 METRICS = ("loss", "perplexity", "bleu", "f1")
 HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "bleu": True, "f1": True}
 
 
 def figure_of(problem: Problem) -> str:
     """Returns the name of the figure that decoding the dev split gives: "bleu", or "f1" for a parsing problem."""
-    return _FIGURES.get(problem.metric, problem.metric)
+    return "f1" if problem.metric == "parseval" else "bleu"
 
 
 def check_metric(metric: str, problem: Problem) -> None:
     """Raises UserError if evaluations of a problem do not have a metric."""
-    if metric in _FIGURES.values() and metric != figure_of(problem):
+    if metric in ("bleu", "f1") and metric != figure_of(problem):
         raise UserError(
             f"--eval_metric={metric}: '{problem.name}' is scored by {figure_of(problem)}; say that, or loss", status=2
         )

@@ -1,8 +1,9 @@
 """Makes a well-formed tree over given words out of whatever a model has written."""
 
+import contextlib
 from collections.abc import Sequence
 
-from t2t_lite.trees.linear import is_symbol, tags_of
+from t2t_lite.trees.linear import is_symbol, rebuild, tags_of
 from t2t_lite.trees.tree import ROOT, Tree, TreeBuilder
 
 # What can be wrong with an output, in the order of reports.
@@ -30,8 +31,10 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
       words: the sentence's words, at least one.
 
     Returns:
-      (the tree, those of REPAIRS that it needed). Without any, it is the tree that `rebuild` returns.
+      (the tree, those of REPAIRS that it needed): none if it is the tree that `rebuild` returns.
     """
+    with contextlib.suppress(ValueError):
+        return rebuild(symbols, words), frozenset()
     listed = symbols.split()
     leaves = tuple(Tree(tag, word=word) for tag, word in zip(tags_of(words), words, strict=True))
     if not any(is_symbol(symbol) for symbol in listed):
@@ -47,7 +50,7 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
         elif place == len(words):
             needed.add(TOO_MANY)
         else:
-            builder.leaf(*leaves[place][::2])
+            builder.leaf(leaves[place].label, leaves[place].word)
             place += 1
     while builder.open_labels:
         needed |= {UNMATCHED} | _close(builder, builder.open_labels[-1])

@@ -1,5 +1,6 @@
 """Reads files of trees as treebanks have them: a tree a line, or over several, indented or not, with empty lines."""
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,24 +59,21 @@ def read_trees(path: Path) -> Iterator[Tree | Malformed]:
     not_utf8: set[int] = set()
     for group in _groups(path, not_utf8):
         found = _trees_of(path, group, not_utf8)
-        if isinstance(found, Malformed) and not _ROOT.search(group[0][1]):
+        if isinstance(found[0], Malformed) and not _ROOT.search(group[0][1]):
             # Nothing but its brackets says where such a tree ends: each that begins a line is tried by itself.
-            for part in _parts(group):
-                found = _trees_of(path, part, not_utf8)
-                yield from [found] if isinstance(found, Malformed) else found
-        else:
-            yield from [found] if isinstance(found, Malformed) else found
+            found = itertools.chain.from_iterable(_trees_of(path, part, not_utf8) for part in _parts(group))
+        yield from filter(None, found)
 
 
-def _trees_of(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> list[Tree] | Malformed:
+def _trees_of(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> list[Tree | Malformed | None]:
+    """Returns the trees in some lines, None for one without a word, or a `Malformed` for all of them."""
     where = f"{path}, line {lines[0][0]}"
     if not not_utf8.isdisjoint(number for number, _ in lines):
-        return Malformed(where, "not UTF-8")
+        return [Malformed(where, "not UTF-8")]
     try:
-        trees = [clean(tree) for tree in parse_brackets("\n".join(line for _, line in lines))]
+        return [clean(tree) for tree in parse_brackets("\n".join(line for _, line in lines))]
     except ValueError as error:
-        return Malformed(where, str(error))
-    return [tree for tree in trees if tree is not None]
+        return [Malformed(where, str(error))]
 
 
 def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:

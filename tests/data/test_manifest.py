@@ -3,7 +3,7 @@
 import pytest
 
 from t2t_lite.config import HParams
-from t2t_lite.data.manifest import Manifest, check_lengths
+from t2t_lite.data.manifest import Manifest, check_counted_piece, check_lengths
 from t2t_lite.errors import UserError
 
 VOCABULARY = {"file": "v", "sha256": "0", "size": 40}
@@ -58,3 +58,14 @@ def test_longer_training_pairs_are_left_out_with_learned_positions_too():
     check_lengths(
         manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT), HParams(max_length=9, position_encoding="learned")
     )
+
+
+@pytest.mark.parametrize(("settings", "refused"), [({"vocab_kind": "bpe"}, True), ({"vocab_kind": "words"}, False)])
+def test_a_counted_piece_needs_sources_of_whole_words(settings, refused, tmp_path):
+    manifest = Manifest("x", {}, {}, {}, settings=settings)
+    check_counted_piece(manifest, HParams(), tmp_path)
+    if refused:
+        with pytest.raises(UserError, match="made with --vocab_kind=bpe; make it with --vocab_kind=words"):
+            check_counted_piece(manifest, HParams(counted_piece=3), tmp_path)
+    else:
+        check_counted_piece(manifest, HParams(counted_piece=3), tmp_path)

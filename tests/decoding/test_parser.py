@@ -147,9 +147,33 @@ def test_given_trees_are_scored_without_their_words(make):
     assert other.log_prob < scored.log_prob
 
 
-def test_what_is_no_tree_is_not_scored_and_its_line_is_named(make):
-    with pytest.raises(UserError, match=r"line 8: '\(TOP rain' is not a tree in brackets"):
-        make().score(["leaf", "leaf"], ["(TOP (XX leaf))", "(TOP rain"], first_line=7)
+def test_given_trees_are_cleaned_first(make):
+    parser = make("beam_size=1,alpha=0.3")
+    plain, *others = parser.score(
+        4 * ["leaf leaf"],
+        [
+            "(TOP (S (NP (NN rain)) (VBZ falls)))",
+            "(S (NP (NN rain)) (VBZ falls))",
+            "( (S (NP-SBJ (NN rain)) (VBZ falls)))",
+            "(ROOT (S (NP (NN rain)) (VP (-NONE- *)) (VBZ falls)))",
+        ],
+    )
+    assert all(other.log_prob == pytest.approx(plain.log_prob, abs=1e-4) for other in others)
+
+
+@pytest.mark.parametrize(
+    ("tree", "told"),
+    [
+        ("(TOP rain", r"'\(TOP rain' is not a tree in brackets"),
+        ("", "'' is not one tree in brackets"),
+        ("(TOP (NN a)) (TOP (NN b))", "is not one tree"),
+        ("(TOP (-NONE- *))", "is not one tree"),
+        ("(TOP (XX leaf) (XX leaf))", "the tree has 2 words, and the line has 1"),
+    ],
+)
+def test_what_is_no_tree_over_the_line_is_not_scored_and_the_line_is_named(make, tree, told):
+    with pytest.raises(UserError, match=f"line 8: .*{told}|line 8: {told}"):
+        make().score(["leaf", "leaf"], ["(TOP (XX leaf))", tree], first_line=7)
 
 
 def test_lines_are_cut_as_asked(make):

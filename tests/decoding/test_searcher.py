@@ -121,8 +121,9 @@ def test_rules_follow_their_sentences():
     assert_same(Searcher(model, search, 128)(inputs, Sentences(LIMITS, **known)), expected)
 
 
-def test_the_ensemble_of_a_model_with_itself_is_that_model():
-    model, search, inputs = make(), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
+@pytest.mark.parametrize("changes", [{}, {"counted_piece": 4}], ids=str)
+def test_the_ensemble_of_a_model_with_itself_is_that_model(changes):
+    model, search, inputs = make(**changes), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
     expected = plain(model, search, inputs, LIMITS)
     assert_same(Searcher(Ensemble([model, model]), search, 256)(inputs, Sentences(LIMITS)), expected)
 

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.decoding.beam_search import beam_search
+from t2t_lite.decoding.sampling import Sampling
 from t2t_lite.decoding.tree_constraint import TreeSymbols
 from t2t_lite.trees.linear import rebuild
 from t2t_lite.trees.tree import words_of
@@ -124,13 +125,23 @@ def test_a_free_search_of_the_same_model_does_write_what_is_no_tree():
     assert not any(is_tree(text_of(ids), words(2)) for ids in found.ids[:, 0].numpy())
 
 
-def test_other_rules_hold_at_the_same_time():
-    """Samples, and outputs of at least some length, are trees, too."""
-    counts, length = [2, 3], 16
-    logits = tables(2, length, seed=3)
-    long = search(logits, counts, 8, min_lengths=tf.constant([10, 12]))
-    for count, least, ids in zip(counts, (10, 12), long.ids[:, 0].numpy()):
-        assert (ids > 0).sum() >= least and is_tree(text_of(ids), words(count))
+def test_samples_are_trees_too():
+    counts, length, beam_size = [2, 3], 16, 6
+    uniforms = tf.constant(np.random.default_rng(0).random((2, beam_size, length), "float32"))
+    drawn = search(
+        tables(2, length, seed=3), counts, beam_size, groups=beam_size, sampling=Sampling(1.0), uniforms=uniforms
+    )
+    for count, outputs in zip(counts, drawn.ids.numpy()):
+        assert len({text_of(ids) for ids in outputs}) > 1
+        assert all(is_tree(text_of(ids), words(count)) for ids in outputs)
+
+
+def test_groups_write_trees_too():
+    counts = [2, 3]
+    found = search(tables(2, 12, seed=4), counts, 6, groups=3, diversity_strength=2.0)
+    for count, outputs, log_probs in zip(counts, found.ids.numpy(), found.log_probs.numpy()):
+        assert (log_probs > -1e8).any()
+        assert all(is_tree(text_of(ids), words(count)) for ids in outputs[log_probs > -1e8])
 
 
 def test_symbols_are_told_by_their_looks_and_a_label_needs_both_brackets():

@@ -43,7 +43,7 @@ def test_logits_equal_a_forward_pass_in_numpy_sentence_by_sentence(model, paper)
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-4)
 
 
-def test_a_counted_piece_gives_half_of_the_channels_its_count(paper):
+def test_a_counted_piece_shows_the_decoder_the_place_in_the_source_that_it_has_got_to(paper):
     model = make(SMALL.replace(counted_piece=5))
     paper.randomize(model)
     logits = np.array(model(INPUTS, TARGETS))

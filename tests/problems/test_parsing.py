@@ -91,6 +91,27 @@ def test_any_treebank_is_divided_unless_splits_are_given(tmp_path):
     assert both == {"train": ["first", "second", *alone["train"]], "dev": ["third"], "test": alone["test"]}
 
 
+def test_what_is_left_out_of_a_divided_treebank_is_told(tmp_path):
+    write_wsj(tmp_path, [30], nested=False)
+    given = {flag: str(tmp_path) for flag in ("treebank", "dev_trees")}
+    shares, left = get_problem("treebank_parsing", **given).remarks({})
+    assert "5% of the trees to dev, 5% of the trees to test, the others to train" in shares
+    assert left == "--dev_trees is the dev split, and what falls to it of --treebank is left out"
+
+
+@pytest.mark.parametrize("paths", ["", "a.ptb,", ",a.ptb", "a.ptb, ,a.ptb"])
+def test_a_missing_path_is_not_the_current_folder(paths):
+    with pytest.raises(UserError, match="a path is missing"):
+        get_problem("treebank_parsing", treebank=paths)
+
+
+def test_a_file_that_is_given_twice_is_read_once(tmp_path):
+    write_wsj(tmp_path, [1, 2])
+    given = f"{tmp_path}, {tmp_path / '01'},{tmp_path / '01' / 'wsj_0100.mrg'}"
+    found = [word for split in SPLITS for word in nouns(pairs("wsj_parsing", split, treebank=given))]
+    assert len(found) == len(set(found)) == 12
+
+
 def test_paths_may_be_several_and_relative(tmp_path, monkeypatch):
     write_wsj(tmp_path / "a", [1], nested=False)
     (tmp_path / "b.ptb").write_text("(NP (DT a) (NN b))")
@@ -99,13 +120,7 @@ def test_paths_may_be_several_and_relative(tmp_path, monkeypatch):
     problem = get_problem("treebank_parsing", **flags)
     monkeypatch.chdir("/")
     assert nouns(problem.examples("train", {}))[-1] == "b"
-    assert [source.path.name for source in problem.sources] == [
-        "wsj_0100.mrg",
-        "wsj_0101.mrg",
-        "b.ptb",
-        "b.ptb",
-        "b.ptb",
-    ]
+    assert {source.path.name for source in problem.sources} == {"wsj_0100.mrg", "wsj_0101.mrg", "b.ptb"}
 
 
 @pytest.mark.parametrize(
@@ -200,7 +215,7 @@ def test_many_malformed_trees_are_not_all_named(tmp_path):
     problem = get_problem("treebank_parsing", train_trees=str(tmp_path), **others)
     assert len(list(problem.examples("train", {}))) == 31
     told = problem.remarks({})
-    assert len(told) == 21 and told[-1] == "malformed tree: ... and 10 more"
+    assert told[0] == "30 malformed trees are left out" and len(told) == 22 and told[-1] == "..."
     assert list(problem.examples("train", {})) and problem.remarks({}) == told  # not counted again
 
 
@@ -220,6 +235,23 @@ def test_parsed_corpora_are_trained_on_once_beside_the_treebank(tmp_path):
         "wsj_parsing_semi", treebank=str(tmp_path / "wsj"), high_confidence=str(files["high_confidence"])
     )
     assert len(sources.sources) == 51
+
+
+def test_malformed_trees_of_a_part_are_told_by_the_mixture(tmp_path):
+    write_wsj(tmp_path / "wsj", ALL_SECTIONS)
+    (tmp_path / "agreed.ptb").write_text("(NP (NN a))\n(NP (NN a b))\n")
+    flags = {"treebank": str(tmp_path / "wsj"), "high_confidence": str(tmp_path / "agreed.ptb")}
+    problem = get_problem("wsj_parsing_semi", **flags)
+    assert nouns_of_one_word(problem) == ["a"]
+    assert [line for line in problem.remarks({}) if "malformed" in line] == [
+        "high_confidence_trees: 1 malformed trees are left out",
+        f"high_confidence_trees: malformed tree: {tmp_path / 'agreed.ptb'}, line 2: "
+        f"more than a word in the brackets of 'NN'",
+    ]
+
+
+def nouns_of_one_word(problem):
+    return [example.inputs for example in problem.examples("train", {}) if len(example.inputs) == 1]
 
 
 def test_changed_trees_are_not_mixed_with_data_made_before(made, tmp_path):
