@@ -37,7 +37,7 @@ def transformer_parsing_small(parsing: HParams) -> HParams:
     Ten thousand trees are few. Pre-norm makes training start at once, and `counted_piece`, the id of the symbol for a
     word, spares the decoder learning to count; for that the sources are whole words, as treebank_parsing has them.
     """
-    hidden_size, warmup = 256, 1000
+    hidden_size, warmup = 256, 500
     return parsing.replace(
         num_decoder_layers=3,
         hidden_size=hidden_size,
@@ -46,9 +46,9 @@ def transformer_parsing_small(parsing: HParams) -> HParams:
         norm_position="pre",
         feed_forward_type="swiglu",
         counted_piece=3,
-        residual_dropout=0.2,
+        residual_dropout=0.3,
         batch_tokens=4000,
-        train_steps=8000,
+        train_steps=4000,
         learning_rate_constant=0.002 * (hidden_size * warmup) ** 0.5,  # a peak of 0.002
         learning_rate_warmup_steps=warmup,
     )

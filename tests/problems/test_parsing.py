@@ -262,3 +262,14 @@ def test_changed_trees_are_not_mixed_with_data_made_before(made, tmp_path):
     again.vocab_size = 60
     with pytest.raises(UserError, match=r"was not made from .*wsj_0399\.mrg"):
         generate(again, data_dir, tmp_path / "none", lambda line: None)
+
+
+def test_a_vocabulary_of_words_may_be_given_for_the_source_side_alone(made, tmp_path):
+    problem, data_dir, _, _ = made
+    given = data_dir / problem.vocab_filenames[0]
+    again = get_problem("wsj_parsing", treebank=str(tmp_path / "trees"))
+    again.vocab_file = f"{given},"
+    generate(again, tmp_path / "again", tmp_path / "none", lambda line: None, GenerateOptions(num_workers=1))
+    inputs, targets = (tmp_path / "again" / name for name in again.vocab_filenames)
+    assert inputs.read_bytes() == given.read_bytes()
+    assert targets.read_bytes() == (data_dir / problem.vocab_filenames[1]).read_bytes()
