@@ -48,7 +48,7 @@ def transformer_parsing_small(parsing: HParams) -> HParams:
         counted_piece=3,
         residual_dropout=0.3,
         batch_tokens=4000,
-        train_steps=4000,
+        train_steps=3000,
         learning_rate_constant=0.002 * (hidden_size * warmup) ** 0.5,  # a peak of 0.002
         learning_rate_warmup_steps=warmup,
     )

@@ -31,8 +31,6 @@ def plot_curve(evaluations: dict[int, dict[str, float]], title: str, file: Path)
         axes.set_xlabel("step")
         axes.set_ylabel(_NAMES[name])
         axes.grid(alpha=0.3)
-        if name == "perplexity":
-            axes.set_yscale("log")
     figure.suptitle(title)
     with written_whole(file) as partial:
         figure.savefig(partial, format="png", dpi=120)
