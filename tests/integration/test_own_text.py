@@ -161,7 +161,7 @@ def test_inspecting_shows_examples_lengths_and_what_is_left_out(own_text, genera
         (["--problem=text_pairs", "--data_dir=d", "--train_tsv=none"], "no such file: ", 1),
         (["--problem=text_pairs", "--data_dir=d", "--train_sorce=x"], "did you mean '--train_source'", 2),
         (["--problem=grammar_ende", "--data_dir=d", "--train_source=x"], "unknown flag --train_source", 2),
-        (["--problem=grammar_ende", "--data_dir=d", "--vocab_kind=words"], "--vocab_kind", 2),
+        (["--problem=grammar_ende", "--data_dir=d", "--vocab_kind=letters"], "--vocab_kind", 2),
     ],
 )
 def test_wrong_flags_are_errors_that_say_what_to_do(command, tmp_path, monkeypatch, flags, said, status):

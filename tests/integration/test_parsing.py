@@ -160,7 +160,7 @@ def test_parsed_lines_are_trees_over_their_words_and_repairs_are_told(made, deco
     assert score.returncode == 0, score.stderr
     lines = score.stdout.splitlines()
     assert (
-        lines[len(trees) + 5].startswith("all sentences")
+        lines[len(trees) + 6].startswith("all sentences")
         and f"all sentences: {len(trees)} ({len(trees)} scored, 0 errors" in score.stdout
     )
     assert "labelled F1" in score.stdout and "no parts of speech" in score.stdout
