@@ -1,19 +1,24 @@
 """t2t-lite-avg: averages the last checkpoints of a run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
 
 
-def main() -> None:
-    """Runs the command."""
-    parser = cli.Parser("Average the last checkpoints of a run; the decoder then uses the average.")
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    return cli.run("avg", _run, argv)
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = cli.Parser("avg", "Average the last checkpoints of a run; the decoder then uses the average.")
     parser.add_argument("--output_dir", required=True, type=cli.path, help="the run directory")
     parser.add_argument(
         "--n", type=cli.whole_number(1), help="how many checkpoints (default: as many as the run's hparams say)"
     )
-    arguments = parser.parse_args()
-    cli.run(_average, arguments)
+    arguments = parser.parse_args(flags)
+    _average(arguments)
 
 
 def _average(arguments) -> None:

@@ -1,13 +1,19 @@
 """t2t-lite-benchmark: what layers, training and decoding cost, measured, estimated as the paper does, and counted."""
 
+from collections.abc import Sequence
+
 from t2t_lite.bin import cli
 from t2t_lite.bin.benchmark_flags import SIZES, make_parser
 
 
-def main() -> None:
-    """Runs the command."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    return cli.run("benchmark", _run, argv, one_heap=True)
+
+
+def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(flags)
     if arguments.training:
         _check_training(parser, arguments)
     if arguments.decoding and not (arguments.output_dir and arguments.decode_from_file):
@@ -17,7 +23,7 @@ def main() -> None:
     for name, default in SIZES.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, default)
-    cli.run(_benchmark, arguments)
+    _benchmark(arguments)
 
 
 def _check_training(parser: cli.Parser, arguments) -> None:

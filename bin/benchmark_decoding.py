@@ -11,13 +11,12 @@ def print_decoding(arguments) -> None:
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
-    from t2t_lite.startup import keep_compiled, use_one_heap
+    from t2t_lite.startup import keep_compiled
 
     load_all(arguments.t2t_usr_dir)
     lines = [line for line in read_lines(Path(arguments.decode_from_file)) if line.strip()]
     if not lines:
         raise UserError(f"{arguments.decode_from_file} has no line with text; give some to translate")
-    use_one_heap()
     keep_compiled()
     import_tensorflow()
     from t2t_lite.benchmark.decoding import measure

@@ -5,21 +5,25 @@ import contextlib
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
+from t2t_lite.bin.process_state import restored_process_state, utf8_output
 from t2t_lite.errors import UserError, nearest
+
+PROGRAM = "t2t-lite-{}"
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that takes no abbreviations and names the flags nearest to an unknown one.
 
     Args:
+      command: the command's name without "t2t-lite-".
       description: what the command does.
       plugins: whether it uses what plug-ins register.
     """
 
-    def __init__(self, description: str, plugins: bool = True):
-        super().__init__(description=description, allow_abbrev=False)
+    def __init__(self, command: str, description: str, plugins: bool = True):
+        super().__init__(prog=PROGRAM.format(command), description=description, allow_abbrev=False)
         self.add_argument("--debug", action="store_true", help="show the traceback of an error")
         if plugins:
             self.add_argument(
@@ -29,53 +33,69 @@ class Parser(argparse.ArgumentParser):
                 help="a folder with Python files of yours that register problems, hparam sets or models",
             )
 
-    def parse_args(self, args=None, namespace=None):
-        """Parses; an unknown flag ends the program with status 2, before a missing one is complained of."""
+    def parse_args(self, args: Sequence[str], namespace=None):
+        """Parses; an unknown flag ends the command with status 2, before a missing one is complained of."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-        for argument in sys.argv[1:] if args is None else args:
+        for argument in args:
             name = argument.split("=")[0]
             if name.startswith("--") and name not in flags:
                 self.error(f"unknown flag {name}{nearest(name, flags)}")
         return super().parse_args(args, namespace)
 
     def error(self, message: str):
-        """Ends the program with one line and status 2."""
+        """Ends the command with one line and status 2."""
         print(f"{self.prog}: error: {message} (--help lists all flags)", file=sys.stderr)
         raise SystemExit(2)
 
 
-def run(command: Callable[[argparse.Namespace], None], arguments: argparse.Namespace) -> None:
-    """Runs a command; an error that the user can mend becomes one line on standard error and an exit status.
+def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str] | None, one_heap: bool = False) -> int:
+    """Runs a command, in a process of its own or in that of another program, such as a notebook.
 
-    With --debug every error is shown with its traceback.
+    Args:
+      command: its name without "t2t-lite-".
+      body: does it, given the flags; it may raise `SystemExit` with an exit status.
+      argv: the flags; None: those of this process, which is then the command's own.
+      one_heap: whether a process of its own keeps all threads on one heap, see `use_one_heap`.
+
+    Returns:
+      the exit status: 0; 2 for wrong usage; 1, or the error's own, after an error that the user can mend, of which one
+      line on standard error tells. With --debug such errors are raised.
     """
-    with errors_for_people(arguments.debug):
-        command(arguments)
-        sys.stdout.flush()
+    flags = sys.argv[1:] if argv is None else list(argv)
+    if one_heap and argv is None:  # which cannot be undone
+        from t2t_lite.startup import use_one_heap
+
+        use_one_heap()
+    try:
+        with restored_process_state(), utf8_output(), _errors_for_people(PROGRAM.format(command), "--debug" in flags):
+            body(flags)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if argv is None:
+            # The reader of our output has gone; Python would complain again when it flushes at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except SystemExit as end:
+        return end.code or 0
+    return 0
 
 
 @contextlib.contextmanager
-def errors_for_people(debug: bool) -> Iterator[None]:
+def _errors_for_people(program: str, debug: bool) -> Iterator[None]:
     """Turns an error inside the block that the user can mend into a line and an exit status."""
-    program = os.path.basename(sys.argv[0])
-    sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: what the files hold is UTF-8 too
     try:
         yield
-    except UserError as error:
-        if debug:
-            raise
-        print(f"{program}: error: {error}", file=sys.stderr)
-        raise SystemExit(error.status) from None
+    except BrokenPipeError:
+        raise
     except KeyboardInterrupt:
         print(f"{program}: interrupted", file=sys.stderr)
         raise SystemExit(130) from None
-    except BrokenPipeError:
-        # The reader of our output has gone; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(1) from None
-    except OSError as error:
+    except (UserError, OSError) as error:
         if debug:
             raise
+        if isinstance(error, UserError):
+            print(f"{program}: error: {error}", file=sys.stderr)
+            raise SystemExit(error.status) from None
         print(f"{program}: error: {error.filename or 'writing'}: {error.strerror or error}", file=sys.stderr)
         raise SystemExit(1) from None
 

@@ -1,5 +1,6 @@
 """t2t-lite-datagen: makes the vocabulary, the shards and the manifest of a problem, or shows what is in them."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
@@ -9,9 +10,13 @@ from t2t_lite.bin.problem_flags import parse_with_problem
 _SETTINGS = ("num_shards", "vocab_kind", "vocab_size", "vocab_file")
 
 
-def main() -> None:
-    """Runs the command."""
-    parser = cli.Parser("Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    return cli.run("datagen", _run, argv, one_heap=True)
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = cli.Parser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
     add = parser.add_argument
     add("--problem", help="name of the problem")
     add("--data_dir", type=cli.path, help="where to write the data")
@@ -37,12 +42,12 @@ def main() -> None:
         metavar="SPLIT|SHARD",
         help="show what is in a split, or in one shard by its path, and end",
     )
-    arguments = parse_with_problem(parser)
+    arguments = parse_with_problem(parser, flags)
     if not arguments.inspect or not Path(arguments.inspect).is_file():
         for flag in ("problem", "data_dir"):
             if not getattr(arguments, flag):
                 parser.error(f"--{flag} is required")
-    cli.run(_datagen, arguments)
+    _datagen(arguments)
 
 
 def _datagen(arguments) -> None:
@@ -52,13 +57,11 @@ def _datagen(arguments) -> None:
         print_inspection(arguments)
         return
     from t2t_lite.data.problem import get_problem
-    from t2t_lite.startup import use_one_heap
 
     problem = get_problem(arguments.problem, **arguments.given)
     for name in _SETTINGS:
         if (value := getattr(arguments, name)) is not None:
             setattr(problem, name, value)
-    use_one_heap()
     names = ("num_workers", "max_cases", "runner", "beam_options")
     generate_data(problem, arguments.data_dir, arguments.tmp_dir, **{name: getattr(arguments, name) for name in names})
 

@@ -5,18 +5,23 @@ import dataclasses
 import gzip
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.decoder_flags import make_parser
 
 
-def main() -> None:
-    """Runs the command."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    return cli.run("decoder", _run, argv, one_heap=True)
+
+
+def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(flags)
     _check(parser, arguments)
-    cli.run(_decode, arguments)
+    _decode(arguments)
 
 
 def _check(parser, arguments) -> None:
@@ -47,7 +52,7 @@ def _decode(arguments) -> None:
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir
-    from t2t_lite.startup import keep_compiled, use_one_heap
+    from t2t_lite.startup import keep_compiled
 
     load_all(arguments.t2t_usr_dir)
     # What can be refused is refused before TensorFlow is imported.
@@ -71,7 +76,6 @@ def _decode(arguments) -> None:
             raise UserError(f"{path} is a directory; give the name of a file")
     if picture and picture.resolve() in [path.resolve() for path in (*inputs, *targets)]:
         raise UserError(f"--draw_trees={picture} would overwrite the file of that name; give the picture another name")
-    use_one_heap()
     keep_compiled()
     import_tensorflow()
     from t2t_lite.decoding.translator import Translator

@@ -5,7 +5,9 @@ from t2t_lite.bin import cli
 
 def make_parser() -> cli.Parser:
     """Returns the command's parser."""
-    parser = cli.Parser("Translate a file, or standard input to standard output: N lines in, N lines out, in order.")
+    parser = cli.Parser(
+        "decoder", "Translate a file, or standard input to standard output: N lines in, N lines out, in order."
+    )
     parser.add_argument(
         "--output_dir",
         required=True,

@@ -1,13 +1,19 @@
 """t2t-lite-params: counts the parameters of hparam sets, beside the paper's figures."""
 
+from collections.abc import Sequence
+
 from t2t_lite.bin import cli
 
 MILLION = 1e6
 
 
-def main() -> None:
-    """Runs the command."""
-    parser = cli.Parser("Count the parameters of hparam sets by part, beside the paper's figures (table 3).")
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    return cli.run("params", _run, argv)
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = cli.Parser("params", "Count the parameters of hparam sets by part, beside the paper's figures (table 3).")
     parser.add_argument("--hparams_set", help="name of one hparam set, counted to the last parameter (default: all)")
     parser.add_argument("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
     parser.add_argument(
@@ -16,10 +22,10 @@ def main() -> None:
         default=37_000,
         help="pieces of the vocabulary (default: 37000, the paper's for English-German)",
     )
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(flags)
     if arguments.hparams and not arguments.hparams_set:
         parser.error("--hparams changes a set, so --hparams_set is required")
-    cli.run(_count, arguments)
+    _count(arguments)
 
 
 def _count(arguments) -> None:

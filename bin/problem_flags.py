@@ -1,13 +1,13 @@
 """Flags that the problem brings which is asked for: --problem=text_pairs has --train_source, for example."""
 
 import argparse
-import sys
+from collections.abc import Sequence
 
 from t2t_lite.bin import cli
 
 
-def parse_with_problem(parser: cli.Parser) -> argparse.Namespace:
-    """Loads all that is registered and parses, with the flags of the problem that --problem names.
+def parse_with_problem(parser: cli.Parser, argv: Sequence[str]) -> argparse.Namespace:
+    """Loads all that is registered and parses `argv`, with the flags of the problem that --problem names.
 
     Returns:
       the arguments; `given` holds the values of the problem's own flags.
@@ -16,26 +16,23 @@ def parse_with_problem(parser: cli.Parser) -> argparse.Namespace:
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import PROBLEMS
 
-    name, usr_dir = (_value_of(flag) for flag in ("--problem", "--t2t_usr_dir"))
-    flags = {}
-    with cli.errors_for_people("--debug" in sys.argv):
-        load_all(cli.path(usr_dir) if usr_dir else None)
-        name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
-        if name in PROBLEMS:
-            flags = PROBLEMS[name].flags
+    name, usr_dir = (_value_of(argv, flag) for flag in ("--problem", "--t2t_usr_dir"))
+    load_all(cli.path(usr_dir) if usr_dir else None)
+    name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
+    flags = PROBLEMS[name].flags if name in PROBLEMS else {}
     group = parser.add_argument_group(f"what {name} is made of") if flags else parser
     for flag, text in flags.items():
         group.add_argument(f"--{flag}", metavar="VALUE", help=text)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     arguments.given = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
     return arguments
 
 
-def _value_of(flag: str) -> str:
+def _value_of(argv: Sequence[str], flag: str) -> str:
     """Returns the value of a flag before all flags are known, or "" if it is not there."""
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     early.add_argument(flag, default="", dest="value")
     try:
-        return early.parse_known_args()[0].value
+        return early.parse_known_args(argv)[0].value
     except argparse.ArgumentError:
         return ""  # a flag without its value: the whole parser will tell

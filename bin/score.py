@@ -1,13 +1,19 @@
 """t2t-lite-score: scores a file of translations or of trees."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
 
 
-def main() -> None:
-    """Runs the command."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    return cli.run("score", _run, argv)
+
+
+def _run(flags: Sequence[str]) -> None:
     parser = cli.Parser(
+        "score",
         "Score translations: sacreBLEU (13a) and chrF, each with its signature. Or trees: labelled F1 as EVALB has it.",
         plugins=False,
     )
@@ -19,11 +25,11 @@ def main() -> None:
     )
     add("--lowercase", action="store_true", help="bleu: compare without case")
     add("--per_sentence", action="store_true", help="parseval: also a line for each sentence, in EVALB's columns")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(flags)
     for flag, metric in (("lowercase", "bleu"), ("per_sentence", "parseval")):
         if getattr(arguments, flag) and arguments.metric != metric:
             parser.error(f"--{flag} goes with --metric={metric}")
-    cli.run(_score, arguments)
+    _score(arguments)
 
 
 def _score(arguments) -> None:

@@ -1,5 +1,6 @@
 """t2t-lite-trainer: trains a model on a problem's data."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
@@ -11,10 +12,14 @@ from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.tf_config import make_tf_configs, workers_of_environment
 
 
-def main() -> None:
-    """Runs the command."""
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    return cli.run("trainer", _main, argv)
+
+
+def _main(flags: Sequence[str]) -> None:
     parser = make_parser()
-    arguments = parse_with_problem(parser)
+    arguments = parse_with_problem(parser, flags)
     needed = {"train": ("problem", "hparams_set", "data_dir", "output_dir"), "eval": ("data_dir", "output_dir")}
     if arguments.registry_help is None and not arguments.make_tf_config:
         for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
@@ -26,7 +31,7 @@ def main() -> None:
         parser.error("--decode_hparams is for --eval_decode")
     if arguments.given and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.given))} says what data is made of, and goes with --generate_data")
-    cli.run(_run, arguments)
+    _run(arguments)
 
 
 def _run(arguments) -> None:
