@@ -44,7 +44,7 @@ def no_news(count):
     pass
 
 
-@pytest.fixture(scope="module", params=["de", "fr"])
+@pytest.fixture(scope="module", params=["de", pytest.param("fr", marks=pytest.mark.slow)])
 def captions(request, multi30k_dir):
     """The 29,000 training pairs of Multi30k from English."""
     files = [multi30k_dir / f"train.{language}.gz" for language in ("en", request.param)]
@@ -171,6 +171,7 @@ def test_the_hash_of_a_pair_is_the_same_in_another_process_and_tells_pairs_apart
 # Swapped sides.
 
 
+@pytest.mark.slow  # all pairs are judged
 def test_hardly_a_pair_of_multi30k_seems_to_be_swapped(captions):
     assert len(swapped(list(enumerate(captions, start=1)))) <= 3
 

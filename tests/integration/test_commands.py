@@ -21,8 +21,8 @@ def run_dir(small_run, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def averaged(run_dir, command):
-    result = command("avg", f"--output_dir={run_dir}", "--n=3")
+def averaged(run_dir, process):
+    result = process("avg", f"--output_dir={run_dir}", "--n=3")
     assert (result.returncode, result.stderr) == (0, "")
     assert f"{run_dir / 'average-6'}: average of 3 checkpoints (steps 2, 4, 6)" in result.stdout
     return run_dir
@@ -46,23 +46,24 @@ def translated(averaged, command, tmp_path_factory):
     return (folder / "out.txt").read_bytes().decode(), result.stderr
 
 
-def modules_after(code):
-    """Names of modules that are loaded after a command's main(), which may end the program."""
-    code = f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint('\\n'.join(['MODULES', *sys.modules]))"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return result.stdout.split("MODULES\n")[1].splitlines()
-
-
-@pytest.mark.parametrize("flag", ["--help", "--no_such_flag", ""])
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_and_mistakes_import_no_tensorflow(name, flag):
-    code = f"sys.argv = ['t2t-lite-{name}', {flag!r}]; from t2t_lite.bin import {name}; {name}.main()"
-    assert not {"tensorflow", "keras", "numpy"} & set(modules_after(code))
-
-
-def test_registry_help_imports_no_tensorflow():
-    code = "sys.argv = ['t2t-lite-trainer', '--registry_help']; from t2t_lite.bin import trainer; trainer.main()"
-    assert not {"tensorflow", "keras", "numpy"} & set(modules_after(code))
+def test_help_mistakes_and_listings_import_no_tensorflow():
+    runs = [(name, flags) for name in COMMANDS for flags in (["--help"], ["--no_such_flag"], [""])]
+    runs += [("trainer", [f"--registry_help{name}"]) for name in ("", "=transformer_big", "=multi30k_ende_rev")]
+    runs += [("trainer", [f"--registry_help={name}"]) for name in ("transformer", "no_such")]
+    runs += [("benchmark", ["--cost"])]
+    program = f"""
+import importlib, sys
+for name, flags in {runs}:
+    status = importlib.import_module(f"t2t_lite.bin.{{name}}").main(flags)
+    print("AFTER", name, *flags, {{"tensorflow", "keras", "numpy"}} & set(sys.modules) or "nothing", status, sep="|")
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    rows = [line.split("|") for line in result.stdout.splitlines() if line.startswith("AFTER|")]
+    assert [(name, [flag]) for _, name, flag, _, _ in rows] == runs
+    assert {(name, flag, heavy) for _, name, flag, heavy, _ in rows if heavy != "nothing"} == set()
+    mistaken = {(name, flag) for _, name, flag, _, status in rows if status == "2"}
+    assert {(name, "--no_such_flag") for name in COMMANDS} | {("trainer", "--registry_help=no_such")} <= mistaken
+    assert not any(flag == "--help" for _, flag in mistaken)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -100,14 +101,15 @@ def test_a_run_directory_holds_checkpoints_settings_vocabulary_and_event_files(s
     assert list((small_run / "train").glob("events.out.tfevents.*"))
 
 
-def test_the_same_command_again_trains_no_further(small_run, grammar_data, command, small_flags, snapshot):
-    before = snapshot(small_run)
-    result = command("trainer", *small_flags, f"--data_dir={grammar_data}", f"--output_dir={small_run}")
+def test_the_same_command_again_trains_no_further(small_run, grammar_data, process, small_flags, snapshot, tmp_path):
+    run_dir = shutil.copytree(small_run, tmp_path / "run")
+    before = snapshot(run_dir)
+    result = process("trainer", *small_flags, f"--data_dir={grammar_data}", f"--output_dir={run_dir}")
     assert (result.returncode, result.stderr) == (0, "")
-    assert f"going on from {small_run / 'ckpt-6'}" in result.stdout
+    assert f"going on from {run_dir / 'ckpt-6'}" in result.stdout
     assert "already trained for 6 steps" in result.stdout
     assert not re.search(r"^step \d", result.stdout, flags=re.MULTILINE)
-    after = snapshot(small_run)
+    after = snapshot(run_dir)
     for name in (name for name in before if name.startswith(("ckpt", "vocab"))):
         assert after[name] == before[name]
     assert {name for name in after if "/" not in name} == {name for name in before if "/" not in name}
@@ -164,10 +166,11 @@ def test_the_decoder_says_what_it_uses_and_what_it_cut_and_nothing_else(translat
     assert len(lines) == 3
 
 
-def test_standard_input_to_standard_output_is_file_to_file(translated, averaged, command):
+def test_standard_input_to_standard_output_is_file_to_file(translated, averaged, process):
     source = "".join(line + "\n" for line in ODD_LINES).encode()
+    flags = (f"--output_dir={averaged}", DECODE_HPARAMS, "--xla_compile=False")  # which changes no text
     # An output encoding other than UTF-8 must not matter: the text is not what the terminal could show.
-    result = command("decoder", f"--output_dir={averaged}", DECODE_HPARAMS, stdin=source, PYTHONIOENCODING="latin-1")
+    result = process("decoder", *flags, stdin=source, PYTHONIOENCODING="latin-1")
     assert result.returncode == 0, result.stderr
     assert result.stdout == translated[0]
     assert result.stderr.splitlines() == translated[1].splitlines()[:2]
@@ -187,11 +190,11 @@ def test_a_checkpoint_can_be_chosen_and_windows_line_ends_are_no_text(averaged, 
     assert (second, end) == ("", "") and first == third
 
 
-def test_score_prints_bleu_and_chrf_with_signatures(command, tmp_path, translated):
+def test_score_prints_bleu_and_chrf_with_signatures(command, process, tmp_path):
     (tmp_path / "hypothesis").write_text("The cat sat on the mat.\nA Dog runs away.\n")
     (tmp_path / "reference").write_text("The cat sat on the mat.\nA dog runs away.\n")
     flags = [f"--{name}={tmp_path / name}" for name in ("hypothesis", "reference")]
-    result = command("score", *flags)
+    result = process("score", *flags)
     assert (result.returncode, result.stderr) == (0, "")
     bleu, chrf = result.stdout.splitlines()
     assert re.match(r"BLEU\|nrefs:1\|case:mixed\|eff:no\|tok:13a\|smooth:exp\|version:2\.\S+ = \d", bleu)
@@ -201,9 +204,9 @@ def test_score_prints_bleu_and_chrf_with_signatures(command, tmp_path, translate
 
 
 @pytest.mark.slow
-def test_datagen_makes_the_built_in_problem_and_a_second_run_does_nothing(command, tmp_path, snapshot):
+def test_datagen_makes_the_built_in_problem_and_a_second_run_does_nothing(process, tmp_path, snapshot):
     flags = ("--problem=grammar_ende", f"--data_dir={tmp_path / 'data'}")
-    result = command("datagen", *flags)
+    result = process("datagen", *flags)
     assert (result.returncode, result.stderr) == (0, "")
     assert re.findall(r"grammar_ende: (\w+): (\d+) pairs", result.stdout) == [
         ("train", "60000"),
@@ -212,7 +215,7 @@ def test_datagen_makes_the_built_in_problem_and_a_second_run_does_nothing(comman
     ]
     before = snapshot(tmp_path)
     assert f"{tmp_path}" not in before and not [name for name in before if ".spill" in name or "incomplete" in name]
-    again = command("datagen", *flags)
+    again = process("datagen", *flags)
     assert (again.returncode, again.stderr) == (0, "")
     assert again.stdout == f"grammar_ende: already in {tmp_path / 'data'}, nothing to do\n"
     assert snapshot(tmp_path) == before

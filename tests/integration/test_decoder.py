@@ -3,17 +3,17 @@
 import contextlib
 import gzip
 import json
-import os
 import re
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
+from support.commands import start_process
 
-SETTINGS = "--decode_hparams=beam_size=2,extra_length=4"
+# Compiled searches are those of test_commands.py: they take seconds and change no text.
+PLAIN = "--xla_compile=False"
+SETTINGS = ("--decode_hparams=beam_size=2,extra_length=4", PLAIN)
 SENTENCES = [
     "The dog sleeps.",
     "A man sees the small dog.",
@@ -39,21 +39,15 @@ HOSTILE = [
 ]
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture
-def start(cache):
-    """Starts a decoder with pipes; it is killed at the end of the test."""
+def start(commands_environment):
+    """Starts a decoder with pipes of bytes; it is killed at the end of the test."""
     with contextlib.ExitStack() as stack:
 
         def run(*flags):
-            program = Path(sys.executable).with_name("t2t-lite-decoder")
-            environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-            process = stack.enter_context(subprocess.Popen([program, *flags], env=environment, **pipes))
+            pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+            process = start_process("decoder", *flags, environment=commands_environment, text=False, **pipes)
+            stack.enter_context(process)
             stack.callback(process.kill)
             return process
 
@@ -68,12 +62,11 @@ def lines_of(path):
     return content.split("\n")[:-1]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_as_many_lines_come_out_of_a_hostile_file_as_went_in(end, small_run, command, tmp_path):
-    (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + end.join(HOSTILE))
-    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
-    result = command("decoder", *flags, f"--decode_to_file={tmp_path / 'out.txt'}")
+def test_as_many_lines_come_out_of_a_hostile_file_as_went_in(small_run, command, tmp_path):
+    (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(HOSTILE))
+    flags = (f"--output_dir={small_run}", *SETTINGS)
+    files = (f"--decode_from_file={tmp_path / 'in.txt'}", f"--decode_to_file={tmp_path / 'out.txt'}")
+    result = command("decoder", *flags, *files)
     assert result.returncode == 0, result.stderr
     outputs = lines_of(tmp_path / "out.txt")
     assert len(outputs) == len(HOSTILE)
@@ -82,13 +75,9 @@ def test_as_many_lines_come_out_of_a_hostile_file_as_went_in(end, small_run, com
     told = [line for line in result.stderr.splitlines() if "line" in line]
     assert f"{tmp_path / 'in.txt'}, line 10: not UTF-8 (invalid start byte at byte 4); replaced by U+FFFD" in told
     assert any(re.fullmatch(r"line 6 has \d+ pieces and was cut to max_input_length=1024; .*", line) for line in told)
-    # The same lines from a pipe, whose ends of lines and byte-order mark are no part of them either.
-    piped = command("decoder", *flags[:2], stdin=(tmp_path / "in.txt").read_bytes())
+    # Without what stands at the ends of lines and before the first, from a pipe, it is the same.
+    piped = command("decoder", *flags, stdin=b"\n".join(HOSTILE) + b"\n")
     assert piped.stdout.split("\n")[:-1] == outputs
-    # Without what stands at the ends of lines, the text is the same and so is the translation.
-    (tmp_path / "plain.txt").write_bytes(b"\n".join(HOSTILE) + b"\n")
-    command("decoder", *flags[:2], f"--decode_from_file={tmp_path / 'plain.txt'}", f"--decode_to_file={tmp_path / 'o'}")
-    assert lines_of(tmp_path / "o") == outputs
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +92,7 @@ def corpus(tmp_path_factory):
 def whole(corpus, small_run, command):
     """The corpus, translated in one go."""
     target = corpus.with_name("whole.txt")
-    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={corpus}", f"--decode_to_file={target}")
+    flags = (f"--output_dir={small_run}", *SETTINGS, f"--decode_from_file={corpus}", f"--decode_to_file={target}")
     result = command("decoder", *flags)
     assert result.returncode == 0, result.stderr
     assert re.search(r"^600 lines in [\d.]+ s, [\d.]+ lines/s$", result.stderr, re.MULTILINE)
@@ -117,16 +106,16 @@ def test_two_halves_are_the_whole(corpus, whole, small_run, command, tmp_path):
     for half in (lines[:300], lines[300:]):
         (tmp_path / "half.txt.gz").write_bytes(gzip.compress(b"".join(half)))
         flags = (f"--decode_from_file={tmp_path / 'half.txt.gz'}", f"--decode_to_file={tmp_path / 'out.txt.gz'}")
-        assert command("decoder", f"--output_dir={small_run}", SETTINGS, *flags).returncode == 0
+        assert command("decoder", f"--output_dir={small_run}", *SETTINGS, *flags).returncode == 0
         found += gzip.decompress((tmp_path / "out.txt.gz").read_bytes())
     assert found == whole.read_bytes()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, small_run, start, tmp_path):
+def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, small_run, start, command, tmp_path):
     target = tmp_path / "out.txt"
-    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={corpus}", f"--decode_to_file={target}")
+    flags = (f"--output_dir={small_run}", *SETTINGS, f"--decode_from_file={corpus}", f"--decode_to_file={target}")
     process = start(*flags, "--batch_lines=50")
     progress = tmp_path / "out.txt.progress"
     while not (progress.exists() and json.loads(progress.read_text())["lines"] >= 100):
@@ -137,10 +126,9 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, 
     assert process.returncode != 0 and not target.exists()
     done = json.loads(progress.read_text())["lines"]
     assert 100 <= done < 600
-    again = start(*flags, "--batch_lines=50")
-    _, told = again.communicate()
-    assert again.returncode == 0, told
-    assert f"goes on after line {done:,}" in told.decode()
+    again = command("decoder", *flags, "--batch_lines=50")
+    assert again.returncode == 0, again.stderr
+    assert f"goes on after line {done:,}" in again.stderr
     assert target.read_bytes() == whole.read_bytes()
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 
@@ -148,25 +136,21 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, 
 def test_a_run_with_other_settings_starts_anew(corpus, small_run, start, command, tmp_path):
     target = tmp_path / "out.txt"
     flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}", f"--decode_to_file={target}")
-    process = start(*flags, SETTINGS, "--batch_lines=50")
+    process = start(*flags, *SETTINGS, "--batch_lines=50")
     while not (tmp_path / "out.txt.progress").exists():
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.005)
     process.kill()
     process.wait()
-    result = command("decoder", *flags, "--decode_hparams=beam_size=1,extra_length=4")
+    greedy = ("--decode_hparams=beam_size=1,extra_length=4", PLAIN)
+    result = command("decoder", *flags, *greedy)
     assert result.returncode == 0 and "goes on" not in result.stderr
-    expected = command(
-        "decoder",
-        f"--output_dir={small_run}",
-        "--decode_hparams=beam_size=1,extra_length=4",
-        f"--decode_from_file={corpus}",
-    )
+    expected = command("decoder", f"--output_dir={small_run}", *greedy, f"--decode_from_file={corpus}")
     assert target.read_text() == expected.stdout
 
 
-def test_a_line_of_a_pipe_is_answered_before_the_next_is_written(small_run, start):
-    process = start(f"--output_dir={small_run}", SETTINGS, "--batch_lines=1")
+def test_a_line_of_a_pipe_is_answered_before_the_next_is_written(small_run, start, command):
+    process = start(f"--output_dir={small_run}", *SETTINGS, "--batch_lines=1")
     answers = []
     for line in (*SENTENCES, ""):
         process.stdin.write(line.encode() + b"\n")
@@ -176,14 +160,17 @@ def test_a_line_of_a_pipe_is_answered_before_the_next_is_written(small_run, star
     assert process.wait() == 0 and process.stdout.read() == b""
     assert all(answer.strip() for answer in answers[:4]) and answers[4] == "\n"
     # Lines that come together are answered together, with the same texts.
-    together = start(f"--output_dir={small_run}", SETTINGS)
-    output, _ = together.communicate("\n".join([*SENTENCES, ""]).encode() + b"\n")
-    assert output.decode() == "".join(answers)
+    together = "\n".join([*SENTENCES, ""]).encode() + b"\n"
+    assert command("decoder", f"--output_dir={small_run}", *SETTINGS, stdin=together).stdout == "".join(answers)
 
 
 def test_interactive_lines_are_timed(small_run, command):
     result = command(
-        "decoder", f"--output_dir={small_run}", SETTINGS, "--decode_interactive", stdin=b"The dog sleeps.\nShe sings.\n"
+        "decoder",
+        f"--output_dir={small_run}",
+        *SETTINGS,
+        "--decode_interactive",
+        stdin=b"The dog sleeps.\nShe sings.\n",
     )
     assert result.returncode == 0
     assert len(result.stdout.splitlines()) == 2
@@ -192,7 +179,7 @@ def test_interactive_lines_are_timed(small_run, command):
 
 
 def test_all_hypotheses_of_a_line_are_one_line_of_json(small_run, command):
-    flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=3,extra_length=2,return_beams=True")
+    flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=3,extra_length=2,return_beams=True", PLAIN)
     result = command("decoder", *flags, stdin="\n".join(SENTENCES[:2]).encode() + b"\n\n")
     first, second, empty = (json.loads(line) for line in result.stdout.splitlines())
     assert empty == [{"text": "", "score": 0.0, "log_prob": 0.0}]
@@ -200,6 +187,7 @@ def test_all_hypotheses_of_a_line_are_one_line_of_json(small_run, command):
         "decoder",
         f"--output_dir={small_run}",
         "--decode_hparams=beam_size=3,extra_length=2",
+        PLAIN,
         stdin="\n".join(SENTENCES[:2]).encode(),
     )
     for beams, best in zip((first, second), plain.stdout.splitlines()):
@@ -209,7 +197,7 @@ def test_all_hypotheses_of_a_line_are_one_line_of_json(small_run, command):
 
 
 def test_scores_of_pairs_are_those_of_the_search(small_run, command, tmp_path):
-    flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=2,extra_length=40,return_beams=True,alpha=0.6")
+    flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=2,extra_length=40,return_beams=True", PLAIN)
     result = command("decoder", *flags, stdin="\n".join(SENTENCES).encode())
     found = [json.loads(line) for line in result.stdout.splitlines()]
     pairs = [(line, beam) for line, beams in zip(SENTENCES, found) for beam in beams]
@@ -219,6 +207,7 @@ def test_scores_of_pairs_are_those_of_the_search(small_run, command, tmp_path):
         f"--output_dir={small_run}",
         f"--score_file={tmp_path / 'pairs.txt'}",
         f"--decode_to_file={tmp_path / 'scores.txt'}",
+        PLAIN,
     )
     assert scored.returncode == 0, scored.stderr
     scores = [tuple(map(float, line.split("\t"))) for line in lines_of(tmp_path / "scores.txt")]
@@ -237,7 +226,7 @@ def test_translations_begin_with_their_prefixes(small_run, command, tmp_path):
     prefixes = ["Der ", "", "Ein Hund 😀 schl", "Sie"]
     (tmp_path / "in.txt").write_text("\n".join(SENTENCES) + "\n")
     (tmp_path / "prefixes.txt").write_text("\n".join(prefixes) + "\n")
-    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
+    flags = (f"--output_dir={small_run}", *SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
     result = command("decoder", *flags, f"--prefix_file={tmp_path / 'prefixes.txt'}")
     assert result.returncode == 0, result.stderr
     for prefix, output in zip(prefixes, result.stdout.splitlines()):
@@ -250,7 +239,7 @@ def test_translations_begin_with_their_prefixes(small_run, command, tmp_path):
 
 def test_alignments_link_every_word(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_text("\n".join([*SENTENCES, ""]) + "\n")
-    flags = (f"--output_dir={small_run}", SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
+    flags = (f"--output_dir={small_run}", *SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
     files = (f"--decode_to_file={tmp_path / 'out.txt'}", f"--alignments={tmp_path / 'links.txt'}")
     result = command("decoder", *flags, *files, "--alignment_layer=0")
     assert result.returncode == 0, result.stderr
@@ -264,8 +253,8 @@ def test_alignments_link_every_word(small_run, command, tmp_path):
 
 
 def test_run_directories_of_one_vocabulary_search_together(small_run, command, tmp_path):
-    alone = command("decoder", f"--output_dir={small_run}", SETTINGS, stdin=SENTENCES[0].encode())
-    twice = command("decoder", f"--output_dir={small_run},{small_run}", SETTINGS, stdin=SENTENCES[0].encode())
+    alone = command("decoder", f"--output_dir={small_run}", *SETTINGS, stdin=SENTENCES[0].encode())
+    twice = command("decoder", f"--output_dir={small_run},{small_run}", *SETTINGS, stdin=SENTENCES[0].encode())
     assert twice.returncode == 0 and twice.stdout == alone.stdout
     assert twice.stderr.count("ckpt-6") == 2
 

@@ -1,17 +1,14 @@
 """One global batch on any devices: commands as a user gives them, on Multi30k without dropout."""
 
 import json
-import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from support.commands import start_process
 
 from t2t_lite import checkpoint_files
 from t2t_lite.run_dir import list_checkpoints
@@ -31,13 +28,13 @@ FLAGS = (
 )
 
 
-def start(data_dir, output_dir, *flags, hparams=HPARAMS, tf_config=None):
-    program = Path(sys.executable).with_name("t2t-lite-trainer")
-    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    if tf_config:
-        environment["TF_CONFIG"] = tf_config
-    command = [program, *FLAGS, f"--hparams={hparams}", f"--data_dir={data_dir}", f"--output_dir={output_dir}", *flags]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def trainer(data_dir, output_dir, *flags, hparams=HPARAMS):
+    return ("trainer", *FLAGS, f"--hparams={hparams}", f"--data_dir={data_dir}", f"--output_dir={output_dir}", *flags)
+
+
+def start(*arguments, tf_config=None):
+    """Starts the trainer in a process, whose devices are its own."""
+    return start_process(*trainer(*arguments), environment={"TF_CONFIG": tf_config} if tf_config else {})
 
 
 def finish(*processes):
@@ -47,26 +44,30 @@ def finish(*processes):
     return outputs
 
 
-def parameters(output_dir):
-    return checkpoint_files.read(output_dir / "ckpt-10", "model")
+def parameters(output_dir, step=10):
+    return checkpoint_files.read(output_dir / f"ckpt-{step}", "model")
 
 
 @pytest.fixture(scope="module")
-def one_device(multi30k_data, tmp_path_factory):
+def one_device(multi30k_data, command, shared_folders):
     """The parameters after ten steps on one device that holds the whole batch."""
-    output_dir = tmp_path_factory.mktemp("devices") / "one"
-    (output,) = finish(start(multi30k_data, output_dir, "--max_tokens_per_replica=100000"))
-    assert "1 device," in output
-    return parameters(output_dir)
+
+    def make(output_dir):
+        result = command(*trainer(multi30k_data, output_dir, "--max_tokens_per_replica=100000"))
+        assert result.returncode == 0, result.stderr
+        assert "1 device," in result.stdout
+
+    return parameters(shared_folders.get("one_device", make))
 
 
 @pytest.fixture(scope="module")
-def at_first(multi30k_data, tmp_path_factory):
+def at_first(multi30k_data, command, tmp_path_factory):
     """The parameters before the first step: after one whose rate is next to nothing."""
     output_dir = tmp_path_factory.mktemp("devices") / "first"
     hparams = HPARAMS + ",learning_rate_constant=1e-20"
-    finish(start(multi30k_data, output_dir, hparams=hparams))
-    return parameters(output_dir)
+    result = command(*trainer(multi30k_data, output_dir, "--train_steps=1", hparams=hparams))
+    assert result.returncode == 0, result.stderr
+    return parameters(output_dir, 1)
 
 
 def assert_same(found, expected):
@@ -92,8 +93,9 @@ def test_eight_devices_make_the_parameters_of_one(multi30k_data, one_device, tmp
 
 
 @pytest.mark.slow
-def test_four_accumulation_steps_make_the_parameters_of_one(multi30k_data, one_device, tmp_path):
-    finish(start(multi30k_data, tmp_path, "--max_tokens_per_replica=280"))
+def test_four_accumulation_steps_make_the_parameters_of_one(multi30k_data, one_device, command, tmp_path):
+    result = command(*trainer(multi30k_data, tmp_path, "--max_tokens_per_replica=280"))
+    assert result.returncode == 0, result.stderr
     assert_same(parameters(tmp_path), one_device)
 
 

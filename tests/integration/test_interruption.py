@@ -1,16 +1,13 @@
 """Training processes that are stopped and killed: what goes on is what would have been, bit for bit."""
 
-import os
 import resource
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.commands import start_process
 
 from t2t_lite.run_dir import list_checkpoints
 
@@ -18,16 +15,16 @@ STEPS = 24
 SAVE_EVERY = 3
 
 
-def trainer(small_flags, data_dir, output_dir, *more, **options):
-    """Starts the trainer on the small model, with dropout, for STEPS steps."""
-    program = Path(sys.executable).with_name("t2t-lite-trainer")
+def flags_of(small_flags, data_dir, output_dir):
+    """The flags by which the trainer trains the small model, with dropout, for STEPS steps."""
     flags = [flag for flag in small_flags if not flag.startswith(("--train_steps", "--save_checkpoints_steps"))]
     flags += [f"--train_steps={STEPS}", f"--save_checkpoints_steps={SAVE_EVERY}", "--keep_checkpoint_max=100"]
-    command = [program, *flags, f"--data_dir={data_dir}", f"--output_dir={output_dir}", *more]
-    environment = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
-    )
+    return ["trainer", *flags, f"--data_dir={data_dir}", f"--output_dir={output_dir}"]
+
+
+def trainer(*arguments, **options):
+    """Starts the trainer in a process that can be stopped."""
+    return start_process(*flags_of(*arguments), **options)
 
 
 def everything(path):
@@ -48,23 +45,24 @@ def steps_saved(output_dir):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(small_flags, grammar_data, tmp_path_factory):
+def undisturbed(small_flags, grammar_data, command, shared_folders):
     """The run directory of a training that nothing stopped."""
-    output_dir = tmp_path_factory.mktemp("undisturbed")
-    process = trainer(small_flags, grammar_data, output_dir)
-    output = process.communicate(timeout=600)[0]
-    assert process.returncode == 0, output
-    return output_dir
+
+    def make(output_dir):
+        result = command(*flags_of(small_flags, grammar_data, output_dir))
+        assert result.returncode == 0, result.stderr
+
+    return shared_folders.get("undisturbed", make)
 
 
 @pytest.fixture
-def go_on(small_flags, grammar_data, undisturbed):
+def go_on(small_flags, grammar_data, undisturbed, command, process):
     """Gives the command again, which must end as the undisturbed run did; returns what it printed."""
 
-    def run(output_dir):
-        process = trainer(small_flags, grammar_data, output_dir)
-        output = process.communicate(timeout=600)[0]
-        assert process.returncode == 0, output
+    def run(output_dir, fresh=False):
+        result = (process if fresh else command)(*flags_of(small_flags, grammar_data, output_dir))
+        output = result.stdout + result.stderr
+        assert result.returncode == 0, output
         mine, theirs = (everything(path / f"ckpt-{STEPS}") for path in (output_dir, undisturbed))
         assert mine.keys() == theirs.keys()
         for name, array in theirs.items():
@@ -88,7 +86,7 @@ def test_a_signal_saves_and_says_how_to_go_on(small_flags, grammar_data, go_on, 
     assert last < STEPS
     assert f"stopped by {number.name} after step {last}, which is saved; the same command goes on" in output
     assert "Traceback" not in output
-    assert f"going on from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path)
+    assert f"going on from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path, fresh=number == signal.SIGTERM)
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ SMALL = (
     "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=600,"
     "learning_rate_warmup_steps=60"
 )
+LINE = b"the dog sees the cat .\n"
 NOUNS, VERBS = ("dog", "cat", "fox", "crow", "mouse"), ("sees", "hears", "likes")
 
 
@@ -30,9 +31,14 @@ def sentence(lots):
 
 
 @pytest.fixture(scope="module")
-def treebank(tmp_path_factory):
+def treebank(shared_folders):
     """A folder as the Penn Treebank's, with sections 00 and 01 only."""
-    folder, lots = tmp_path_factory.mktemp("treebank"), random.Random(0)
+    return shared_folders.get("treebank", write_treebank)
+
+
+def write_treebank(folder):
+    folder.mkdir()
+    lots = random.Random(0)
     for section in ("00", "01"):
         (folder / section).mkdir()
         for number in range(10):
@@ -40,34 +46,34 @@ def treebank(tmp_path_factory):
             (folder / section / f"wsj_{section}{number:02}.mrg").write_text(f"\n{trees}\n")
     with open(folder / "00" / "wsj_0003.mrg", "a") as file:
         file.write("( (S (NP (DT the) (NN end))\n")
-    return folder
 
 
 @pytest.fixture(scope="module")
-def made(treebank, command, tmp_path_factory):
-    """What datagen and the trainer have made of it, and what they said: (data, run, datagen, trainer)."""
-    folder = tmp_path_factory.mktemp("made")
-    datagen = command(
-        "datagen",
-        "--problem=wsj_parsing",
-        f"--treebank={treebank}",
-        f"--data_dir={folder / 'data'}",
-        "--vocab_kind=words",
-    )
-    assert datagen.returncode == 0, datagen.stderr
-    trainer = command(
-        "trainer",
-        "--problem=wsj_parsing",
-        "--hparams_set=transformer_parsing_small",
-        f"--hparams={SMALL}",
-        f"--data_dir={folder / 'data'}",
-        f"--output_dir={folder / 'run'}",
-        "--train_steps=120",
-        "--eval_decode",
-        "--eval_metric=f1",
-    )
-    assert trainer.returncode == 0, trainer.stderr
-    return folder / "data", folder / "run", datagen, trainer
+def made(treebank, command, shared_folders):
+    """What datagen and the trainer have made of it, and what they printed: (data, run, datagen, trainer)."""
+
+    def make(folder):
+        folder.mkdir()
+        task = ("--problem=wsj_parsing", f"--data_dir={folder / 'data'}")
+        runs = {
+            "datagen": (*task, f"--treebank={treebank}", "--vocab_kind=words"),
+            "trainer": (
+                *task,
+                "--hparams_set=transformer_parsing_small",
+                f"--hparams={SMALL}",
+                f"--output_dir={folder / 'run'}",
+                "--train_steps=120",
+                "--eval_decode",
+                "--eval_metric=f1",
+            ),
+        }
+        for name, flags in runs.items():
+            result = command(name, *flags)
+            assert result.returncode == 0, result.stderr
+            (folder / name).write_text(result.stdout)
+
+    folder = shared_folders.get("parsing", make)
+    return folder / "data", folder / "run", *((folder / name).read_text() for name in ("datagen", "trainer"))
 
 
 @pytest.fixture
@@ -82,6 +88,7 @@ def decode(made, command, tmp_path):
             f"--decode_from_file={source}",
             f"--decode_to_file={output}",
             f"--decode_hparams={settings}",
+            "--xla_compile=False",
             *flags,
         )
         assert finished.returncode == 0, finished.stderr
@@ -102,13 +109,13 @@ def check_trees(trees, sentences):
 
 def test_the_data_says_what_was_done_with_the_treebank(made, treebank):
     _, _, datagen, _ = made
-    assert "sections 02, 03" in datagen.stdout and "5% of the trees to dev" in datagen.stdout
-    assert f"malformed tree: {treebank}/00/wsj_0003.mrg, line 32: the bracket of 'S' is not closed" in datagen.stdout
-    assert "left out: 1 (a malformed tree)" in datagen.stdout
+    assert "sections 02, 03" in datagen and "5% of the trees to dev" in datagen
+    assert f"malformed tree: {treebank}/00/wsj_0003.mrg, line 32: the bracket of 'S' is not closed" in datagen
+    assert "left out: 1 (a malformed tree)" in datagen
 
 
 def test_the_trainer_tells_f1_of_the_dev_split(made):
-    assert "dev F1 " in made[3].stdout
+    assert "dev F1 " in made[3]
     figures = json.loads((made[1] / "evaluations.json").read_text())["120"]
     assert 0 < figures["f1"] <= 100 and "bleu" not in figures
 
@@ -185,7 +192,7 @@ def test_trees_are_drawn(made, decode, tmp_path):
 
 def test_plain_text_is_cut_as_the_treebank_does(made, command):
     plain = b"The dog doesn't (really) see the cat.\n\n"
-    finished = command("decoder", f"--output_dir={made[1]}", "--tokenizer=treebank", stdin=plain)
+    finished = command("decoder", f"--output_dir={made[1]}", "--tokenizer=treebank", "--xla_compile=False", stdin=plain)
     assert finished.returncode == 0, finished.stderr
     tree, empty = finished.stdout.split("\n")[:2]
     assert nltk.Tree.fromstring(tree).leaves() == [
@@ -205,7 +212,7 @@ def test_plain_text_is_cut_as_the_treebank_does(made, command):
 
 
 def test_interactively_the_tree_is_drawn(made, command):
-    finished = command("decoder", f"--output_dir={made[1]}", "--decode_interactive", stdin=b"the dog sees the cat .\n")
+    finished = command("decoder", f"--output_dir={made[1]}", "--decode_interactive", "--xla_compile=False", stdin=LINE)
     assert finished.returncode == 0, finished.stderr
     first, *art = finished.stdout.splitlines()
     assert nltk.Tree.fromstring(first).leaves() == ["the", "dog", "sees", "the", "cat", "."]
@@ -221,6 +228,7 @@ def test_all_hypotheses_and_scores_of_given_trees(made, command, tmp_path):
         f"--output_dir={made[1]}",
         f"--decode_from_file={tmp_path / 'in.txt'}",
         "--decode_hparams=beam_size=3,return_beams=True,only_trees=True",
+        "--xla_compile=False",
     )
     assert beams.stdout.count("(TOP ") == 3
     scored = command("decoder", f"--output_dir={made[1]}", f"--score_file={tmp_path / 'pairs.tsv'}")

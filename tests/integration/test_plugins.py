@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "example_plugin"
+PLAIN = "--xla_compile=False"
 SET = ("--hparams_set=backward_tiny", "--train_steps=4", "--save_checkpoints_steps=2")
 
 
@@ -24,11 +25,11 @@ def installed(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def trained(installed, command, tmp_path_factory):
+def trained(installed, process, tmp_path_factory):
     """A run directory of the installed plug-in's problem, set and model."""
     work = tmp_path_factory.mktemp("trained")
     flags = ("--problem=numbers_in_words", *SET, f"--data_dir={work / 'data'}", f"--output_dir={work / 'run'}")
-    result = command("trainer", *flags, "--generate_data", PYTHONPATH=str(installed))
+    result = process("trainer", *flags, "--generate_data", PYTHONPATH=str(installed))
     assert result.returncode == 0, result.stderr
     return work / "run"
 
@@ -39,17 +40,17 @@ def answers(result):
     return result.stdout
 
 
-def test_an_installed_plug_in_is_listed_and_described(installed, command):
-    result = command("trainer", "--registry_help", PYTHONPATH=str(installed))
+def test_an_installed_plug_in_is_listed_and_described(installed, process):
+    result = process("trainer", "--registry_help", PYTHONPATH=str(installed))
     for name in ("numbers_in_words", "backward_tiny", "backward_transformer"):
         assert f"  {name} " in result.stdout
-    described = command("trainer", "--registry_help=numbers_in_words", PYTHONPATH=str(installed)).stdout
+    described = process("trainer", "--registry_help=numbers_in_words", PYTHONPATH=str(installed)).stdout
     assert "Write the digits of a number in words." in described and "t2t-lite-example" in described
-    assert "numbers_in_words" not in command("trainer", "--registry_help").stdout
+    assert "numbers_in_words" not in process("trainer", "--registry_help").stdout
 
 
-def test_an_installed_plug_in_trains_and_decodes_and_is_remembered(installed, trained, command):
-    decoded = command("decoder", f"--output_dir={trained}", stdin=b"12\n345\n", PYTHONPATH=str(installed))
+def test_an_installed_plug_in_trains_and_decodes_and_is_remembered(installed, trained, process):
+    decoded = process("decoder", f"--output_dir={trained}", PLAIN, stdin=b"12\n345\n", PYTHONPATH=str(installed))
     answers(decoded)
     run = json.loads((trained / "run.json").read_text())
     assert run["plugins"] == {
@@ -58,8 +59,8 @@ def test_an_installed_plug_in_trains_and_decodes_and_is_remembered(installed, tr
     }
 
 
-def test_without_the_package_the_decoder_names_it(trained, command):
-    result = command("decoder", f"--output_dir={trained}", stdin=b"12\n")
+def test_without_the_package_the_decoder_names_it(trained, process):
+    result = process("decoder", f"--output_dir={trained}", stdin=b"12\n")
     assert result.returncode == 1
     assert "'numbers_in_words' comes from the package t2t-lite-example, which is not installed" in result.stderr
     assert len(result.stderr.splitlines()) == 1
@@ -93,64 +94,64 @@ def twice_tiny(tiny):
     return folder
 
 
-def test_a_folder_is_remembered_by_the_run_and_can_be_moved(tmp_path, command):
+def test_a_folder_is_remembered_by_the_run_and_can_be_moved(tmp_path, process):
     folder = write_usr_dir(tmp_path / "mine")
     run = f"--output_dir={tmp_path / 'run'}"
     flags = ("--problem=twice", "--hparams_set=twice_tiny", "--train_steps=2", f"--data_dir={tmp_path / 'data'}", run)
-    result = command("trainer", f"--t2t_usr_dir={folder}", *flags, "--generate_data")
+    result = process("trainer", f"--t2t_usr_dir={folder}", *flags, "--generate_data")
     assert result.returncode == 0, result.stderr
-    first = answers(command("decoder", run, stdin=b"n1\nn2\n"))
+    first = answers(process("decoder", run, PLAIN, stdin=b"n1\nn2\n"))
     folder.rename(tmp_path / "elsewhere")
-    lost = command("decoder", run, stdin=b"n1\n")
+    lost = process("decoder", run, stdin=b"n1\n")
     assert lost.returncode == 1 and "--t2t_usr_dir" in lost.stderr and str(folder) in lost.stderr
-    found = command("decoder", run, f"--t2t_usr_dir={tmp_path / 'elsewhere'}", stdin=b"n1\nn2\n")
+    found = process("decoder", run, PLAIN, f"--t2t_usr_dir={tmp_path / 'elsewhere'}", stdin=b"n1\nn2\n")
     assert answers(found) == first
 
 
-def help_with(command, folder, **environment):
-    return command("trainer", f"--t2t_usr_dir={folder}", "--registry_help", **environment)
+def help_with(process, folder, **environment):
+    return process("trainer", f"--t2t_usr_dir={folder}", "--registry_help", **environment)
 
 
 @pytest.mark.parametrize("has_init", [True, False])
-def test_an_import_error_in_a_folder_is_shown_whole(tmp_path, command, has_init):
+def test_an_import_error_in_a_folder_is_shown_whole(tmp_path, process, has_init):
     folder = write_usr_dir(tmp_path / "mine")
     (folder / "broken.py").write_text("import nothing_of_that_name\n")
     if has_init:
         (folder / "__init__.py").write_text("from . import broken, twice\n")
-    result = help_with(command, folder)
+    result = help_with(process, folder)
     assert result.returncode == 1 and result.stdout == ""
     assert f"{folder / 'broken.py'}" in result.stderr and "line 1" in result.stderr
     assert "ModuleNotFoundError: No module named 'nothing_of_that_name'" in result.stderr
 
 
-def test_an_import_error_in_a_package_is_shown_whole_and_names_the_package(installed, tmp_path, command):
+def test_an_import_error_in_a_package_is_shown_whole_and_names_the_package(installed, tmp_path, process):
     site = tmp_path / "site"
     shutil.copytree(installed, site)
     (site / "t2t_lite_example" / "sets.py").write_text("1 / 0\n")
-    result = command("trainer", "--registry_help", PYTHONPATH=str(site))
+    result = process("trainer", "--registry_help", PYTHONPATH=str(site))
     assert result.returncode == 1
     assert "t2t-lite-example" in result.stderr and "ZeroDivisionError" in result.stderr and "sets.py" in result.stderr
 
 
-def test_a_name_that_is_registered_twice_names_both_places(tmp_path, command):
+def test_a_name_that_is_registered_twice_names_both_places(tmp_path, process):
     folder = write_usr_dir(tmp_path / "mine", twice="GrammarEnde")
-    result = help_with(command, folder)
+    result = help_with(process, folder)
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
     assert "problem 'grammar_ende' is registered twice" in result.stderr
     assert "t2t_lite.problems.grammar.GrammarEnde" in result.stderr and str(folder / "twice.py") in result.stderr
 
 
-def test_a_folder_that_is_missing_or_empty_or_registers_nothing_is_an_error(tmp_path, command):
+def test_a_folder_that_is_missing_or_empty_or_registers_nothing_is_an_error(tmp_path, process):
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.py").write_text("x = 1\n")
     for name, said in (("none", "is not a folder"), ("empty", "no Python file"), ("other", "registers no problem")):
-        result = help_with(command, tmp_path / name)
+        result = help_with(process, tmp_path / name)
         assert result.returncode == 1 and said in result.stderr and str(tmp_path / name) in result.stderr
 
 
-def test_a_mistyped_plug_in_problem_is_an_error_with_the_nearest_name(tmp_path, command):
+def test_a_mistyped_plug_in_problem_is_an_error_with_the_nearest_name(tmp_path, process):
     folder = write_usr_dir(tmp_path / "mine")
-    result = command("datagen", f"--t2t_usr_dir={folder}", "--problem=twise", f"--data_dir={tmp_path / 'data'}")
+    result = process("datagen", f"--t2t_usr_dir={folder}", "--problem=twise", f"--data_dir={tmp_path / 'data'}")
     assert result.returncode == 2 and "did you mean 'twice'" in result.stderr
     assert not (tmp_path / "data").exists() or not os.listdir(tmp_path / "data")

@@ -2,8 +2,6 @@
 
 import dataclasses
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -85,15 +83,3 @@ def test_an_unknown_name_is_one_line_with_the_nearest_of_all_kinds(command, name
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1
     assert f"'{name}'" in result.stderr and nearest in result.stderr
-
-
-@pytest.mark.parametrize("name", ["transformer_big", "multi30k_ende_rev", "transformer", "no_such"])
-def test_none_of_it_imports_tensorflow(name):
-    program = (
-        f"import sys\nsys.argv = ['t2t-lite-trainer', '--registry_help={name}']\n"
-        "from t2t_lite.bin import trainer\n"
-        "try:\n    trainer.main()\nexcept SystemExit:\n    pass\n"
-        "print('HEAVY', *{'tensorflow', 'keras', 'numpy'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "HEAVY"

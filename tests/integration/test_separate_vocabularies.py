@@ -13,7 +13,7 @@ SMALL = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_deco
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
+def data(shared_folders):
     """A data directory of `multi30k_ende_separate` with a few pairs of the grammar in the place of the captions."""
     from t2t_lite.data.generate import generate
     from t2t_lite.problems import grammar, multi30k
@@ -26,9 +26,10 @@ def data(tmp_path_factory):
             pairs.num_examples = {"train": 300, "dev": 10, "test": 10}
             return pairs.examples(split, files)
 
-    data_dir = tmp_path_factory.mktemp("separate_data")
-    generate(Multi30kEndeSeparate(), data_dir, data_dir / "none", say=lambda line: None)
-    return data_dir
+    def make(data_dir):
+        generate(Multi30kEndeSeparate(), data_dir, data_dir / "none", say=lambda line: None)
+
+    return shared_folders.get("separate_data", make)
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +41,11 @@ def without_tensorflow(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def train(data, command):
-    """Runs the trainer for two steps."""
+def train(data, command, process):
+    """Runs the trainer for two steps, with an environment of its own in a fresh process."""
 
     def run(output_dir, problem, changes, **environment):
-        return command(
+        return (process if environment else command)(
             "trainer",
             f"--problem={problem}",
             "--hparams_set=transformer_tiny",
@@ -105,11 +106,11 @@ def test_the_same_command_again_goes_on(run_dir, train):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_wrong_vocabulary_in_the_run_directory_is_named(run_dir, command, tmp_path, without_tensorflow, place):
+def test_a_wrong_vocabulary_in_the_run_directory_is_named(run_dir, process, tmp_path, without_tensorflow, place):
     copy = shutil.copytree(run_dir, tmp_path / "run")
     names = sides_of(run_dir)
     train_vocabulary(["another text"] * 5, 100, copy / names[place])
-    result = command("decoder", f"--output_dir={copy}", **without_tensorflow)
+    result = process("decoder", f"--output_dir={copy}", **without_tensorflow)
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
     assert str(copy / names[place]) in line and names[1 - place] not in line and "trained with" in line

@@ -17,13 +17,13 @@ def marked(changes):
 
 
 @pytest.mark.parametrize("changes", [marked(changes) for changes in CHANGES])
-def test_a_model_is_trained_saved_and_decodes(changes, command, grammar_data, tmp_path):
+def test_a_model_is_trained_saved_and_decodes(changes, command, process, grammar_data, tmp_path):
     sizes = dict(pair.split("=") for pair in ["hidden_size=32", "filter_size=64", "num_heads=2", "batch_tokens=512"])
     sizes |= {"num_encoder_layers": "1", "num_decoder_layers": "1", "max_length": "64"}
     sizes |= dict(pair.split("=") for pair in changes.split(","))
     flags = ("--problem=grammar_ende", "--hparams_set=transformer_tiny", f"--data_dir={grammar_data}")
     hparams = "--hparams=" + ",".join(f"{name}={value}" for name, value in sizes.items())
-    trained = command(
+    trained = process(  # devices are those of a process
         "trainer", *flags, hparams, f"--output_dir={tmp_path}/run", "--train_steps=3", "--virtual_devices=2"
     )
     assert trained.returncode == 0, trained.stderr

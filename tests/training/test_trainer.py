@@ -46,10 +46,9 @@ SMALL = HParams(
 
 
 @pytest.fixture(scope="module")
-def copy_data(tmp_path_factory):
-    data_dir = tmp_path_factory.mktemp("copy_data")
-    generate(get_problem("copy_words_for_test"), data_dir, data_dir, say=lambda line: None)
-    return data_dir
+def copy_data(shared_folders):
+    problem = get_problem("copy_words_for_test")
+    return shared_folders.get("copy_data", lambda folder: generate(problem, folder, folder, say=lambda line: None))
 
 
 def last_arrays(run_dir):
@@ -116,25 +115,6 @@ def test_training_learns_to_copy_and_the_translator_copies_unseen_sentences(run,
     lines = [example.inputs for example in get_problem("copy_words_for_test").examples("test", {})]
     outputs = Translator.from_run_dir(tmp_path).translate(lines)
     assert sum(line == output for line, output in zip(lines, outputs)) >= 0.9 * len(lines)
-
-
-@pytest.mark.slow
-def test_one_and_two_devices_make_the_same_parameters(grammar_data, command, small_flags, tmp_path):
-    arrays = {}
-    for devices in (1, 2):  # eight, workers and accumulation: tests/integration/test_devices.py
-        output_dir = tmp_path / f"devices-{devices}"
-        flags = [flag for flag in small_flags if not flag.startswith(("--hparams=", "--train_steps"))]
-        changes = next(flag for flag in small_flags if flag.startswith("--hparams=")) + ",residual_dropout=0"
-        directories = (f"--data_dir={grammar_data}", f"--output_dir={output_dir}")
-        done = command("trainer", *flags, changes, "--train_steps=5", f"--virtual_devices={devices}", *directories)
-        assert done.returncode == 0, done.stderr
-        assert f"{devices} device" in done.stdout
-        arrays[devices] = last_arrays(output_dir)
-    distance = {name: np.linalg.norm(arrays[2][name] - array) for name, array in arrays[1].items()}
-    size = np.sqrt(sum(np.linalg.norm(array) ** 2 for array in arrays[1].values()))
-    assert np.sqrt(sum(value**2 for value in distance.values())) <= 1e-5 * size
-    for name, array in arrays[1].items():
-        np.testing.assert_allclose(arrays[2][name], array, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.slow

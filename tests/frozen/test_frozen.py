@@ -1,0 +1,136 @@
+"""Data and run directories that earlier versions wrote: this version opens, decodes, scores, averages and resumes them.
+
+They are as those versions left them, and are never made again (`freeze.py` says how). A test that fails here has found
+a change that locks users out of what they have trained: mend the reading, not the files.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from t2t_lite import checkpoint_files
+from t2t_lite.run_dir import best_checkpoint, open_run_dir
+
+HERE = Path(__file__).resolve().parent
+RUNS = sorted(path.parent for path in HERE.glob("*/*/expected.json"))
+AT = 300  # the step of their last checkpoints
+
+pytestmark = pytest.mark.parametrize("frozen", RUNS, ids=lambda path: f"{path.parent.name}-{path.name}")
+
+
+@pytest.fixture
+def run_dir(frozen, tmp_path):
+    """A copy of the run: nothing may write to the frozen one."""
+    return shutil.copytree(frozen / "run", tmp_path / "run")
+
+
+@pytest.fixture
+def flags(frozen):
+    """The plug-ins' flag, which only one run needs."""
+    return [f"--t2t_usr_dir={frozen.parent / 'plugin'}"] if frozen.name == "with_plugin" else []
+
+
+@pytest.fixture
+def task(frozen, flags, run_dir):
+    """The flags by which the trainer goes on, all of them read from the run."""
+    hparams = json.loads((run_dir / "hparams.json").read_text())
+    changes = ",".join(f"{name}={value}" for name, value in hparams.items() if name != "train_steps")
+    problem = json.loads((run_dir / "run.json").read_text())["problem"]
+    directories = [f"--data_dir={frozen / 'data'}", f"--output_dir={run_dir}"]
+    return [*flags, f"--problem={problem}", "--hparams_set=transformer_base", f"--hparams={changes}", *directories]
+
+
+@pytest.fixture
+def expected(frozen):
+    return json.loads((frozen / "expected.json").read_text(encoding="utf-8"))
+
+
+def successful(result):
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def tolerance(run_dir, exact):
+    """How far figures may differ: rounding differs from processor to processor, that of bfloat16 by far more."""
+    is_16_bit = json.loads((run_dir / "hparams.json").read_text())["precision"] != "float32"
+    return 0.03 if is_16_bit else exact
+
+
+def test_it_decodes_to_the_same_texts_with_the_same_scores(frozen, flags, run_dir, expected, command, tmp_path):
+    run = (f"--output_dir={run_dir}", *flags, "--xla_compile=False")
+    settings = ",".join(filter(None, (expected["decode_hparams"], "return_beams=True")))
+    output = successful(
+        command("decoder", *run, f"--decode_hparams={settings}", f"--decode_from_file={frozen / 'inputs.txt'}")
+    )
+    found = [json.loads(line)[0] for line in output.splitlines()]
+    assert len(found) == len(expected["best"]) > 3
+    assert [best["text"] for best in found] == [best["text"] for best in expected["best"]]
+    near = {"rel": tolerance(run_dir, 1e-3), "abs": tolerance(run_dir, 1e-3)}
+    for name in ("score", "log_prob"):
+        assert [best[name] for best in found] == pytest.approx([best[name] for best in expected["best"]], **near)
+    # Scored as given pairs, the texts have these log-probabilities, or less where the search wrote other pieces.
+    inputs = (frozen / "inputs.txt").read_text(encoding="utf-8").splitlines()
+    pairs = "".join(f"{line}\t{best['text']}\n" for line, best in zip(inputs, found, strict=True))
+    (tmp_path / "pairs.tsv").write_text(pairs, encoding="utf-8")
+    scored = successful(command("decoder", *run, f"--score_file={tmp_path / 'pairs.tsv'}")).splitlines()
+    differences = [best["log_prob"] - float(line.split("\t")[0]) for best, line in zip(found, scored, strict=True)]
+    assert min(differences) > -near["abs"]
+    assert sum(difference < near["abs"] for difference in differences) >= 0.8 * len(differences)
+
+
+def test_the_trainer_finds_it_trained_and_its_dev_figures_are_found_again(task, run_dir, expected, command):
+    output = successful(command("trainer", *task, f"--train_steps={AT}"))
+    assert f"going on from {run_dir / f'ckpt-{AT}'}" in output and f"already trained for {AT} steps" in output
+    (run_dir / "evaluations.json").unlink()
+    follow = ["--schedule=eval", "--eval_wait_secs=0"]
+    successful(command("trainer", *task, *follow))
+    figures = json.loads((run_dir / "evaluations.json").read_text())[str(AT)]
+    assert figures == pytest.approx(expected["dev"], rel=tolerance(run_dir, 1e-4))
+
+
+def test_5_more_steps_make_the_same_parameters(frozen, task, run_dir, command):
+    known = frozen / "after_5_more_steps.npz"
+    output = successful(command("trainer", *task, f"--train_steps={AT + 5}"))
+    assert f"going on from {run_dir / f'ckpt-{AT}'}" in output
+    before, after = (checkpoint_files.read(run_dir / f"ckpt-{step}", "model") for step in (AT, AT + 5))
+    assert all(np.abs(after[name] - before[name]).max() > 1e-4 for name in before)
+    if not known.exists():  # of most runs it is enough to know that they go on
+        return
+    with np.load(known) as arrays:
+        assert set(arrays) == set(after)
+        moved = np.sqrt(sum(np.square(arrays[name] - before[name]).sum() for name in arrays))
+        missed = np.sqrt(sum(np.square(arrays[name] - after[name]).sum() for name in arrays))
+    assert missed <= tolerance(run_dir, 1e-3) * 5 * moved
+
+
+def test_averages_are_made_of_it_and_the_one_it_has_is_used(flags, run_dir, command):
+    steps = [int(path.stem.removeprefix("ckpt-")) for path in run_dir.glob("ckpt-*.index")]
+    had = sorted(run_dir.glob("average-*.index"))
+    if had:
+        assert best_checkpoint(run_dir) == had[0].with_suffix("")
+        known = checkpoint_files.read(best_checkpoint(run_dir), "model")
+        checkpoint_files.remove(best_checkpoint(run_dir))
+    successful(command("avg", f"--output_dir={run_dir}", f"--n={len(steps)}", *flags))
+    found = checkpoint_files.read(run_dir / f"average-{AT}", "model")
+    if not had:
+        assert len(steps) == 1
+        known = checkpoint_files.read(run_dir / f"ckpt-{AT}", "model")
+    assert found.keys() == known.keys()
+    for name, array in known.items():
+        np.testing.assert_allclose(found[name], array, rtol=1e-6, atol=1e-7, err_msg=name)
+
+
+def test_what_it_says_about_itself_and_its_data_is_understood(frozen, flags, run_dir, command):
+    about = json.loads((run_dir / "run.json").read_text())
+    name = about["problem"]
+    shown = successful(command("datagen", *flags, "--inspect", f"--problem={name}", f"--data_dir={frozen / 'data'}"))
+    manifest = json.loads((frozen / "data" / f"manifest.{name}.json").read_text())
+    assert f"{name}, train, 1 shards: {manifest['splits']['train']['examples']:,} examples" in shown
+    assert shown.count("  inputs   ") == 3
+    run = open_run_dir(run_dir)
+    assert (run.problem.name, run.vocabulary) == (name, run_dir / about["vocabulary"]["file"])
+    inputs = about.get("inputs_vocabulary", about["vocabulary"])
+    assert run.inputs_vocabulary == run_dir / inputs["file"]

@@ -1,0 +1,69 @@
+"""Commands, run inside the process of the tests or in a fresh one."""
+
+import contextlib
+import importlib
+import io
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+from unittest import mock
+
+
+def run_in_this_process(name: str, *flags: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess:
+    """Calls a command's `main`, as a notebook does: no start of Python, no import of TensorFlow.
+
+    What C++ code writes to the file descriptors is not seen, and devices are those of this process.
+    """
+    module = importlib.import_module(f"t2t_lite.bin.{name}")
+    flags = [str(flag) for flag in flags]
+    source = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
+    output, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    with (
+        mock.patch.dict(os.environ, environment),
+        mock.patch.object(sys, "stdin", source),
+        contextlib.redirect_stdout(output),
+        contextlib.redirect_stderr(errors),
+    ):
+        try:
+            status = module.main(flags)
+        except Exception:
+            traceback.print_exc()
+            status = 1
+    texts = (stream.buffer.getvalue().decode() for stream in (output, errors))
+    return subprocess.CompletedProcess([f"t2t-lite-{name}", *flags], status, *texts)
+
+
+def program(name: str) -> Path:
+    """Returns the path of an installed command."""
+    path = Path(sys.executable).with_name(f"t2t-lite-{name}")
+    assert path.exists(), f"{path} is not there; install the project first: pip install -e ."
+    return path
+
+
+def user_environment(**more: str) -> dict[str, str]:
+    """Returns the environment of a user's shell: without what tests set for TensorFlow in their own process."""
+    ours = ("TF_CPP_MIN_LOG_LEVEL", "TF_XLA_FLAGS")
+    return {name: value for name, value in os.environ.items() if name not in ours} | more
+
+
+def run_process(name: str, *flags: str, stdin: bytes = b"", **environment: str) -> subprocess.CompletedProcess:
+    """Runs an installed command in a fresh process, as a shell does."""
+    # Not a limit on speed: a command that hangs fails its test instead of stopping the suite.
+    finished = subprocess.run(
+        [program(name), *flags],
+        input=stdin,
+        capture_output=True,
+        env=user_environment(**environment),
+        timeout=600,
+        check=False,
+    )
+    finished.stdout, finished.stderr = finished.stdout.decode(), finished.stderr.decode()
+    return finished
+
+
+def start_process(name: str, *flags: str, environment: dict[str, str] | None = None, **options) -> subprocess.Popen:
+    """Starts an installed command; its standard error joins its standard output, as text, unless `options` differ."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True} | options
+    return subprocess.Popen([program(name), *flags], env=user_environment(**(environment or {})), **options)

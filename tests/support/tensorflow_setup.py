@@ -1,0 +1,35 @@
+"""TensorFlow as tests use it: set up once in each process, before anything is computed."""
+
+import atexit
+import gc
+import os
+import shutil
+import sys
+import tempfile
+
+from t2t_lite.quiet import stderr_held_back
+
+
+def before_import() -> None:
+    """Sets what TensorFlow reads when it is imported; workers of pytest-xdist inherit it."""
+    if "TF_XLA_FLAGS" not in os.environ:
+        folder = tempfile.mkdtemp(prefix="t2t-lite-tests-xla-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        os.environ["TF_XLA_FLAGS"] = (
+            f"--tf_xla_persistent_cache_directory={folder} --tf_xla_persistent_cache_device_types=CPU"
+        )
+
+
+def after_import() -> None:
+    """Sets TensorFlow up if a test module has imported it."""
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        return
+    with stderr_held_back():
+        tensorflow.config.list_physical_devices()  # libraries for GPUs complain here, if they do
+    # As the trainer does on a CPU: optimizing graphs takes longer than small ones run.
+    tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    # TensorFlow's millions of objects stay: not to be searched again and again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 50)
