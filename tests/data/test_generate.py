@@ -482,6 +482,7 @@ def test_a_folder_without_data_is_an_error_with_the_command_that_makes_it(tmp_pa
         check_data(whole, get_problem("multi30k_ende"))
 
 
+@pytest.mark.slow
 def test_multi30k_is_whole_and_its_folder_is_not_written_to(multi30k_data, multi30k_dir, snapshot, tmp_path):
     problem = get_problem("multi30k_ende")
     before = snapshot(multi30k_dir)

@@ -194,6 +194,7 @@ def test_a_damaged_shard(work, trainer, kind):
     assert str(shard) in message and "t2t-lite-datagen" in message
 
 
+@pytest.mark.slow
 def test_a_shard_with_changed_bytes(work, process, small_flags, snapshot):
     shard = work / "data" / "grammar_ende-train-00003-of-00010"
     content = bytearray(shard.read_bytes())

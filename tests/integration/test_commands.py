@@ -12,6 +12,7 @@ COMMANDS = ("datagen", "trainer", "avg", "decoder", "score", "params", "benchmar
 ODD_LINES = [["The dog sleeps.", "", "😀 世界 шесть", "   ", "A man sees the\u2028dog.\x0c"][i % 5] for i in range(518)]
 ODD_LINES += ["dog " * 10_000, "Paul buys bread.", "", "\x01"]
 DECODE_HPARAMS = "--decode_hparams=beam_size=2,extra_length=3"
+DECODE = (DECODE_HPARAMS, "--xla_compile=False")  # compiling takes seconds for each of many lengths
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def translated(averaged, command, tmp_path_factory):
         f"--output_dir={averaged}",
         f"--decode_from_file={folder / 'in.txt'}",
         f"--decode_to_file={folder / 'out.txt'}",
-        DECODE_HPARAMS,
+        *DECODE,
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout == ""
@@ -168,7 +169,7 @@ def test_the_decoder_says_what_it_uses_and_what_it_cut_and_nothing_else(translat
 
 def test_standard_input_to_standard_output_is_file_to_file(translated, averaged, process):
     source = "".join(line + "\n" for line in ODD_LINES).encode()
-    flags = (f"--output_dir={averaged}", DECODE_HPARAMS, "--xla_compile=False")  # which changes no text
+    flags = (f"--output_dir={averaged}", *DECODE)
     # An output encoding other than UTF-8 must not matter: the text is not what the terminal could show.
     result = process("decoder", *flags, stdin=source, PYTHONIOENCODING="latin-1")
     assert result.returncode == 0, result.stderr

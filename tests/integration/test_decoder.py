@@ -11,7 +11,7 @@ import time
 import pytest
 from support.commands import start_process
 
-# Compiled searches are those of test_commands.py: they take seconds and change no text.
+# Compiling takes seconds and changes no text (tests/decoding/test_searcher.py, test_translator.py).
 PLAIN = "--xla_compile=False"
 SETTINGS = ("--decode_hparams=beam_size=2,extra_length=4", PLAIN)
 SENTENCES = [
@@ -133,6 +133,7 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, 
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 
 
+@pytest.mark.slow
 def test_a_run_with_other_settings_starts_anew(corpus, small_run, start, command, tmp_path):
     target = tmp_path / "out.txt"
     flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}", f"--decode_to_file={target}")

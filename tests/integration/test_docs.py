@@ -12,7 +12,7 @@ def examples(page):
     return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/decoding.md"])
+@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/decoding.md", marks=pytest.mark.slow)])
 def test_python_examples_run(page, small_run, tmp_path, monkeypatch, capsys):
     (example,) = [example for example in examples(page) if "RUN" in example]
     (tmp_path / "RUN").symlink_to(small_run)
@@ -33,6 +33,7 @@ def test_the_problems_of_the_documentation_can_be_registered_as_they_stand(page,
     assert f"problem {name} " in result.stdout and f"from the plug-in {tmp_path}" in result.stdout
 
 
+@pytest.mark.slow
 def test_the_plug_in_of_the_readme_trains_and_decodes(tmp_path, process):
     (example,) = [example for example in examples("README.md") if "PROBLEMS.register" in example]
     (tmp_path / "digits.py").write_text(example, encoding="utf-8")

@@ -94,6 +94,7 @@ def twice_tiny(tiny):
     return folder
 
 
+@pytest.mark.slow
 def test_a_folder_is_remembered_by_the_run_and_can_be_moved(tmp_path, process):
     folder = write_usr_dir(tmp_path / "mine")
     run = f"--output_dir={tmp_path / 'run'}"

@@ -15,15 +15,16 @@ def shown(command, name):
     return result.stdout
 
 
-def test_the_list_has_every_name_once_and_all_lines_begin_at_the_same_column(command):
-    result = command("trainer", "--registry_help")
+def test_the_list_has_every_name_once_and_all_lines_begin_at_the_same_column(process):
+    result = process("trainer", "--registry_help")
     assert (result.returncode, result.stderr) == (0, "")
     entries = re.findall(r"^  (\S+)( +)(\S.*)$", result.stdout, flags=re.MULTILINE)
-    # Other tests of this process may have registered problems of their own.
-    problems = [name for name in PROBLEMS.names() if PROBLEMS[name].__module__.startswith("t2t_lite.")]
-    assert [name for name, _, _ in entries] == [*problems, *HPARAMS.names(), *MODELS.names()]
+    # Other tests of this process may have registered problems and sets of their own.
+    known = [(registry, name) for registry in (PROBLEMS, HPARAMS, MODELS) for name in registry.names()]
+    ours = [name for registry, name in known if registry[name].__module__.startswith("t2t_lite.")]
+    assert [name for name, _, _ in entries] == ours
     assert len({len(name + gap) for name, gap, _ in entries}) == 1
-    assert command("trainer", "--registry_help=").stdout == result.stdout
+    assert process("trainer", "--registry_help=").stdout == result.stdout
 
 
 def test_a_set_is_shown_with_every_setting_and_what_differs_from_its_parent(command):

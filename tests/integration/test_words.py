@@ -11,12 +11,8 @@ CHANGES = [
 ]
 
 
-def marked(changes):
-    # The one whose cache is least like that of full attention is always tried, the others in the slow run.
-    return pytest.param(changes, id=changes.split(",")[0], marks=() if "local" in changes else pytest.mark.slow)
-
-
-@pytest.mark.parametrize("changes", [marked(changes) for changes in CHANGES])
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: changes.split(",")[0])
 def test_a_model_is_trained_saved_and_decodes(changes, command, process, grammar_data, tmp_path):
     sizes = dict(pair.split("=") for pair in ["hidden_size=32", "filter_size=64", "num_heads=2", "batch_tokens=512"])
     sizes |= {"num_encoder_layers": "1", "num_decoder_layers": "1", "max_length": "64"}

@@ -66,6 +66,7 @@ def under_jax(tmp_path_factory):
     return np.load(file)
 
 
+@pytest.mark.slow  # JAX compiles each operation for each shape
 @pytest.mark.parametrize("index", range(len(CHANGES)), ids=lambda index: str(CHANGES[index]))
 def test_logits_are_the_same_under_tensorflow_and_jax(index, under_jax):
     assert keras.backend.backend() == "tensorflow"

@@ -64,7 +64,7 @@ def test_the_average_that_is_saved_is_what_was_evaluated(chosen, grammar_data):
     for name, array in average.items():
         np.testing.assert_array_equal(array, optimizer[f"average.{name.replace('.', '_')}"], err_msg=name)
     # The decoder takes it without being told, and finds the BLEU that was recorded.
-    translator = Translator.from_run_dir(chosen)
+    translator = Translator.from_run_dir(chosen, xla_compile=False)
     assert translator.checkpoints == [chosen / "average-9"]
     sources, references = (
         list(read_lines(grammar_data / get_problem(PROBLEM).text_filename("dev", side)))
@@ -129,6 +129,7 @@ def test_the_event_files_have_the_same_figures(chosen):
     assert {"loss", "perplexity", "bleu"} <= tags["eval"]
 
 
+@pytest.mark.slow
 def test_an_evaluator_beside_the_training_finds_the_same_figures(run, chosen, grammar_data, tmp_path):
     hparams = SMALL.replace(ema_decay=0.5, train_steps=9)
     run(hparams, grammar_data, tmp_path, PROBLEM, save_checkpoints_steps=3, schedule="train")
@@ -171,6 +172,7 @@ def test_a_trace_is_written_when_it_is_asked_for(run, grammar_data, tmp_path):
     assert trace.stat().st_size > 1000
 
 
+@pytest.mark.slow  # test_steps.py has the same of a single step
 def test_the_limit_on_a_device_and_compilation_change_nothing(run, grammar_data, tmp_path):
     hparams = SMALL.replace(residual_dropout=0.0)
     for name, options in (
