@@ -246,7 +246,7 @@ generate(Killed(), pathlib.Path({data_dir!r}), pathlib.Path("none"), say=say)
 """
 
 
-@pytest.mark.parametrize("where", ["visit", "said"])
+@pytest.mark.parametrize("where", ["visit", pytest.param("said", marks=pytest.mark.slow)])
 def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(whole, tmp_path, where):
     code = KILLED.format(tests=str(Path(__file__).parent), where=where, data_dir=str(tmp_path))
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

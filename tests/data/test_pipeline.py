@@ -58,7 +58,7 @@ def flat(epoch):
     return list(itertools.chain.from_iterable(epoch))
 
 
-@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("seed", [pytest.param(None, marks=pytest.mark.slow), 1])
 def test_multi30k_batches_are_full_and_hold_little_padding(multi30k_data, seed, capsys):
     dataset = batches(get_problem("multi30k_ende"), multi30k_data, "train", seed=seed, **MULTI30K)
     tokens, positions, real = [], 0, 0
@@ -79,7 +79,14 @@ def test_multi30k_batches_are_full_and_hold_little_padding(multi30k_data, seed, 
     assert min(tokens) > 0.9 * 4096 and max(tokens) < 1.1 * 4096
 
 
-@pytest.mark.parametrize("split, seed", [("train", 1), ("train", None), ("dev", None)])
+@pytest.mark.parametrize(
+    "split, seed",
+    [
+        pytest.param("train", 1, marks=pytest.mark.slow),
+        pytest.param("train", None, marks=pytest.mark.slow),
+        ("dev", None),
+    ],
+)
 def test_every_pair_of_multi30k_appears_exactly_once_an_epoch(multi30k_data, split, seed):
     problem = get_problem("multi30k_ende")
     found = collections.Counter(flat(epoch_of(problem, multi30k_data, split, seed=seed, **MULTI30K)))

@@ -124,6 +124,7 @@ def test_encoding_works_in_a_graph(vocabulary):
     assert rows == vocabulary.encode(tf.constant(TEXTS)).to_list()
 
 
+@pytest.mark.slow
 def test_training_twice_gives_the_same_bytes_in_any_process(tmp_path):
     texts = [f"word {i * 7919 % 1000} and {i * 104729 % 977}" for i in range(1000)]
     code = (

@@ -196,6 +196,7 @@ def test_what_cannot_be_a_symbol_of_word_pieces_is_an_error_that_names_it(tmp_pa
         train_vocabulary(["a dog ran"], 300, tmp_path / "v", "wordpiece", symbols)
 
 
+@pytest.mark.slow
 def test_another_process_learns_the_same_word_pieces(tmp_path):
     texts = [f"{i * 7919 % 1000:x} and {i * 104729 % 977:b}" for i in range(1000)]
     code = (

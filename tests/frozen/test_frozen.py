@@ -46,7 +46,14 @@ def task(frozen, flags, run_dir):
     changes = ",".join(f"{name}={value}" for name, value in hparams.items() if name != "train_steps")
     problem = json.loads((run_dir / "run.json").read_text())["problem"]
     directories = [f"--data_dir={frozen / 'data'}", f"--output_dir={run_dir}"]
-    return [*flags, f"--problem={problem}", "--hparams_set=transformer_base", f"--hparams={changes}", *directories]
+    return [
+        *flags,
+        f"--problem={problem}",
+        "--hparams_set=transformer_base",
+        f"--hparams={changes}",
+        "--peak_tflops=1",
+        *directories,
+    ]
 
 
 @pytest.fixture

@@ -61,6 +61,7 @@ def row_of(lines, precision):
     return next(line.split() for line in lines if line.startswith(precision + " "))
 
 
+@pytest.mark.slow
 def test_random_ids_compiled(command, tmp_path):
     file = tmp_path / "folder" / "cost.json"
     sizes = ("--vocab_size=100", "--source_length=20", "--target_length=16")

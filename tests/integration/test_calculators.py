@@ -15,9 +15,9 @@ def successful(command, *flags, **environment):
 
 
 @pytest.fixture(scope="module")
-def table(process):
+def table(command):
     """The table of all sets as rows of words, printed for a narrow terminal that is none."""
-    output = successful(process, "params", COLUMNS="80")
+    output = successful(command, "params", COLUMNS="80")
     rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if line.split()[0] in HPARAMS}
     assert list(rows) == HPARAMS.names() and "…" not in output and "\x1b" not in output
     return rows

@@ -25,6 +25,7 @@ FLAGS = (
     "--train_steps=10",
     "--save_checkpoints_steps=10",
     "--schedule=train",
+    "--peak_tflops=1",
 )
 
 

@@ -98,7 +98,7 @@ def test_the_manifest_counts_what_was_dropped(own_text, generated):
 def test_a_model_is_trained_on_it_and_translates(own_text, generated, command):
     folder, _ = own_text
     run = f"--output_dir={folder / 'run'}"
-    flags = ("--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=3")
+    flags = ("--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=3", "--peak_tflops=1")
     trained = command("trainer", *flags, f"--data_dir={folder / 'data'}", run)
     assert trained.returncode == 0, trained.stderr
     decoded = command("decoder", run, "--xla_compile=False", stdin=b"A man.\nTwo dogs.\n")
@@ -172,7 +172,7 @@ def test_wrong_flags_are_errors_that_say_what_to_do(command, tmp_path, monkeypat
 
 
 def test_the_trainer_takes_the_flags_of_own_text_with_generate_data_only(command, tmp_path):
-    flags = ["--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=1"]
+    flags = ["--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=1", "--peak_tflops=1"]
     flags += [
         f"--train_tsv={tmp_path / 'my.tsv'}",
         f"--data_dir={tmp_path / 'data'}",

@@ -65,6 +65,8 @@ def made(treebank, command, shared_folders):
                 "--train_steps=120",
                 "--eval_decode",
                 "--eval_metric=f1",
+                "--decode_hparams=beam_size=2",
+                "--peak_tflops=1",
             ),
         }
         for name, flags in runs.items():
@@ -120,6 +122,7 @@ def test_the_trainer_tells_f1_of_the_dev_split(made):
     assert 0 < figures["f1"] <= 100 and "bleu" not in figures
 
 
+@pytest.mark.slow
 def test_checkpoints_are_evaluated_by_another_process_and_drawn(made, command, tmp_path):
     data, run, _, _ = made
     copy = shutil.copytree(run, tmp_path / "run")

@@ -49,6 +49,7 @@ def test_an_installed_plug_in_is_listed_and_described(installed, process):
     assert "numbers_in_words" not in process("trainer", "--registry_help").stdout
 
 
+@pytest.mark.slow
 def test_an_installed_plug_in_trains_and_decodes_and_is_remembered(installed, trained, process):
     decoded = process("decoder", f"--output_dir={trained}", PLAIN, stdin=b"12\n345\n", PYTHONPATH=str(installed))
     answers(decoded)
@@ -59,6 +60,7 @@ def test_an_installed_plug_in_trains_and_decodes_and_is_remembered(installed, tr
     }
 
 
+@pytest.mark.slow
 def test_without_the_package_the_decoder_names_it(trained, process):
     result = process("decoder", f"--output_dir={trained}", stdin=b"12\n")
     assert result.returncode == 1

@@ -9,6 +9,7 @@ from t2t_lite import checkpoint_files
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 
 NAMES = {side: f"vocab.multi30k_ende_separate.4000.{side}.subwords" for side in ("inputs", "targets")}
+PLAIN = "--xla_compile=False"
 SMALL = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=256"
 
 
@@ -51,6 +52,7 @@ def train(data, command, process):
             "--hparams_set=transformer_tiny",
             f"--hparams={SMALL},{changes}",
             "--train_steps=2",
+            "--peak_tflops=1",
             f"--data_dir={data}",
             f"--output_dir={output_dir}",
             **environment,
@@ -93,7 +95,9 @@ def test_each_matrix_has_a_row_for_each_piece_of_its_side(run_dir):
 
 def test_the_decoder_needs_the_run_directory_only(run_dir, command):
     text = "The dog sleeps.\n\nDer Hund schläft.\nI see 世界.\n"
-    result = command("decoder", f"--output_dir={run_dir}", "--decode_hparams=extra_length=3", stdin=text.encode())
+    result = command(
+        "decoder", f"--output_dir={run_dir}", "--decode_hparams=extra_length=3", PLAIN, stdin=text.encode()
+    )
     assert (result.returncode, result.stderr) == (0, f"using {run_dir / 'ckpt-2'}\n")
     assert len(result.stdout.split("\n")) == 5 and result.stdout.split("\n")[1] == ""
 
@@ -152,6 +156,6 @@ def test_learned_positions_that_just_cover_the_dev_split_train_and_decode(train,
     result = train(run_dir, "multi30k_ende_separate_rev", changes)
     assert (result.returncode, result.stderr) == (0, "")
     assert "dev loss" in result.stdout
-    result = command("decoder", f"--output_dir={run_dir}", stdin=("Hund " * 200 + "\n").encode())
+    result = command("decoder", f"--output_dir={run_dir}", PLAIN, stdin=("Hund " * 200 + "\n").encode())
     assert result.returncode == 0 and len(result.stdout.splitlines()) == 1
     assert f"and was cut to {longest_dev}, which is all that learned positions cover" in result.stderr

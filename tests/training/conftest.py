@@ -18,6 +18,7 @@ def run():
         problem = get_problem(problem)
         vocabulary = data_dir / problem.vocab_filenames[1]
         run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary, options.get("random_seed", 1))
-        return train(run_dir, data_dir, tf.distribute.get_strategy(), TrainOptions(**options))
+        options = TrainOptions(**{"peak_tflops": 1.0} | options)  # measuring it takes longer than a few steps
+        return train(run_dir, data_dir, tf.distribute.get_strategy(), options)
 
     return run_training

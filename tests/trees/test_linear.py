@@ -137,7 +137,9 @@ def test_trees_of_any_depth_make_the_round_trip():
     assert str(tree) == "(TOP " + "(NP " * depth + "(NN dog)" + ")" * depth + ")"
 
 
-@pytest.mark.parametrize(("corpus", "count"), [("wsj", 3669), ("gum", 10_224 + 1575)])
+@pytest.mark.parametrize(
+    ("corpus", "count"), [("wsj", 3669), pytest.param("gum", 10_224 + 1575, marks=pytest.mark.slow)]
+)
 def test_every_tree_of_a_treebank_is_the_same_after_a_round_trip(corpus, count, request):
     done = 0
     for path in treebank_files(request.getfixturevalue(f"{corpus}_dir")):

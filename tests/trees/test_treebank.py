@@ -342,7 +342,11 @@ def as_nltk(tree):
 
 
 @pytest.mark.parametrize(
-    ("corpus", "files", "counts"), [("wsj", 179, None), ("gum", 2, {"dev.ptb.gz": 1575, "train.ptb.gz": 10_224})]
+    ("corpus", "files", "counts"),
+    [
+        ("wsj", 179, None),
+        pytest.param("gum", 2, {"dev.ptb.gz": 1575, "train.ptb.gz": 10_224}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_whole_treebank_is_read_as_nltk_reads_it(corpus, files, counts, request):
     paths = treebank_files(request.getfixturevalue(f"{corpus}_dir"))
