@@ -30,11 +30,13 @@ def restored_process_state() -> Iterator[None]:
         with warnings.catch_warnings():
             yield
     finally:
-        os.environ.clear()
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
         os.environ.update(environment)
         gc.set_threshold(*thresholds)
         for number, handler in handlers.items():
-            signal.signal(number, handler)
+            if handler is not None:  # else it is none of Python's
+                signal.signal(number, handler)
         for logger, (level, its_handlers, propagate) in zip(loggers, logging_before):
             logger.setLevel(level)
             logger.handlers[:] = its_handlers

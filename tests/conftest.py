@@ -1,5 +1,6 @@
 """What several tests share: real corpora, small data, a small trained run, and commands run as a user runs them."""
 
+import collections
 import contextlib
 import functools
 import hashlib
@@ -20,6 +21,12 @@ CORPORA = ROOT.parent / "shared" / "data"
 before_import()
 # As every command does; here, because tests are also parametrised with the names.
 load_all()
+
+
+def pytest_collection_modifyitems(items):
+    """Lets the files with the most slow tests start first, so that no worker ends with them alone."""
+    slow = collections.Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
 
 
 def pytest_collection_finish(session):

@@ -241,6 +241,11 @@ def test_the_averages_of_a_corpus():
     assert summary.tagging_accuracy == pytest.approx(100 * 16 / 17)
 
 
+@pytest.mark.parametrize(("crossing", "share"), [(2, 100.0), (3, 0.0)])
+def test_two_crossing_brackets_are_at_most_two(crossing, share):
+    assert summarise([counted(5, 1, 4, 4, crossing, 5, 5)]).at_most_two_crossing == share
+
+
 def test_a_corpus_without_any_match_has_an_f1_of_0():
     assert score_trees(["(TOP (NP (NN a)))"], ["(TOP (VP (NN a)))"]).all.f1 == 0.0
 
