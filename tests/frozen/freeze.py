@@ -26,33 +26,7 @@ RUNS = {
     "parsing": (["--problem=treebank_parsing", "--treebank=text/trees.mrg"], "tied_embeddings=none", "beam_size=2"),
     "with_plugin": (["--problem=frozen_reading", "--t2t_usr_dir=plugin"], "tied_embeddings=decoder", ""),
 }
-PLUGIN = '''"""A plug-in with a problem whose sides have a vocabulary each, and a set."""
-
-from t2t_lite.data.problem import Example, Problem
-from t2t_lite.registry import HPARAMS, PROBLEMS
-
-
-@PROBLEMS.register
-class FrozenReading(Problem):
-    """Read a number aloud."""
-
-    vocab_size = 40
-    shared_vocabulary = False
-    num_shards = 1
-
-    def examples(self, split, files):
-        """Yields every number up to 300, in one of the splits."""
-        words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
-        for number in range(300):
-            if split == ("dev", "test", *["train"] * 18)[number % 20]:
-                yield Example(str(number), " ".join(words[int(digit)] for digit in str(number)))
-
-
-@HPARAMS.derive("transformer_tiny")
-def frozen_tiny(tiny):
-    """The sizes of the frozen runs."""
-    return tiny.replace(hidden_size=16, filter_size=24, num_heads=2)
-'''
+PLUGIN = Path(__file__).resolve().parent / "0.1" / "plugin"
 NOUNS = {"dog": "Hund", "man": "Mann", "garden": "Garten", "baker": "Bäcker", "tree": "Baum"}
 VERBS = {"sees": "sieht", "hears": "hört", "knows": "kennt"}
 
@@ -131,8 +105,7 @@ def main(folder: Path) -> None:
     """Makes all of them in a folder that does not exist yet."""
     folder.mkdir(parents=True)
     write_text(folder / "text")
-    (folder / "plugin").mkdir()
-    (folder / "plugin" / "reading.py").write_text(PLUGIN, encoding="utf-8")
+    shutil.copytree(PLUGIN, folder / "plugin", ignore=shutil.ignore_patterns("__pycache__"))
     for name in RUNS:
         freeze(folder, name)
         print(name, flush=True)
