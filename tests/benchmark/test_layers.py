@@ -4,7 +4,6 @@ import itertools
 import math
 import struct
 
-import keras
 import numpy as np
 import pytest
 
@@ -17,7 +16,6 @@ from t2t_lite.benchmark.layers import (
     attention_alone,
     exponent,
     make_layer,
-    measure,
     slope,
     table_exponent,
 )
@@ -108,21 +106,6 @@ def test_attention_alone_is_what_the_layer_does_between_its_projections(name):
     assert mixed.shape == (1, 2, 9, 64)
     joined = np.array(mixed)[0].transpose(1, 0, 2).reshape(9, 128) @ np.array(layer.output_projection)
     np.testing.assert_allclose(joined, np.array(layer(x, mask))[0], atol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_measurement_has_a_time_for_every_length_and_width():
-    before = keras.random.uniform((1,), seed=1)  # this process has TensorFlow running; the measurement has its own
-    sweep = measure("full", 8, (64, 128))
-    assert sweep.case is CASES["full"]
-    assert [(point.length, point.hidden_size) for point in sweep.by_length] == [(64, 512), (128, 512)]
-    assert [(p.length, p.hidden_size) for p in sweep.by_width] == [(128, d) for d in (256, 512, 1024, 2048)]
-    for point in (*sweep.by_length, *sweep.by_width):
-        assert 0 < point.seconds < math.inf
-        assert point.memory >= 0
-    # 128^2 x 2048 multiplications take longer than 64^2 x 512, 16 times fewer, on every machine.
-    assert sweep.by_width[-1].seconds > sweep.by_length[0].seconds
-    np.testing.assert_array_equal(keras.random.uniform((1,), seed=1), before)
 
 
 # The plot.

@@ -1,6 +1,5 @@
 """Searches in chunks, buckets and shrinking batches find what one plain search finds."""
 
-import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -78,15 +77,11 @@ PARTS = (64, 4096)  # positions of a batch: parts of one sentence where they are
 LIMITS = np.array([40, 9, 100, 70, 45, 1, 64, 65, 32, 33, 5, 90], "int32")
 
 
-def cases():
-    """(beam_size, batch_tokens, xla_compile): each pair of two settings among the quick ones."""
-    for beam_size, batch_tokens, xla_compile in itertools.product((1, 3), PARTS, (False, True)):
-        is_quick = xla_compile == ((beam_size == 1) == (batch_tokens == PARTS[0]))
-        marks = () if is_quick else pytest.mark.slow
-        yield pytest.param(beam_size, batch_tokens, xla_compile, marks=marks)
-
-
-@pytest.mark.parametrize(("beam_size", "batch_tokens", "xla_compile"), cases())
+# Each pair of two settings.
+@pytest.mark.parametrize(
+    ("beam_size", "batch_tokens", "xla_compile"),
+    [(1, PARTS[0], True), (1, PARTS[1], False), (3, PARTS[0], False), (3, PARTS[1], True)],
+)
 def test_it_finds_what_a_plain_search_finds(beam_size, batch_tokens, xla_compile):
     model, search, inputs = make(), BeamSearch(VOCAB, beam_size, 0.6), sources(LENGTHS)
     expected = plain(model, search, inputs, LIMITS)

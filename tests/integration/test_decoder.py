@@ -116,17 +116,17 @@ def test_two_halves_are_the_whole(corpus, whole, small_run, command, tmp_path):
 def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, small_run, start, command, tmp_path):
     target = tmp_path / "out.txt"
     flags = (f"--output_dir={small_run}", *SETTINGS, f"--decode_from_file={corpus}", f"--decode_to_file={target}")
-    process = start(*flags, "--batch_lines=50")
+    process = start(*flags, "--batch_lines=10")
     progress = tmp_path / "out.txt.progress"
-    while not (progress.exists() and json.loads(progress.read_text())["lines"] >= 100):
+    while not (progress.exists() and json.loads(progress.read_text())["lines"] >= 20):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.005)
     process.send_signal(how)
     process.wait()
     assert process.returncode != 0 and not target.exists()
     done = json.loads(progress.read_text())["lines"]
-    assert 100 <= done < 600
-    again = command("decoder", *flags, "--batch_lines=50")
+    assert 20 <= done < 600
+    again = command("decoder", *flags, "--batch_lines=10")
     assert again.returncode == 0, again.stderr
     assert f"goes on after line {done:,}" in again.stderr
     assert target.read_bytes() == whole.read_bytes()
@@ -137,7 +137,7 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, 
 def test_a_run_with_other_settings_starts_anew(corpus, small_run, start, command, tmp_path):
     target = tmp_path / "out.txt"
     flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}", f"--decode_to_file={target}")
-    process = start(*flags, *SETTINGS, "--batch_lines=50")
+    process = start(*flags, *SETTINGS, "--batch_lines=10")
     while not (tmp_path / "out.txt.progress").exists():
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.005)
