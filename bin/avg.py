@@ -12,7 +12,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(flags: Sequence[str]) -> None:
-    parser = cli.Parser("avg", "Average the last checkpoints of a run; the decoder then uses the average.")
+    parser = cli.Parser(
+        "avg", "Average the last checkpoints of a run; the decoder then uses the average.", plugins=False
+    )
     parser.add_argument("--output_dir", required=True, type=cli.path, help="the run directory")
     parser.add_argument(
         "--n", type=cli.whole_number(1), help="how many checkpoints (default: as many as the run's hparams say)"
@@ -22,14 +24,13 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _average(arguments) -> None:
-    from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.run_dir import settings_of
 
-    load_all(arguments.t2t_usr_dir)
-    run_dir = open_run_dir(Path(arguments.output_dir))
+    directory = Path(arguments.output_dir)
+    settings = settings_of(directory)
     import_tensorflow()
     from t2t_lite.training.averaging import average_checkpoints
 
-    path, steps = average_checkpoints(run_dir.path, arguments.n or run_dir.hparams.average_checkpoints)
+    path, steps = average_checkpoints(directory, arguments.n or settings.average_checkpoints)
     print(f"{path}: average of {len(steps)} checkpoints (steps {', '.join(map(str, steps))}), for inference only")

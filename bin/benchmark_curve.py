@@ -11,11 +11,13 @@ def print_curve(arguments) -> None:
     from t2t_lite.benchmark.plot import check_plot_file
     from t2t_lite.bin import cli
     from t2t_lite.errors import UserError
+    from t2t_lite.files import check_outputs
     from t2t_lite.training.choice import read_evaluations
 
     run = Path(arguments.output_dir)
     if arguments.plot_file:
         check_plot_file(Path(arguments.plot_file))
+        check_outputs({"--plot_file": Path(arguments.plot_file)}, {"the evaluations": run / "evaluations.json"})
     evaluations = read_evaluations(run)
     if not evaluations:
         raise UserError(f"{run} has no evaluations.json: none of its checkpoints was evaluated")

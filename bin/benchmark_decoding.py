@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.plugin_flags import trust_plugins
 
 
 def print_decoding(arguments) -> None:
@@ -14,6 +15,7 @@ def print_decoding(arguments) -> None:
     from t2t_lite.startup import keep_compiled
 
     load_all(arguments.t2t_usr_dir)
+    trust_plugins(arguments, [arguments.output_dir])
     lines = [line for line in read_lines(Path(arguments.decode_from_file)) if line.strip()]
     if not lines:
         raise UserError(f"{arguments.decode_from_file} has no line with text; give some to translate")

@@ -15,7 +15,9 @@ SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
 
 def make_parser() -> cli.Parser:
     """Returns the parser of the command's flags."""
-    parser = cli.Parser("benchmark", "Measure or calculate what training and decoding cost. Choose one of the modes.")
+    parser = cli.Parser(
+        "benchmark", "Measure or calculate what training and decoding cost. Choose one of the modes.", runs=True
+    )
     modes = parser.add_mutually_exclusive_group(required=True)
     modes.add_argument(
         "--layers", action="store_true", help="time, memory and path length of the layers of table 1, measured"

@@ -6,13 +6,12 @@ from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
-from t2t_lite.errors import UserError
 
 
 def print_training(arguments) -> None:
     """Measures each precision in a process of its own, prints a table, and writes JSON if a file is named."""
     from t2t_lite.benchmark.process import in_a_process
-    from t2t_lite.files import write_text
+    from t2t_lite.files import check_output, write_text
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import HPARAMS, MODELS
 
@@ -22,7 +21,7 @@ def print_training(arguments) -> None:
     data = _data(arguments)
     data.check(hparams)
     if arguments.json_file is not None:
-        _check_json_file(Path(arguments.json_file))  # now and not after minutes of measuring
+        check_output(Path(arguments.json_file), f"--json_file={arguments.json_file}")  # not after minutes of measuring
     changes = f" with {arguments.hparams}" if arguments.hparams else ""
     steps = f"{arguments.warmup_steps} + {arguments.num_steps} steps of {hparams.batch_tokens:,} target pieces"
     print(f"{arguments.hparams_set}{changes}: {steps}\n{_describe(data)}\n", flush=True)
@@ -34,12 +33,6 @@ def print_training(arguments) -> None:
     _print_machine(costs)
     if arguments.json_file is not None:
         write_text(Path(arguments.json_file), _as_json(arguments, hparams, data, costs))
-
-
-def _check_json_file(file: Path) -> None:
-    if not file.name or file.is_dir():
-        raise UserError(f"--json_file={file} is a directory; give the name of a file")
-    file.parent.mkdir(parents=True, exist_ok=True)
 
 
 def _data(arguments):

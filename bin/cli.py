@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+from t2t_lite.bin.plugin_flags import add_plugin_flags, path
 from t2t_lite.bin.process_state import restored_process_state, utf8_output
 from t2t_lite.errors import UserError, nearest
 
@@ -20,18 +21,14 @@ class Parser(argparse.ArgumentParser):
       command: the command's name without "t2t-lite-".
       description: what the command does.
       plugins: whether it uses what plug-ins register.
+      runs: whether it opens run directories, which may name plug-ins.
     """
 
-    def __init__(self, command: str, description: str, plugins: bool = True):
+    def __init__(self, command: str, description: str, plugins: bool = True, runs: bool = False):
         super().__init__(prog=PROGRAM.format(command), description=description, allow_abbrev=False)
         self.add_argument("--debug", action="store_true", help="show the traceback of an error")
         if plugins:
-            self.add_argument(
-                "--t2t_usr_dir",
-                type=path,
-                metavar="DIR",
-                help="a folder with Python files of yours that register problems, hparam sets or models",
-            )
+            add_plugin_flags(self, runs)
 
     def parse_args(self, args: Sequence[str], namespace=None):
         """Parses; an unknown flag ends the command with status 2, before a missing one is complained of."""
@@ -98,11 +95,6 @@ def _errors_for_people(program: str, debug: bool) -> Iterator[None]:
             raise SystemExit(error.status) from None
         print(f"{program}: error: {error.filename or 'writing'}: {error.strerror or error}", file=sys.stderr)
         raise SystemExit(1) from None
-
-
-def path(text: str) -> str:
-    """An argument that names a file or directory; "~" stands for the home directory."""
-    return os.path.expanduser(text)
 
 
 def whole_number(least: int) -> Callable[[str], int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.decoder_flags import make_parser
+from t2t_lite.bin.plugin_flags import trust_plugins
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,7 +49,6 @@ def _check(parser, arguments) -> None:
 
 def _decode(arguments) -> None:
     from t2t_lite.bin import decode_trees
-    from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir
@@ -57,25 +57,12 @@ def _decode(arguments) -> None:
     load_all(arguments.t2t_usr_dir)
     # What can be refused is refused before TensorFlow is imported.
     runs = [cli.path(run) for run in arguments.output_dir.split(",")]
+    trust_plugins(arguments, runs)
     problems = [open_run_dir(run).problem for run in runs]
     settings = problems[0].decode_hparams.override(arguments.decode_hparams)
     writes_trees = problems[0].metric == decode_trees.METRIC
     decode_trees.check(arguments, settings, writes_trees)
-    inputs = [
-        Path(path)
-        for path in (arguments.score_file or arguments.decode_from_file, arguments.prefix_file)
-        if path is not None
-    ]
-    picture = Path(arguments.draw_trees) if arguments.draw_trees else None
-    targets = [Path(path) for path in (arguments.decode_to_file, arguments.alignments) if path is not None]
-    for path in inputs:
-        if not path.exists() or path.is_dir():
-            raise UserError(f"no such file: {path}")
-    for path in (*targets, *filter(None, [picture])):
-        if path.is_dir():
-            raise UserError(f"{path} is a directory; give the name of a file")
-    if picture and picture.resolve() in [path.resolve() for path in (*inputs, *targets)]:
-        raise UserError(f"--draw_trees={picture} would overwrite the file of that name; give the picture another name")
+    inputs, targets, picture = _files(arguments)
     keep_compiled()
     import_tensorflow()
     from t2t_lite.decoding.translator import Translator
@@ -96,6 +83,23 @@ def _decode(arguments) -> None:
         _warn(translator.report())
     if picture:
         decode_trees.draw(targets[0], picture, _warn)
+
+
+def _files(arguments) -> tuple[list[Path], list[Path], Path | None]:
+    """Returns the files to read, those to write, and that of the picture, once they are checked."""
+    from t2t_lite.errors import UserError
+    from t2t_lite.files import check_outputs
+
+    def named(*flags):
+        return {f"--{flag}": Path(path) for flag in flags if (path := getattr(arguments, flag)) is not None}
+
+    inputs, targets = named("score_file", "decode_from_file", "prefix_file"), named("decode_to_file", "alignments")
+    for path in inputs.values():
+        if not path.exists() or path.is_dir():
+            raise UserError(f"no such file: {path}")
+    picture = named("draw_trees")
+    check_outputs(targets | picture, inputs or {"standard input": Path("/dev/stdin")})
+    return list(inputs.values()), list(targets.values()), next(iter(picture.values()), None)
 
 
 def _answer(arguments, translator, inputs: list[Path], targets: list[Path]) -> None:

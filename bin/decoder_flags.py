@@ -6,7 +6,9 @@ from t2t_lite.bin import cli
 def make_parser() -> cli.Parser:
     """Returns the command's parser."""
     parser = cli.Parser(
-        "decoder", "Translate a file, or standard input to standard output: N lines in, N lines out, in order."
+        "decoder",
+        "Translate a file, or standard input to standard output: N lines in, N lines out, in order.",
+        runs=True,
     )
     parser.add_argument(
         "--output_dir",

@@ -1,10 +1,12 @@
 """t2t-lite-trainer: trains a model on a problem's data."""
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.datagen import generate_data
+from t2t_lite.bin.plugin_flags import trust_plugins
 from t2t_lite.bin.problem_flags import parse_with_problem
 from t2t_lite.bin.trainer_flags import make_parser
 from t2t_lite.errors import UserError
@@ -49,26 +51,38 @@ def _run(arguments) -> None:
 
 
 def _train(arguments) -> None:
-    from t2t_lite.data.manifest import check_counted_piece, check_data, check_lengths
-    from t2t_lite.data.problem import get_problem
-    from t2t_lite.quiet import import_tensorflow
-    from t2t_lite.run_dir import RunDir, prepare_run_dir
+    from t2t_lite.locks import training_in
 
+    trust_plugins(arguments, [])
     workers, worker = workers_of_environment()
     problem, hparams = _task(arguments)
     # What can be refused is refused before data is made, and before TensorFlow is imported.
     problem.check_hparams(hparams)
     _check_evaluation(arguments, problem)
+    if arguments.generate_data and len(workers) > 1:
+        raise UserError("--generate_data is for one machine; run t2t-lite-datagen first, then all workers")
+    # Only the chief writes, and one training has one chief.
+    with training_in(arguments.output_dir) if worker == 0 else contextlib.nullcontext():
+        number = _train_here(arguments, problem, hparams, is_chief=worker == 0)
+    if number:
+        raise SystemExit(128 + number)
+
+
+def _train_here(arguments, problem, hparams, is_chief: bool) -> int:
+    """Makes data and run directory as far as they are missing, and trains; returns as `train` does."""
+    from t2t_lite.data.manifest import check_counted_piece, check_data, check_lengths
+    from t2t_lite.data.problem import get_problem
+    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.run_dir import RunDir, prepare_run_dir
+
     if arguments.generate_data:
-        if len(workers) > 1:
-            raise UserError("--generate_data is for one machine; run t2t-lite-datagen first, then all workers")
         generate_data(get_problem(arguments.problem, **arguments.given), arguments.data_dir, arguments.tmp_dir)
     data_dir, output_dir = Path(arguments.data_dir), Path(arguments.output_dir)
     manifest = check_data(data_dir, problem)
     check_lengths(manifest, hparams)
     check_counted_piece(manifest, hparams, data_dir)
     inputs, targets = (data_dir / vocabulary["file"] for vocabulary in problem.in_direction(manifest.vocabularies))
-    if worker == 0:
+    if is_chief:
         run_dir = prepare_run_dir(
             output_dir, hparams, problem, targets, arguments.random_seed, inputs_vocabulary=inputs
         )
@@ -77,8 +91,7 @@ def _train(arguments) -> None:
     import_tensorflow()
     from t2t_lite.training.trainer import train
 
-    if number := train(run_dir, data_dir, *_strategy_and_options(arguments)):
-        raise SystemExit(128 + number)
+    return train(run_dir, data_dir, *_strategy_and_options(arguments))
 
 
 def _check_evaluation(arguments, problem) -> None:
@@ -117,6 +130,7 @@ def _evaluate(arguments) -> None:
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir
 
+    trust_plugins(arguments, [arguments.output_dir])
     run_dir = open_run_dir(Path(arguments.output_dir))
     _check_evaluation(arguments, run_dir.problem)
     import_tensorflow()

@@ -10,7 +10,7 @@ _DEFAULTS = TrainOptions()
 
 def make_parser() -> cli.Parser:
     """Returns the parser of the command's flags."""
-    parser = cli.Parser("trainer", "Train a model. The same command again goes on from the last checkpoint.")
+    parser = cli.Parser("trainer", "Train a model. The same command again goes on from the last checkpoint.", runs=True)
     _add_task(parser)
     _add_devices(parser)
     _add_running(parser)

@@ -374,6 +374,8 @@ class GrammarEnde(Problem):
     """English to German from a synchronous grammar: 60,000 pairs made on the spot, dev and test 500 each."""
 
     vocab_size = 1600  # subwords
+    byte_fallback = False  # no sentence has a character that the training text has not
+    character_coverage = 1.0
     num_examples = {"train": 60_000, "dev": 500, "test": 500}
 
     def examples(self, split, files):

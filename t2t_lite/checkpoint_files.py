@@ -1,18 +1,15 @@
 """Checkpoint files: named variables in groups, in TensorFlow's format, written beside and renamed when whole."""
 
 import contextlib
-import os
-import shutil
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite import checkpoint_names
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import list_checkpoints
+from t2t_lite.locks import locked
 
-_DATA = ".data-00000-of-00001"
-_UNFINISHED = "incomplete"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
@@ -24,67 +21,46 @@ def by_name(keras_variables) -> dict[str, tf.Variable]:
     return named
 
 
-def write(path: Path, **groups: dict[str, tf.Variable]) -> None:
-    """Writes a checkpoint. Its index file, which makes it one, appears last.
+def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
+    """Writes a checkpoint, in the place of one of the same name if there is one.
 
     Args:
       path: its name without ending.
       groups: variables by name, in groups such as `model` and `optimizer`.
 
+    Returns:
+      its name; that of a new version if it takes another's place, see `checkpoint_names`.
+
     Raises:
-      UserError: if the disk does not take it; what was there before under other names is unharmed.
+      UserError: if the disk does not take it; what was there before is unharmed.
     """
-    kind = path.name.split("-")[0]  # an average that is written meanwhile is left alone
-    _remove_unfinished(path.parent, kind)  # of a run that was killed
-    try:
-        partial = tf.train.Checkpoint(**groups).write(str(path.with_name(f"{_UNFINISHED}-{path.name}")))
-        for ending in (_DATA, ".index"):
-            _flush(partial + ending)
-    except (tf.errors.OpError, OSError) as error:
-        with contextlib.suppress(OSError):
-            _remove_unfinished(path.parent, kind)  # a full disk has other uses for the room
-        reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
-        raise UserError(
-            f"cannot write checkpoint {path} ({reason}); make room on that disk and give the same command again, "
-            f"earlier checkpoints are whole"
-        ) from error
-    remove(path)  # an index must never stand beside the data of another checkpoint
-    os.replace(partial + _DATA, str(path) + _DATA)
-    os.replace(partial + ".index", str(path) + ".index")
+    kind = path.name.split("-")[0]
+    with locked(path.with_name(f"{kind}.lock"), wait=True):  # else what is only just written would be a leftover
+        try:
+            checkpoint_names.remove_leftovers(path.parent, kind)
+            partial = tf.train.Checkpoint(**groups).write(str(checkpoint_names.partial_path(path)))
+            return checkpoint_names.publish(Path(partial), path)
+        except (tf.errors.OpError, OSError) as error:
+            with contextlib.suppress(OSError):
+                checkpoint_names.remove_leftovers(path.parent, kind)  # a full disk has other uses for the room
+            reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
+            raise UserError(
+                f"cannot write checkpoint {path} ({reason}); make room on that disk and give the same command again, "
+                f"earlier checkpoints are whole"
+            ) from error
 
 
 def write_average(path: Path, model: dict[str, tf.Variable]) -> Path:
-    """Writes `average-<step>`, for inference only, in the place of any other average in that directory."""
-    write(path, model=model)
-    for _, old in list_checkpoints(path.parent, "average"):
+    """Writes `average-<step>`, for inference only, in the place of any other average in that directory.
+
+    Returns:
+      its name, see `write`.
+    """
+    path = write(path, model=model)
+    for _, old in checkpoint_names.list_checkpoints(path.parent, "average"):
         if old != path:
-            remove(old)
+            checkpoint_names.remove(old)
     return path
-
-
-def unfinished(directory: Path, kind: str) -> list[Path]:
-    """Returns what processes that were killed while they wrote have left; `kind` is "ckpt" or "average"."""
-    return sorted(Path(directory).glob(f"{_UNFINISHED}-{kind}-*"))
-
-
-def _remove_unfinished(directory: Path, kind: str) -> None:
-    for leftover in unfinished(directory, kind):
-        if leftover.is_dir():
-            shutil.rmtree(leftover)
-        else:
-            leftover.unlink()
-
-
-def _flush(path: str) -> None:
-    """Waits until a file is on the disk, so that a machine that loses power has no renamed file without content."""
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
-
-
-def remove(path: Path) -> None:
-    """Removes a checkpoint, if it is there; its index first, so that no half of it looks like a whole one."""
-    Path(str(path) + ".index").unlink(missing_ok=True)
-    Path(str(path) + _DATA).unlink(missing_ok=True)
 
 
 def read(path: Path, group: str) -> dict[str, np.ndarray]:

@@ -29,9 +29,14 @@ class _Settings:
     """What all kinds of settings can do. Subclasses are frozen dataclasses of int, float, str and bool fields."""
 
     def __post_init__(self):
-        for name, kind in typing.get_type_hints(type(self)).items():
-            if kind is float:  # a set may say 0 for 0.0; files and comparisons should not tell them apart
-                object.__setattr__(self, name, float(getattr(self, name)))
+        hints = typing.get_type_hints(type(self))
+        for name in (field.name for field in dataclasses.fields(self)):
+            kind, value = hints[name], getattr(self, name)
+            if kind is float and type(value) is int:
+                # A set may say 0 for 0.0; files and comparisons should not tell them apart.
+                object.__setattr__(self, name, float(value))
+            elif type(value) is not kind:
+                raise UserError(f"--{self.FLAG}: {name} takes {_KIND_WORDS[kind]}, not {value!r}", status=2)
 
     def replace(self: Settings, **changes) -> Settings:
         """Returns a copy with some settings changed; they are checked as at construction."""
@@ -68,13 +73,8 @@ class _Settings:
         Raises:
           UserError: if the text is no JSON object or has unknown names.
         """
-        types = typing.get_type_hints(cls)
         try:
-            values = json.loads(text)
-            for name, value in values.items():
-                if name in types and type(value) is not types[name]:
-                    raise TypeError(f"{name} takes {_KIND_WORDS[types[name]]}, not {value!r}")
-            return cls(**values)
+            return cls(**json.loads(text))
         except (ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(f"{where} does not hold settings of this version: {error}") from error
 
@@ -222,6 +222,7 @@ class DecodeHParams(_Settings):
     sampling_keep_top_k: int = 0  # draw among so many most probable pieces; 0: all
     sampling_keep_top_p: float = 1.0  # draw among the fewest pieces that have so much probability together
     only_trees: bool = False  # parsing: search among well-formed trees over exactly the words
+    allow_unk: bool = False  # whether an output may have the unknown piece, which stands for no text
     random_seed: int = 1  # fixes what is drawn for a line, wherever it stands in a batch
     return_beams: bool = False  # give all hypotheses of a line with their scores, and not the best one's text
     precision: str = "float32"  # or products in bfloat16 or in float16

@@ -3,12 +3,14 @@
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterator
+import secrets
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from t2t_lite.errors import UserError
 
 INCOMPLETE = ".incomplete"
+PROGRESS = ".progress"  # tells how far a file that grows is
 
 
 @contextlib.contextmanager
@@ -16,21 +18,63 @@ def written_whole(path: Path) -> Iterator[Path]:
     """Gives a name beside `path` to write to; the file appears under `path` when the block ends without an error.
 
     Raises:
-      UserError: if `path` is a directory.
+      UserError: if `path` is a directory, or its folder is not there.
     """
-    if path.is_dir():
-        raise UserError(f"{path} is a directory; give the name of a file")
+    check_output(path, str(path))
     if path.exists() and not path.is_file():
         yield path  # a device or a pipe, such as /dev/null, is written to as it is
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + INCOMPLETE)
+    partial = partial_path(path)
     try:
         yield partial
         os.replace(partial, path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
+
+
+def partial_path(path: Path) -> Path:
+    """Returns a name beside `path` that nobody else writes to."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(4)}{INCOMPLETE}")
+
+
+def check_output(path: Path, what: str) -> None:
+    """Raises UserError if no file can be written there; `what` names it: "--decode_to_file=out.txt"."""
+    if not path.name or path.is_dir():
+        raise UserError(f"{what} is a directory; give the name of a file")
+    if not path.parent.is_dir():
+        raise UserError(f"{what}: there is no folder {path.parent}; make it first")
+
+
+def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> None:
+    """Refuses outputs that cannot be written, or would overwrite an input or one another, or what grows beside them would.
+
+    Args:
+      outputs, inputs: files by what names them, a flag or "standard input".
+
+    Raises:
+      UserError: the message names the flags. Two names of one file, such as links, are found out; a device or a pipe
+        may be named several times.
+    """
+    before = dict(inputs)
+    for flag, path in outputs.items():
+        check_output(path, f"{flag}={path}")
+        beside = [path.with_name(path.name + ending) for ending in (INCOMPLETE, PROGRESS)]
+        for other_flag, other in before.items():
+            if is_same_file(path, other):
+                raise UserError(f"{flag}={path} is the same file as {other_flag}; give it a name of its own")
+            if any(is_same_file(each, other) for each in beside):
+                raise UserError(
+                    f"{flag}={path} would overwrite {other_flag}={other} while it grows; give it another name"
+                )
+        before[flag] = path
+
+
+def is_same_file(path: Path, other: Path) -> bool:
+    """Returns whether writing to `path` would overwrite `other`; no device or pipe is overwritten."""
+    if path.exists() and other.exists():
+        return path.is_file() and os.path.samefile(path, other)
+    return path.resolve() == other.resolve()
 
 
 def write_text(path: Path, text: str) -> None:

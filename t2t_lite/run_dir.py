@@ -12,17 +12,18 @@ evaluations.json    the figures of each evaluated checkpoint
 
 import dataclasses
 import json
-import re
 import shutil
 from pathlib import Path
 
 import t2t_lite
+from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of, write_text, written_whole
 from t2t_lite.plugins import load_usr_dir
-from t2t_lite.registry import MODELS, PROBLEMS, Origin, Registry
+from t2t_lite.registry import MODELS, PROBLEMS, Origin
+from t2t_lite.trust import is_trusted, trust
 
 # How long to train and what to average may change between runs in one directory; what the model is may not.
 _MAY_CHANGE = ("train_steps", "average_checkpoints")
@@ -50,23 +51,25 @@ class RunDir:
 def open_run_dir(path: Path) -> RunDir:
     """Reads what a run directory says about itself.
 
+    A run may come from anywhere, so code that it names is run only if the user has trusted the folder, see `trust`.
+
     Raises:
-      UserError: if it is no run directory, or a vocabulary is not the one it was trained with.
+      UserError: if it is no run directory, a vocabulary is not the one it was trained with, or its problem or model
+        comes from a plug-in that is not loaded and not trusted.
     """
     path = Path(path)
-    settings, about = path / "hparams.json", path / "run.json"
+    about, hparams, run = _read(path)
     try:
-        hparams = HParams.from_json(settings.read_text(encoding="utf-8"), str(settings))
-        run = json.loads(about.read_text(encoding="utf-8"))
         name = run["problem"]
         entries = (run["vocabulary"], run.get("inputs_vocabulary", run["vocabulary"]))
         digests = {path / entry["file"]: entry["sha256"] for entry in entries}
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(f"--output_dir={path} is not a run directory: it has no {Path(error.filename).name}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{about} or {settings} is damaged: {error!r}") from error
-    for registry, its_name in ((PROBLEMS, name.removesuffix(REVERSED_SUFFIX)), (MODELS, hparams.model)):
-        _require(registry, its_name, run.get("plugins", {}).get(registry.kind), about)
+        its_names = {PROBLEMS: name.removesuffix(REVERSED_SUFFIX), MODELS: hparams.model}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{about} is damaged: {error!r}") from error
+    origins = _plugins(run, about)
+    for registry, its_name in its_names.items():
+        if registry.kind in origins and its_name not in registry:
+            _load_plugin(origins[registry.kind], f"{about}: the {registry.kind} '{its_name}'", path)
     try:
         problem = get_problem(name)
     except UserError as error:
@@ -79,17 +82,76 @@ def open_run_dir(path: Path) -> RunDir:
     return RunDir(path, hparams, problem, *(path / entry["file"] for entry in entries))
 
 
-def _require(registry: Registry, name: str, origin: list[str] | None, about: Path) -> None:
-    """Loads the plug-in that `name` comes from, if it is not registered."""
-    if origin is None or name in registry:
-        return
-    origin = Origin(*origin)
-    came = f"{about}: the {registry.kind} '{name}' comes from"
+def settings_of(path: Path) -> HParams:
+    """Returns the settings of a run directory, without looking at anything else in it.
+
+    Raises:
+      UserError: if it is no run directory.
+    """
+    return _read(Path(path))[1]
+
+
+def trust_plugins_of(path: Path) -> None:
+    """Trusts the folders that a run directory names from now on.
+
+    Raises:
+      UserError: if it is no run directory, or names one that cannot be trusted.
+    """
+    about, _, run = _read(Path(path))
+    for kind, origin in _plugins(run, about).items():
+        if origin.kind == "t2t_usr_dir":
+            trust(_checked_folder(origin, f"{about}: the {kind}", Path(path)))
+
+
+def _read(path: Path) -> tuple[Path, HParams, dict]:
+    """Returns (the path of run.json, the settings, what run.json holds)."""
+    settings, about = path / "hparams.json", path / "run.json"
+    try:
+        hparams = HParams.from_json(settings.read_text(encoding="utf-8"), str(settings))
+        return about, hparams, dict(json.loads(about.read_text(encoding="utf-8")))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UserError(f"--output_dir={path} is not a run directory: it has no {Path(error.filename).name}") from error
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{about} or {settings} is damaged: {error!r}") from error
+
+
+def _plugins(run: dict, about: Path) -> dict[str, Origin]:
+    """Returns where problem and model come from, if they are a plug-in's; `about` is the path of run.json."""
+    try:
+        origins = {kind: Origin(*origin) for kind, origin in run.get("plugins", {}).items()}
+        for origin in origins.values():
+            if origin.kind not in ("package", "t2t_usr_dir") or not isinstance(origin.where, str):
+                raise TypeError(f"plugins: {list(origin)}")
+    except (TypeError, AttributeError) as error:
+        raise UserError(f"{about} is damaged: {error!r}") from error
+    return origins
+
+
+def _load_plugin(origin: Origin, what: str, run: Path) -> None:
+    """Loads the plug-in that something comes from, if the user has trusted it."""
     if origin.kind == "package":
-        raise UserError(f"{came} the package {origin.where}, which is not installed here; install it with pip")
-    if not Path(origin.where).is_dir():
-        raise UserError(f"{came} the folder {origin.where}, which is not there; give its place with --t2t_usr_dir")
-    load_usr_dir(origin.where)
+        raise UserError(f"{what} comes from the package {origin.where}, which is not installed; install it with pip")
+    folder = _checked_folder(origin, what, run)
+    if not is_trusted(folder):
+        raise UserError(
+            f"{what} comes from code in {folder}, which is run only if you say so: give --t2t_usr_dir={folder}, or "
+            f"--trust_plugins to trust that folder from now on"
+        )
+    load_usr_dir(str(folder))
+
+
+def _checked_folder(origin: Origin, what: str, run: Path) -> Path:
+    """Returns the folder of a plug-in; one that came with the run, or means another place elsewhere, is refused."""
+    folder = Path(origin.where)
+    if not folder.is_absolute():
+        reason = "a relative path"
+    elif folder.resolve().is_relative_to(run.resolve()):
+        reason = "inside the run directory"
+    elif not folder.is_dir():
+        reason = "not there"
+    else:
+        return folder
+    raise UserError(f"{what} comes from the folder {folder}, which is {reason}; give its place with --t2t_usr_dir")
 
 
 def _origins(problem: Problem, hparams: HParams) -> dict[str, Origin]:
@@ -135,6 +197,7 @@ def prepare_run_dir(
     elif list_checkpoints(path):
         raise UserError(f"--output_dir={path} holds checkpoints but no run.json; use another directory")
     else:
+        path.mkdir(parents=True, exist_ok=True)
         for source in {vocabulary, inputs_vocabulary}:
             with written_whole(path / source.name) as partial:
                 shutil.copyfile(source, partial)
@@ -174,13 +237,3 @@ def best_checkpoint(path: Path) -> Path:
         if found := list_checkpoints(path, kind):
             return found[-1][1]
     raise UserError(f"{path} has no checkpoint yet; train first, with t2t-lite-trainer --output_dir={path}")
-
-
-def list_checkpoints(path: Path, kind: str = "ckpt") -> list[tuple[int, Path]]:
-    """Returns (step, path without ending) of the whole checkpoints, by step. `kind` is "ckpt" or "average"."""
-    found = []
-    for index in Path(path).glob(f"{kind}-*.index"):
-        match = re.fullmatch(rf"{kind}-(\d+)\.index", index.name)
-        if match:
-            found.append((int(match[1]), index.with_suffix("")))
-    return sorted(found)

@@ -151,14 +151,15 @@ def process(commands_environment):
 
 @pytest.fixture(scope="session")
 def snapshot():
-    """Returns what a directory holds: {relative path: (SHA-256, time of last change)}; folders have no checksum."""
+    """Returns what a directory holds: {relative path: (SHA-256, time of last change)}; of folders only the name."""
 
     def of(directory: Path) -> dict[str, tuple[str, int]]:
         found = {}
         for path in sorted(Path(directory).rglob("*")):
             with contextlib.suppress(FileNotFoundError):
-                digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-                found[str(path.relative_to(directory))] = (digest, path.stat().st_mtime_ns)
+                is_file = path.is_file()
+                about = (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns) if is_file else ("", 0)
+                found[str(path.relative_to(directory))] = about
         return found
 
     return of

@@ -50,7 +50,17 @@ RULES = {
         ),
     ),
     "decoding": (
-        ("decoding", "models.base", "layers.lineage", "data.vocab", "trees", "run_dir", "checkpoint_files", *BASIS),
+        (
+            "decoding",
+            "models.base",
+            "layers.lineage",
+            "data.vocab",
+            "trees",
+            "run_dir",
+            "checkpoint_files",
+            "checkpoint_names",
+            *BASIS,
+        ),
         ("tensorflow", "numpy"),
     ),
     "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "numpy")),
@@ -60,7 +70,18 @@ RULES = {
         ("tensorflow", "keras", "numpy", "matplotlib"),
     ),
     "training": (
-        ("training", "decoding", "scoring", "models", "layers", "data", "run_dir", "checkpoint_files", *BASIS),
+        (
+            "training",
+            "decoding",
+            "scoring",
+            "models",
+            "layers",
+            "data",
+            "run_dir",
+            "checkpoint_files",
+            "checkpoint_names",
+            *BASIS,
+        ),
         ("tensorflow", "keras", "numpy", "rich", "pynvml"),
     ),
 }
@@ -71,7 +92,10 @@ RULES_AT_LOADING = {
     "hparams": (("hparams", "config", "registry", "errors"), ()),
     "data.problem": (("config", "registry", "errors", "files"), ()),
     "training.cost": (("config", "errors"), ()),
-    "run_dir": (("data.problem", "plugins", *BASIS), ()),
+    "run_dir": (("data.problem", "plugins", "checkpoint_names", "trust", *BASIS), ()),
+    "checkpoint_names": ((), ()),
+    "locks": (("errors",), ()),
+    "trust": (("errors", "files"), ()),
     "plugins": (("registry", "errors"), ()),
 }
 

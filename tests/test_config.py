@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import typing
 
 import pytest
 
@@ -176,6 +177,22 @@ def test_damaged_json_is_an_error_that_names_the_file(text):
 def test_a_value_of_another_type_in_json_is_an_error():
     with pytest.raises(UserError, match=r"run/hparams\.json"):
         HParams.from_json('{"hidden_size": 64.0}', "run/hparams.json")
+
+
+@pytest.mark.parametrize("settings", [HParams, DecodeHParams])
+def test_values_of_another_type_are_refused_as_those_of_a_flag_are(settings):
+    kinds = typing.get_type_hints(settings)
+    wrong = {int: [512.0, "8", None, True], float: ["0.1", None, False], str: [4, None], bool: [1, "True", None]}
+    words = {int: "a whole number", float: "a number", str: "a word", bool: "True or False"}
+    for field in dataclasses.fields(settings):
+        kind = kinds[field.name]
+        for value in wrong[kind]:
+            with pytest.raises(UserError) as caught:
+                settings(**{field.name: value})
+            assert str(caught.value) == f"--{settings.FLAG}: {field.name} takes {words[kind]}, not {value!r}"
+            assert caught.value.status == 2
+    with pytest.raises(UserError, match="num_heads takes a whole number, not '8'"):
+        HParams().replace(num_heads="8")
 
 
 def test_the_difference_says_what_differs_and_how():

@@ -1,9 +1,10 @@
 import hashlib
+from pathlib import Path
 
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of, write_text, written_whole
+from t2t_lite.files import check_outputs, sha256_of, write_text, written_whole
 
 
 def names_in(directory):
@@ -11,7 +12,7 @@ def names_in(directory):
 
 
 def test_a_file_appears_when_the_block_has_ended(tmp_path):
-    path = tmp_path / "new" / "folder" / "file.txt"
+    path = tmp_path / "file.txt"
     with written_whole(path) as partial:
         partial.write_text("whole")
         assert not path.exists()
@@ -54,7 +55,19 @@ def test_a_block_that_ends_replaces_the_older_file(tmp_path):
     assert names_in(tmp_path) == ["file.txt"]
 
 
-def test_a_half_file_left_by_a_killed_process_is_written_over(tmp_path):
+def test_two_writers_of_one_file_do_not_meet(tmp_path):
+    path = tmp_path / "file.txt"
+    with written_whole(path) as one:
+        with written_whole(path) as other:
+            assert one != other
+            one.write_text("first")
+            other.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first"
+    assert names_in(tmp_path) == ["file.txt"]
+
+
+def test_a_half_file_left_by_a_killed_process_disturbs_nobody(tmp_path):
     path = tmp_path / "file.txt"
     with pytest.raises(ValueError), written_whole(path) as partial:
         half_name = partial
@@ -62,7 +75,63 @@ def test_a_half_file_left_by_a_killed_process_is_written_over(tmp_path):
     half_name.write_text("half, and longer than what comes after")
     write_text(path, "whole")
     assert path.read_text() == "whole"
-    assert names_in(tmp_path) == ["file.txt"]
+    assert names_in(tmp_path) == ["file.txt", half_name.name]
+
+
+def test_a_folder_that_is_not_there_is_not_made(tmp_path):
+    with pytest.raises(UserError, match=r"there is no folder .*new; make it first"):
+        write_text(tmp_path / "new" / "file.txt", "text")
+    assert names_in(tmp_path) == []
+
+
+# Outputs that would overwrite what is read.
+
+
+@pytest.mark.parametrize("how", ["name", "path", "symbolic link", "hard link", "link to a folder", "dangling link"])
+def test_an_output_that_is_an_input_is_found_out(tmp_path, how):
+    (tmp_path / "folder").mkdir()
+    given = output = tmp_path / "in.txt"
+    if how != "dangling link":
+        given.write_text("lines")
+    if how == "path":
+        output = tmp_path / "folder" / ".." / "in.txt"
+    elif how in ("symbolic link", "dangling link"):
+        output = tmp_path / "folder" / "out.txt"
+        output.symlink_to("../in.txt")
+    elif how == "hard link":
+        output = tmp_path / "folder" / "out.txt"
+        output.hardlink_to(given)
+    elif how == "link to a folder":
+        (tmp_path / "other").symlink_to(tmp_path)
+        output = tmp_path / "other" / "in.txt"
+    with pytest.raises(UserError) as caught:
+        check_outputs({"--to": output}, {"--from": given})
+    assert str(caught.value) == f"--to={output} is the same file as --from; give it a name of its own"
+    with pytest.raises(UserError, match=r"--also=.* is the same file as --to;"):
+        check_outputs({"--to": output, "--also": given}, {})
+
+
+@pytest.mark.parametrize("ending", [".incomplete", ".progress"])
+def test_an_output_beside_which_an_input_would_be_overwritten_is_found_out(tmp_path, ending):
+    (tmp_path / f"out.txt{ending}").write_text("lines")
+    with pytest.raises(UserError, match=rf"^--to=.*out\.txt would overwrite --from=.*out\.txt{ending} while it grows"):
+        check_outputs({"--to": tmp_path / "out.txt"}, {"--from": tmp_path / f"out.txt{ending}"})
+
+
+def test_other_outputs_are_let_through_and_devices_may_be_named_twice(tmp_path):
+    for name in ("in.txt", "old.txt"):
+        (tmp_path / name).write_text("lines")
+    outputs = {"--to": tmp_path / "old.txt", "--also": tmp_path / "new.txt"}
+    check_outputs(
+        outputs | {"--third": Path("/dev/null")}, {"--from": tmp_path / "in.txt", "--with": Path("/dev/null")}
+    )
+    check_outputs({"--to": Path("/dev/null"), "--also": Path("/dev/null")}, {})
+    for path, said in (
+        (tmp_path, "is a directory"),
+        (tmp_path / "no" / "out", f"there is no folder {tmp_path / 'no'}"),
+    ):
+        with pytest.raises(UserError, match=f"^--to={path}.*{said}"):
+            check_outputs({"--to": path}, {})
 
 
 def test_a_final_name_that_is_a_folder_is_an_error_that_leaves_no_half_file(tmp_path):

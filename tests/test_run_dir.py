@@ -2,10 +2,11 @@ import json
 
 import pytest
 
+from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import list_checkpoints, open_run_dir, prepare_run_dir
+from t2t_lite.run_dir import open_run_dir, prepare_run_dir
 
 HPARAMS = HParams(hidden_size=32, num_heads=4)
 

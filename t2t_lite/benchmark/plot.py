@@ -5,16 +5,14 @@ from pathlib import Path
 
 from t2t_lite.benchmark.layers import Sweep
 from t2t_lite.errors import UserError
-from t2t_lite.files import written_whole
+from t2t_lite.files import check_output, written_whole
 
 
 def check_plot_file(file: Path) -> None:
-    """Raises UserError if a plot cannot be drawn into `file`. Makes its folder, if there is none."""
+    """Raises UserError if a plot cannot be drawn into `file`."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UserError("a plot needs matplotlib: pip install 't2t-lite[plot]', or leave --plot_file out")
-    if not file.name or file.is_dir():
-        raise UserError(f"--plot_file={file} is a directory; give the name of a PNG file")
-    file.parent.mkdir(parents=True, exist_ok=True)
+    check_output(file, f"--plot_file={file}")
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:

@@ -17,7 +17,7 @@ from t2t_lite.data.survey import Survey, survey
 from t2t_lite.data.text_checks import TextChecks
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE, sha256_of, written_whole
+from t2t_lite.files import INCOMPLETE, is_same_file, partial_path, sha256_of, written_whole
 
 # Records that are shuffled together in memory, on average, and pairs that are encoded together.
 BUCKET_RECORDS = 2**16
@@ -77,11 +77,23 @@ def generate(
     files = find_or_fetch(problem, tmp_dir)
     if manifest is not None:
         check_unchanged(files, manifest.sources, data_dir)
+    data_dir.mkdir(parents=True, exist_ok=True)
+    _check_sources_are_elsewhere(problem, files, data_dir)
     manifest, vocabularies = _begin(problem, files, data_dir, manifest, say, options)
     for split in SPLITS:
         _make_split(problem, split, files, data_dir, manifest, vocabularies, say, options)
     _clear_away(problem, data_dir)
     return manifest
+
+
+def _check_sources_are_elsewhere(problem: Problem, files: dict, data_dir: Path) -> None:
+    """Refuses to write over what the data is made of."""
+    names = [*problem.vocab_filenames, *(name for split in SPLITS for name in _text_names(problem, split))]
+    names += [problem.shard_filename(split, shard) for split in SPLITS for shard in range(problem.shards_of(split))]
+    sources = [*files.values(), *(Path(name) for name in problem.vocab_file.split(",") if name)]
+    for path in sources:
+        if any(is_same_file(data_dir / name, path) for name in names):
+            raise UserError(f"{path} would be overwritten by the data that is made of it; use another --data_dir")
 
 
 def _clear_away(problem: Problem, data_dir: Path) -> None:
@@ -101,7 +113,7 @@ def _begin(problem, files, data_dir, manifest, say, options) -> tuple[Manifest, 
     """Surveys the text and learns pieces, if that has not been done."""
     if manifest is None or not all((data_dir / name).exists() for name in problem.vocab_filenames):
         seen = _look_through(problem, files, say, options)
-        _make_vocabularies(problem, seen, data_dir, say)
+        _make_vocabularies(problem, seen, data_dir, say, _about_rare_characters(problem, manifest))
     by_name = {name: open_vocabulary(data_dir / name) for name in dict.fromkeys(problem.vocab_filenames)}
     vocabularies = tuple(by_name[name] for name in problem.vocab_filenames)
     if manifest is None:
@@ -131,7 +143,7 @@ def _look_through(problem: Problem, files: dict, say: Callable[[str], None], opt
     return seen
 
 
-def _make_vocabularies(problem: Problem, seen: Survey, data_dir: Path, say: Callable[[str], None]) -> None:
+def _make_vocabularies(problem: Problem, seen: Survey, data_dir: Path, say: Callable[[str], None], rare: dict) -> None:
     given = problem.vocab_file.split(",") if problem.vocab_file else []
     names = dict.fromkeys(problem.vocab_filenames)
     if given and len(given) != len(names):
@@ -141,35 +153,46 @@ def _make_vocabularies(problem: Problem, seen: Survey, data_dir: Path, say: Call
         )
     for number, name in enumerate(names):
         path = data_dir / name
-        made = path.with_name(name + INCOMPLETE)
+        made = partial_path(path)
         if given and given[number]:
             import_vocabulary(Path(given[number]), made)
         else:
-            _learn(problem, name, seen, made, say)
+            _learn(problem, name, seen, made, say, rare)
         if path.exists() and sha256_of(path) != sha256_of(made):
             made.unlink()
             raise UserError(f"{path} is there, but was not made from this text; remove it, or use another --data_dir")
         made.replace(path)
 
 
-def _learn(problem: Problem, name: str, seen: Survey, path: Path, say: Callable[[str], None]) -> None:
+def _learn(problem: Problem, name: str, seen: Survey, path: Path, say: Callable[[str], None], rare: dict) -> None:
     sides = [side for side, its_name in zip(SIDES, problem.vocab_filenames) if its_name == name]
     kind = problem.kind_of(sides[0])
     if kind != "bytes":
         pieces = {"bpe": "byte-pair pieces", "wordpiece": "word-pieces"}.get(kind, kind)
         say(f"{problem.data_name}: learning {problem.vocab_size} {pieces} of {' and '.join(sides)}")
-    train_vocabulary(seen.texts(sides), problem.vocab_size, path, kind, problem.symbols_of(sides[0]))
+    train_vocabulary(seen.texts(sides), problem.vocab_size, path, kind, problem.symbols_of(sides[0]), **rare)
+
+
+def _about_rare_characters(problem: Problem, manifest: Manifest | None) -> dict:
+    """Returns what bpe does with them; with data from before it could be chosen, what was done then."""
+    if manifest is None:
+        return {"byte_fallback": problem.byte_fallback, "character_coverage": problem.character_coverage}
+    before = {"byte_fallback": False, "character_coverage": 1.0} | manifest.settings
+    return {name: before[name] for name in ("byte_fallback", "character_coverage")}
 
 
 def _settings(problem: Problem, options: GenerateOptions) -> dict:
     """What decides about the records besides the sources and the vocabularies."""
     own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
-    return {**own, "max_cases": options.max_cases, **problem.given}
+    return {**own, **_about_rare_characters(problem, None), "max_cases": options.max_cases, **problem.given}
 
 
 def _check_settings(manifest: Manifest, problem: Problem, options: GenerateOptions, data_dir: Path) -> None:
-    made_with, asked = manifest.settings, _settings(problem, options)
-    for name in sorted(made_with.keys() | asked.keys()) if made_with else ():
+    if not manifest.settings:
+        return
+    as_it_is = _about_rare_characters(problem, manifest)  # a vocabulary that is there is used
+    made_with, asked = manifest.settings | as_it_is, _settings(problem, options) | as_it_is
+    for name in sorted(made_with.keys() | asked.keys()):
         if made_with.get(name) != asked.get(name):
             then, now = (f"--{name}={each[name]}" if each.get(name) else f"no --{name}" for each in (made_with, asked))
             raise UserError(

@@ -10,6 +10,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS, snake_case
 
 SPLITS = ("train", "dev", "test")
+METRICS = ("bleu", "parseval")
 REVERSED_SUFFIX = "_rev"
 
 
@@ -78,11 +79,13 @@ class Problem:
     vocab_kind: str = "bpe"  # or "wordpiece", "characters", "bytes", "words"
     targets_vocab_kind: str = ""  # that of the targets, if they have a vocabulary of another kind
     vocab_size: int = 8000  # pieces of a vocabulary
+    byte_fallback: bool = True  # bpe: characters without a piece are written in bytes, which 256 pieces are kept for
+    character_coverage: float = 0.9995  # bpe: the share of the text's characters that get pieces; the rarest get none
     vocab_file: str = ""  # a vocabulary made elsewhere, instead; "INPUTS,TARGETS" for one of each side
     symbols: tuple[str, ...] = ()  # texts that are always one piece, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
-    metric: str = "bleu"
+    metric: str = "bleu"  # how outputs are scored: or "parseval", for trees
     decode_hparams: DecodeHParams = DecodeHParams()
     sources: tuple[Source | OwnFile | TfdsSource, ...] = ()
     published_counts: Mapping[str, int] = {}  # pairs of each split; a test split has to have them all
@@ -201,5 +204,12 @@ def get_problem(name: str, **given: str) -> Problem:
     if name not in PROBLEMS and name.endswith(REVERSED_SUFFIX):
         forward = name.removesuffix(REVERSED_SUFFIX)
         if forward in PROBLEMS:
-            return PROBLEMS[forward](is_reversed=True, **given)
-    return PROBLEMS[name](**given)
+            return _checked(PROBLEMS[forward](is_reversed=True, **given))
+    return _checked(PROBLEMS[name](**given))
+
+
+def _checked(problem: Problem) -> Problem:
+    if problem.metric not in METRICS:
+        known = ", ".join(METRICS)
+        raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown; there are {known}")
+    return problem

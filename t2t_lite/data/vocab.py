@@ -49,7 +49,13 @@ def open_vocabulary(path: Path) -> Vocabulary:
 
 
 def train_vocabulary(
-    texts: Iterable[str], size: int, path: Path, kind: str = "bpe", symbols: Sequence[str] = ()
+    texts: Iterable[str],
+    size: int,
+    path: Path,
+    kind: str = "bpe",
+    symbols: Sequence[str] = (),
+    byte_fallback: bool = False,
+    character_coverage: float = 1.0,
 ) -> None:
     """Learns a vocabulary and writes it to `path`, which appears when it is whole. The same texts give the same file.
 
@@ -59,6 +65,7 @@ def train_vocabulary(
       path: where to write.
       kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (whole ones, cut at blanks).
       symbols: texts that are always a piece of their own (not of characters and bytes); of words they are the first.
+      byte_fallback, character_coverage: of "bpe", see `train_bpe`.
 
     Raises:
       UserError: if there is no text, it has more different characters than `size` allows, or the kind is unknown.
@@ -70,7 +77,7 @@ def train_vocabulary(
     if kind != "bytes" and not any(texts):
         raise UserError("there is no text to learn a vocabulary from")
     if kind == "bpe":
-        content = vocab_sentencepiece.train_bpe(texts, size, symbols)
+        content = vocab_sentencepiece.train_bpe(texts, size, symbols, byte_fallback, character_coverage)
     elif kind == "words":
         content = vocab_words.train_words(texts, size, symbols)
     else:

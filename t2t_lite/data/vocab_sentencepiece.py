@@ -76,16 +76,24 @@ class SentencePieceVocabulary(Vocabulary):
         return self._bytes.get(piece)
 
 
-def train_bpe(texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
+def train_bpe(
+    texts: Sequence[str],
+    size: int,
+    symbols: Sequence[str] = (),
+    byte_fallback: bool = False,
+    character_coverage: float = 1.0,
+) -> bytes:
     """Learns byte-pair pieces and returns them as a SentencePiece model.
 
-    The same texts give the same model. Decoding an encoded text gives it back if all its characters were in the
-    texts, but for three that SentencePiece keeps for itself: U+2581, U+2585 and NUL.
+    The same texts give the same model. Decoding an encoded text gives it back: with `byte_fallback` any text but for
+    U+2581, which is how SentencePiece writes a blank; without it texts of characters that got pieces.
 
     Args:
       texts: sentences.
       size: number of pieces, or fewer if the text holds no more.
       symbols: texts that are always a piece of their own.
+      byte_fallback: whether 256 of the pieces are bytes, in which characters without a piece are written.
+      character_coverage: the share of the texts' characters that get pieces; those of the rarest get none.
 
     Raises:
       UserError: if the text has more different characters than `size` allows.
@@ -103,8 +111,9 @@ def train_bpe(texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> b
             unk_id=UNKNOWN_ID,
             bos_id=-1,
             user_defined_symbols=list(symbols),
-            # Lossless: every character of the texts gets a piece, and nothing is folded, trimmed or left out.
-            character_coverage=1.0,
+            character_coverage=character_coverage,
+            byte_fallback=byte_fallback,
+            # Lossless: nothing is folded, trimmed or left out.
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             max_sentence_length=2**20,
@@ -112,9 +121,10 @@ def train_bpe(texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> b
         )
     except RuntimeError as error:
         characters = len(set().union(*texts))
+        bytes_too = ", and so does each of the 256 bytes (without them: byte_fallback = False)" if byte_fallback else ""
         raise UserError(
             f"cannot make a vocabulary of {size} pieces: the text has {characters} different characters, each of "
-            f"which needs a piece; raise the problem's vocab_size"
+            f"which needs a piece{bytes_too}; raise the problem's vocab_size"
         ) from error
     return model.getvalue()
 

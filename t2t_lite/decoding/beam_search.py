@@ -12,7 +12,7 @@ import tensorflow as tf
 from t2t_lite.decoding import constraints
 from t2t_lite.decoding.candidates import Candidates, best_candidates, given_candidates, log_normaliser
 from t2t_lite.decoding.coverage_penalty import coverage_penalty
-from t2t_lite.decoding.hypotheses import NONE, Loop, SearchResult, Sentences, cannot_improve, finish
+from t2t_lite.decoding.hypotheses import EXISTS, NONE, Loop, SearchResult, Sentences, cannot_improve, finish
 from t2t_lite.decoding.length_penalty import length_penalty
 from t2t_lite.decoding.sampling import Sampling, draw
 from t2t_lite.decoding.tree_constraint import TreeSymbols, keep_well_formed
@@ -31,7 +31,8 @@ class BeamSearch:
 
     With several groups (Vijayakumar et al. 2016, "Diverse Beam Search", arXiv 1610.02424) each has its own alive and
     finished set of beam_size / groups hypotheses. The groups choose one after the other, and each time an earlier group
-    chose a piece in the same position, that piece counts `diversity_strength` less; scores are free of that.
+    chose a piece in the same position, that piece counts `diversity_strength` less in the choice of what goes on;
+    log-probabilities and scores are free of that.
 
     With `sampling` every hypothesis is a group for itself, and draws its pieces.
 
@@ -55,6 +56,7 @@ class BeamSearch:
             may not be the best ones. 0: all.
         sampling: `Sampling`, or None to search; needs groups = beam_size.
         tree_symbols: what the pieces do in a tree, if no output may be anything but one; needs `leaf_counts`.
+        never: pieces that no output has, unless its prefix has them: padding, which would not be scored.
         eos_id: the end symbol.
     """
 
@@ -68,6 +70,7 @@ class BeamSearch:
     num_wanted: int = 0
     sampling: Sampling | None = None
     tree_symbols: TreeSymbols | None = None
+    never: tuple[int, ...] = (0,)
     eos_id: int = 1
 
     def __post_init__(self):
@@ -144,7 +147,7 @@ class BeamSearch:
         alive, finished, done = [], [], []
         for group in range(self.groups):
             beams = slice(group * width, (group + 1) * width)
-            taken = [candidates.pieces for candidates in alive]
+            taken = [tf.where(chosen.log_probs > EXISTS, chosen.pieces, -1) for chosen in alive]
             candidates = self._extend(
                 logits[:, beams], normaliser[:, beams], loop, beams, sentences, tf.concat(taken, 1) if taken else None
             )
@@ -154,13 +157,15 @@ class BeamSearch:
             new = self._scored(candidates, loop, coverage, sentences)
             before = SearchResult(*(part[:, beams] for part in loop.finished))
             finished.append(finish(before, new, ended & ~loop.done[:, group, tf.newaxis]))
-            log_probs, kept = tf.math.top_k(tf.where(ended, NONE, candidates.log_probs), width)  # [batch, width]
-            parents, pieces = (tf.gather(part, kept, batch_dims=1) for part in candidates[1:])  # [batch, width]
-            alive.append(Candidates(log_probs, parents, pieces))
+            going_on = candidates._replace(
+                log_probs=tf.where(ended, NONE, candidates.log_probs), merits=tf.where(ended, NONE, candidates.merits)
+            )
+            _, kept = tf.math.top_k(going_on.merits, width)  # [batch, width]
+            alive.append(Candidates(*(tf.gather(part, kept, batch_dims=1) for part in going_on)))
             wanted = min(self.num_wanted or width, width)
-            final = cannot_improve(finished[-1], wanted, log_probs, sentences.limits, self.alpha)
+            final = cannot_improve(finished[-1], wanted, alive[-1].log_probs, sentences.limits, self.alpha)
             done.append((loop.done[:, group] | final)[:, tf.newaxis])
-        log_probs, parents, pieces = (tf.concat(parts, 1) for parts in zip(*alive))  # [batch, beam]
+        log_probs, parents, pieces, _ = (tf.concat(parts, 1) for parts in zip(*alive))  # [batch, beam]
         return Loop(
             position=loop.position + 1,
             ids=_appended(loop, parents, pieces),
@@ -184,25 +189,28 @@ class BeamSearch:
             about = (sentences.limits, sentences.leaf_counts, self.tree_symbols, self.eos_id)
             logits = keep_well_formed(logits, loop.ids, loop.position, *about)
         if not isinstance(sentences.prefixes, tuple):
+            logits = constraints.forbid(logits, self.never)
             logits = constraints.force_prefix(logits, free, sentences.prefixes, loop.position)
         return logits
 
     def _extend(self, logits, normaliser, loop, beams, sentences, taken):
-        """The extensions of one group, parents counted over all groups; `taken` is what earlier groups chose."""
+        """The extensions of one group, parents counted over all groups; `taken` is what earlier groups chose, or -1."""
         log_probs = loop.log_probs[:, beams]
+        never = self.never if isinstance(sentences.prefixes, tuple) else ()  # a prefix may have anything
         if self.sampling:
             uniforms = tf.gather(sentences.uniforms[:, beams], loop.position, axis=2)  # [batch, 1]
+            logits = constraints.forbid(logits, never)
             pieces = draw(logits[:, 0], uniforms[:, 0], self.sampling)[:, tf.newaxis]
             candidates = given_candidates(pieces, logits, normaliser, log_probs)
         elif taken is not None and self.diversity_strength:
             often = tf.reduce_sum(tf.one_hot(taken, self.vocab_size), 1)  # [batch, vocab]
             penalty = self.diversity_strength * often
-            candidates = best_candidates(logits - penalty[:, tf.newaxis], normaliser, log_probs)
+            candidates = best_candidates(logits - penalty[:, tf.newaxis], normaliser, log_probs, never)
             # A piece that was out of reach stays there.
             lost = tf.where(candidates.log_probs > NONE, tf.gather(penalty, candidates.pieces, batch_dims=1), 0.0)
             candidates = candidates._replace(log_probs=candidates.log_probs + lost)
         else:
-            candidates = best_candidates(logits, normaliser, log_probs)
+            candidates = best_candidates(logits, normaliser, log_probs, never)
         return candidates._replace(parents=candidates.parents + beams.start)
 
     def _scored(self, candidates, loop, coverage, sentences):

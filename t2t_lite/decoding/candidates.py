@@ -13,6 +13,7 @@ class Candidates(NamedTuple):
     log_probs: tf.Tensor  # float32 [batch, candidates], at least -1e9
     parents: tf.Tensor  # int32 [batch, candidates], the alive hypothesis that is extended, 0 <= parent < beam
     pieces: tf.Tensor  # int32 [batch, candidates], the new piece
+    merits: tf.Tensor  # float32 [batch, candidates], what they are chosen by: log_probs, but for diversity
 
 
 def log_normaliser(logits):
@@ -21,7 +22,7 @@ def log_normaliser(logits):
     return highest + tf.math.log(tf.reduce_sum(tf.exp(logits - highest), -1, keepdims=True))
 
 
-def best_candidates(logits, normaliser, log_probs):
+def best_candidates(logits, normaliser, log_probs, never=()):
     """The extensions with the largest log-probabilities: Candidates.
 
     The best pieces of each row are taken from the raw logits, and only these are normalised: the result is that of
@@ -31,6 +32,7 @@ def best_candidates(logits, normaliser, log_probs):
       logits: float32 [batch, beam, vocab].
       normaliser: float32 [batch, beam, 1], as `log_normaliser` gives it.
       log_probs: float32 [batch, beam], of the alive hypotheses.
+      never: pieces that extend nothing. They are passed over here, as a pass over all logits costs more.
 
     Returns:
       2 * beam candidates: at most beam of them end, so at least beam go on. With one beam it is one, as in greedy
@@ -38,20 +40,23 @@ def best_candidates(logits, normaliser, log_probs):
     """
     beam_size, vocab_size = logits.shape[1:]
     wanted = 1 if beam_size == 1 else 2 * beam_size
-    per_row = min(wanted, vocab_size)
+    per_row = min(wanted + len(never), vocab_size)
     best, pieces = largest(tf.reshape(logits, [-1, vocab_size]), per_row)  # [rows, per_row]
+    for piece in never:
+        best = tf.where(pieces == piece, NONE, best)
     extended = tf.reshape(best, [-1, beam_size, per_row]) - normaliser + log_probs[:, :, tf.newaxis]
     extended = tf.reshape(tf.maximum(extended, NONE), [-1, beam_size * per_row])  # [batch, beam * per_row]
     extended, chosen = tf.math.top_k(extended, min(wanted, beam_size * per_row))  # [batch, candidates]
     pieces = tf.gather(tf.reshape(pieces, [-1, beam_size * per_row]), chosen, batch_dims=1)  # [batch, candidates]
-    return Candidates(extended, chosen // per_row, pieces)
+    return Candidates(extended, chosen // per_row, pieces, extended)
 
 
 def given_candidates(pieces, logits, normaliser, log_probs):
     """One extension of each hypothesis, by the given piece, int32 [batch, beam]: Candidates; arguments as above."""
     chosen = tf.gather(logits, pieces[:, :, tf.newaxis], batch_dims=2) - normaliser  # [batch, beam, 1]
     parents = tf.broadcast_to(tf.range(tf.shape(pieces)[1]), tf.shape(pieces))
-    return Candidates(tf.maximum(chosen[:, :, 0] + log_probs, NONE), parents, pieces)
+    extended = tf.maximum(chosen[:, :, 0] + log_probs, NONE)
+    return Candidates(extended, parents, pieces, extended)
 
 
 def largest(logits, count):

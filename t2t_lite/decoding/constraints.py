@@ -8,6 +8,12 @@ import tensorflow as tf
 from t2t_lite.decoding.hypotheses import NONE
 
 
+def forbid(logits, pieces):
+    """Forbids some pieces, a tuple of their ids, everywhere."""
+    forbidden = tf.reduce_any(tf.range(tf.shape(logits)[2])[:, tf.newaxis] == tf.constant(pieces, tf.int32), 1)
+    return tf.where(forbidden, NONE, logits)
+
+
 def forbid_end(logits, eos_id, too_early):
     """Forbids the end symbol in the sentences for which it is too early, bool [batch]."""
     end = tf.range(tf.shape(logits)[2]) == eos_id

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE, write_text
-
-PROGRESS = ".progress"
+from t2t_lite.files import INCOMPLETE, PROGRESS, check_output, write_text
 
 
 class GrowingFiles:
@@ -25,13 +23,12 @@ class GrowingFiles:
       made_by: what the lines depend on besides the input, any JSON; a run with something else starts anew.
 
     Raises:
-      UserError: if one of the paths is a directory, or one is named twice.
+      UserError: if one of the paths is a directory, its folder is not there, or one is named twice.
     """
 
     def __init__(self, paths: Sequence[Path], made_by):
         for number, path in enumerate(paths):
-            if path.is_dir():
-                raise UserError(f"{path} is a directory; give the name of a file")
+            check_output(path, str(path))
             if path.resolve() in [other.resolve() for other in paths[:number]]:
                 raise UserError(f"{path} is asked for twice; give each output a file of its own")
         self._paths = paths
@@ -54,8 +51,6 @@ class GrowingFiles:
           read: gives the input's lines from the first one on, each a text or a tuple of texts.
           say: takes a line about where it goes on.
         """
-        for path in self._paths:
-            path.parent.mkdir(parents=True, exist_ok=True)
         before = self._known()
         if before:
             lines = read()

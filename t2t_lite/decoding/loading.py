@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite import checkpoint_files
+from t2t_lite.checkpoint_names import existing, list_checkpoints, step_of
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
-from t2t_lite.run_dir import RunDir, best_checkpoint, list_checkpoints, open_run_dir
+from t2t_lite.run_dir import RunDir, best_checkpoint, open_run_dir
 
 
 class Loaded(NamedTuple):
@@ -56,13 +57,16 @@ def load(
 
 
 def _checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable[[str], None]) -> Path:
-    checkpoint = str(checkpoint_path or best_checkpoint(run_dir.path)).removesuffix(".index")
-    if not Path(f"{checkpoint}.index").exists():
-        raise UserError(f"--checkpoint_path={checkpoint}: there is no {checkpoint}.index")
+    if checkpoint_path:
+        asked = Path(str(checkpoint_path).removesuffix(".index"))
+        if checkpoint := existing(asked):
+            return checkpoint
+        raise UserError(f"--checkpoint_path={asked}: there is no {asked}.index")
+    checkpoint = best_checkpoint(run_dir.path)
     last = list_checkpoints(run_dir.path)
-    if not checkpoint_path and last and last[-1][0] > int(checkpoint.rsplit("-", 1)[1]):
+    if last and last[-1][0] > step_of(checkpoint):
         warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
-    return Path(checkpoint)
+    return checkpoint
 
 
 def _model_of(run_dir: RunDir, checkpoint: Path, settings: DecodeHParams, vocabularies: list[Vocabulary]):

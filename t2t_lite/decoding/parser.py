@@ -3,6 +3,7 @@
 import collections
 from collections.abc import Callable, Sequence
 
+from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
@@ -38,7 +39,10 @@ class Parser:
         """Loads the model of a run directory; arguments and errors are those of `Translator.from_run_dir`."""
         return cls(Translator.from_run_dir(path, **options), split)
 
-    def translate(self, lines: Sequence[str], return_scores: bool = False, **options) -> list[str] | list[Hypothesis]:
+    @or_a_single_text("lines")
+    def translate(
+        self, lines: Sequence[str] | str, return_scores: bool = False, **options
+    ) -> list[str] | list[Hypothesis] | str | Hypothesis:
         """Parses lines; arguments are those of `Translator.translate`, without prefixes.
 
         Returns:
@@ -49,13 +53,17 @@ class Parser:
         best = [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
-    def n_best(self, lines: Sequence[str], **options) -> list[list[Hypothesis]]:
+    @or_a_single_text("lines")
+    def n_best(self, lines: Sequence[str] | str, **options) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Parses lines, with all trees of each, the best first; repair may have made two of them the same."""
         words, texts = self._cut(lines, options)
         found = self._translator.n_best(texts, **options)
         return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
 
-    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
+    @or_a_single_text("inputs", "targets")
+    def score(
+        self, inputs: Sequence[str] | str, targets: Sequence[str] | str, first_line: int = 1
+    ) -> list[Hypothesis] | Hypothesis:
         """Tells how probable given trees are, in brackets, once they are clean; what their words are does not count.
 
         Raises:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import PAD_ID
 from t2t_lite.decoding.batching import by_length, padded
 from t2t_lite.decoding.length_penalty import length_penalty
 
@@ -41,7 +42,12 @@ class Scorer:
 
         Returns:
           (log_prob / length penalty, log_prob) of each pair.
+
+        Raises:
+          ValueError: if padding stands within an output: it would count nothing.
         """
+        if any(PAD_ID in output for output in outputs):
+            raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and no piece")
         found = [(0.0, 0.0)] * len(sources)
         positions = max(1, min(settings.batch_tokens, _LOGITS // self._vocab_size))
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]

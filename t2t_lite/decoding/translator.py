@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.vocab import EOS_ID, Vocabulary
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import MemoryAttention, alignment
 from t2t_lite.decoding.batching import by_length, padded
 from t2t_lite.decoding.beam_search import BeamSearch
@@ -22,6 +22,7 @@ from t2t_lite.decoding.loading import load
 from t2t_lite.decoding.sampling import Sampling
 from t2t_lite.decoding.scorer import Scorer
 from t2t_lite.decoding.searcher import Searcher
+from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.tree_constraint import TreeSymbols
 from t2t_lite.errors import UserError
 from t2t_lite.trees.linear import WORD
@@ -115,19 +116,21 @@ class Translator:
             **options,
         )
 
+    @or_a_single_text("lines", "prefixes")
     def translate(
         self,
-        lines: Sequence[str],
+        lines: Sequence[str] | str,
         return_scores: bool = False,
         prefixes: Sequence[str] | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
         **settings,
-    ) -> list[str] | list[Hypothesis]:
+    ) -> list[str] | list[Hypothesis] | str | Hypothesis:
         """Translates lines.
 
         Args:
-          lines: texts without line ends.
+          lines: texts without line ends, or one such text: then the result is that of this text, and not a list. All
+            methods take texts so.
           return_scores: whether to return each translation as a `Hypothesis`, with its scores.
           prefixes: for each line what its translation begins with; "" for anything. None: anything for all.
           first_line: the number of the first of them, for warnings and, with sampling, for the random numbers.
@@ -144,14 +147,15 @@ class Translator:
         best = [beams[0] for beams in found]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
+    @or_a_single_text("lines", "prefixes")
     def n_best(
         self,
-        lines: Sequence[str],
+        lines: Sequence[str] | str,
         prefixes: Sequence[str] | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
         **settings,
-    ) -> list[list[Hypothesis]]:
+    ) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Translates lines, with all hypotheses of each: the best first, or samples as they were drawn.
 
         Arguments and errors are those of `translate`. Of a line there are `beam_size`, or fewer if no more exist.
@@ -193,7 +197,10 @@ class Translator:
                 self._warn(f"line {first_line + row}: the output was cut at {positions}")
         return found
 
-    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
+    @or_a_single_text("inputs", "targets")
+    def score(
+        self, inputs: Sequence[str] | str, targets: Sequence[str] | str, first_line: int = 1
+    ) -> list[Hypothesis] | Hypothesis:
         """Tells how probable given translations are.
 
         Args:
@@ -237,7 +244,10 @@ class Translator:
         queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "memory": (1, 0)}[kind]
         return np.asarray(weights), sides[queries], sides[keys]
 
-    def align(self, lines: Sequence[str], translations: Sequence[str], layer: int | None = None) -> list[str]:
+    @or_a_single_text("lines", "translations")
+    def align(
+        self, lines: Sequence[str] | str, translations: Sequence[str] | str, layer: int | None = None
+    ) -> list[str] | str:
         """Aligns the words of translations with those of their lines, by attention averaged over heads.
 
         Args:
@@ -294,6 +304,7 @@ class Translator:
             num_wanted=num_wanted,
             sampling=sampling if random else None,
             tree_symbols=self._tree_symbols() if settings.only_trees else None,
+            never=(PAD_ID,) if settings.allow_unk else (PAD_ID, UNKNOWN_ID),
         )
         with self._lock:
             if (search, settings.batch_tokens) not in self._searchers:

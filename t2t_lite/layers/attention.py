@@ -77,7 +77,7 @@ class MultiHeadAttention(keras.layers.Layer):
       keys_values: float [batch, heads, length, d_k] and [batch, heads, length, d_v], as `keys_values` or
         `queries_keys_values` give them.
       attention_mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
-      seeds: `CallSeeds` in training, None otherwise.
+      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
 
     Raises:
       ValueError: if the heads do not divide the width and no sizes are given.

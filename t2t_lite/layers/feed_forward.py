@@ -16,7 +16,7 @@ class FeedForward(keras.layers.Layer):
 
     Call arguments:
       x: float [batch, length, hidden].
-      seeds: `CallSeeds` in training, None otherwise.
+      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
     def __init__(self, hidden_size, filter_size, dropout=0.0, **kwargs):

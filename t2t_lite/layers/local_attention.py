@@ -39,7 +39,7 @@ class LocalSelfAttention(SelfAttention):
         Args:
           queries, keys, values: float [batch, heads, length, size], as `heads` gives them.
           padding_mask: bool [batch, 1, 1, length], True = a piece and not padding.
-          seeds: `CallSeeds` in training, None otherwise.
+          seeds: the random numbers of a training step, see `Dropout`; None otherwise.
 
         Returns:
           float [batch, heads, length, d_v].

@@ -21,7 +21,7 @@ class ParameterAttention(keras.layers.Layer):
 
     Call arguments:
       x: float [batch, length, hidden].
-      seeds: `CallSeeds` in training, None otherwise.
+      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
     def __init__(self, hidden_size, num_heads, head_size, num_pairs, dropout=0.0, **kwargs):
@@ -65,7 +65,13 @@ class ParameterAttention(keras.layers.Layer):
             keys,
             values,
             ops.ones((1, 1, self.num_pairs), "bool"),
-            lambda weights: self.dropout(weights, seeds=seeds),
+            lambda weights: self._drop(weights, seeds),
         )
         joined = ops.reshape(ops.transpose(mixed, (1, 0, 2)), (-1, width))
         return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))
+
+    def _drop(self, weights, seeds):
+        """Returns weights [heads, positions, pairs] with dropout, head by head: rows must follow upon each other."""
+        if self.dropout.rate == 0.0:
+            return weights
+        return ops.stack([self.dropout(head, seeds=seeds) for head in ops.unstack(weights, self.num_heads)])

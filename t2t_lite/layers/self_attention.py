@@ -25,7 +25,7 @@ class SelfAttention(MultiHeadAttention):
       x: float [batch, length, hidden].
       padding_mask: bool [batch, 1, 1, length], True = a piece and not padding; ignored if causal, where padding comes
         after all pieces and so is never seen by them.
-      seeds: `CallSeeds` in training, None otherwise.
+      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
     def __init__(self, hidden_size, num_heads, causal, rotary=False, **kwargs):

@@ -27,7 +27,7 @@ class Residual(keras.layers.Layer):
 
     Call arguments:
       x, y: float [batch, length, hidden], input and output of the sub-layer.
-      seeds: `CallSeeds` in training, None otherwise.
+      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
     def __init__(self, dropout, norm_position="post", norm_type="layer", **kwargs):
@@ -61,7 +61,7 @@ class EncoderLayer(keras.layers.Layer):
     Call arguments:
       x: float [batch, length, hidden].
       padding_mask: bool [batch, 1, 1, length], True = a piece, not padding.
-      seeds: `CallSeeds` in training, None otherwise.
+      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
     def __init__(self, self_attention, feed_forward, residuals, **kwargs):
@@ -117,7 +117,7 @@ class DecoderLayer(keras.layers.Layer):
         hypotheses of a sentence share them.
       source_mask: bool [batch, 1, 1, source], True = a piece of the source, not padding.
       stepping: `Stepping`, or None for whole sequences.
-      seeds: `CallSeeds` in training, None otherwise.
+      seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
     def __init__(self, self_attention, memory_attention, feed_forward, residuals, **kwargs):

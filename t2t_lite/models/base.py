@@ -36,7 +36,8 @@ class Seq2SeqModel(keras.Model):
         Args:
           inputs: int [batch, source length], padded with 0.
           targets: int [batch, target length], padded with 0; the model shifts them right by one itself.
-          seeds: `CallSeeds` for dropout in training, None otherwise.
+          seeds: the random numbers of a training step, see `Dropout`; None: no dropout, unless Keras' own argument
+            `training` is True: then Keras' own generator gives the numbers.
 
         Returns:
           logits, float [batch, target length, vocab].

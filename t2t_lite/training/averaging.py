@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite import checkpoint_files
+from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import list_checkpoints
 
 
 def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_lite import checkpoint_files
+from t2t_lite import checkpoint_files, checkpoint_names
+from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import list_checkpoints
 
 
 class TrainingState:
@@ -45,12 +45,11 @@ class TrainingState:
         """
         if keep_max < 1:
             raise ValueError(f"keep_max must be at least 1, not {keep_max}")
-        path = Path(directory) / f"ckpt-{self.step}"
-        checkpoint_files.write(path, **self._groups)
+        path = checkpoint_files.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
         spared = set(keep)
         for step, old in list_checkpoints(directory)[:-keep_max]:
             if step not in spared:
-                checkpoint_files.remove(old)
+                checkpoint_names.remove(old)
         return path
 
     def save_average(self, directory: Path) -> Path:
@@ -68,7 +67,7 @@ class TrainingState:
         Raises:
           UserError: if none of them can be read, or the last that can does not fit the model.
         """
-        if checkpoint_files.unfinished(directory, "ckpt"):
+        if checkpoint_names.unfinished(directory, "ckpt"):
             warn(f"a checkpoint that was not written to its end is passed over in {directory}")
         damages = []
         for _, path in reversed(list_checkpoints(directory)):

@@ -12,12 +12,14 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 
 METRICS = ("loss", "perplexity", "bleu", "f1")
+# What decoding the dev split gives, by the problem's metric.
+_FIGURES = {"bleu": "bleu", "parseval": "f1"}
 HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "bleu": True, "f1": True}
 
 
 def figure_of(problem: Problem) -> str:
     """Returns the name of the figure that decoding the dev split gives: "bleu", or "f1" for a parsing problem."""
-    return "f1" if problem.metric == "parseval" else "bleu"
+    return _FIGURES[problem.metric]
 
 
 def check_metric(metric: str, problem: Problem) -> None:

@@ -13,9 +13,8 @@ from t2t_lite.run_dir import RunDir
 from t2t_lite.scoring.bleu import corpus_bleu
 from t2t_lite.scoring.parseval import score_trees
 from t2t_lite.training.choice import figure_of
-from t2t_lite.training.loss import LossSums
 from t2t_lite.training.sharing import MicroBatches, share_out
-from t2t_lite.training.steps import make_eval_step
+from t2t_lite.training.steps import EvalSums
 
 
 class Evaluator:
@@ -45,16 +44,14 @@ class Evaluator:
         self._batch_tokens = run_dir.hparams.batch_tokens
         dev = batches(run_dir.problem, data_dir, "dev", batch_tokens=self._batch_tokens)
         self._dev = share_out(strategy, dev, micro)
-        self._step = make_eval_step(strategy, model, self._dev.element_spec)
+        self._sums = EvalSums(strategy, model, self._dev.element_spec)
         self._translation = _DevTranslation(run_dir, data_dir, decode_hparams) if decode else None
 
     def __call__(self) -> dict[str, float]:
         """Returns the figures per real target piece, end symbols included: loss (nats, with label smoothing, as in
         training), perplexity (without smoothing); and if the split is translated or parsed bleu or f1 (0 to 100).
         """
-        totals = LossSums(0.0, 0.0, 0.0)
-        for batch in self._dev:
-            totals = LossSums(*(total + part for total, part in zip(totals, self._step(batch))))
+        totals = self._sums(self._dev)
         figures = {
             "loss": totals.smoothed / totals.tokens,
             "perplexity": math.exp(min(totals.plain / totals.tokens, 700.0)),

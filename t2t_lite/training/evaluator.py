@@ -3,10 +3,11 @@
 import time
 from pathlib import Path
 
+from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.pipeline import reading_shards
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import RunDir, list_checkpoints
+from t2t_lite.run_dir import RunDir
 from t2t_lite.training.checkpoints import TrainingState
 from t2t_lite.training.choice import add_evaluation, best_steps, read_evaluations
 from t2t_lite.training.evaluation import Evaluator
@@ -49,7 +50,7 @@ def follow(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> 
                 try:
                     state.restore_from(path)
                 except UserError as error:
-                    if path.with_suffix(".index").exists():
+                    if Path(f"{path}.index").exists():
                         raise
                     progress.say(f"{path} was removed before it was evaluated ({error})")
                     continue

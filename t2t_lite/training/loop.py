@@ -24,7 +24,7 @@ from t2t_lite.training.progress import Progress
 from t2t_lite.training.schedule import learning_rate
 from t2t_lite.training.sharing import MicroBatches, first_replica, share_out
 from t2t_lite.training.steps import StepReport, TrainStep
-from t2t_lite.training.strategy import agree
+from t2t_lite.training.strategy import of_all_workers
 
 # Steps whose loss or gradients are not finite, one after the other, that end a run. A loss scale that is halved at each
 # of them needs more to find its place.
@@ -121,7 +121,7 @@ class Loop:
         rows, length = self._micro.largest(self._longest)
         ids = np.ones([1, rows, length], "int32")
         whole = {"inputs": ids, "targets": ids, "tokens": np.float32(ids.size)}
-        whole |= {name: np.int64(0) for name in ("epoch", "position")}
+        whole |= {name: np.int64(0) for name in ("epoch", "position", "first_row")}
         batch = {
             name: self._strategy.experimental_distribute_values_from_function(lambda _, part=part: tf.constant(part))
             for name, part in whole.items()
@@ -189,7 +189,7 @@ class Loop:
         evaluations = read_evaluations(self._path) if self._is_chief else {}
         without_gain = evaluations_without_gain(evaluations, metric)
         # The chief decides; the others have nothing to add.
-        if agree(self._strategy, float(without_gain >= patience)) == 0.0:
+        if not of_all_workers(self._strategy, float(without_gain >= patience)).any():
             return False
         best = ", ".join(f"ckpt-{step}" for step in best_steps(evaluations, metric, 1))
         self._progress.say(
@@ -203,7 +203,10 @@ class Loop:
         every = self._options.save_checkpoints_steps
         if self._step and every and self._step % every == 0:
             is_missing = self._is_chief and self._step not in read_evaluations(self._path)
-            if self._options.schedule == "train_and_evaluate" and agree(self._strategy, float(is_missing)) > 0.0:
+            if (
+                self._options.schedule == "train_and_evaluate"
+                and of_all_workers(self._strategy, float(is_missing)).any()
+            ):
                 return self._evaluate()
         return self._is_without_gain()
 

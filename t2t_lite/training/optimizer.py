@@ -79,8 +79,9 @@ class Adam:
 
         for variable, *others in zip(self.variables, gradients, self._momentums, self._velocities):
             strategy.extended.update(variable, update, args=others, group=False)
+        share = 1.0 - self._average_decay(made + 1.0)
         for average, variable in zip(self.averages, self.variables):
-            strategy.extended.update(average, self._follow, args=(variable,), group=False)
+            strategy.extended.update(average, _follow, args=(variable, share), group=False)
 
     def count(self, good) -> None:
         """Counts a step, after `apply` if that was called. Call it in cross-replica context.
@@ -118,8 +119,14 @@ class Adam:
             variable.assign(average)
             average.assign(value)
 
-    def _follow(self, average, variable):
-        average.assign_sub((1.0 - self.hparams.ema_decay) * (average - variable))
+    def _average_decay(self, updates):
+        # At first lower than ema_decay, so that the initial weights, which are random, are soon forgotten. The rule is
+        # that of tf.train.ExponentialMovingAverage, given the number of updates, this one included.
+        return tf.minimum(self.hparams.ema_decay, (1.0 + updates) / (10.0 + updates))
+
+
+def _follow(average, variable, share):
+    average.assign_sub(share * (average - variable))
 
 
 def _zeros_like(variable) -> tf.Variable:

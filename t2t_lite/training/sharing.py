@@ -51,7 +51,8 @@ def bucket_length(length):
 def share_out(strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset, micro: MicroBatches = MicroBatches()):
     """Gives every replica its equal share of each global batch, cut into micro-batches.
 
-    Every worker makes the same global batches and takes what is its own.
+    Every worker makes the same global batches and takes what is its own. A share is contiguous rows, as is a
+    micro-batch, and how large micro-batches may be does not change what row goes to which replica.
 
     Args:
       strategy: the devices.
@@ -59,9 +60,9 @@ def share_out(strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset,
       micro: how large a micro-batch may be.
 
     Returns:
-      a distributed dataset of the same dicts, "inputs" and "targets" as int32 [micro-batches, rows, length], with
-      "tokens" added, float32: the real target pieces of the whole global batch. Of n micro-batches on all replicas
-      together, the one in place i has rows i, i + n, ...; empty rows, whose loss counts nothing, fill them up.
+      a distributed dataset of the same dicts, "inputs" and "targets" as int32 [micro-batches, rows, length]; empty
+      rows, whose loss counts nothing, fill them up. Added are "first_row", int64: the place of a share's first row in
+      the global batch; and "tokens", float32: the real target pieces of the whole global batch.
     """
     replicas = strategy.num_replicas_in_sync
 
@@ -71,16 +72,19 @@ def share_out(strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset,
 
         def split(batch):
             rows = tf.shape(batch["targets"])[0]
+            share = -(-rows // replicas)
             lengths = (tf.shape(batch[name])[1] for name in ("inputs", "targets"))
-            number, most, *lengths = micro.shape(-(-rows // replicas), *lengths)
+            number, most, *lengths = micro.shape(share, *lengths)
             shares = dict(batch)
             for name, length in zip(("inputs", "targets"), lengths):
-                missing = [[0, replicas * number * most - rows], [0, length - tf.shape(batch[name])[1]]]
-                places = tf.reshape(tf.pad(batch[name], missing), [most, replicas, number, length])
-                shares[name] = tf.transpose(places[:, first : first + mine], [1, 2, 0, 3])
+                missing = [[0, replicas * share - rows], [0, length - tf.shape(batch[name])[1]]]
+                places = tf.reshape(tf.pad(batch[name], missing), [replicas, share, length])
+                places = tf.pad(places[first : first + mine], [[0, 0], [0, number * most - share], [0, 0]])
+                shares[name] = tf.reshape(places, [mine, number, most, length])
             shares["tokens"] = tf.math.count_nonzero(batch["targets"], dtype=tf.float32)
             for name in shares.keys() - {"inputs", "targets"}:
                 shares[name] = tf.repeat(shares[name], mine)
+            shares["first_row"] = tf.range(first, first + mine, dtype=tf.int64) * tf.cast(share, tf.int64)
             return tf.data.Dataset.from_tensor_slices(shares)  # replicas of one host take elements in turn
 
         return global_batches.flat_map(split).prefetch(2 * mine)

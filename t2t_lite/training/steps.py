@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.layers.dropout import CallSeeds
 from t2t_lite.training.loss import LossSums, smoothed_cross_entropy
+from t2t_lite.training.row_seeds import RowSeeds
+from t2t_lite.training.strategy import sum_over_workers
 
 
 class StepReport(NamedTuple):
@@ -29,13 +30,13 @@ class TrainStep:
       model: a built `Seq2SeqModel`.
       optimizer: an `Adam`.
       element_spec: of the batches of `share_out`.
-      random_seed: with the step's number and the micro-batch's place, determines dropout.
+      random_seed: of dropout, see `RowSeeds`.
       xla_compile: whether loss and gradients of a micro-batch are compiled, once for each shape.
     """
 
     def __init__(self, strategy, model, optimizer, element_spec, random_seed: int, xla_compile: bool = False):
-        self._strategy, self._optimizer, self._random_seed = strategy, optimizer, random_seed
-        self._of_micro_batch = _loss_and_gradients(model, xla_compile)
+        self._strategy, self._optimizer = strategy, optimizer
+        self._of_micro_batch = _loss_and_gradients(model, random_seed, xla_compile)
         # Three graphs, the first by far the largest: so it serves batches of any number of micro-batches.
         self._gradients = _of_each_micro_batch(strategy, self._on_replica, element_spec)
         self._add = tf.function(self._sum, autograph=False)
@@ -57,14 +58,11 @@ class TrainStep:
             figure.numpy()
 
     def _on_replica(self, batch, number):
-        # A pure function of (seed, step, place in the batch): a run that was stopped goes on with the same masks, and
-        # n devices draw what n micro-batches of one device do.
-        seed = tf.cast(tf.stack([tf.constant(self._random_seed, tf.int64), self._optimizer.iterations]), tf.int32)
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        place = replica * tf.shape(batch["targets"])[0] + number
-        folded = tf.bitcast(tf.random.experimental.stateless_fold_in(seed, place), tf.uint32)
+        # A pure function of (seed, step, rows): devices, micro-batches and restarts make no difference.
+        inputs, targets = batch["inputs"][number], batch["targets"][number]
+        first_row = batch["first_row"] + tf.cast(number * tf.shape(targets)[0], tf.int64)
         scale = self._loss_scale() / batch["tokens"]
-        return self._of_micro_batch(batch["inputs"][number], batch["targets"][number], folded, scale)
+        return self._of_micro_batch(inputs, targets, self._optimizer.iterations.read_value(), first_row, scale)
 
     def _sum(self, totals, parts):
         def on_replica(totals, parts):
@@ -74,8 +72,12 @@ class TrainStep:
 
     def _update(self, totals, requests):
         strategy, optimizer = self._strategy, self._optimizer
-        figures, *gradients = totals
-        figures = strategy.run(lambda mine: tf.concat([mine, requests], 0), args=(figures,))
+        # What is reduced has to be made on its device in this graph: of plain arguments TensorFlow does not know where
+        # they are, and falls back to a collective for each variable.
+        figures, *gradients = strategy.run(
+            lambda figures, *gradients: [tf.concat([figures, requests], 0), *map(tf.identity, gradients)],
+            args=tuple(totals),
+        )
         figures = strategy.reduce("SUM", figures, axis=None)
         gradients = strategy.extended.batch_reduce_to("SUM", list(zip(gradients, optimizer.variables)))
         loss_scale = self._loss_scale()
@@ -95,32 +97,43 @@ class TrainStep:
         return tf.constant(1.0) if scale is None else scale.read_value()
 
 
-def make_eval_step(strategy, model, element_spec):
-    """Returns a function of a batch of `share_out` -> `LossSums` over the global batch, without dropout."""
+class EvalSums:
+    """Sums losses up over a whole split, without dropout: sums(batches of `share_out`) -> `LossSums`, of floats.
 
-    def on_replica(batch, number):
-        inputs, targets = batch["inputs"][number], batch["targets"][number]
-        return tf.stack(smoothed_cross_entropy(model(inputs, targets), targets, model.hparams.label_smoothing))
+    Args:
+      strategy: the devices.
+      model: a built `Seq2SeqModel`.
+      element_spec: of the batches.
+    """
 
-    run = _of_each_micro_batch(strategy, on_replica, element_spec, reduced=True)
+    def __init__(self, strategy, model, element_spec):
+        def on_replica(batch, number):
+            inputs, targets = batch["inputs"][number], batch["targets"][number]
+            return tf.stack(smoothed_cross_entropy(model(inputs, targets), targets, model.hparams.label_smoothing))
 
-    def step(batch):
-        sums = sum(run(batch, tf.constant(number)).numpy() for number in range(_micro_batches_in(batch)))
-        return LossSums(*sums.tolist())
+        self._strategy = strategy
+        self._of_micro_batch = _of_each_micro_batch(strategy, on_replica, element_spec)
 
-    return step
+    def __call__(self, batches) -> LossSums:
+        """Returns the sums over all batches, of all workers: these meet once, at the end."""
+        totals = np.zeros(3)
+        for batch in batches:
+            for number in range(_micro_batches_in(batch)):
+                sums = self._of_micro_batch(batch, tf.constant(number))
+                totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
+        return LossSums(*sum_over_workers(self._strategy, totals).tolist())
 
 
-def _loss_and_gradients(model, xla_compile):
-    """Returns a function of (inputs, targets, seed, scale) of a micro-batch -> [figures, gradients...], all dense.
+def _loss_and_gradients(model, random_seed, xla_compile):
+    """Returns a function of (inputs, targets, step, first row, scale) of a micro-batch -> [figures, gradients...].
 
-    Figures are float32 [4]: the sums, and the number of target positions.
+    Figures are float32 [4]: the sums, and the number of target positions. All gradients are dense.
     """
     variables = model.trainable_variables
 
-    def of_micro_batch(inputs, targets, seed, scale):
+    def of_micro_batch(inputs, targets, step, first_row, scale):
         with tf.GradientTape() as tape:
-            logits = model(inputs, targets, seeds=CallSeeds(seed))
+            logits = model(inputs, targets, seeds=RowSeeds(random_seed, step, first_row, tf.shape(targets)[0]))
             sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)
             share = sums.smoothed * scale
         figures = tf.stack([*sums, tf.cast(tf.size(targets), tf.float32)])
@@ -129,12 +142,11 @@ def _loss_and_gradients(model, xla_compile):
     return tf.function(of_micro_batch, jit_compile=True, autograph=False) if xla_compile else of_micro_batch
 
 
-def _of_each_micro_batch(strategy, on_replica, element_spec, reduced=False):
+def _of_each_micro_batch(strategy, on_replica, element_spec):
     """Compiles a function of (a replica's batch, number of its micro-batch) to one of the distributed batch."""
 
     def run(batch, number):
-        results = strategy.run(on_replica, args=(batch, number))
-        return strategy.reduce("SUM", results, axis=None) if reduced else results
+        return strategy.run(on_replica, args=(batch, number))
 
     # A TPU must know all shapes beforehand: there is a graph for each of the few that `MicroBatches` makes.
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import UserError
@@ -46,6 +47,9 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
         with _cpus_for_gpus(virtual_devices):
             return tf.distribute.MultiWorkerMirroredStrategy()
     if len(devices) > 1 and name == "mirrored":
+        # A strategy numbers its collectives from here on. Those of an earlier one of this process, as in a notebook, must
+        # not be taken for them; TensorFlow's own tests do the same.
+        tf.distribute.MirroredStrategy._collective_key_base += 1000
         return tf.distribute.MirroredStrategy(devices)
     return tf.distribute.get_strategy()
 
@@ -62,12 +66,30 @@ def device_memory(virtual_devices: int = 0) -> int | None:
     return None if free is None else free // max(virtual_devices, 1)
 
 
-def agree(strategy: tf.distribute.Strategy, number: float) -> float:
-    """Returns the mean of a number over all workers; each must ask at the same point."""
-    if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        return number
-    per_replica = strategy.run(lambda: tf.constant(number, tf.float32))
-    return float(strategy.reduce("MEAN", per_replica, axis=None))
+def has_workers(strategy: tf.distribute.Strategy) -> bool:
+    """Whether there are several processes, which have to agree."""
+    return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+
+
+def sum_over_workers(strategy: tf.distribute.Strategy, numbers: np.ndarray) -> np.ndarray:
+    """Returns the sum of what each worker gives, float64 of any shape; each must ask at the same point."""
+    if not has_workers(strategy):
+        return numbers
+    replicas_of_worker = strategy.num_replicas_in_sync // len(workers_of_environment()[0])
+    per_replica = strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(
+            numbers * (context.replica_id_in_sync_group % replicas_of_worker == 0), tf.float64, np.shape(numbers)
+        )
+    )
+    return strategy.reduce("SUM", per_replica, axis=None).numpy()
+
+
+def of_all_workers(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
+    """Returns the numbers that the workers give, float64 [workers]; each must ask at the same point."""
+    if not has_workers(strategy):
+        return np.array([number])
+    workers, index = workers_of_environment()
+    return sum_over_workers(strategy, number * np.eye(len(workers))[index])
 
 
 def _split_cpu(parts: int) -> None:

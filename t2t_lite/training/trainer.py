@@ -1,6 +1,7 @@
 """Setting a training up: the model on its devices, where it goes on, what it starts from."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import tensorflow as tf
@@ -19,7 +20,7 @@ from t2t_lite.training.optimizer import Adam
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.progress import Progress
 from t2t_lite.training.sharing import MicroBatches
-from t2t_lite.training.strategy import agree
+from t2t_lite.training.strategy import has_workers, of_all_workers
 from t2t_lite.training.tf_config import workers_of_environment
 from t2t_lite.training.warm_start import warm_start
 
@@ -45,15 +46,19 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
     problem.check_hparams(hparams)
     check_lengths(manifest, hparams)
     sizes = [vocabulary["size"] for vocabulary in problem.in_direction(manifest.vocabularies)]
-    micro = micro_batches(hparams, manifest, *sizes, strategy, options)
-    model, optimizer = build(hparams, sizes[1], strategy, options.random_seed, sizes[0])
-    state = TrainingState(model, optimizer)
-    notes = [_opening_line(model, strategy, manifest, hparams)]
-    _start(state, model, run_dir, options, notes.append)
-    if agree(strategy, state.step) != state.step:
-        raise UserError(f"the workers see different checkpoints in {run_dir.path}; it must be a folder that all share")
     is_chief = workers_of_environment()[1] == 0
+    with _other_workers_alive(strategy):
+        micro = micro_batches(hparams, manifest, *sizes, strategy, options)
+        model, optimizer = build(hparams, sizes[1], strategy, options.random_seed, sizes[0])
+        state = TrainingState(model, optimizer)
+        notes = [_opening_line(model, strategy, manifest, hparams)]
+        _start(state, model, run_dir, options, notes.append)
+        if len(set(of_all_workers(strategy, state.step))) > 1:
+            raise UserError(
+                f"the workers see different checkpoints in {run_dir.path}; it must be a folder that all share"
+            )
     with (
+        _other_workers_alive(strategy),
         Progress(run_dir.path, state.step, hparams.train_steps, silent=not is_chief) as progress,
         reading_shards(problem.data_name, data_dir),
         Interruption() as interruption,
@@ -64,15 +69,20 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
             progress.say(f"already trained for {state.step} steps; raise --train_steps to train on")
             return 0
         loop = Loop(run_dir, data_dir, manifest, strategy, model, state, micro, options, progress, is_chief)
-        try:
-            return loop.run(interruption)
-        except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
-            if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-                raise
-            raise UserError(
-                "another worker has ended or cannot be reached; start all workers again, and they go on from the last "
-                "checkpoint"
-            ) from error
+        return loop.run(interruption)
+
+
+@contextlib.contextmanager
+def _other_workers_alive(strategy) -> Iterator[None]:
+    try:
+        yield
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
+        if not has_workers(strategy):
+            raise
+        raise UserError(
+            "another worker has ended or cannot be reached; start all workers again, and they go on from the last "
+            "checkpoint"
+        ) from error
 
 
 def build(
@@ -107,7 +117,7 @@ def micro_batches(
     """Returns how large a micro-batch may be: as many positions as were asked for, or as fit the free memory.
 
     More than 1.25 times a device's share of a batch is never asked for: few batches have so much padding, and everyone
-    waits for the rehearsal of the largest micro-batch.
+    waits for the rehearsal of the largest micro-batch. All workers use the least that one of them may.
 
     Args:
       hparams: the settings.
@@ -125,7 +135,7 @@ def micro_batches(
     if most is None and options.free_bytes is not None:
         length = manifest.longest("train", hparams.max_length)
         most = choose_max_tokens(hparams, targets_size, inputs_size, options.free_bytes, length)
-    most = min(most or largest, largest)
+    most = int(of_all_workers(strategy, min(most or largest, largest)).min())
     # In halves of a share, so that not too much of the last micro-batch of a fixed size is padding.
     is_static = options.xla_compile or isinstance(strategy, tf.distribute.TPUStrategy)
     return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0)

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_lite import checkpoint_files
+from t2t_lite.checkpoint_names import existing, list_checkpoints, step_of
 from t2t_lite.data.vocab import UNKNOWN_ID, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.models.parameters import symbolic_model
-from t2t_lite.run_dir import RunDir, best_checkpoint, list_checkpoints, open_run_dir
+from t2t_lite.run_dir import RunDir, best_checkpoint, open_run_dir
 
 # A model's parts whose weight has a row for each piece of a side. Parts that share a matrix are one object.
 _PIECE_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
@@ -34,6 +35,7 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     """
     path = Path(path)
     checkpoint = path.with_suffix("") if path.suffix == ".index" else path
+    checkpoint = existing(checkpoint) or checkpoint
     directory = path if path.is_dir() else checkpoint.parent
     for name in ("run.json", "hparams.json"):
         if not (directory / name).is_file():
@@ -87,7 +89,7 @@ def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> 
     if settings:  # a weight may fit and yet mean something else, such as one that other heads share
         lines.append(f"  settings there: {settings}")
     last = list_checkpoints(run_dir.path)
-    if run_dir.path == Path(path) and last and last[-1][0] > int(checkpoint.name.rsplit("-", 1)[1]):
+    if run_dir.path == Path(path) and last and last[-1][0] > step_of(checkpoint):
         lines.append(f"  {checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
     return lines
 

@@ -124,7 +124,7 @@ PATHS = {"full": [(32, 1), (64, 1)], "local": [(32, 4), (64, 8)]}
 
 def test_a_plot_is_a_whole_png_file(tmp_path):
     pytest.importorskip("matplotlib")
-    file = tmp_path / "new folder" / "plot.png"
+    file = tmp_path / "plot.png"
     plot(some_sweeps(), PATHS, file)
     content = file.read_bytes()
     assert content.startswith(b"\x89PNG\r\n\x1a\n") and content.endswith(b"IEND\xae\x42\x60\x82")

@@ -7,10 +7,11 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from t2t_lite.data.problem import get_problem
+from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
+from t2t_lite.registry import PROBLEMS
 
 TEXTS = [
     "The cat sat on the mat.",
@@ -191,3 +192,59 @@ def test_a_file_that_is_no_vocabulary_is_an_error_that_names_it(vocabulary, tmp_
 def test_the_checksum_is_that_of_the_file(vocabulary):
     assert vocabulary.sha256 == hashlib.sha256(vocabulary.path.read_bytes()).hexdigest()
     assert [path.name for path in vocabulary.path.parent.iterdir()] == [vocabulary.path.name]
+
+
+# Byte fallback.
+
+
+@pytest.fixture(scope="module")
+def with_bytes(tmp_path_factory):
+    """A vocabulary with pieces for the more frequent characters, and bytes for all others."""
+    path = tmp_path_factory.mktemp("vocab") / "vocab.subwords"
+    texts = ["the cat sat on the mat and the dog ran"] * 500 + TEXTS
+    train_vocabulary(texts, 400, path, byte_fallback=True, character_coverage=0.9995)
+    return open_vocabulary(path)
+
+
+@pytest.mark.parametrize("way", ["in a graph", "all"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *TEXTS,
+        "👩🏽‍🚀🇺🇳 and 🦊",
+        "我们今天去看电影吧",
+        "one \0 of them\0",
+        "\0",
+        "U+2585 \u2585 stays",
+        "\x01\x02\x7f \ufffe \U0010ffff",
+        "</s> <s> <pad> <unk> <0x41>",
+        "Ωmega, шесть, مرحبا",
+    ],
+)
+def test_with_byte_fallback_any_text_comes_back_as_it_was(with_bytes, text, way):
+    encode = with_bytes.encode_all if way == "all" else lambda texts: with_bytes.encode(tf.constant(texts))
+    ids = encode([text])
+    assert UNKNOWN_ID not in ids.to_list()[0]
+    assert with_bytes.decode(ids.to_tensor(PAD_ID)) == [text]
+
+
+def test_every_character_but_that_of_blanks_comes_back_as_it_was(with_bytes):
+    characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000 and code != 0x2581]
+    texts = ["a" + "".join(characters[i : i + 64]) + "b" for i in range(0, len(characters), 64)]
+    ids = with_bytes.encode_all(texts)
+    assert UNKNOWN_ID not in ids.flat_values
+    assert with_bytes.decode(ids.to_tensor(PAD_ID)) == texts
+    assert with_bytes.decode(with_bytes.encode_all(["a\u2581b"]).to_tensor(PAD_ID)) == ["a b"]
+
+
+def test_a_vocabulary_without_room_for_the_bytes_says_so(tmp_path):
+    with pytest.raises(UserError, match=r"and so does each of the 256 bytes \(without them: byte_fallback = False\)"):
+        train_vocabulary(TEXTS, 200, tmp_path / "v", byte_fallback=True)
+
+
+def test_problems_have_byte_fallback_unless_they_say_otherwise():
+    assert (Problem.byte_fallback, Problem.character_coverage) == (True, 0.9995)
+    for name in PROBLEMS.names():
+        problem = PROBLEMS[name]
+        is_old = name.startswith(("multi30k", "grammar"))  # whose published figures rest on vocabularies without
+        assert (problem.byte_fallback, problem.character_coverage) == ((False, 1.0) if is_old else (True, 0.9995))

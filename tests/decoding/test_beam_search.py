@@ -42,7 +42,7 @@ class Markov:
             self.positions_run += 1
             return tf.cast(tf.gather(table[:, position], ids, batch_dims=1), dtype), state, None
 
-        options = {"alpha": 0.6, "max_length": self.max_length} | options
+        options = {"alpha": 0.6, "max_length": self.max_length, "never": ()} | options
         return beam_search(step, (), len(sentences), self.vocab_size, beam_size=beam_size, **options)
 
 
@@ -89,7 +89,7 @@ class History:
             "more": (tf.zeros([count, beam_size, 1]),),
         }
         batch_size = count if batch_size is None else batch_size
-        options = {"alpha": 0.6, "max_length": self.max_length} | options
+        options = {"alpha": 0.6, "max_length": self.max_length, "never": ()} | options
         return beam_search(step, state, batch_size, self.vocab_size, beam_size=beam_size, **options)
 
 

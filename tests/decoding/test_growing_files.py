@@ -73,7 +73,7 @@ NAMES = pytest.mark.parametrize("names", [["out"], ["out.gz"], ["out", "links"],
 
 
 def test_a_file_appears_only_at_finish(tmp_path):
-    path = tmp_path / "new" / "folder" / "out"
+    path = tmp_path / "out"
     files, rest, _ = start([path])
     for line in rest:
         files.append([line], [[line.strip()]])

@@ -37,7 +37,7 @@ class Random:
 
     def search(self, beam_size=WIDE, sentences=slice(None), **rules):
         count = len(self.logits[sentences])
-        rules = {"alpha": 0.6, "max_length": self.length} | rules
+        rules = {"alpha": 0.6, "max_length": self.length, "never": ()} | rules
         return beam_search(self.step(sentences), (), count, self.vocab_size, beam_size=beam_size, **rules)
 
     def log_prob(self, sentence, pieces):
@@ -184,6 +184,109 @@ def test_groups_that_avoid_one_another_begin_differently_and_tell_true_scores():
     for sentence, beam in np.ndindex(8, 4):
         pieces = tuple(result.ids[sentence, beam, : result.lengths[sentence, beam]].numpy())
         np.testing.assert_allclose(result.log_probs[sentence, beam], model.log_prob(sentence, pieces), atol=1e-4)
+
+
+def plain_diverse_search(model, sentence, width, groups, strength):
+    """Vijayakumar et al. 2016, equation 3, with lists: [(log_prob, pieces)] of all groups, each best first by score.
+
+    A group keeps those that are best with the penalty of this position; what it has paid before does not count.
+    """
+
+    def score(hypothesis):
+        log_prob, pieces = hypothesis
+        return log_prob / ((5 + len(pieces)) / 6) ** 0.6
+
+    alive, finished = [[(0.0, ())] for _ in range(groups)], [[] for _ in range(groups)]
+    for length in range(1, model.length + 1):
+        taken = []
+        for group in range(groups):
+            extended = []
+            for _, pieces in alive[group]:
+                for piece in range(model.vocab_size):
+                    longer = model.log_prob(sentence, (*pieces, piece))
+                    extended.append((longer - strength * taken.count(piece), longer, (*pieces, piece)))
+            extended = sorted(extended, reverse=True)[: 2 * width]
+            ended = [each[1:] for each in extended if each[2][-1] == EOS or length == model.length]
+            finished[group] = sorted(finished[group] + ended, key=score, reverse=True)[:width]
+            alive[group] = [each[1:] for each in extended if each[2][-1] != EOS and length < model.length][:width]
+            taken += [pieces[-1] for _, pieces in alive[group]]
+    return sorted(itertools.chain(*finished), key=score, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("width", "groups", "strength"), [(2, 2, 0.5), (3, 2, 1.0), (2, 3, 0.3), (1, 3, 0.7)])
+def test_groups_are_those_of_a_plain_diverse_search(width, groups, strength, seed):
+    model = Random(sentences=3, vocab_size=7, length=4, seed=seed, spread=1.0)
+    result = model.search(width * groups, groups=groups, diversity_strength=strength)
+    for sentence in range(3):
+        expected = plain_diverse_search(model, sentence, width, groups, strength)
+        found = [
+            tuple(ids[:length].tolist())
+            for ids, length in zip(result.ids[sentence].numpy(), result.lengths[sentence].numpy())
+        ]
+        assert sorted(found) == sorted(pieces for _, pieces in expected)
+        np.testing.assert_allclose(
+            sorted(result.log_probs[sentence].numpy()), sorted(log_prob for log_prob, _ in expected), atol=1e-4
+        )
+
+
+def test_a_group_with_several_beams_keeps_what_is_best_with_the_penalty():
+    probabilities = np.array([0, 0, 0, 0.30, 0.25, 0.20, 0.15, 0.10])
+
+    def step(ids, position, state, lineage):
+        logits = np.log(np.maximum(probabilities, 1e-30)).astype("float32")
+        return tf.broadcast_to(logits, [1, 4, 8]), state, None
+
+    rules = {"groups": 2, "diversity_strength": 0.5}
+    search = BeamSearch(8, 4, 0.6, **rules)
+    sentences = Sentences(limits=tf.constant([3]))
+    loop = search._next(step, search.start(sentences, (), 3), sentences)
+    assert [set(loop.last.numpy()[0, group].tolist()) for group in (slice(0, 2), slice(2, 4))] == [{3, 4}, {3, 5}]
+    np.testing.assert_allclose(np.exp(np.sort(loop.log_probs.numpy()[0, 2:])), [0.20, 0.30], rtol=1e-5)
+
+
+# What no output has.
+
+
+@pytest.mark.parametrize("never", [(0,), (0, 2)])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {},
+        {"beam_size": 1},
+        {"groups": 2, "diversity_strength": 0.5, "beam_size": 4},
+        {"beam_size": 4, "groups": 4, "sampling": Sampling(1.0), "uniforms": tf.fill([SENTENCES, 4, LENGTH], 0.3)},
+        {"prefixes": tf.constant([[3], [3], [0]])},
+    ],
+    ids=["all", "greedy", "groups", "sampling", "prefixes"],
+)
+def test_pieces_that_are_never_wanted_are_in_no_output_and_the_others_are_scored_as_ever(never, rules):
+    model = Random()
+    # Probable everywhere, so that they would be found.
+    model.logits[:, :, :, list(never)] += 3.0
+    result = model.search(**({"never": never} | rules))
+    for sentence in range(SENTENCES):
+        exists = result.log_probs[sentence].numpy() > -1e8
+        assert exists.any()
+        for place in np.flatnonzero(exists):
+            pieces = tuple(result.ids[sentence, place, : result.lengths[sentence, place]].numpy().tolist())
+            assert not set(pieces) & set(never)
+            np.testing.assert_allclose(result.log_probs[sentence, place], model.log_prob(sentence, pieces), atol=1e-4)
+    if not rules:  # the exhaustive search among what is left
+        for sentence in range(SENTENCES):
+            assert_finds(result, sentence, model.best(sentence, lambda pieces: not set(pieces) & set(never)))
+
+
+def test_a_prefix_may_have_what_is_never_wanted():
+    model = Random()
+    result = model.search(never=(0, 2), prefixes=tf.constant([[2, 3], [2, 0], [0, 0]]))
+    for sentence, prefix in enumerate(((2, 3), (2,), ())):
+        rest = [
+            tuple(ids[:length].tolist())[len(prefix) :]
+            for ids, length, log_prob in zip(*(part[sentence].numpy() for part in result[:3]))
+            if log_prob > -1e8
+        ]
+        assert rest and not any({0, 2} & set(pieces) for pieces in rest)
 
 
 def test_the_first_group_is_not_disturbed_by_the_others():

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.config import HParams
+from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.decoding.beam_search import BeamSearch
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.hypotheses import SearchResult, Sentences
+from t2t_lite.decoding.scorer import Scorer
 from t2t_lite.decoding.searcher import Searcher
 from t2t_lite.registry import MODELS
 
@@ -212,3 +213,51 @@ def test_threads_share_a_searcher():
         found = list(threads.map(lambda batch: searcher(batch, limits), batches))
     for batch, result in zip(batches, found):
         assert_same(result, plain(model, search, batch, limits.limits))
+
+
+# Scores of the search and of teacher forcing.
+
+KINDS = {
+    "the paper's": {},
+    "pre": {"norm_position": "pre"},
+    "modern": {
+        "norm_position": "pre",
+        "norm_type": "rms",
+        "feed_forward_type": "swiglu",
+        "position_encoding": "rotary",
+    },
+    "relative": {"position_encoding": "relative"},
+    "learned": {"position_encoding": "learned"},
+    "local": {"self_attention_type": "local"},
+    "recurrent": {"self_attention_type": "recurrent"},
+    "convolution": {"self_attention_type": "convolution"},
+    "parameters": {"feed_forward_type": "attention", "parameter_heads": 2, "parameter_head_size": 8},
+    "untied": {"tied_embeddings": "none", "counted_piece": 5},
+    "ensemble": None,
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in ("pre", "ensemble") else pytest.mark.slow) for kind in KINDS]
+)
+def test_scores_are_those_of_teacher_forcing(kind):
+    """The models are random and like any piece: padding and the unknown piece as much as others."""
+    if kind == "ensemble":
+        model = Ensemble([make(seed=1), make(seed=2, norm_position="pre")])
+    else:
+        model = make(seed=3, **KINDS[kind])
+    inputs, limits = sources([3, 9, 17, 33, 2, 7]), np.array([12, 9, 20, 15, 1, 20], "int32")
+    searcher = Searcher(model, BeamSearch(VOCAB, 4, 0.6, never=(0, 2)), 4096, xla_compile=False)
+    result = searcher(inputs, Sentences(limits))
+    assert (result.log_probs > -1e8).all()
+    outputs = [ids[:length].tolist() for ids, length in zip(result.ids.reshape(24, -1), result.lengths.ravel())]
+    assert not any({0, 2} & set(output) for output in outputs)
+    repeated = [row[row != 0].tolist() for row in np.repeat(inputs, 4, axis=0)]
+    scores, log_probs = zip(*Scorer(model)(repeated, outputs, DecodeHParams()))
+    np.testing.assert_allclose(result.scores.ravel(), scores, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(result.log_probs.ravel(), log_probs, rtol=1e-5, atol=1e-4)
+
+
+def test_padding_within_an_output_is_not_scored():
+    with pytest.raises(ValueError, match="has id 0, which is padding"):
+        Scorer(make())([[3, 1]], [[4, 0, 5, 1]], DecodeHParams())

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t_lite import checkpoint_files
+from t2t_lite import checkpoint_files, checkpoint_names
 from t2t_lite.run_dir import best_checkpoint, open_run_dir
 
 HERE = Path(__file__).resolve().parent
@@ -121,14 +121,14 @@ def test_5_more_steps_make_the_same_parameters(frozen, task, run_dir, command):
 
 
 @each_run()
-def test_averages_are_made_of_it_and_the_one_it_has_is_used(flags, run_dir, command):
+def test_averages_are_made_of_it_and_the_one_it_has_is_used(run_dir, command):
     steps = [int(path.stem.removeprefix("ckpt-")) for path in run_dir.glob("ckpt-*.index")]
     had = sorted(run_dir.glob("average-*.index"))
     if had:
         assert best_checkpoint(run_dir) == had[0].with_suffix("")
         known = checkpoint_files.read(best_checkpoint(run_dir), "model")
-        checkpoint_files.remove(best_checkpoint(run_dir))
-    successful(command("avg", f"--output_dir={run_dir}", f"--n={len(steps)}", *flags))
+        checkpoint_names.remove(best_checkpoint(run_dir))
+    successful(command("avg", f"--output_dir={run_dir}", f"--n={len(steps)}"))
     found = checkpoint_files.read(run_dir / f"average-{AT}", "model")
     if not had:
         assert len(steps) == 1

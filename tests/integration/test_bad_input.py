@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+from support.commands import start_process
 
 from t2t_lite.data.vocab import train_vocabulary
 
@@ -297,3 +298,45 @@ def test_an_output_file_that_cannot_be_written(work, decoder):
     (work / "out").mkdir()
     message = decoder(f"--decode_from_file={work / 'in.txt'}", f"--decode_to_file={work / 'out'}")
     assert str(work / "out") in message
+
+
+@pytest.mark.parametrize("flag", ["decode_from_file", "score_file", "prefix_file", "alignments"])
+def test_an_output_file_that_is_another_file_of_the_command(work, decoder, flag):
+    (work / "link.txt").hardlink_to(work / "in.txt")
+    flags = {"decode_to_file": work / "link.txt", flag: work / "in.txt"}
+    if flag not in ("decode_from_file", "score_file"):
+        (work / "other.txt").write_text("The dog sleeps.\n")
+        flags["decode_from_file"] = work / "other.txt"
+    message = decoder(*(f"--{name}={path}" for name, path in flags.items()))
+    assert "is the same file as --" in message and "link.txt" in message + str(work / "link.txt")
+
+
+def test_an_output_file_that_is_standard_input(work):
+    with open(work / "in.txt") as lines:
+        flags = (f"--output_dir={work / 'run'}", f"--decode_to_file={work / 'in.txt'}")
+        process = start_process("decoder", *flags, stdin=lines)
+        output = process.communicate(timeout=600)[0]
+    assert process.returncode == 1
+    assert f"--decode_to_file={work / 'in.txt'} is the same file as standard input" in output
+    assert (work / "in.txt").read_text() == "The dog sleeps.\n"
+
+
+@pytest.mark.parametrize("flag", ["decode_to_file", "alignments"])
+def test_an_output_file_in_a_folder_that_is_not_there(work, decoder, flag):
+    flags = {"decode_to_file": work / "out.txt", flag: work / "new" / "out.txt"}
+    message = decoder(f"--decode_from_file={work / 'in.txt'}", *(f"--{name}={path}" for name, path in flags.items()))
+    assert message == f"--{flag}={work / 'new' / 'out.txt'}: there is no folder {work / 'new'}; make it first"
+
+
+@pytest.mark.parametrize("role", ["dev_source", "dev_target"])
+def test_own_text_that_the_data_would_overwrite(refused, tmp_path, role):
+    data = tmp_path / "data"
+    data.mkdir()
+    side = {"dev_source": "inputs", "dev_target": "targets"}[role]
+    paths = {name: tmp_path / f"{name}.txt" for name in ("train_source", "train_target", "dev_source", "dev_target")}
+    paths[role] = data / f"text_pairs-dev.{side}.txt"
+    for name, path in paths.items():
+        path.write_text("".join(f"{name} number {i} is here\n" for i in range(200)))
+    flags = (f"--{name}={path}" for name, path in paths.items())
+    message = refused("datagen", "--problem=text_pairs", f"--data_dir={data}", *flags)
+    assert message == f"{paths[role]} would be overwritten by the data that is made of it; use another --data_dir"

@@ -63,7 +63,7 @@ def row_of(lines, precision):
 
 @pytest.mark.slow
 def test_random_ids_compiled(command, tmp_path):
-    file = tmp_path / "folder" / "cost.json"
+    file = tmp_path / "cost.json"
     sizes = ("--vocab_size=100", "--source_length=20", "--target_length=16")
     lines, content = measured(command, file, "--xla_compile", *sizes, "--num_steps=3", "--warmup_steps=1")
     assert (content["vocab_size"], content["source_length"], content["target_length"]) == (100, 20, 16)

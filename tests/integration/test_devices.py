@@ -1,23 +1,26 @@
-"""One global batch on any devices: commands as a user gives them, on Multi30k without dropout."""
+"""One global batch on any devices, in any parts: commands as a user gives them, on Multi30k with dropout."""
 
 import json
 import re
 import signal
 import socket
+import subprocess
+import sys
 import time
 
 import numpy as np
 import pytest
-from support.commands import start_process
+from support.commands import start_process, user_environment
 
 from t2t_lite import checkpoint_files
-from t2t_lite.run_dir import list_checkpoints
+from t2t_lite.checkpoint_names import list_checkpoints
+from t2t_lite.training.choice import read_evaluations
 
 # The rate rises fast enough that the parameters that are compared have moved, and not so fast that Adam makes much of
 # the rounding of gradients that are nearly 0.
 HPARAMS = (
-    "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,residual_dropout=0,"
-    "batch_tokens=1024,learning_rate_warmup_steps=400"
+    "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=1024,"
+    "learning_rate_warmup_steps=400,residual_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1"
 )
 FLAGS = (
     "--problem=multi30k_ende",
@@ -27,6 +30,7 @@ FLAGS = (
     "--schedule=train",
     "--peak_tflops=1",
 )
+EVALUATING = "--schedule=train_and_evaluate"
 
 
 def trainer(data_dir, output_dir, *flags, hparams=HPARAMS):
@@ -50,15 +54,22 @@ def parameters(output_dir, step=10):
 
 
 @pytest.fixture(scope="module")
-def one_device(multi30k_data, command, shared_folders):
-    """The parameters after ten steps on one device that holds the whole batch."""
+def undivided(multi30k_data, command, shared_folders):
+    """The run directory after ten steps and an evaluation on one device that holds the whole batch."""
 
     def make(output_dir):
-        result = command(*trainer(multi30k_data, output_dir, "--max_tokens_per_replica=100000"))
+        flags = ("--max_tokens_per_replica=100000", EVALUATING)
+        result = command(*trainer(multi30k_data, output_dir, *flags))
         assert result.returncode == 0, result.stderr
         assert "1 device," in result.stdout
 
-    return parameters(shared_folders.get("one_device", make))
+    return shared_folders.get("one_device", make)
+
+
+@pytest.fixture(scope="module")
+def one_device(undivided):
+    """The parameters of that run."""
+    return parameters(undivided)
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +111,45 @@ def test_four_accumulation_steps_make_the_parameters_of_one(multi30k_data, one_d
     assert_same(parameters(tmp_path), one_device)
 
 
+# Makes steps of two models on virtual devices, one after the other as in a notebook; prints how many collectives the last
+# one made.
+COLLECTIVES = """
+import numpy as np
+import tensorflow as tf
+from t2t_lite.config import HParams
+from t2t_lite.plugins import load_all
+from t2t_lite.training.sharing import share_out
+from t2t_lite.training.steps import TrainStep
+from t2t_lite.training.strategy import make_strategy
+from t2t_lite.training.trainer import build
+
+load_all()
+for size in (16, 24):
+    strategy = make_strategy(virtual_devices=4)
+    hparams = HParams(num_encoder_layers=2, num_decoder_layers=2, hidden_size=size, filter_size=24, num_heads=2)
+    model, optimizer = build(hparams, 19, strategy, 1)
+    ids = np.ones([1, 8, 5], "int32")
+    batches = share_out(strategy, tf.data.Dataset.from_tensor_slices({"inputs": ids, "targets": ids}))
+    step = TrainStep(strategy, model, optimizer, batches.element_spec, random_seed=1)
+    step(next(iter(batches)))
+graphs = [function.graph.as_graph_def() for function in step._learn._list_all_concrete_functions()]
+nodes = [node for graph in graphs for node in graph.node]
+nodes += [node for graph in graphs for function in graph.library.function for node in function.node_def]
+print(sum("Collective" in node.op and "Reduce" in node.op for node in nodes), len(model.trainable_variables))
+"""
+
+
+@pytest.mark.slow
+def test_gradients_are_reduced_together_and_a_second_training_of_a_process_works():
+    output = subprocess.run(
+        [sys.executable, "-c", COLLECTIVES], capture_output=True, text=True, check=True, env=user_environment()
+    ).stdout
+    collectives, variables = map(int, output.split())
+    assert variables > 40
+    # For each of the four devices one of all gradients, and one of the figures.
+    assert 4 <= collectives <= 8
+
+
 @pytest.fixture
 def tf_configs(command):
     """TF_CONFIG of two workers on this machine, as the trainer prints it."""
@@ -115,13 +165,21 @@ def tf_configs(command):
 
 
 @pytest.mark.slow
-def test_two_workers_of_two_devices_make_the_parameters_of_one(multi30k_data, one_device, tf_configs, tmp_path):
+def test_two_workers_that_have_room_for_unequal_parts_make_the_parameters_of_one_device(
+    multi30k_data, undivided, one_device, tf_configs, tmp_path
+):
+    flags = ("--virtual_devices=2", EVALUATING)
     outputs = finish(
-        *(start(multi30k_data, tmp_path, "--virtual_devices=2", tf_config=config) for config in tf_configs)
+        *(
+            start(multi30k_data, tmp_path, *flags, f"--max_tokens_per_replica={bound}", tf_config=config)
+            for config, bound in zip(tf_configs, (180, 80))
+        )
     )
     assert "4 devices," in outputs[0]
     assert outputs[1] == ""  # the chief alone speaks, and writes
     assert_same(parameters(tmp_path), one_device)
+    found, expected = (read_evaluations(directory)[10] for directory in (tmp_path, undivided))
+    assert found == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.slow

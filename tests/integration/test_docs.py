@@ -41,4 +41,5 @@ def test_the_plug_in_of_the_readme_trains_and_decodes(tmp_path, process):
     flags = ("--problem=digits_in_words", "--hparams_set=transformer_tiny", "--train_steps=1", "--generate_data")
     trained = process("trainer", f"--t2t_usr_dir={tmp_path}", *flags, f"--data_dir={tmp_path / 'data'}", run)
     assert trained.returncode == 0, trained.stderr
-    assert len(process("decoder", run, "--xla_compile=False", stdin=b"1706\n").stdout.splitlines()) == 1
+    decoding = (f"--t2t_usr_dir={tmp_path}", run, "--xla_compile=False")
+    assert len(process("decoder", *decoding, stdin=b"1706\n").stdout.splitlines()) == 1

@@ -2,6 +2,7 @@
 
 import resource
 import signal
+import socket
 import time
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 from support.commands import start_process
 
-from t2t_lite.run_dir import list_checkpoints
+from t2t_lite.checkpoint_names import list_checkpoints
 
 STEPS = 24
 SAVE_EVERY = 3
@@ -90,9 +91,14 @@ def test_a_signal_saves_and_says_how_to_go_on(small_flags, grammar_data, go_on, 
 
 
 @pytest.mark.slow
-def test_a_kill_loses_only_the_steps_since_the_last_checkpoint(small_flags, grammar_data, go_on, tmp_path):
+def test_a_kill_loses_only_the_steps_since_the_last_checkpoint(small_flags, grammar_data, go_on, command, tmp_path):
     process = trainer(small_flags, grammar_data, tmp_path)
     wait_until(lambda: len(steps_saved(tmp_path)) >= 2, process)
+    second = command(*flags_of(small_flags, grammar_data, tmp_path))
+    assert second.returncode == 1 and second.stdout == ""
+    (line,) = second.stderr.splitlines()
+    assert f"--output_dir={tmp_path}: process {process.pid} on {socket.gethostname()}, since 20" in line
+    assert process.poll() is None
     process.kill()
     process.communicate()
     last = steps_saved(tmp_path)[-1]

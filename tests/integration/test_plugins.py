@@ -97,15 +97,24 @@ def twice_tiny(tiny):
 
 
 @pytest.mark.slow
-def test_a_folder_is_remembered_by_the_run_and_can_be_moved(tmp_path, process):
+def test_a_folder_is_remembered_by_the_run_but_not_trusted_unasked(tmp_path, process):
     folder = write_usr_dir(tmp_path / "mine")
     run = f"--output_dir={tmp_path / 'run'}"
+    config = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     flags = ("--problem=twice", "--hparams_set=twice_tiny", "--train_steps=2", f"--data_dir={tmp_path / 'data'}", run)
     result = process("trainer", f"--t2t_usr_dir={folder}", *flags, "--generate_data")
     assert result.returncode == 0, result.stderr
-    first = answers(process("decoder", run, PLAIN, stdin=b"n1\nn2\n"))
+    refused = process("decoder", run, stdin=b"n1\n", **config)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"t2t-lite-decoder: error: {tmp_path / 'run' / 'run.json'}: the problem 'twice' comes from code in {folder}, "
+        f"which is run only if you say so: give --t2t_usr_dir={folder}, or --trust_plugins to trust that folder from "
+        f"now on\n"
+    )
+    first = answers(process("decoder", run, PLAIN, "--trust_plugins", stdin=b"n1\nn2\n", **config))
+    assert answers(process("decoder", run, PLAIN, stdin=b"n1\nn2\n", **config)) == first
     folder.rename(tmp_path / "elsewhere")
-    lost = process("decoder", run, stdin=b"n1\n")
+    lost = process("decoder", run, stdin=b"n1\n", **config)
     assert lost.returncode == 1 and "--t2t_usr_dir" in lost.stderr and str(folder) in lost.stderr
     found = process("decoder", run, PLAIN, f"--t2t_usr_dir={tmp_path / 'elsewhere'}", stdin=b"n1\nn2\n")
     assert answers(found) == first

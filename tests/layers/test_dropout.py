@@ -1,17 +1,15 @@
-"""Dropout as a function of its seed."""
+"""Dropout as a function of its random numbers."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras import ops
+from support.seeds import seeds_of
 
-from t2t_lite.layers.dropout import CallSeeds, Dropout
+from t2t_lite.layers.dropout import Dropout
+from t2t_lite.training.row_seeds import RowSeeds
 
 SHAPE = (200, 500)
-
-
-def seeds(*seed):
-    return CallSeeds(tf.constant(seed or (1, 2), tf.uint32))
 
 
 def kept(layer, call_seeds, shape=SHAPE, dtype="float32"):
@@ -21,32 +19,32 @@ def kept(layer, call_seeds, shape=SHAPE, dtype="float32"):
 
 def test_the_same_seed_gives_the_same_masks_place_by_place():
     layer = Dropout(0.3)
-    first, again = seeds(5, 6), seeds(5, 6)
+    first, again = seeds_of(5, 6), seeds_of(5, 6)
     for _ in range(3):
         np.testing.assert_array_equal(kept(layer, first), kept(layer, again))
 
 
-def test_the_seed_may_be_traced():
+def test_the_step_may_be_traced():
     layer = Dropout(0.3)
-    traced = tf.function(lambda seed: layer(tf.ones(SHAPE), seeds=CallSeeds(seed)))
-    for seed in ((1, 2), (1, 3)):
-        result = traced(tf.constant(seed, tf.uint32)).numpy()
-        np.testing.assert_array_equal(result != 0.0, kept(layer, seeds(*seed)))
+    traced = tf.function(lambda step: layer(tf.ones(SHAPE), seeds=RowSeeds(1, step, 0, 1)))
+    for step in (2, 3):
+        result = traced(tf.constant(step, tf.int64)).numpy()
+        np.testing.assert_array_equal(result != 0.0, kept(layer, seeds_of(1, step)))
 
 
-@pytest.mark.parametrize("other", [(1, 3), (2, 2), (1, 2**32 - 1)])
-def test_different_seeds_give_independent_masks(other):
+@pytest.mark.parametrize("other", [(1, 3), (2, 2), (2, 1), (1, 2**31), (2**31 - 1, 2)])
+def test_different_seeds_and_steps_give_independent_masks(other):
     layer = Dropout(0.3)
-    assert_independent(kept(layer, seeds(1, 2)), kept(layer, seeds(*other)), 0.7)
+    assert_independent(kept(layer, seeds_of(1, 2)), kept(layer, seeds_of(*other)), 0.7)
 
 
 def test_different_places_of_one_pass_give_independent_masks():
-    layer, one_pass = Dropout(0.3), seeds()
+    layer, one_pass = Dropout(0.3), seeds_of()
     assert_independent(kept(layer, one_pass), kept(layer, one_pass), 0.7)
 
 
 def test_neighbouring_elements_are_independent():
-    mask = kept(Dropout(0.3), seeds())
+    mask = kept(Dropout(0.3), seeds_of())
     assert_independent(mask[:, 0::2], mask[:, 1::2], 0.7)  # the halves of one random word
     assert_independent(mask[:, 1:-1:2], mask[:, 2::2], 0.7)
 
@@ -61,7 +59,7 @@ def assert_independent(one, other, keep_rate):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("rate", [0.1, 0.3])
 def test_the_kept_fraction_is_one_minus_the_rate_in_every_float_type(rate, dtype):
-    mask = kept(Dropout(rate, dtype=dtype), seeds(3, 4), (500, 1000), dtype)
+    mask = kept(Dropout(rate, dtype=dtype), seeds_of(3, 4), (500, 1000), dtype)
     deviation = (rate * (1 - rate) / mask.size) ** 0.5
     assert abs(mask.mean() - (1 - rate)) < 4 * deviation
 
@@ -70,7 +68,7 @@ def test_the_kept_fraction_is_one_minus_the_rate_in_every_float_type(rate, dtype
 @pytest.mark.parametrize("rate", [0.1, 0.3])
 def test_kept_elements_are_scaled_so_that_the_mean_stays(rate, dtype):
     x = ops.ones((500, 1000), dtype)
-    result = np.array(ops.cast(Dropout(rate, dtype=dtype)(x, seeds=seeds()), "float32"))
+    result = np.array(ops.cast(Dropout(rate, dtype=dtype)(x, seeds=seeds_of()), "float32"))
     scales = np.unique(result[result != 0.0])
     # bfloat16 has 8 significant bits.
     tolerance = {"float32": 1e-4, "bfloat16": 2.0**-8}[dtype]
@@ -83,7 +81,7 @@ def test_the_gradient_flows_through_kept_elements_only():
     x = tf.ones(SHAPE)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        y = Dropout(0.3)(x, seeds=seeds())
+        y = Dropout(0.3)(x, seeds=seeds_of())
     np.testing.assert_array_equal(tape.gradient(y, x), y)
 
 
@@ -94,15 +92,29 @@ def test_without_seeds_the_input_stays_as_it_is():
 
 def test_at_rate_zero_the_input_stays_as_it_is():
     x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype("float32")
-    np.testing.assert_array_equal(Dropout(0.0)(x, seeds=seeds()), x)
+    np.testing.assert_array_equal(Dropout(0.0)(x, seeds=seeds_of()), x)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (2, 3, 4, 6), (3, 5)])
 def test_an_input_may_have_any_shape(shape):
-    assert Dropout(0.5)(tf.ones(shape), seeds=seeds()).shape == shape
+    assert Dropout(0.5)(tf.ones(shape), seeds=seeds_of()).shape == shape
 
 
 def test_nothing_is_stored_between_passes():
     layer = Dropout(0.3)
-    layer(tf.ones(SHAPE), seeds=seeds())
+    layer(tf.ones(SHAPE), seeds=seeds_of())
+    assert layer.variables == []
+
+
+# Without seeds, in training: numbers of Keras' own generator.
+
+
+@pytest.mark.parametrize("shape", [(200, 500), (99, 101), (3, 50, 7, 11)])
+def test_training_draws_new_masks_of_the_same_rate(shape):
+    layer = Dropout(0.3)
+    one, other = (np.array(layer(tf.ones(shape), training=True)) != 0.0 for _ in range(2))
+    assert_independent(one, other, 0.7)
+    deviation = (0.3 * 0.7 / one.size) ** 0.5
+    assert abs(one.mean() - 0.7) < 4 * deviation
+    np.testing.assert_array_equal(layer(tf.ones(shape), training=False), np.ones(shape))
     assert layer.variables == []

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.seeds import seeds_of
 
-from t2t_lite.layers.dropout import CallSeeds
 from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
 
 
@@ -77,7 +77,7 @@ def test_dropout_is_on_the_inner_layer_and_acts_with_seeds_only(kind, paper):
     x = np.random.default_rng(1).normal(size=(10, 20, size)).astype("float32")
     inner = np.array(whole(x))
     np.testing.assert_array_equal(layer(x), inner)
-    dropped = np.array(layer(x, seeds=CallSeeds(tf.constant([1, 2], tf.uint32))))
+    dropped = np.array(layer(x, seeds=seeds_of()))
     active = np.abs(inner) > 1e-6
     is_kept = active & (dropped != 0.0)
     np.testing.assert_allclose(dropped[is_kept], inner[is_kept] / (1 - rate), rtol=1e-4)

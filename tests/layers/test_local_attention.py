@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.seeds import seeds_of
 
-from t2t_lite.layers.dropout import CallSeeds
 from t2t_lite.layers.local_attention import LocalSelfAttention
 from t2t_lite.layers.self_attention import SelfAttention
 
@@ -117,7 +117,7 @@ def test_dropout_acts_with_seeds_only_and_keeps_the_mean_of_the_weights():
     x = random(batch, length, HIDDEN)
     x[:, :, 0] = 1.0
     np.testing.assert_allclose(layer(x), 1.0, atol=1e-6)
-    seeds = CallSeeds(tf.constant([1, 2], tf.uint32))
+    seeds = seeds_of()
     sums = np.array(layer(x, seeds=seeds))[:, :, :: HIDDEN // HEADS]
     neighbors = neighborhood(length, 8, False).sum(axis=1)
     kept = sums * neighbors[:, None] * (1 - rate)

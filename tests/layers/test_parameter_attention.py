@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.seeds import seeds_of
 
-from t2t_lite.layers.dropout import CallSeeds
 from t2t_lite.layers.parameter_attention import ParameterAttention
 
 # No two alike, and heads * size is not the width.
@@ -81,7 +81,7 @@ def test_dropout_on_the_weights_acts_with_seeds_only(paper):
     x = random(2, 3, HIDDEN)
     dropping, whole = make(paper, dropout=0.5), make(paper)
     np.testing.assert_array_equal(dropping(x), whole(x))
-    seeds = [CallSeeds(tf.constant([1, 2], tf.uint32)) for _ in range(2)]
+    seeds = [seeds_of() for _ in range(2)]
     dropped = np.array(dropping(x, seeds=seeds[0]))
     assert np.abs(dropped - np.array(whole(x))).max() > 0.1
     np.testing.assert_array_equal(dropping(x, seeds=seeds[1]), dropped)
@@ -95,7 +95,7 @@ def test_dropout_keeps_the_mean_of_the_weights():
     layer.query.assign(np.zeros((4, 4)))
     layer.values.assign(np.full((4, pairs, 1), 0.5))
     layer.output_projection.assign(np.eye(4))
-    sums = np.array(layer(random(1, positions, 4), seeds=CallSeeds(tf.constant([1, 2], tf.uint32))))
+    sums = np.array(layer(random(1, positions, 4), seeds=seeds_of()))
     kept = sums * pairs * (1 - rate)
     np.testing.assert_allclose(kept, np.round(kept), atol=5e-3)
     assert kept.min() < kept.max()

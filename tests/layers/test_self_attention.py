@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.seeds import seeds_of
 
-from t2t_lite.layers.dropout import CallSeeds
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
 
 HIDDEN, HEADS, LENGTH = 12, 3, 7
@@ -24,10 +24,6 @@ def built(layer, paper, hidden_size=HIDDEN):
     layer.build((None, None, hidden_size))
     paper.randomize(layer, seed=7)
     return layer
-
-
-def seeds():
-    return CallSeeds(tf.constant([1, 2], tf.uint32))
 
 
 def allowed_pairs(causal, length, of_sentence):
@@ -97,10 +93,10 @@ def test_attention_dropout_acts_with_seeds_only(kind, paper):
     x = random(2, LENGTH, HIDDEN)
     dropping, whole = (built(make_kinds(causal=False, dropout=rate)[kind], paper) for rate in (0.5, 0.0))
     np.testing.assert_array_equal(dropping(x, PADDING_MASK), whole(x, PADDING_MASK))
-    np.testing.assert_array_equal(whole(x, PADDING_MASK, seeds=seeds()), whole(x, PADDING_MASK))
-    dropped = np.array(dropping(x, PADDING_MASK, seeds=seeds()))
+    np.testing.assert_array_equal(whole(x, PADDING_MASK, seeds=seeds_of()), whole(x, PADDING_MASK))
+    dropped = np.array(dropping(x, PADDING_MASK, seeds=seeds_of()))
     assert np.abs(dropped - np.array(whole(x, PADDING_MASK))).max() > 0.1
-    np.testing.assert_array_equal(dropping(x, PADDING_MASK, seeds=seeds()), dropped)
+    np.testing.assert_array_equal(dropping(x, PADDING_MASK, seeds=seeds_of()), dropped)
 
 
 @pytest.mark.parametrize("kind", range(3), ids=["plain", "rotary", "relative"])
@@ -115,7 +111,7 @@ def test_attention_dropout_keeps_the_mean_of_the_weights(kind):
     layer.output_projection.assign(np.eye(HIDDEN))
     x = random(batch, length, HIDDEN)
     x[:, :, 0] = 1.0
-    sums = np.array(layer(x, np.ones((batch, 1, 1, length), bool), seeds=seeds()))[:, :, :: HIDDEN // HEADS]
+    sums = np.array(layer(x, np.ones((batch, 1, 1, length), bool), seeds=seeds_of()))[:, :, :: HIDDEN // HEADS]
     kept = sums * length * (1 - rate)  # how many weights of each query and head were kept
     np.testing.assert_allclose(kept, np.round(kept), atol=5e-3)
     assert 0 < kept.min() < kept.max() < length

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.seeds import seeds_of
 
 from t2t_lite.layers.attention import MultiHeadAttention
-from t2t_lite.layers.dropout import CallSeeds
 from t2t_lite.layers.feed_forward import FeedForward
 from t2t_lite.layers.self_attention import SelfAttention
 from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual, Stepping
@@ -75,7 +75,7 @@ def test_the_norm_divides_by_the_deviation_with_epsilon_1e_minus_6(paper):
 def test_dropout_is_on_the_sub_layer_and_not_on_what_bypasses_it(paper):
     residual = built(Residual(0.5), paper)
     x, nothing = random(2, 3, HIDDEN), np.zeros((2, 3, HIDDEN), "float32")
-    seeds = CallSeeds(tf.constant([1, 2], tf.uint32))
+    seeds = seeds_of()
     np.testing.assert_array_equal(residual(x, nothing, seeds=seeds), residual(x, nothing))
     assert np.abs(np.array(residual(nothing, x, seeds=seeds)) - np.array(residual(nothing, x))).max() > 0.1
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.seeds import seeds_of
 
-from t2t_lite.layers.dropout import CallSeeds, Dropout
+from t2t_lite.layers.dropout import Dropout
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
 
@@ -75,15 +76,36 @@ def test_each_place_acts_in_training_and_not_without_seeds(place):
     for other, layer in places(model).items():
         layer.rate = 0.5 if other == place else 0.0
     np.testing.assert_array_equal(model(INPUTS, TARGETS), before)
-    seeds = CallSeeds(tf.constant([1, 2], tf.uint32))
+    seeds = seeds_of()
     assert np.abs(np.array(model(INPUTS, TARGETS, seeds=seeds)) - before).max() > 1e-3
 
 
 def test_both_stacks_have_dropout_on_their_embeddings():
     model = make("transformer_base")
-    seeds = CallSeeds(tf.constant([1, 2], tf.uint32))
+    seeds = seeds_of()
     drawn = []
-    draw = seeds.next
-    seeds.next = lambda ordered=True: drawn.append(1) or draw(ordered)
+    draw = seeds.uint16
+    seeds.uint16 = lambda shape: drawn.append(shape) or draw(shape)
     model(INPUTS, TARGETS, seeds=seeds)
     assert len(drawn) == len(PAPER) + 1  # the embeddings of the source and of the target
+
+
+def test_training_without_seeds_draws_from_the_generator_of_keras():
+    import keras
+
+    model = make("transformer_base")
+    before, weights = np.array(model(INPUTS, TARGETS)), [variable.path for variable in model.variables]
+    parameters = model.count_params()
+    results = []
+    for seed in (1, 1, 2):
+        keras.utils.set_random_seed(seed)
+        results.append([np.array(model(INPUTS, TARGETS, training=True)) for _ in range(2)])
+    np.testing.assert_array_equal(results[0], results[1])
+    for one, other in ((results[0][0], results[0][1]), (results[0][0], results[2][0]), (results[0][0], before)):
+        assert np.abs(one - other).max() > 1e-3
+    np.testing.assert_array_equal(model(INPUTS, TARGETS, training=False), before)
+    compiled = tf.function(lambda: model(INPUTS, TARGETS, training=True))
+    assert np.abs(compiled().numpy() - compiled().numpy()).max() > 1e-3
+    # The generator's state belongs to Keras: to no parameters and to no checkpoint.
+    assert [variable.path for variable in model.variables] == weights
+    assert model.count_params() == parameters

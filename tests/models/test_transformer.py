@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.seeds import seeds_of
 
 from t2t_lite.config import HParams
-from t2t_lite.layers.dropout import CallSeeds
 from t2t_lite.layers.lineage import next_lineage, no_lineage
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
@@ -223,7 +223,7 @@ def test_bfloat16_stepping_stays_near_the_full_pass(paper):
 
 def test_dropout_acts_only_when_seeds_are_given(model):
     def logits(*seed):
-        return np.array(model(INPUTS, TARGETS, seeds=CallSeeds(tf.constant(seed, tf.uint32)) if seed else None))
+        return np.array(model(INPUTS, TARGETS, seeds=seeds_of(*seed) if seed else None))
 
     np.testing.assert_array_equal(logits(), logits())
     np.testing.assert_array_equal(logits(1, 2), logits(1, 2))

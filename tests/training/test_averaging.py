@@ -5,9 +5,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import checkpoint_files
+from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import list_checkpoints
 from t2t_lite.training.averaging import average_checkpoints
 from t2t_lite.training.checkpoints import TrainingState
 from t2t_lite.training.trainer import build

@@ -8,12 +8,13 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import checkpoint_files
+from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import list_checkpoints, open_run_dir
+from t2t_lite.run_dir import open_run_dir
 from t2t_lite.scoring.bleu import corpus_bleu
 from t2t_lite.training.choice import best_steps, read_evaluations
 from t2t_lite.training.evaluator import follow

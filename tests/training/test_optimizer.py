@@ -125,17 +125,28 @@ def test_the_loss_scale_is_halved_by_skips_and_doubled_by_good_steps_in_a_row():
 
 
 def test_the_moving_average_follows_the_weights():
-    variable, optimizer = make(HPARAMS.replace(ema_decay=0.75))
+    variable, optimizer = make(HPARAMS.replace(ema_decay=0.25))
     expected = START.copy()
-    for gradient in GRADIENTS:
+    # At first less than the decay: (1 + t) / (10 + t) is 2/11, 3/12, 4/13.
+    for gradient, decay in zip(GRADIENTS, (2 / 11, 0.25, 0.25)):
         apply(optimizer, gradient)
-        expected = 0.75 * expected + 0.25 * np.array(variable)
+        expected = decay * expected + (1 - decay) * np.array(variable)
     weights = np.array(variable)
     with optimizer.averages_in_place():
         np.testing.assert_allclose(np.array(variable), expected, rtol=1e-5)
     np.testing.assert_array_equal(np.array(variable), weights)
     with optimizer.averages_in_place():
         np.testing.assert_allclose(np.array(variable), expected, rtol=1e-5)
+
+
+def test_the_moving_average_forgets_the_initial_weights():
+    variable, optimizer = make(HPARAMS.replace(ema_decay=0.9999, learning_rate_constant=1e-20))
+    optimizer.averages[0].assign(START + 1.0)  # the weights stay, so that the average tells how much of it remains
+    for _ in range(100):
+        apply(optimizer, GRADIENTS[0])
+    remains = np.array(optimizer.averages[0]) - np.array(variable)
+    np.testing.assert_allclose(remains, np.prod([(1 + t) / (10 + t) for t in range(1, 101)]), atol=1e-6)
+    assert remains.max() < 1e-6
 
 
 def test_without_a_moving_average_the_weights_stay_in_place():

@@ -32,20 +32,45 @@ def test_without_a_limit_a_share_is_one_micro_batch():
     assert (batch["tokens"], batch["epoch"]) == (15.0, 7)
 
 
-def test_rows_are_dealt_out_in_turn_and_empty_rows_fill_up():
+def test_micro_batches_are_contiguous_and_empty_rows_fill_up():
     batch = shared(5, MicroBatches(max_tokens=6))  # two rows of the longer side
-    assert rows_of(batch["inputs"]) == [[1, 4], [2, 5], [3, 0]]
-    assert rows_of(batch["targets"]) == [[101, 104], [102, 105], [103, 0]]
-    assert batch["tokens"] == 15.0
+    assert rows_of(batch["inputs"]) == [[1, 2], [3, 4], [5, 0]]
+    assert rows_of(batch["targets"]) == [[101, 102], [103, 104], [105, 0]]
+    assert (batch["tokens"], batch["first_row"]) == (15.0, 0)
 
 
 def test_the_longer_side_decides():
-    assert rows_of(shared(4, MicroBatches(max_tokens=10), inputs_length=5)["inputs"]) == [[1, 3], [2, 4]]
+    assert rows_of(shared(4, MicroBatches(max_tokens=10), inputs_length=5)["inputs"]) == [[1, 2], [3, 4]]
 
 
 def test_micro_batches_are_no_larger_than_they_must_be():
     # Three rows would fit, but four rows in two micro-batches are two each.
-    assert rows_of(shared(4, MicroBatches(max_tokens=9))["inputs"]) == [[1, 3], [2, 4]]
+    assert rows_of(shared(4, MicroBatches(max_tokens=9))["inputs"]) == [[1, 2], [3, 4]]
+
+
+class Hosts:
+    """Stands for a strategy of several hosts of two replicas each, as far as the sharing asks for it."""
+
+    num_replicas_in_sync = 4
+
+    def __init__(self, host):
+        self._context = tf.distribute.InputContext(2, host, 4)
+
+    def distribute_datasets_from_function(self, make):
+        return make(self._context)
+
+
+@pytest.mark.parametrize("bounds", [(999, 999), (6, 6), (3, 999), (3, 6)])
+def test_whatever_its_bound_a_host_gets_the_rows_that_are_its_own(bounds):
+    ids = np.arange(1, 12, dtype="int32")[:, None]  # 11 rows: 3 for each replica, 2 for the last
+    batch = {name: np.repeat(ids, 3, axis=1)[None] for name in ("inputs", "targets")}
+    found = []
+    for host, bound in enumerate(bounds):
+        dataset = share_out(Hosts(host), tf.data.Dataset.from_tensor_slices(batch), MicroBatches(max_tokens=bound))
+        for share in dataset:
+            rows = [row for row in np.array(share["inputs"])[:, :, 0].ravel().tolist() if row]
+            found.append((int(share["first_row"]), rows))
+    assert found == [(0, [1, 2, 3]), (3, [4, 5, 6]), (6, [7, 8, 9]), (9, [10, 11])]
 
 
 def test_a_pair_longer_than_the_limit_is_a_micro_batch_of_its_own():

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.training.sharing import MicroBatches, share_out
-from t2t_lite.training.steps import TrainStep, make_eval_step
+from t2t_lite.training.steps import EvalSums, TrainStep
 from t2t_lite.training.trainer import build
 
 TINY = HParams(
@@ -153,22 +153,38 @@ def test_a_loss_scale_that_is_too_large_is_halved_until_steps_are_finite():
     assert int(optimizer.skipped) == finite.count(False)
 
 
-def test_the_same_seed_draws_the_same_dropout_and_each_step_its_own():
-    hparams = TINY.replace(residual_dropout=0.5, learning_rate_constant=1e-20)
-    losses = []
-    for _ in range(2):
-        _, _, step = step_of(hparams, MicroBatches(max_tokens=21))
-        losses.append([step(seed=0).sums.smoothed for _ in range(3)])
-    assert losses[0] == losses[1]
-    assert len(set(losses[0])) == 3
+DROPOUT = TINY.replace(residual_dropout=0.5, attention_dropout=0.2, relu_dropout=0.2)
+
+
+def test_each_step_draws_its_own_dropout():
+    _, _, step = step_of(DROPOUT.replace(learning_rate_constant=1e-20))
+    assert len({step(seed=0).sums.smoothed for _ in range(3)}) == 3
+
+
+@pytest.mark.parametrize("feed_forward_type", ["relu", "attention"])
+@pytest.mark.parametrize("max_tokens", [70, 21, 14, 7])
+def test_any_bound_draws_the_same_dropout(max_tokens, feed_forward_type):
+    sizes = {"parameter_heads": 2, "parameter_head_size": 8, "parameter_pairs": 9}
+    hparams = DROPOUT.replace(feed_forward_type=feed_forward_type, **sizes)
+    results = []
+    for micro in (WHOLE, MicroBatches(max_tokens=max_tokens)):
+        model, _, step = step_of(hparams, micro)
+        reports = [step(seed=seed) for seed in range(2)]
+        results.append((weights(model), reports))
+    (expected, whole_reports), (found, reports) = results
+    assert_close(found, expected, atol=2e-6)
+    for one, other in zip(reports, whole_reports):
+        assert one.sums.smoothed == pytest.approx(other.sums.smoothed, rel=1e-5)
 
 
 def test_evaluation_in_micro_batches_sums_up_the_same():
     strategy = tf.distribute.get_strategy()
-    model, _ = build(TINY, VOCAB, strategy, 1)
+    model, _ = build(DROPOUT, VOCAB, strategy, 1)
     results = []
     for micro in (MicroBatches(), MicroBatches(max_tokens=7)):
-        data = share_out(strategy, tf.data.Dataset.from_tensor_slices(batch_of()), micro)
-        results.append(make_eval_step(strategy, model, data.element_spec)(next(iter(data))))
+        batches = [batch_of(seed=seed) for seed in range(3)]
+        whole = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+        data = share_out(strategy, tf.data.Dataset.from_tensor_slices(whole), micro)
+        results.append(EvalSums(strategy, model, data.element_spec)(data))
     np.testing.assert_allclose(results[0], results[1], rtol=1e-5)
-    assert results[0].tokens == np.count_nonzero(batch_of()["targets"])
+    assert results[0].tokens == np.count_nonzero(whole["targets"])

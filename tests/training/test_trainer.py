@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite import checkpoint_files
+from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.generate import generate
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS, PROBLEMS
-from t2t_lite.run_dir import list_checkpoints
 
 
 @PROBLEMS.register

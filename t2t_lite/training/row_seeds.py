@@ -1,0 +1,61 @@
+"""The random numbers of dropout, as a function of nothing that a machine decides."""
+
+import math
+
+import tensorflow as tf
+
+# Philox's blocks: from one value of the counter come four numbers of 32 bits, that is eight of 16.
+_WORDS, _NUMBERS = 4, 8
+_PHILOX = 1  # among the algorithms of tf.random
+
+
+class RowSeeds:
+    """Gives the random numbers of one step's dropout, for contiguous rows of the global batch.
+
+    Each number is a function of (random seed, step, place of the dropout in the model, row in the global batch, element
+    in the row). So it is the same on any number of devices, in any number of micro-batches, and after any restart. The
+    function is Philox (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), whose key is (seed, step)
+    and whose counter is (place, block): a row has as many blocks of 8 numbers as its elements need, rows one after the
+    other. So no two places, rows or steps of a training share any number.
+
+    Args:
+      random_seed: int; its last 32 bits count.
+      step: int64 scalar below 2**32.
+      first_row: int64 scalar, the place of the first row in the global batch.
+      rows: how many rows there are, int or int32 scalar.
+    """
+
+    def __init__(self, random_seed: int, step, first_row, rows):
+        seed = (random_seed & 0x7FFFFFFF) - (random_seed & 0x80000000)  # as int32, so that the key fits into int64
+        self._key = _uint64(tf.reshape(seed * 2**32 + tf.cast(step, tf.int64), [1]))
+        self._first_row, self._rows = tf.cast(first_row, tf.int64), rows
+        self._places = 0
+
+    def uint16(self, shape):
+        """Returns the numbers of the next place in the model.
+
+        Args:
+          shape: ints or int32 scalars; the rows lie one after the other in it, each with as many elements.
+
+        Returns:
+          uint16 of the given shape, evenly distributed from 0 to 65535.
+        """
+        self._places += 1
+        of_row = math.prod(shape) // self._rows
+        blocks = -(-of_row // _NUMBERS)
+        first = self._first_row * tf.cast(blocks, tf.int64)
+        words = tf.raw_ops.StatelessRandomUniformFullIntV2(
+            shape=[self._rows * blocks, _WORDS],
+            key=self._key,
+            counter=_uint64(tf.stack([first, tf.constant(self._places, tf.int64)])),
+            alg=_PHILOX,
+            dtype=tf.uint32,
+        )
+        numbers = tf.bitcast(words, tf.uint16)  # [blocks of all rows, 4, 2]
+        if math.prod(size for size in shape[1:] if isinstance(size, int)) % _NUMBERS:  # the last block may be cut
+            numbers = tf.reshape(numbers, [self._rows, blocks * _NUMBERS])[:, :of_row]
+        return tf.reshape(numbers, shape)
+
+
+def _uint64(numbers):
+    return tf.bitcast(numbers, tf.uint64)

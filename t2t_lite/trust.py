@@ -1,0 +1,48 @@
+"""Folders of plug-ins that the user has trusted: their code runs when a run directory names them."""
+
+import json
+import os
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+from t2t_lite.files import write_text
+
+
+def trusted_list() -> Path:
+    """Returns the file that lists them, in the user's own configuration folder."""
+    config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(config) / "t2t-lite" / "trusted_plugins.json"
+
+
+def is_trusted(folder: Path) -> bool:
+    """Returns whether the user has trusted a folder.
+
+    Raises:
+      UserError: if the list is damaged.
+    """
+    return str(Path(folder).resolve()) in _read()
+
+
+def trust(folder: Path) -> None:
+    """Adds a folder to the list.
+
+    Raises:
+      UserError: if the list is damaged.
+    """
+    folders = sorted({*_read(), str(Path(folder).resolve())})
+    path = trusted_list()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(folders, indent=2) + "\n")
+
+
+def _read() -> list[str]:
+    path = trusted_list()
+    try:
+        folders = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(folders, list):
+            raise ValueError("no list")
+        return folders
+    except FileNotFoundError:
+        return []
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}); it is a JSON list of folders: mend or remove it") from error

@@ -1,0 +1,42 @@
+"""One text in the place of a list: every method of a translator gives what it gives for that text."""
+
+import inspect
+
+import pytest
+
+from t2t_lite.decoding.parser import Parser
+from t2t_lite.decoding.translator import Translator
+
+LINE, OTHER = "She sleeps.", "The old man sees the small dogs."
+
+
+@pytest.fixture(scope="module")
+def translator(small_run):
+    return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
+
+
+def test_a_text_gives_a_text(translator):
+    whole = translator.translate([LINE])
+    assert translator.translate(LINE) == whole[0] and isinstance(whole[0], str)
+    assert translator.translate(lines=LINE, return_scores=True) == translator.translate([LINE], return_scores=True)[0]
+    assert translator.translate(LINE, prefixes="Der") == translator.translate([LINE], prefixes=["Der"])[0]
+    assert translator.n_best(LINE) == translator.n_best([LINE])[0]
+    assert translator.score(LINE, OTHER) == translator.score([LINE], [OTHER])[0]
+    assert translator.align(LINE, OTHER) == translator.align([LINE], [OTHER])[0]
+    assert translator.translate("") == ""
+
+
+def test_a_text_beside_a_list_is_an_error(translator):
+    with pytest.raises(TypeError, match="score: inputs is one text, and targets is not; give lists"):
+        translator.score(LINE, [OTHER])
+    with pytest.raises(TypeError, match="translate: prefixes is one text, and lines is not; give lists"):
+        translator.translate([LINE], prefixes="Der")
+
+
+@pytest.mark.parametrize("kind", [Translator, Parser])
+def test_no_method_that_takes_texts_is_left_out(kind):
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if name.startswith("_") or name == "attention":  # which takes one text anyhow
+            continue
+        takes = {"lines", "inputs", "targets", "translations"} & set(inspect.signature(method).parameters)
+        assert not takes or hasattr(method, "__wrapped__"), name

@@ -1,0 +1,138 @@
+"""How checkpoints take one another's place, whatever kills the process meanwhile."""
+
+import os
+
+import pytest
+
+from t2t_lite.checkpoint_names import (
+    DATA,
+    INDEX,
+    existing,
+    list_checkpoints,
+    partial_path,
+    publish,
+    remove,
+    remove_leftovers,
+    step_of,
+    unfinished,
+)
+
+STEPS = ("replace", "unlink", "fsync")  # what changes names or makes sure of them
+
+
+def written(directory, name, content):
+    """The path of a checkpoint that is written, but not published."""
+    partial = partial_path(directory / name)
+    for ending in (DATA, INDEX):
+        partial.with_name(partial.name + ending).write_text(f"{content}{ending}")
+    return partial
+
+
+def contents(path):
+    """What the files of a checkpoint hold; both must be of one checkpoint."""
+    texts = {path.with_name(path.name + ending).read_text().removesuffix(ending) for ending in (DATA, INDEX)}
+    assert len(texts) == 1
+    return texts.pop()
+
+
+def only(directory, kind="ckpt"):
+    """The content of the only checkpoint in a directory."""
+    ((_, path),) = list_checkpoints(directory, kind)
+    return contents(path)
+
+
+def killed_at(moment, function, *arguments):
+    """Runs a function in a process that dies before (even) or after (odd) its n-th step; returns whether it did."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    made = 0
+
+    def dying(real):
+        def call(*args, **kwargs):
+            nonlocal made
+            if made == moment // 2 and moment % 2 == 0:
+                os._exit(9)
+            result = real(*args, **kwargs)
+            if made == moment // 2:
+                os._exit(9)
+            made += 1
+            return result
+
+        return call
+
+    try:
+        for name in STEPS:
+            setattr(os, name, dying(getattr(os, name)))
+        function(*arguments)
+    finally:
+        os._exit(0)
+
+
+@pytest.mark.parametrize("kind", ["ckpt", "average"])
+def test_killed_at_any_moment_of_a_replacement_a_whole_checkpoint_is_there(tmp_path, kind):
+    moments = 0
+    while True:
+        directory = tmp_path / str(moments)
+        directory.mkdir()
+        path = directory / f"{kind}-300"
+        publish(written(directory, path.name, "old"), path)
+        if not killed_at(moments, publish, written(directory, path.name, "new"), path):
+            break
+        moments += 1
+        assert only(directory, kind) in ("old", "new")
+        # The next one takes the place of whichever it is, and nothing else is left.
+        remove_leftovers(directory, kind)
+        publish(written(directory, path.name, "third"), path)
+        assert only(directory, kind) == "third"
+        assert len(list(directory.iterdir())) == 2
+    assert only(directory, kind) == "new"
+    # Two files flushed, renamed, their folder flushed; and the two old ones removed, with their folder flushed.
+    assert moments == 2 * (2 + 4 + 4)
+
+
+def test_killed_at_any_moment_of_a_removal_it_is_whole_or_gone(tmp_path):
+    moments = 0
+    while True:
+        directory = tmp_path / str(moments)
+        directory.mkdir()
+        for step in (7, 8):
+            publish(written(directory, f"ckpt-{step}", str(step)), directory / f"ckpt-{step}")
+        if not killed_at(moments, remove, directory / "ckpt-7"):
+            break
+        moments += 1
+        assert [contents(path) for _, path in list_checkpoints(directory)] in (["7", "8"], ["8"])
+        remove_leftovers(directory, "ckpt")
+        left = len(list_checkpoints(directory))
+        assert len(list(directory.iterdir())) == 2 * left
+    assert moments == 8
+
+
+def test_the_newest_version_counts_and_is_found_by_its_name(tmp_path):
+    for content in ("one", "two", "three"):
+        path = publish(written(tmp_path, "ckpt-12", content), tmp_path / "ckpt-12")
+    assert path == tmp_path / "ckpt-12.v3"
+    assert list_checkpoints(tmp_path) == [(12, path)]
+    assert contents(path) == "three"
+    assert existing(tmp_path / "ckpt-12") == path == existing(path)
+    assert existing(tmp_path / "ckpt-13") is None and existing(tmp_path / "ckpt-x") is None
+    assert [step_of(each) for each in (path, tmp_path / "average-7", tmp_path / "model")] == [12, 7, 0]
+    remove(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_versions_are_ordered_by_number(tmp_path):
+    for version in ("", ".v2", ".v10", ".v9"):
+        for ending in (DATA, INDEX):
+            (tmp_path / f"ckpt-5{version}{ending}").write_text(f"{version}{ending}")
+    assert only(tmp_path) == ".v10"
+    remove_leftovers(tmp_path, "ckpt")
+    assert len(list(tmp_path.iterdir())) == 2
+    assert only(tmp_path) == ".v10"
+
+
+def test_names_of_what_is_being_written_are_never_the_same(tmp_path):
+    names = {written(tmp_path, "ckpt-5", "x").name for _ in range(20)}
+    assert len(names) == 20
+    assert len(unfinished(tmp_path, "ckpt")) == 40
+    assert list_checkpoints(tmp_path) == [] and unfinished(tmp_path, "average") == []

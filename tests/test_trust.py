@@ -1,0 +1,139 @@
+"""Code that a run directory names is run only if the user has trusted its folder."""
+
+import json
+import sys
+
+import pytest
+
+from t2t_lite.config import HParams
+from t2t_lite.data.problem import get_problem
+from t2t_lite.errors import UserError
+from t2t_lite.registry import PROBLEMS
+from t2t_lite.run_dir import open_run_dir, prepare_run_dir, settings_of, trust_plugins_of
+from t2t_lite.trust import is_trusted, trust, trusted_list
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path, monkeypatch):
+    """The user's configuration folder."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A plug-in that leaves a trace where it is imported."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    (folder / "plugin.py").write_text(
+        f"""
+import pathlib
+from t2t_lite.data.problem import Problem
+from t2t_lite.registry import PROBLEMS
+
+pathlib.Path({str(tmp_path / "it-ran")!r}).touch()
+
+
+@PROBLEMS.register
+class TrustMe(Problem):
+    pass
+"""
+    )
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Makes a run directory whose run.json names a folder: run("/a/b") -> its path."""
+
+    def make(where, kind="t2t_usr_dir"):
+        vocabulary = tmp_path / "vocab"
+        vocabulary.write_bytes(b"pieces")
+        path = tmp_path / "run"
+        if not path.exists():
+            prepare_run_dir(path, HParams(), get_problem("grammar_ende"), vocabulary)
+        about = json.loads((path / "run.json").read_text())
+        about |= {"problem": "trust_me", "plugins": {"problem": [kind, str(where)]}}
+        (path / "run.json").write_text(json.dumps(about))
+        return path
+
+    yield make
+    for entries in (PROBLEMS._entries, PROBLEMS._places, PROBLEMS._origins):
+        entries.pop("trust_me", None)
+    for name in [name for name in sys.modules if name.startswith("t2t_usr_dir_") and "code" in name]:
+        del sys.modules[name]
+
+
+def refusal(function, *arguments):
+    with pytest.raises(UserError) as caught:
+        function(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_folder_that_nobody_trusted_is_not_imported(run, folder, tmp_path, config):
+    path = run(folder)
+    message = refusal(open_run_dir, path)
+    assert f"give --t2t_usr_dir={folder}, or --trust_plugins" in message and "'trust_me'" in message
+    assert not (tmp_path / "it-ran").exists() and not config.exists()
+    # What needs no problem needs no plug-in.
+    assert settings_of(path) == HParams()
+    assert not (tmp_path / "it-ran").exists()
+
+
+def test_a_trusted_folder_is_imported_from_then_on(run, folder, tmp_path, config):
+    path = run(folder)
+    trust_plugins_of(path)
+    assert json.loads((config / "t2t-lite" / "trusted_plugins.json").read_text()) == [str(folder)]
+    assert not (tmp_path / "it-ran").exists()
+    assert open_run_dir(path).problem.name == "trust_me"
+    assert (tmp_path / "it-ran").exists()
+
+
+def test_a_link_to_a_trusted_folder_is_that_folder_and_its_neighbours_are_not(folder, tmp_path):
+    trust(folder)
+    (tmp_path / "link").symlink_to(folder)
+    assert is_trusted(folder) and is_trusted(tmp_path / "link")
+    assert not is_trusted(tmp_path) and not is_trusted(folder / "inner") and not is_trusted(tmp_path / "code2")
+
+
+@pytest.mark.parametrize("where", ["model/code", "code", ".", "../code"])
+def test_a_relative_path_is_refused_even_if_the_user_trusts_it(run, folder, tmp_path, where, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = run(where)
+    trust(tmp_path / where)
+    for function in (open_run_dir, trust_plugins_of):
+        assert f"the folder {where}, which is a relative path" in refusal(function, path)
+    assert not (tmp_path / "it-ran").exists()
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_folder_inside_the_run_is_refused_even_if_the_user_trusts_it(run, folder, tmp_path, is_link):
+    path = run(tmp_path / "run" / "code")
+    folder.rename(path / "code")
+    if is_link:
+        (tmp_path / "link").symlink_to(path / "code")
+        run(tmp_path / "link")
+    trust(path / "code")
+    for function in (open_run_dir, trust_plugins_of):
+        assert "which is inside the run directory; give its place with --t2t_usr_dir" in refusal(function, path)
+    assert not (tmp_path / "it-ran").exists()
+
+
+@pytest.mark.parametrize(
+    "plugins", [4, "x", ["problem"], {"problem": "x"}, {"problem": ["t2t_usr_dir", 4]}, {"problem": ["a", "b"]}]
+)
+def test_damaged_plug_ins_are_named(run, plugins):
+    path = run("/nowhere")
+    about = json.loads((path / "run.json").read_text())
+    (path / "run.json").write_text(json.dumps(about | {"plugins": plugins}))
+    for function in (open_run_dir, trust_plugins_of):
+        assert f"{path / 'run.json'} is damaged" in refusal(function, path)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[", "4"])
+def test_a_damaged_list_is_named(folder, content):
+    trusted_list().parent.mkdir(parents=True)
+    trusted_list().write_text(content)
+    for function in (is_trusted, trust):
+        assert f"{trusted_list()} is damaged" in refusal(function, folder)
