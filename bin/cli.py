@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from t2t_lite.bin.plugin_flags import add_plugin_flags, path
+from t2t_lite.bin.plugin_flags import add_plugin_flags
 from t2t_lite.bin.process_state import restored_process_state, utf8_output
 from t2t_lite.errors import UserError, nearest
 
@@ -95,6 +95,11 @@ def _errors_for_people(program: str, debug: bool) -> Iterator[None]:
             raise SystemExit(error.status) from None
         print(f"{program}: error: {error.filename or 'writing'}: {error.strerror or error}", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+def path(text: str) -> str:
+    """An argument that names a file or directory; "~" stands for the home directory."""
+    return os.path.expanduser(text)
 
 
 def whole_number(least: int) -> Callable[[str], int]:

@@ -10,7 +10,7 @@ def add_plugin_flags(parser: argparse.ArgumentParser, runs: bool) -> None:
     """Adds them; `runs` says whether the command opens run directories, which may name plug-ins."""
     parser.add_argument(
         "--t2t_usr_dir",
-        type=path,
+        type=os.path.expanduser,
         metavar="DIR",
         help="a folder with Python files of yours that register problems, hparam sets or models",
     )
@@ -18,8 +18,8 @@ def add_plugin_flags(parser: argparse.ArgumentParser, runs: bool) -> None:
         parser.add_argument(
             "--trust_plugins",
             action="store_true",
-            help="trust the folder of --t2t_usr_dir, else the one that the run names: from now on its code runs whenever "
-            "a run names it",
+            help="trust the folder of --t2t_usr_dir, else the one that the run names: from now on its code runs when a "
+            "run names it",
         )
 
 
@@ -35,8 +35,3 @@ def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
         return
     for run in runs:
         trust_plugins_of(Path(run))
-
-
-def path(text: str) -> str:
-    """An argument that names a file or directory; "~" stands for the home directory."""
-    return os.path.expanduser(text)

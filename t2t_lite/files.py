@@ -47,7 +47,7 @@ def check_output(path: Path, what: str) -> None:
 
 
 def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> None:
-    """Refuses outputs that cannot be written, or would overwrite an input or one another, or what grows beside them would.
+    """Refuses outputs that cannot be written, or would overwrite an input or one another, themselves or as they grow.
 
     Args:
       outputs, inputs: files by what names them, a flag or "standard input".

@@ -47,7 +47,7 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
         with _cpus_for_gpus(virtual_devices):
             return tf.distribute.MultiWorkerMirroredStrategy()
     if len(devices) > 1 and name == "mirrored":
-        # A strategy numbers its collectives from here on. Those of an earlier one of this process, as in a notebook, must
+        # A strategy numbers its collectives from here on. Those of an earlier one in this process, in a notebook, must
         # not be taken for them; TensorFlow's own tests do the same.
         tf.distribute.MirroredStrategy._collective_key_base += 1000
         return tf.distribute.MirroredStrategy(devices)

@@ -111,8 +111,8 @@ def test_four_accumulation_steps_make_the_parameters_of_one(multi30k_data, one_d
     assert_same(parameters(tmp_path), one_device)
 
 
-# Makes steps of two models on virtual devices, one after the other as in a notebook; prints how many collectives the last
-# one made.
+# Makes steps of two models on virtual devices, one after the other as in a notebook; prints how many collectives the
+# last one made.
 COLLECTIVES = """
 import numpy as np
 import tensorflow as tf
