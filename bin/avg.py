@@ -28,9 +28,9 @@ def _average(arguments) -> None:
     from t2t_lite.run_dir import settings_of
 
     directory = Path(arguments.output_dir)
-    settings = settings_of(directory)
+    hparams = settings_of(directory)
     import_tensorflow()
     from t2t_lite.training.averaging import average_checkpoints
 
-    path, steps = average_checkpoints(directory, arguments.n or settings.average_checkpoints)
+    path, steps = average_checkpoints(directory, arguments.n or hparams.average_checkpoints)
     print(f"{path}: average of {len(steps)} checkpoints (steps {', '.join(map(str, steps))}), for inference only")

@@ -375,7 +375,6 @@ class GrammarEnde(Problem):
 
     vocab_size = 1600  # subwords
     byte_fallback = False  # no sentence has a character that the training text has not
-    character_coverage = 1.0
     num_examples = {"train": 60_000, "dev": 500, "test": 500}
 
     def examples(self, split, files):

@@ -10,6 +10,5 @@ class Multi30kEndefr(Mixture):
 
     vocab_size = 8000
     byte_fallback = False  # as its parts
-    character_coverage = 1.0
     num_shards = 4
     parts = (Part("multi30k_ende", tag="<2de>"), Part("multi30k_enfr", tag="<2fr>"))

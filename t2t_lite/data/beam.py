@@ -147,4 +147,5 @@ def _write_account(path: Path, accounts: Iterable[dict]) -> None:
     total = Account()
     for account in accounts:
         total.add(Account.from_json(account))
+    path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(total.as_json()))

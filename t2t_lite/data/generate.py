@@ -100,8 +100,8 @@ def _clear_away(problem: Problem, data_dir: Path) -> None:
     """Removes what runs that were killed have left."""
     for folder in data_dir.glob(f"{problem.data_name}-*{WORK}"):
         shutil.rmtree(folder)
-    for pattern in (f"{problem.data_name}-*{INCOMPLETE}", f"vocab.{problem.data_name}.*{INCOMPLETE}"):
-        for file in data_dir.glob(pattern):
+    for start in (f"{problem.data_name}-", f"vocab.{problem.data_name}.", f"manifest.{problem.data_name}.json."):
+        for file in data_dir.glob(f"{start}*{INCOMPLETE}"):
             file.unlink()
 
 

@@ -80,7 +80,7 @@ class Problem:
     targets_vocab_kind: str = ""  # that of the targets, if they have a vocabulary of another kind
     vocab_size: int = 8000  # pieces of a vocabulary
     byte_fallback: bool = True  # bpe: characters without a piece are written in bytes, which 256 pieces are kept for
-    character_coverage: float = 0.9995  # bpe: the share of the text's characters that get pieces; the rarest get none
+    character_coverage: float = 0.9995  # with byte_fallback: the share of the text's characters that get pieces
     vocab_file: str = ""  # a vocabulary made elsewhere, instead; "INPUTS,TARGETS" for one of each side
     symbols: tuple[str, ...] = ()  # texts that are always one piece, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each

@@ -93,7 +93,8 @@ def train_bpe(
       size: number of pieces, or fewer if the text holds no more.
       symbols: texts that are always a piece of their own.
       byte_fallback: whether 256 of the pieces are bytes, in which characters without a piece are written.
-      character_coverage: the share of the texts' characters that get pieces; those of the rarest get none.
+      character_coverage: with `byte_fallback`, the share of the texts' characters that get pieces: the rarest do
+        without. Else all get one.
 
     Raises:
       UserError: if the text has more different characters than `size` allows.
@@ -111,7 +112,7 @@ def train_bpe(
             unk_id=UNKNOWN_ID,
             bos_id=-1,
             user_defined_symbols=list(symbols),
-            character_coverage=character_coverage,
+            character_coverage=character_coverage if byte_fallback else 1.0,
             byte_fallback=byte_fallback,
             # Lossless: nothing is folded, trimmed or left out.
             normalization_rule_name="identity",

@@ -144,10 +144,9 @@ class BeamSearch:
         logits = self._constrain(logits, loop, sentences)
         coverage = loop.coverage + attention if self.coverage_beta else ()
         width = self.beam_size // self.groups
-        alive, finished, done = [], [], []
+        alive, taken, finished, done = [], [], [], []
         for group in range(self.groups):
             beams = slice(group * width, (group + 1) * width)
-            taken = [tf.where(chosen.log_probs > EXISTS, chosen.pieces, -1) for chosen in alive]
             candidates = self._extend(
                 logits[:, beams], normaliser[:, beams], loop, beams, sentences, tf.concat(taken, 1) if taken else None
             )
@@ -157,13 +156,13 @@ class BeamSearch:
             new = self._scored(candidates, loop, coverage, sentences)
             before = SearchResult(*(part[:, beams] for part in loop.finished))
             finished.append(finish(before, new, ended & ~loop.done[:, group, tf.newaxis]))
-            going_on = candidates._replace(
-                log_probs=tf.where(ended, NONE, candidates.log_probs), merits=tf.where(ended, NONE, candidates.merits)
-            )
-            _, kept = tf.math.top_k(going_on.merits, width)  # [batch, width]
-            alive.append(Candidates(*(tf.gather(part, kept, batch_dims=1) for part in going_on)))
+            _, kept = tf.math.top_k(tf.where(ended, NONE, candidates.merits), width)  # [batch, width]
+            chosen = Candidates(*(tf.gather(part, kept, batch_dims=1) for part in candidates))  # [batch, width]
+            taken.append(tf.where(chosen.log_probs > EXISTS, chosen.pieces, -1))
+            log_probs = tf.where(tf.gather(ended, kept, batch_dims=1), NONE, chosen.log_probs)  # [batch, width]
+            alive.append(chosen._replace(log_probs=log_probs))
             wanted = min(self.num_wanted or width, width)
-            final = cannot_improve(finished[-1], wanted, alive[-1].log_probs, sentences.limits, self.alpha)
+            final = cannot_improve(finished[-1], wanted, log_probs, sentences.limits, self.alpha)
             done.append((loop.done[:, group] | final)[:, tf.newaxis])
         log_probs, parents, pieces, _ = (tf.concat(parts, 1) for parts in zip(*alive))  # [batch, beam]
         return Loop(

@@ -25,6 +25,7 @@ class Letters(Problem):
     """Made-up pairs; `visit` is called with the split and the index of each pair that is handed out."""
 
     vocab_size = 60
+    byte_fallback = False
     num_shards = 3
 
     def visit(self, split, index):
@@ -263,7 +264,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(whole, tmp_path, wh
     [
         "letters-train-00002-of-00003.incomplete",
         "letters-train.0123456789abcdef.work/chunk-000000.arrow",
-        "manifest.letters.json.incomplete",
+        "manifest.letters.json.01234567.incomplete",
     ],
 )
 @pytest.mark.parametrize("lost", [["letters-train-00002-of-00003"], []])
@@ -346,6 +347,7 @@ class Files(Problem):
     """Reads two files of a sentence a line for every split."""
 
     vocab_size = 60
+    byte_fallback = False
     num_shards = 2
 
     def __init__(self, folder=None):

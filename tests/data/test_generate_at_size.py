@@ -25,6 +25,7 @@ class Numerals(Problem):
     """Made-up pairs, one in 50 of which has an empty side; `visit` is called before each."""
 
     vocab_size = 60
+    byte_fallback = False
     num_shards = 4
 
     def visit(self, split, index):

@@ -19,6 +19,7 @@ class MixtureTestProblem(Problem):
     word = ""
     sizes = {"train": 0, "dev": 0, "test": 0}
     vocab_size = 300
+    byte_fallback = False
 
     def examples(self, split, files):
         for number in range(self.sizes[split]):

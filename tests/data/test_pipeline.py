@@ -18,6 +18,7 @@ class Numbered(Problem):
     """Pairs of different lengths, each with a number of its own."""
 
     vocab_size = 60
+    byte_fallback = False
     num_shards = 3
     num_train = 400
 

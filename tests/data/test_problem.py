@@ -19,6 +19,7 @@ class CountInWords(Problem):
     """Digits in, words out: all that a new problem takes."""
 
     vocab_size = 60
+    byte_fallback = False
     num_shards = 2
 
     def examples(self, split, files):

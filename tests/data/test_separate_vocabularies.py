@@ -22,6 +22,7 @@ class Spelled(Problem):
     """Digits in, words out: the two sides have no character in common but the blank."""
 
     vocab_size = 40
+    byte_fallback = False
     num_shards = 2
     shared_vocabulary = False
 

@@ -46,6 +46,7 @@ def text_of(lines, which=0):
 
 def undisturbed(folder, names, lines=LINES):
     """Returns the files' contents after a run without interruption."""
+    (folder / "undisturbed").mkdir(exist_ok=True)
     paths = [folder / "undisturbed" / name for name in names]
     work(paths, lines)
     return [path.read_bytes() for path in paths]
@@ -85,6 +86,7 @@ def test_a_file_appears_only_at_finish(tmp_path):
 
 
 def test_two_files_have_the_lines_of_their_own(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
     paths = [tmp_path / "out", tmp_path / "elsewhere" / "links"]
     work(paths)
     assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]

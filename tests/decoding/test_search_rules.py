@@ -205,11 +205,12 @@ def plain_diverse_search(model, sentence, width, groups, strength):
                 for piece in range(model.vocab_size):
                     longer = model.log_prob(sentence, (*pieces, piece))
                     extended.append((longer - strength * taken.count(piece), longer, (*pieces, piece)))
-            extended = sorted(extended, reverse=True)[: 2 * width]
+            extended = sorted(extended, reverse=True)[: 2 * width if width > 1 else 1]
             ended = [each[1:] for each in extended if each[2][-1] == EOS or length == model.length]
             finished[group] = sorted(finished[group] + ended, key=score, reverse=True)[:width]
             alive[group] = [each[1:] for each in extended if each[2][-1] != EOS and length < model.length][:width]
-            taken += [pieces[-1] for _, pieces in alive[group]]
+            # Where too few go on, what has ended counts among those that the group has chosen.
+            taken += [pieces[-1] for _, pieces in [*alive[group], *ended][:width]]
     return sorted(itertools.chain(*finished), key=score, reverse=True)
 
 

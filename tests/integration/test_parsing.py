@@ -269,7 +269,11 @@ def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, caps
             "--draw_trees and --score_file do not go",
             2,
         ),
-        (["--decode_to_file=o.txt", "--draw_trees=./o.txt"], "would overwrite the file of that name", 1),
+        (
+            ["--decode_to_file=o.txt", "--draw_trees=./o.txt"],
+            "--draw_trees=o.txt is the same file as --decode_to_file",
+            1,
+        ),
     ],
 )
 def test_flags_that_do_not_go_together_are_refused(made, command, flags, told, status):

@@ -172,7 +172,7 @@ def made(tmp_path):
     (source / "wsj_0405.mrg").write_text(tree("good") + "( (S (NP (DT a b)) ))\n" + "( (S (NN c)) ))\n" + tree("good"))
     said = []
     problem = get_problem("wsj_parsing", treebank=str(source))
-    problem.vocab_size = 60
+    problem.vocab_size, problem.byte_fallback = 60, False
     manifest = generate(problem, tmp_path / "data", tmp_path / "none", said.append, GenerateOptions(num_workers=1))
     return problem, tmp_path / "data", manifest, said
 
@@ -259,7 +259,7 @@ def test_changed_trees_are_not_mixed_with_data_made_before(made, tmp_path):
     shutil.copy(tmp_path / "trees" / "wsj_0300.mrg", tmp_path / "trees" / "wsj_0399.mrg")
     (data_dir / problem.shard_filename("dev", 0)).unlink()
     again = get_problem("wsj_parsing", treebank=str(tmp_path / "trees"))
-    again.vocab_size = 60
+    again.vocab_size, again.byte_fallback = 60, False
     with pytest.raises(UserError, match=r"was not made from .*wsj_0399\.mrg"):
         generate(again, data_dir, tmp_path / "none", lambda line: None)
 

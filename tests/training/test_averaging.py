@@ -95,9 +95,10 @@ def test_a_new_average_replaces_the_old_one(directory, tiny):
     assert steps == [40, 50]
     assert list_checkpoints(directory, "average") == [(50, path)]
     again, _ = average_checkpoints(directory, 3)
-    assert again == path
+    assert again == path.with_name("average-50.v2")
+    assert list_checkpoints(directory, "average") == [(50, again)]
     parts = [checkpoint_files.read(directory / f"ckpt-{step}", "model") for step in (30, 40, 50)]
-    for name, array in checkpoint_files.read(path, "model").items():
+    for name, array in checkpoint_files.read(again, "model").items():
         np.testing.assert_allclose(array, np.mean([part[name] for part in parts], axis=0), atol=1e-6)
 
 

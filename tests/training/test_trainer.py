@@ -21,6 +21,7 @@ class CopyWordsForTest(Problem):
     """Sentences of invented words, to be copied."""
 
     vocab_size = 64
+    byte_fallback = False
     num_shards = 2
 
     def examples(self, split, files):
