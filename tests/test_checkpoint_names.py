@@ -1,6 +1,9 @@
 """How checkpoints take one another's place, whatever kills the process meanwhile."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -69,11 +72,11 @@ def killed_at(moment, function, *arguments):
         os._exit(0)
 
 
-@pytest.mark.parametrize("kind", ["ckpt", "average"])
-def test_killed_at_any_moment_of_a_replacement_a_whole_checkpoint_is_there(tmp_path, kind):
+def walk_through_a_replacement(folder, kind):
+    """Replaces a checkpoint again and again, killed a moment later each time, until nothing kills it any more."""
     moments = 0
     while True:
-        directory = tmp_path / str(moments)
+        directory = Path(folder) / str(moments)
         directory.mkdir()
         path = directory / f"{kind}-300"
         publish(written(directory, path.name, "old"), path)
@@ -87,25 +90,42 @@ def test_killed_at_any_moment_of_a_replacement_a_whole_checkpoint_is_there(tmp_p
         assert only(directory, kind) == "third"
         assert len(list(directory.iterdir())) == 2
     assert only(directory, kind) == "new"
-    # Two files flushed, renamed, their folder flushed; and the two old ones removed, with their folder flushed.
-    assert moments == 2 * (2 + 4 + 4)
+    return moments
 
 
-def test_killed_at_any_moment_of_a_removal_it_is_whole_or_gone(tmp_path):
+def walk_through_a_removal(folder):
+    """Likewise removes one of two checkpoints."""
     moments = 0
     while True:
-        directory = tmp_path / str(moments)
+        directory = Path(folder) / str(moments)
         directory.mkdir()
         for step in (7, 8):
             publish(written(directory, f"ckpt-{step}", str(step)), directory / f"ckpt-{step}")
         if not killed_at(moments, remove, directory / "ckpt-7"):
-            break
+            return moments
         moments += 1
         assert [contents(path) for _, path in list_checkpoints(directory)] in (["7", "8"], ["8"])
         remove_leftovers(directory, "ckpt")
-        left = len(list_checkpoints(directory))
-        assert len(list(directory.iterdir())) == 2 * left
-    assert moments == 8
+        assert len(list(directory.iterdir())) == 2 * len(list_checkpoints(directory))
+
+
+def in_a_small_process(function, *arguments):
+    """Calls a function of this file in a process without TensorFlow, of which copies are cheap; returns a number."""
+    code = f"import {__name__} as here; print(here.{function.__name__}(*{arguments!r}))"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("kind", ["ckpt", "average"])
+def test_killed_at_any_moment_of_a_replacement_a_whole_checkpoint_is_there(tmp_path, kind):
+    # Two files flushed, each renamed and its folder flushed; each of the old ones removed and its folder flushed.
+    assert in_a_small_process(walk_through_a_replacement, str(tmp_path), kind) == 2 * (2 + 4 + 4)
+
+
+def test_killed_at_any_moment_of_a_removal_it_is_whole_or_gone(tmp_path):
+    assert in_a_small_process(walk_through_a_removal, str(tmp_path)) == 2 * 4
 
 
 def test_the_newest_version_counts_and_is_found_by_its_name(tmp_path):
