@@ -5,6 +5,7 @@ import datetime
 import errno
 import fcntl
 import json
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -29,12 +30,16 @@ def training_in(directory: Path) -> Iterator[None]:
     try:
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(locked(directory / TRAINING, wait=False))
+                is_held = stack.enter_context(locked(directory / TRAINING, wait=False))
             except BlockingIOError as error:
                 raise UserError(
                     f"--output_dir={directory}: {_holder(directory / TRAINING)} is training there; wait until it ends, "
                     f"or use another directory"
                 ) from error
+            if not is_held:
+                logging.getLogger("t2t_lite").warning(
+                    f"{directory} is on a file system without locks; make sure that nothing else trains there"
+                )
             yield
     finally:
         if is_new:
@@ -43,10 +48,10 @@ def training_in(directory: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def locked(path: Path, wait: bool) -> Iterator[None]:
+def locked(path: Path, wait: bool) -> Iterator[bool]:
     """Inside the block, the lock of that name is held. It holds between the threads of a process, too.
 
-    Where the file system knows no locks there is none.
+    It gives False where the file system knows no locks, and so there is none.
 
     Args:
       path: a file that is there as long as the lock is held, and tells by whom.
@@ -55,7 +60,7 @@ def locked(path: Path, wait: bool) -> Iterator[None]:
     Raises:
       BlockingIOError: if it is not free and is not waited for.
     """
-    file = _acquired(path, wait)
+    file, is_held = _acquired(path, wait)
     try:
         holder = {
             "pid": os.getpid(),
@@ -65,26 +70,26 @@ def locked(path: Path, wait: bool) -> Iterator[None]:
         file.truncate(0)
         file.write(json.dumps(holder))
         file.flush()
-        yield
+        yield is_held
     finally:
         path.unlink(missing_ok=True)
         file.close()
 
 
 def _acquired(path: Path, wait: bool):
-    """Returns the open file once it is locked."""
+    """Returns (the open file, whether it is locked), once it is or cannot be."""
     while True:
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             # The holder before may have removed the file meanwhile: then this lock keeps nobody out.
             if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                return file
+                return file, True
         except FileNotFoundError:
             pass
         except OSError as error:
             if error.errno in _NO_LOCKS:
-                return file
+                return file, False
             file.close()
             raise
         file.close()

@@ -3,8 +3,9 @@
 hparams.json        the settings
 run.json            problem, vocabularies, plug-ins and the version that wrote them
 vocab.*             a copy of the vocabulary, or of that of each side
-ckpt-<step>.*       checkpoints
+ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* is one that took the place of another of that step
 average-<step>.*    an average of checkpoints, for inference only
+training.lock       as long as a process trains here: which one
 train/, eval/       TensorBoard event files
 log.jsonl           the same figures, one JSON object a report
 evaluations.json    the figures of each evaluated checkpoint

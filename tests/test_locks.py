@@ -1,5 +1,7 @@
 """Locks between processes and threads."""
 
+import errno
+import fcntl
 import json
 import os
 import signal
@@ -83,3 +85,14 @@ def test_who_waits_gets_it_in_turn(tmp_path):
         thread.join()
     assert (most, total) == (1, 80)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_locks_is_told_of(tmp_path, monkeypatch, caplog):
+    def flock(file, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with training_in(tmp_path):
+        assert [record.getMessage() for record in caplog.records] == [
+            f"{tmp_path} is on a file system without locks; make sure that nothing else trains there"
+        ]
