@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,8 +19,8 @@ def add_plugin_flags(parser: argparse.ArgumentParser, runs: bool) -> None:
         parser.add_argument(
             "--trust_plugins",
             action="store_true",
-            help="trust the folder of --t2t_usr_dir, else the one that the run names: from now on its code runs when a "
-            "run names it",
+            help="trust the folder of --t2t_usr_dir and those that the run names: from now on their code runs when a "
+            "run names them",
         )
 
 
@@ -30,8 +31,11 @@ def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
 
     if not arguments.trust_plugins:
         return
+    folders = []
     if arguments.t2t_usr_dir:
-        trust(Path(arguments.t2t_usr_dir))
-        return
+        folders.append(Path(arguments.t2t_usr_dir).resolve())
+        trust(folders[0])
     for run in runs:
-        trust_plugins_of(Path(run))
+        folders += trust_plugins_of(Path(run))
+    for folder in dict.fromkeys(folders):
+        print(f"trusted from now on: {folder}", file=sys.stderr)

@@ -53,7 +53,7 @@ def _run(arguments) -> None:
 def _train(arguments) -> None:
     from t2t_lite.locks import training_in
 
-    trust_plugins(arguments, [])
+    trust_plugins(arguments, _warm_start_run(arguments))
     workers, worker = workers_of_environment()
     problem, hparams = _task(arguments)
     # What can be refused is refused before data is made, and before TensorFlow is imported.
@@ -66,6 +66,12 @@ def _train(arguments) -> None:
         number = _train_here(arguments, problem, hparams, is_chief=worker == 0)
     if number:
         raise SystemExit(128 + number)
+
+
+def _warm_start_run(arguments) -> list[str]:
+    """Returns the run directory that the weights come from, if there is one."""
+    path = arguments.warm_start_from
+    return [] if not path else [path if Path(path).is_dir() else str(Path(path).parent)]
 
 
 def _train_here(arguments, problem, hparams, is_chief: bool) -> int:

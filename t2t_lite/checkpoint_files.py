@@ -1,6 +1,7 @@
 """Checkpoint files: named variables in groups, in TensorFlow's format, written beside and renamed when whole."""
 
 import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,20 +35,8 @@ def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
     Raises:
       UserError: if the disk does not take it; what was there before is unharmed.
     """
-    kind = path.name.split("-")[0]
-    with locked(path.with_name(f"{kind}.lock"), wait=True):  # else what is only just written would be a leftover
-        try:
-            checkpoint_names.remove_leftovers(path.parent, kind)
-            partial = tf.train.Checkpoint(**groups).write(str(checkpoint_names.partial_path(path)))
-            return checkpoint_names.publish(Path(partial), path)
-        except (tf.errors.OpError, OSError) as error:
-            with contextlib.suppress(OSError):
-                checkpoint_names.remove_leftovers(path.parent, kind)  # a full disk has other uses for the room
-            reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
-            raise UserError(
-                f"cannot write checkpoint {path} ({reason}); make room on that disk and give the same command again, "
-                f"earlier checkpoints are whole"
-            ) from error
+    with _writing(path) as kind:
+        return _write(path, kind, groups)
 
 
 def write_average(path: Path, model: dict[str, tf.Variable]) -> Path:
@@ -56,11 +45,39 @@ def write_average(path: Path, model: dict[str, tf.Variable]) -> Path:
     Returns:
       its name, see `write`.
     """
-    path = write(path, model=model)
-    for _, old in checkpoint_names.list_checkpoints(path.parent, "average"):
-        if old != path:
-            checkpoint_names.remove(old)
-    return path
+    with _writing(path) as kind:
+        before = checkpoint_names.list_checkpoints(path.parent, kind)
+        written = _write(path, kind, {"model": model})
+        for step, old in before:
+            if step != checkpoint_names.step_of(path):
+                checkpoint_names.remove(old)
+        return written
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[str]:
+    """Inside the block nobody else writes checkpoints of that kind, which it gives: else theirs would be leftovers."""
+    kind = path.name.split("-")[0]
+    try:
+        with locked(path.with_name(f"{kind}.lock"), wait=True):
+            yield kind
+    except (tf.errors.OpError, OSError) as error:
+        reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
+        raise UserError(
+            f"cannot write checkpoint {path} ({reason}); make room on that disk and give the same command again, "
+            f"earlier checkpoints are whole"
+        ) from error
+
+
+def _write(path: Path, kind: str, groups: dict[str, dict[str, tf.Variable]]) -> Path:
+    checkpoint_names.remove_leftovers(path.parent, kind)  # of processes that were killed
+    try:
+        partial = tf.train.Checkpoint(**groups).write(str(checkpoint_names.partial_path(path)))
+        return checkpoint_names.publish(Path(partial), path)
+    except (tf.errors.OpError, OSError):
+        with contextlib.suppress(OSError):
+            checkpoint_names.remove_leftovers(path.parent, kind)  # a full disk has other uses for the room
+        raise
 
 
 def read(path: Path, group: str) -> dict[str, np.ndarray]:

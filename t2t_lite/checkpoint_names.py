@@ -7,6 +7,7 @@ machine lose power, at any moment: a whole checkpoint is there.
 """
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -16,6 +17,8 @@ from pathlib import Path
 DATA = ".data-00000-of-00001"
 INDEX = ".index"
 _UNFINISHED = "incomplete"
+# What file systems say that cannot flush a folder.
+_NO_FLUSH = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS, errno.EACCES)
 _NAME = r"{kind}-(\d+)(?:\.v(\d+))?"
 
 
@@ -58,10 +61,11 @@ def remove_leftovers(directory: Path, kind: str) -> None:
 
 def existing(path: Path) -> Path | None:
     """Returns a checkpoint that is asked for, or the version that has taken its place; None if there is neither."""
-    if Path(f"{path}{INDEX}").exists():
-        return path
-    kind, _, step = path.name.rpartition("-")
-    return dict(list_checkpoints(path.parent, kind)).get(int(step)) if kind and step.isdecimal() else None
+    if match := re.fullmatch(_NAME.format(kind="([a-z]+)"), path.name):
+        versions = dict(_found(path.parent, match[1], INDEX)).get(int(match[2]), [])
+        # A version that is asked for by its number may be there still; without one the newest is meant.
+        return path if match[3] and path in versions else next(reversed(versions), None)
+    return path if Path(f"{path}{INDEX}").exists() else None
 
 
 def publish(partial: Path, path: Path) -> Path:
@@ -108,11 +112,16 @@ def _unlink(path: Path, ending: str) -> None:
 
 def _flush(path: Path | str) -> None:
     """Waits until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    is_folder = os.path.isdir(path)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if not (is_folder and error.errno in _NO_FLUSH):
+            raise
 
 
 def _found(directory: Path, kind: str, ending: str) -> list[tuple[int, list[Path]]]:

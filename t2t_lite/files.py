@@ -59,15 +59,16 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
     before = dict(inputs)
     for flag, path in outputs.items():
         check_output(path, f"{flag}={path}")
-        beside = [path.with_name(path.name + ending) for ending in (INCOMPLETE, PROGRESS)]
         for other_flag, other in before.items():
             if is_same_file(path, other):
                 raise UserError(f"{flag}={path} is the same file as {other_flag}; give it a name of its own")
-            if any(is_same_file(each, other) for each in beside):
-                raise UserError(
-                    f"{flag}={path} would overwrite {other_flag}={other} while it grows; give it another name"
-                )
+            if _grows_over(path, other) or (other_flag in outputs and _grows_over(other, path)):
+                raise UserError(f"{flag}={path} and {other_flag}={other} would be mixed up while one grows; rename one")
         before[flag] = path
+
+
+def _grows_over(path: Path, other: Path) -> bool:
+    return any(is_same_file(path.with_name(path.name + ending), other) for ending in (INCOMPLETE, PROGRESS))
 
 
 def is_same_file(path: Path, other: Path) -> bool:

@@ -67,13 +67,15 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
             "host": socket.gethostname(),
             "since": f"{datetime.datetime.now():%Y-%m-%d %H:%M}",
         }
-        file.truncate(0)
-        file.write(json.dumps(holder))
-        file.flush()
+        with contextlib.suppress(OSError):  # a full disk: nobody can be told who it is
+            file.truncate(0)
+            file.write(json.dumps(holder))
+            file.flush()
         yield is_held
     finally:
         path.unlink(missing_ok=True)
-        file.close()
+        with contextlib.suppress(OSError):
+            file.close()
 
 
 def _acquired(path: Path, wait: bool):

@@ -64,13 +64,16 @@ def open_run_dir(path: Path) -> RunDir:
         name = run["problem"]
         entries = (run["vocabulary"], run.get("inputs_vocabulary", run["vocabulary"]))
         digests = {path / entry["file"]: entry["sha256"] for entry in entries}
-        its_names = {PROBLEMS: name.removesuffix(REVERSED_SUFFIX), MODELS: hparams.model}
+        its_names = _names(run, hparams)
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{about} is damaged: {error!r}") from error
-    origins = _plugins(run, about)
-    for registry, its_name in its_names.items():
-        if registry.kind in origins and its_name not in registry:
-            _load_plugin(origins[registry.kind], f"{about}: the {registry.kind} '{its_name}'", path)
+    for what, folder in _missing_plugins(path, about, run, its_names):
+        if not is_trusted(folder):
+            raise UserError(
+                f"{what} comes from code in {folder}, which is run only if you say so: give --t2t_usr_dir={folder}, or "
+                f"--trust_plugins to trust that folder from now on"
+            )
+        load_usr_dir(str(folder))
     try:
         problem = get_problem(name)
     except UserError as error:
@@ -92,16 +95,30 @@ def settings_of(path: Path) -> HParams:
     return _read(Path(path))[1]
 
 
-def trust_plugins_of(path: Path) -> None:
-    """Trusts the folders that a run directory names from now on.
+def trust_plugins_of(path: Path) -> list[Path]:
+    """Trusts the folders from which a run directory's problem and model come, if they are not loaded, from now on.
+
+    Returns:
+      the folders.
 
     Raises:
-      UserError: if it is no run directory, or names one that cannot be trusted.
+      UserError: if it is no run directory, or names a folder that cannot be trusted; none is trusted then.
     """
-    about, _, run = _read(Path(path))
-    for kind, origin in _plugins(run, about).items():
-        if origin.kind == "t2t_usr_dir":
-            trust(_checked_folder(origin, f"{about}: the {kind}", Path(path)))
+    path = Path(path)
+    about, hparams, run = _read(path)
+    try:
+        its_names = _names(run, hparams)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{about} is damaged: {error!r}") from error
+    folders = [folder for _, folder in _missing_plugins(path, about, run, its_names)]
+    for folder in folders:
+        trust(folder)
+    return folders
+
+
+def _names(run: dict, hparams: HParams) -> dict:
+    """Returns the names of a run's problem and model, by the registries that they are in."""
+    return {PROBLEMS: run["problem"].removesuffix(REVERSED_SUFFIX), MODELS: hparams.model}
 
 
 def _read(path: Path) -> tuple[Path, HParams, dict]:
@@ -128,31 +145,40 @@ def _plugins(run: dict, about: Path) -> dict[str, Origin]:
     return origins
 
 
-def _load_plugin(origin: Origin, what: str, run: Path) -> None:
-    """Loads the plug-in that something comes from, if the user has trusted it."""
-    if origin.kind == "package":
-        raise UserError(f"{what} comes from the package {origin.where}, which is not installed; install it with pip")
-    folder = _checked_folder(origin, what, run)
-    if not is_trusted(folder):
-        raise UserError(
-            f"{what} comes from code in {folder}, which is run only if you say so: give --t2t_usr_dir={folder}, or "
-            f"--trust_plugins to trust that folder from now on"
-        )
-    load_usr_dir(str(folder))
+def _missing_plugins(path: Path, about: Path, run: dict, its_names: dict) -> list[tuple[str, Path]]:
+    """Returns (what comes from it, folder) for what is not registered and comes from a folder.
+
+    Raises:
+      UserError: if something comes from a package that is not installed, or from a folder that came with the run, means
+        another place elsewhere, or is not there.
+    """
+    origins, found = _plugins(run, about), []
+    for registry, name in its_names.items():
+        if registry.kind not in origins or name in registry:
+            continue
+        origin, what = origins[registry.kind], f"{about}: the {registry.kind} '{name}'"
+        if origin.kind == "package":
+            raise UserError(
+                f"{what} comes from the package {origin.where}, which is not installed; install it with pip"
+            )
+        folder = Path(origin.where)
+        if reason := _why_not(folder, path):
+            raise UserError(
+                f"{what} comes from the folder {folder}, which is {reason}; give its place with --t2t_usr_dir"
+            )
+        found.append((what, folder.resolve()))
+    return found
 
 
-def _checked_folder(origin: Origin, what: str, run: Path) -> Path:
-    """Returns the folder of a plug-in; one that came with the run, or means another place elsewhere, is refused."""
-    folder = Path(origin.where)
+def _why_not(folder: Path, run: Path) -> str | None:
+    """Returns why a folder that a run names cannot be trusted, or None."""
     if not folder.is_absolute():
-        reason = "a relative path"
-    elif folder.resolve().is_relative_to(run.resolve()):
-        reason = "inside the run directory"
-    elif not folder.is_dir():
-        reason = "not there"
-    else:
-        return folder
-    raise UserError(f"{what} comes from the folder {folder}, which is {reason}; give its place with --t2t_usr_dir")
+        return "a relative path"
+    if folder.is_relative_to("/proc") or folder.is_relative_to("/dev"):  # such as /proc/self/cwd: relative after all
+        return "no place on a disk"
+    if folder.resolve().is_relative_to(run.resolve()):
+        return "inside the run directory"
+    return None if folder.is_dir() else "not there"
 
 
 def _origins(problem: Problem, hparams: HParams) -> dict[str, Origin]:

@@ -1,6 +1,8 @@
 """How checkpoints take one another's place, whatever kills the process meanwhile."""
 
+import errno
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -139,6 +141,32 @@ def test_the_newest_version_counts_and_is_found_by_its_name(tmp_path):
     assert [step_of(each) for each in (path, tmp_path / "average-7", tmp_path / "model")] == [12, 7, 0]
     remove(path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_name_without_a_version_means_the_newest_also_before_the_older_one_is_gone(tmp_path):
+    for content, name in (("old", "ckpt-3"), ("new", "ckpt-3.v2")):
+        for ending in (DATA, INDEX):
+            (tmp_path / f"{name}{ending}").write_text(f"{content}{ending}")
+    assert contents(existing(tmp_path / "ckpt-3")) == "new"
+    assert existing(tmp_path / "ckpt-3.v2") == existing(tmp_path / "ckpt-3.v9") == tmp_path / "ckpt-3.v2"
+    (tmp_path / "mine.index").touch()
+    assert existing(tmp_path / "mine") == tmp_path / "mine"
+
+
+def test_a_folder_that_cannot_be_flushed_holds_checkpoints_all_the_same(tmp_path, monkeypatch):
+    real = os.fsync
+
+    def fsync(descriptor):
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "Invalid argument")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    publish(written(tmp_path, "ckpt-1", "content"), tmp_path / "ckpt-1")
+    assert only(tmp_path) == "content"
+    monkeypatch.setattr(os, "fsync", lambda descriptor: os.write(-1, b""))
+    with pytest.raises(OSError):
+        publish(written(tmp_path, "ckpt-2", "content"), tmp_path / "ckpt-2")
 
 
 def test_versions_are_ordered_by_number(tmp_path):

@@ -113,9 +113,12 @@ def test_an_output_that_is_an_input_is_found_out(tmp_path, how):
 
 @pytest.mark.parametrize("ending", [".incomplete", ".progress"])
 def test_an_output_beside_which_an_input_would_be_overwritten_is_found_out(tmp_path, ending):
-    (tmp_path / f"out.txt{ending}").write_text("lines")
-    with pytest.raises(UserError, match=rf"^--to=.*out\.txt would overwrite --from=.*out\.txt{ending} while it grows"):
-        check_outputs({"--to": tmp_path / "out.txt"}, {"--from": tmp_path / f"out.txt{ending}"})
+    one, other = tmp_path / "out.txt", tmp_path / f"out.txt{ending}"
+    other.write_text("lines")
+    for outputs, inputs in (({"--to": one}, {"--from": other}), ({"--also": one, "--to": other}, {})):
+        with pytest.raises(UserError, match=r"^--to=.* and --.* would be mixed up while one grows"):
+            check_outputs(outputs, inputs)
+    check_outputs({"--to": other}, {"--from": one})
 
 
 def test_other_outputs_are_let_through_and_devices_may_be_named_twice(tmp_path):

@@ -137,3 +137,30 @@ def test_a_damaged_list_is_named(folder, content):
     trusted_list().write_text(content)
     for function in (is_trusted, trust):
         assert f"{trusted_list()} is damaged" in refusal(function, folder)
+
+
+@pytest.mark.parametrize("where", ["/proc/self/cwd/code", "/dev/fd/../../code"])
+def test_a_path_that_means_another_place_in_each_process_is_refused(run, folder, tmp_path, where, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = run(where)
+    trust(folder)
+    for function in (open_run_dir, trust_plugins_of):
+        assert "which is no place on a disk" in refusal(function, path)
+    assert not (tmp_path / "it-ran").exists()
+
+
+def test_only_what_is_needed_is_trusted_and_all_or_nothing(run, folder, tmp_path, config):
+    path = run(folder)
+    about = json.loads((path / "run.json").read_text())
+    plugins = {"problem": folder, "model": tmp_path, "x": "/"}
+    plugins = {kind: ["t2t_usr_dir", str(where)] for kind, where in plugins.items()}
+    (path / "run.json").write_text(json.dumps(about | {"plugins": plugins}))
+    assert trust_plugins_of(path) == [folder]  # the model is a built-in one, and nothing is called x
+    assert not is_trusted(tmp_path) and not is_trusted("/")
+    trusted_list().unlink()
+    settings = json.loads((path / "hparams.json").read_text())
+    (path / "hparams.json").write_text(json.dumps(settings | {"model": "odd"}))
+    plugins["model"][1] = str(path / "code")
+    (path / "run.json").write_text(json.dumps(about | {"plugins": plugins}))
+    assert "inside the run directory" in refusal(trust_plugins_of, path)
+    assert not trusted_list().exists()

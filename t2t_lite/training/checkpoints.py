@@ -46,7 +46,7 @@ class TrainingState:
         if keep_max < 1:
             raise ValueError(f"keep_max must be at least 1, not {keep_max}")
         path = checkpoint_files.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
-        spared = set(keep)
+        spared = {*keep, self.step}  # there may be later ones that are damaged
         for step, old in list_checkpoints(directory)[:-keep_max]:
             if step not in spared:
                 checkpoint_names.remove(old)

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from t2t_lite.checkpoint_names import list_checkpoints
+from t2t_lite.checkpoint_names import existing, list_checkpoints
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.pipeline import reading_shards
 from t2t_lite.errors import UserError
@@ -48,9 +48,9 @@ def follow(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> 
             for step, path in todo:
                 seen.add(step)
                 try:
-                    state.restore_from(path)
+                    state.restore_from(existing(path) or path)  # another may have taken its place meanwhile
                 except UserError as error:
-                    if Path(f"{path}.index").exists():
+                    if existing(path):
                         raise
                     progress.say(f"{path} was removed before it was evaluated ({error})")
                     continue

@@ -111,7 +111,9 @@ def test_a_folder_is_remembered_by_the_run_but_not_trusted_unasked(tmp_path, pro
         f"which is run only if you say so: give --t2t_usr_dir={folder}, or --trust_plugins to trust that folder from "
         f"now on\n"
     )
-    first = answers(process("decoder", run, PLAIN, "--trust_plugins", stdin=b"n1\nn2\n", **config))
+    trusting = process("decoder", run, PLAIN, "--trust_plugins", stdin=b"n1\nn2\n", **config)
+    first = answers(trusting)
+    assert trusting.stderr.startswith(f"trusted from now on: {folder}\n")
     assert answers(process("decoder", run, PLAIN, stdin=b"n1\nn2\n", **config)) == first
     folder.rename(tmp_path / "elsewhere")
     lost = process("decoder", run, stdin=b"n1\n", **config)

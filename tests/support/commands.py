@@ -1,9 +1,11 @@
 """Commands, run inside the process of the tests or in a fresh one."""
 
 import contextlib
+import functools
 import importlib
 import io
 import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -66,4 +68,6 @@ def run_process(name: str, *flags: str, stdin: bytes = b"", **environment: str) 
 def start_process(name: str, *flags: str, environment: dict[str, str] | None = None, **options) -> subprocess.Popen:
     """Starts an installed command; its standard error joins its standard output, as text, unless `options` differ."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True} | options
+    # Whoever runs the tests in the background of a shell has Ctrl-C ignored, and so would have what they start.
+    options["preexec_fn"] = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen([program(name), *flags], env=user_environment(**(environment or {})), **options)

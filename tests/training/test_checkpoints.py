@@ -1,10 +1,12 @@
 """Checkpoints of a tiny model: what goes in comes out, and only whole ones count."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite import checkpoint_files
+from t2t_lite import checkpoint_files, checkpoint_names
 from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
@@ -105,6 +107,35 @@ def test_only_the_last_keep_max_checkpoints_stay(tmp_path):
         state.save(tmp_path, keep_max=2)
     assert list_checkpoints(tmp_path) == [(3, tmp_path / "ckpt-3"), (4, tmp_path / "ckpt-4")]
     assert {path.name.split(".")[0] for path in tmp_path.iterdir()} == {"ckpt-3", "ckpt-4"}
+
+
+def test_what_was_just_written_stays_though_there_are_later_ones_that_are_damaged(tmp_path):
+    _, state = make()
+    for step in (200, 150):
+        state.optimizer.iterations.assign(step)
+        state.save(tmp_path, keep_max=1)
+        if step == 200:
+            cut_short(tmp_path / "ckpt-200.data-00000-of-00001")
+    _, other = make()
+    other.restore(tmp_path, warn=lambda line: None)
+    assert other.step == 150
+
+
+def test_an_average_that_came_meanwhile_is_left_alone(tmp_path, monkeypatch):
+    model, _ = make()
+    variables = checkpoint_files.by_name(model.variables)
+    checkpoint_files.write_average(tmp_path / "average-100", variables)
+    real = checkpoint_names.publish
+
+    def publish(partial, path):
+        # As if another process had published one of its own at this moment.
+        for ending in (checkpoint_names.DATA, checkpoint_names.INDEX):
+            shutil.copy(tmp_path / f"average-100{ending}", tmp_path / f"average-210{ending}")
+        return real(partial, path)
+
+    monkeypatch.setattr(checkpoint_names, "publish", publish)
+    checkpoint_files.write_average(tmp_path / "average-200", variables)
+    assert [step for step, _ in list_checkpoints(tmp_path, "average")] == [200, 210]
 
 
 def test_checkpoints_are_ordered_by_number_and_not_by_spelling(tmp_path):
