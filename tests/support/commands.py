@@ -1,7 +1,6 @@
 """Commands, run inside the process of the tests or in a fresh one."""
 
 import contextlib
-import functools
 import importlib
 import io
 import os
@@ -69,5 +68,6 @@ def start_process(name: str, *flags: str, environment: dict[str, str] | None = N
     """Starts an installed command; its standard error joins its standard output, as text, unless `options` differ."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True} | options
     # Whoever runs the tests in the background of a shell has Ctrl-C ignored, and so would have what they start.
-    options["preexec_fn"] = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    more = options.pop("preexec_fn", lambda: None)
+    options["preexec_fn"] = lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), more())
     return subprocess.Popen([program(name), *flags], env=user_environment(**(environment or {})), **options)
