@@ -16,6 +16,9 @@ from t2t_lite.training.choice import figure_of
 from t2t_lite.training.sharing import MicroBatches, share_out
 from t2t_lite.training.steps import EvalSums
 
+# Of a training that has diverged, the perplexity is no larger than a float32 holds, as TensorBoard wants it.
+_MOST_NATS = 88.0
+
 
 class Evaluator:
     """Evaluates a model on the dev split, all pairs of it, however long they are.
@@ -54,7 +57,7 @@ class Evaluator:
         totals = self._sums(self._dev)
         figures = {
             "loss": totals.smoothed / totals.tokens,
-            "perplexity": math.exp(min(totals.plain / totals.tokens, 700.0)),
+            "perplexity": math.exp(min(totals.plain / totals.tokens, _MOST_NATS)),
         }
         if self._translation:
             figures |= self._translation.figures(self._model)

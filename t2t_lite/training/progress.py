@@ -63,7 +63,7 @@ class Progress:
         left = (self._last_step - step) / figures["steps_per_second"]
         utilisation = f"utilisation {figures['utilisation']:.0%}  " if "utilisation" in figures else ""
         line = (
-            f"loss {figures['loss']:.3f}  gradient norm {figures['gradient_norm']:.2f}  "
+            f"loss {_number(figures['loss'], 3)}  gradient norm {_number(figures['gradient_norm'], 2)}  "
             f"learning rate {figures['learning_rate']:.2e}  {figures['target_tokens_per_second']:,.0f} target tokens/s "
             f"({figures['padded_target_tokens_per_second']:,.0f} padded)  "
             f"{utilisation}input wait {figures['input_wait_share']:.1%}  "
@@ -81,9 +81,8 @@ class Progress:
         """Shows and records the figures of an `Evaluator`."""
         names = {"bleu": "BLEU", "f1": "F1"}
         more = "".join(f", dev {told} {figures[name]:.2f}" for name, told in names.items() if name in figures)
-        self.say(
-            f"step {step}: dev loss {figures['loss']:.3f}, dev perplexity {figures['perplexity']:.2f} per token{more}"
-        )
+        loss, perplexity = _number(figures["loss"], 3), _number(figures["perplexity"], 2)
+        self.say(f"step {step}: dev loss {loss}, dev perplexity {perplexity} per token{more}")
         self._record("eval", step, figures)
 
     def say(self, line: str) -> None:
@@ -101,6 +100,11 @@ class Progress:
         values = {name: value if value == value else None for name, value in figures.items()}
         self._log.write(json.dumps({"time": round(time.time(), 3), "part": part, "step": step} | values) + "\n")
         self._log.flush()
+
+
+def _number(value: float, digits: int) -> str:
+    """Returns a figure for people; that of a training that has diverged is as short as others."""
+    return f"{value:.{digits}f}" if abs(value) < 1e6 or value != value else f"{value:.3g}"
 
 
 def _duration(seconds: float) -> str:
