@@ -11,7 +11,7 @@ from t2t_lite.config import HParams
 def print_training(arguments) -> None:
     """Measures each precision in a process of its own, prints a table, and writes JSON if a file is named."""
     from t2t_lite.benchmark.process import in_a_process
-    from t2t_lite.files import check_output, write_text
+    from t2t_lite.files import check_outputs, write_text
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import HPARAMS, MODELS
 
@@ -21,7 +21,9 @@ def print_training(arguments) -> None:
     data = _data(arguments)
     data.check(hparams)
     if arguments.json_file is not None:
-        check_output(Path(arguments.json_file), f"--json_file={arguments.json_file}")  # not after minutes of measuring
+        of_data = Path(arguments.data_dir).iterdir() if arguments.data_dir else ()
+        # Now, and not after minutes of measuring.
+        check_outputs({"--json_file": Path(arguments.json_file)}, {str(file): file for file in of_data})
     changes = f" with {arguments.hparams}" if arguments.hparams else ""
     steps = f"{arguments.warmup_steps} + {arguments.num_steps} steps of {hparams.batch_tokens:,} target pieces"
     print(f"{arguments.hparams_set}{changes}: {steps}\n{_describe(data)}\n", flush=True)

@@ -62,7 +62,7 @@ def _decode(arguments) -> None:
     settings = problems[0].decode_hparams.override(arguments.decode_hparams)
     writes_trees = problems[0].metric == decode_trees.METRIC
     decode_trees.check(arguments, settings, writes_trees)
-    inputs, targets, picture = _files(arguments)
+    inputs, targets, picture = _files(arguments, runs)
     keep_compiled()
     import_tensorflow()
     from t2t_lite.decoding.translator import Translator
@@ -85,10 +85,11 @@ def _decode(arguments) -> None:
         decode_trees.draw(targets[0], picture, _warn)
 
 
-def _files(arguments) -> tuple[list[Path], list[Path], Path | None]:
+def _files(arguments, runs: list[str]) -> tuple[list[Path], list[Path], Path | None]:
     """Returns the files to read, those to write, and that of the picture, once they are checked."""
     from t2t_lite.errors import UserError
     from t2t_lite.files import check_outputs
+    from t2t_lite.run_dir import files_of
 
     def named(*flags):
         return {f"--{flag}": Path(path) for flag in flags if (path := getattr(arguments, flag)) is not None}
@@ -98,7 +99,8 @@ def _files(arguments) -> tuple[list[Path], list[Path], Path | None]:
         if not path.exists() or path.is_dir():
             raise UserError(f"no such file: {path}")
     picture = named("draw_trees")
-    check_outputs(targets | picture, inputs or {"standard input": Path("/dev/stdin")})
+    of_runs = {str(file): file for run in runs for file in files_of(Path(run))}
+    check_outputs(targets | picture, (inputs or {"standard input": Path("/dev/stdin")}) | of_runs)
     return list(inputs.values()), list(targets.values()), next(iter(picture.values()), None)
 
 

@@ -1,4 +1,4 @@
-"""Locks between processes: whoever holds one has a file of the operating system locked, until it ends or dies."""
+"""File locks between processes. The operating system frees a lock when its process ends or dies."""
 
 import contextlib
 import datetime

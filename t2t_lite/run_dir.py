@@ -86,6 +86,12 @@ def open_run_dir(path: Path) -> RunDir:
     return RunDir(path, hparams, problem, *(path / entry["file"] for entry in entries))
 
 
+def files_of(path: Path) -> list[Path]:
+    """Returns the files that a run directory consists of; others, such as translations, may lie beside them."""
+    names = ("hparams.json", "run.json", "evaluations.json", "log.jsonl", "vocab.*", "ckpt-*", "average-*")
+    return [file for name in names for file in Path(path).glob(name)]
+
+
 def settings_of(path: Path) -> HParams:
     """Returns the settings of a run directory, without looking at anything else in it.
 

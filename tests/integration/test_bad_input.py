@@ -313,6 +313,18 @@ def test_an_output_file_that_is_another_file_of_the_command(work, decoder, flag)
     assert (work / "in.txt").read_text() == "The dog sleeps.\n"
 
 
+@pytest.mark.parametrize("name", ["run.json", "hparams.json", VOCABULARY, "ckpt-6.index", "evaluations.json"])
+def test_an_output_file_that_the_run_consists_of(work, decoder, name):
+    message = decoder(f"--decode_from_file={work / 'in.txt'}", f"--decode_to_file={work / 'run' / name}")
+    assert f"--decode_to_file={work / 'run' / name} is the same file as {work / 'run' / name};" in message
+
+
+def test_a_benchmark_does_not_overwrite_its_data(work, refused):
+    file = work / "data" / "manifest.grammar_ende.json"
+    flags = ("--training", "--problem=grammar_ende", f"--data_dir={work / 'data'}", "--hparams_set=transformer_tiny")
+    assert f"--json_file={file} is the same file as {file};" in refused("benchmark", *flags, f"--json_file={file}")
+
+
 def test_an_output_file_that_is_standard_input(work):
     with open(work / "in.txt") as lines:
         flags = (f"--output_dir={work / 'run'}", f"--decode_to_file={work / 'in.txt'}")

@@ -67,7 +67,7 @@ def run_process(name: str, *flags: str, stdin: bytes = b"", **environment: str) 
 def start_process(name: str, *flags: str, environment: dict[str, str] | None = None, **options) -> subprocess.Popen:
     """Starts an installed command; its standard error joins its standard output, as text, unless `options` differ."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True} | options
-    # Whoever runs the tests in the background of a shell has Ctrl-C ignored, and so would have what they start.
+    # A shell's background jobs ignore SIGINT, and child processes inherit that: reset it, so that tests can send it.
     more = options.pop("preexec_fn", lambda: None)
     options["preexec_fn"] = lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), more())
     return subprocess.Popen([program(name), *flags], env=user_environment(**(environment or {})), **options)
