@@ -7,42 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from t2t_lite.bin.plugin_flags import add_plugin_flags
+from t2t_lite.bin.parser import PROGRAM, Parser
 from t2t_lite.bin.process_state import restored_process_state, utf8_output
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.tensor2tensor_names import told_as
 
-PROGRAM = "t2t-lite-{}"
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser that takes no abbreviations and names the flags nearest to an unknown one.
-
-    Args:
-      command: the command's name without "t2t-lite-".
-      description: what the command does.
-      plugins: whether it uses what plug-ins register.
-      runs: whether it opens run directories, which may name plug-ins.
-    """
-
-    def __init__(self, command: str, description: str, plugins: bool = True, runs: bool = False):
-        super().__init__(prog=PROGRAM.format(command), description=description, allow_abbrev=False)
-        self.add_argument("--debug", action="store_true", help="show the traceback of an error")
-        if plugins:
-            add_plugin_flags(self, runs)
-
-    def parse_args(self, args: Sequence[str], namespace=None):
-        """Parses; an unknown flag ends the command with status 2, before a missing one is complained of."""
-        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-        for argument in args:
-            name = argument.split("=")[0]
-            if name.startswith("--") and name not in flags:
-                self.error(f"unknown flag {name}{nearest(name, flags)}")
-        return super().parse_args(args, namespace)
-
-    def error(self, message: str):
-        """Ends the command with one line and status 2."""
-        print(f"{self.prog}: error: {message} (--help lists all flags)", file=sys.stderr)
-        raise SystemExit(2)
+__all__ = ["Parser", "one_of", "path", "positive_number", "print_table", "run", "truth", "whole_number"]
 
 
 def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str] | None, one_heap: bool = False) -> int:
@@ -109,6 +79,18 @@ def whole_number(least: int) -> Callable[[str], int]:
         if not text.lstrip("-").isdigit() or not least <= int(text) < 2**31:
             raise argparse.ArgumentTypeError(f"takes a whole number from {least} to {2**31 - 1}, not '{text}'")
         return int(text)
+
+    return parse
+
+
+def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
+    """Returns an argument type: one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            hint = told_as(flag, text) or nearest(text, words)
+            raise argparse.ArgumentTypeError(f"takes {' or '.join(words)}, not '{text}'{hint}")
+        return text
 
     return parse
 

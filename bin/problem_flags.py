@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.parser import value_of
 
 
 def parse_with_problem(parser: cli.Parser, argv: Sequence[str]) -> argparse.Namespace:
@@ -16,7 +17,7 @@ def parse_with_problem(parser: cli.Parser, argv: Sequence[str]) -> argparse.Name
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import PROBLEMS
 
-    name, usr_dir = (_value_of(argv, flag) for flag in ("--problem", "--t2t_usr_dir"))
+    name, usr_dir = (value_of(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
     load_all(cli.path(usr_dir) if usr_dir else None)
     name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
     flags = PROBLEMS[name].flags if name in PROBLEMS else {}
@@ -26,13 +27,3 @@ def parse_with_problem(parser: cli.Parser, argv: Sequence[str]) -> argparse.Name
     arguments = parser.parse_args(argv)
     arguments.given = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
     return arguments
-
-
-def _value_of(argv: Sequence[str], flag: str) -> str:
-    """Returns the value of a flag before all flags are known, or "" if it is not there."""
-    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    early.add_argument(flag, default="", dest="value")
-    try:
-        return early.parse_known_args(argv)[0].value
-    except argparse.ArgumentError:
-        return ""  # a flag without its value: the whole parser will tell

@@ -23,7 +23,7 @@ def _main(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parse_with_problem(parser, flags)
     needed = {"train": ("problem", "hparams_set", "data_dir", "output_dir"), "eval": ("data_dir", "output_dir")}
-    if arguments.registry_help is None and not arguments.make_tf_config:
+    if not arguments.make_tf_config:
         for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
             if not getattr(arguments, flag):
                 parser.error(f"--{flag} is required")
@@ -37,11 +37,7 @@ def _main(flags: Sequence[str]) -> None:
 
 
 def _run(arguments) -> None:
-    if arguments.registry_help is not None:
-        from t2t_lite.bin.registry_help import print_registry_help
-
-        print_registry_help(arguments.registry_help)
-    elif arguments.make_tf_config:
+    if arguments.make_tf_config:
         for number, config in enumerate(make_tf_configs(arguments.make_tf_config.split(","))):
             print(f"# worker {number}{', the chief' if number == 0 else ''}\nexport TF_CONFIG='{config}'")
     elif arguments.schedule == "eval":

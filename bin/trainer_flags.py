@@ -36,13 +36,6 @@ def _add_task(parser) -> None:
         help="begin with the weights of another run, or of a checkpoint in it (RUN/ckpt-2000), as far as they fit",
     )
     add("--random_seed", type=cli.whole_number(0), default=1, help="fixes weights, data order and dropout (default: 1)")
-    add(
-        "--registry_help",
-        nargs="?",
-        const="",
-        metavar="NAME",
-        help="list problems, hparam sets and models, or describe the one called NAME, and end",
-    )
 
 
 def _add_devices(parser) -> None:
@@ -68,9 +61,10 @@ def _add_choosing(parser) -> None:
     add = parser.add_argument_group("evaluation").add_argument
     add(
         "--schedule",
-        choices=SCHEDULES,
+        type=cli.one_of(SCHEDULES, "schedule"),
         default=_DEFAULTS.schedule,
-        help="train; eval: follow the checkpoints that another process writes; or both in one (default)",
+        metavar="WORD",
+        help="train; eval: follow the checkpoints that another process writes; or train_and_evaluate: both (default)",
     )
     add(
         "--eval_decode", action="store_true", help="translate or parse the dev split at each checkpoint, for BLEU or F1"

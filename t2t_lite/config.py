@@ -7,6 +7,7 @@ import typing
 from typing import TypeVar
 
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.tensor2tensor_names import told_as
 
 Settings = TypeVar("Settings", bound="_Settings")
 
@@ -56,7 +57,8 @@ class _Settings:
             if not equals:
                 raise UserError(f"--{self.FLAG}: '{pair}' is not of the form name=value", status=2)
             if name not in known:
-                raise UserError(f"--{self.FLAG}: unknown name '{name}'{nearest(name, known)}", status=2)
+                hint = told_as(self.FLAG, name) or nearest(name, known)
+                raise UserError(f"--{self.FLAG}: unknown name '{name}'{hint}", status=2)
             if name in changes:
                 raise UserError(f"--{self.FLAG}: {name} is given twice", status=2)
             changes[name] = _parse(value, known[name], f"--{self.FLAG}: {name}")

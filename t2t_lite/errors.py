@@ -1,6 +1,7 @@
 """The one exception that users see, and the nearest-name hints that its messages carry."""
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -20,10 +21,22 @@ class UserError(Exception):
 
 
 def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:
-    """Returns a hint such as "; did you mean 'a' or 'b'?" for a mistyped name, or the known names if none is near."""
-    known = sorted(known)
+    """Returns a hint such as "; did you mean 'a' or 'b'?" for a mistyped name.
+
+    If none is near, all known names are listed, those first that have most in common with it.
+    """
+    words = set(_words(name))
+
+    def in_common(other: str) -> float:
+        theirs = set(_words(other))
+        return difflib.SequenceMatcher(None, name, other).ratio() + len(words & theirs) / max(1, len(words | theirs))
+
+    known = sorted(sorted(known), key=in_common, reverse=True)
     close = difflib.get_close_matches(name, known, n=how_many, cutoff=0.55)
     if close:
         return "; did you mean " + " or ".join(repr(match) for match in close) + "?"
-    listed = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-    return f"; known: {listed}" if known else ""
+    return f"; known: {', '.join(known)}" if known else ""
+
+
+def _words(name: str) -> list[str]:
+    return re.findall("[a-z]+", name.lower())

@@ -19,9 +19,13 @@ from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Origin, registering
 
 GROUP = "t2t_lite.plugins"
 
+_loading_began = False
+
 
 def load_all(usr_dir: str | None = None) -> None:
     """Imports what is built in, the plug-ins that are installed, and a folder of the user's. Needs no TensorFlow.
+
+    The registries do the same, without a folder, when they are first asked for a name that they do not know.
 
     Args:
       usr_dir: a folder with Python files that register problems, sets or models.
@@ -29,13 +33,25 @@ def load_all(usr_dir: str | None = None) -> None:
     Raises:
       UserError: if a plug-in cannot be imported, with its whole traceback, or registers a name that is taken.
     """
-    _load_builtins()
-    for entry_point in importlib.metadata.entry_points(group=GROUP):
-        package = entry_point.dist.name if entry_point.dist else entry_point.value
-        with registering(Origin("package", package)):
-            _import(entry_point.load, f"the plug-in {entry_point.value} of the package {package}")
+    global _loading_began
+    _loading_began = True
+    try:
+        _load_builtins()
+        for entry_point in importlib.metadata.entry_points(group=GROUP):
+            package = entry_point.dist.name if entry_point.dist else entry_point.value
+            with registering(Origin("package", package)):
+                _import(entry_point.load, f"the plug-in {entry_point.value} of the package {package}")
+    except BaseException:
+        _loading_began = False
+        raise
     if usr_dir:
         load_usr_dir(usr_dir)
+
+
+def load_all_once() -> None:
+    """Does what `load_all` does without a folder, unless that has been done, or is being done, in this process."""
+    if not _loading_began:
+        load_all()
 
 
 def load_usr_dir(usr_dir: str) -> None:
@@ -85,8 +101,22 @@ def _import(load, what: str) -> None:
         load()
     except UserError:
         raise
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "tensor2tensor":
+            raise UserError(_told_whole(what)) from error
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise UserError(
+            f"{what} was written for tensor2tensor ({frame.filename}, line {frame.lineno}), which does not run on "
+            f"today's TensorFlow. To port a problem: derive it from t2t_lite.data.problem.Problem, let "
+            f"examples(split, files) yield Example(inputs, targets), and put @PROBLEMS.register above it; "
+            f"docs/data.md shows how"
+        ) from error
     except (Exception, SystemExit) as error:  # whatever a plug-in's own code may raise
-        raise UserError(f"{what} cannot be imported:\n{traceback.format_exc().rstrip()}") from error
+        raise UserError(_told_whole(what)) from error
+
+
+def _told_whole(what: str) -> str:
+    return f"{what} cannot be imported:\n{traceback.format_exc().rstrip()}"
 
 
 def _load_builtins() -> None:

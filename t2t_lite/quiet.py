@@ -2,6 +2,8 @@
 
 import contextlib
 import gc
+import importlib.abc
+import importlib.machinery
 import os
 import sys
 import warnings
@@ -11,8 +13,12 @@ from collections.abc import Iterator
 @contextlib.contextmanager
 def stderr_held_back() -> Iterator[None]:
     """Throws away what C++ code writes to file descriptor 2 inside the block. Python's exceptions pass."""
+    try:
+        real_stderr = os.dup(2)
+    except OSError:  # a program without one
+        yield
+        return
     sys.stderr.flush()
-    real_stderr = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
@@ -37,3 +43,35 @@ def import_tensorflow() -> None:
 
         tf.config.list_physical_devices()
     tf.get_logger().setLevel("ERROR")
+
+
+class _QuietLoader(importlib.abc.Loader):
+    """Loads as another loader does, with what C++ code writes meanwhile held back."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        module.__spec__.loader = module.__loader__ = self._loader
+        with stderr_held_back():
+            self._loader.exec_module(module)
+
+
+class QuietFinder(importlib.abc.MetaPathFinder):
+    """Finds TensorFlow as ever, and makes its first import quiet, whoever asks for it.
+
+    Modules of the library import it at their top, some through Keras, so there is no place to call a function before.
+    """
+
+    def find_spec(self, name, path=None, target=None):
+        """Returns the spec of TensorFlow with a quiet loader; None for all else."""
+        if name != "tensorflow":
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None:
+            spec.loader = _QuietLoader(spec.loader)
+        return spec

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.tensor2tensor_names import told_as
 
 T = TypeVar("T")
 
@@ -41,14 +42,18 @@ def registering(origin: Origin) -> Iterator[None]:
 class Registry(Generic[T]):
     """A mapping of names to things of one kind. A name taken twice and an unknown name are errors.
 
+    What is built in and the plug-ins that are installed are loaded when a name is first asked for that is not there.
+
     Args:
       kind: what is registered, as error messages call it ("problem").
       flag: the command-line flag that chooses among the names.
+      load: registers what there is besides; called whenever a name is not known.
     """
 
-    def __init__(self, kind: str, flag: str):
+    def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None):
         self.kind = kind
         self.flag = flag
+        self._load = load
         self._entries: dict[str, T | str] = {}
         self._places: dict[str, str] = {}
         self._files: dict[str, str] = {}
@@ -93,12 +98,15 @@ class Registry(Generic[T]):
         return self._origins.get(name)
 
     def __contains__(self, name: str) -> bool:
+        if name not in self._entries:
+            self._load()
         return name in self._entries
 
     def check(self, name: str) -> None:
-        """Raises UserError, with the nearest names, if nothing is called `name`. Loads nothing."""
-        if name not in self._entries:
-            raise UserError(f"unknown {self.kind} '{name}' (--{self.flag}){nearest(name, self._entries)}", status=2)
+        """Raises UserError, with the nearest names, if nothing is called `name`; what is lazy is not imported."""
+        if name not in self:
+            hint = told_as(self.flag, name) or nearest(name, self._entries)
+            raise UserError(f"unknown {self.kind} '{name}' (--{self.flag}){hint}", status=2)
 
     def __getitem__(self, name: str) -> T:
         self.check(name)
@@ -110,6 +118,7 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Returns all names, sorted."""
+        self._load()
         return sorted(self._entries)
 
     def summary(self, name: str) -> str:
@@ -120,8 +129,8 @@ class Registry(Generic[T]):
 class SetRegistry(Registry[T]):
     """A registry of functions that make settings, each of which may be derived from another, its parent."""
 
-    def __init__(self, kind: str, flag: str):
-        super().__init__(kind, flag)
+    def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None):
+        super().__init__(kind, flag, load)
         self._parents: dict[str, str] = {}
 
     def derive(self, parent: str) -> Callable[[Callable], Callable]:
@@ -147,6 +156,13 @@ class SetRegistry(Registry[T]):
         return self._parents.get(name)
 
 
-PROBLEMS: Registry = Registry("problem", "problem")
-HPARAMS: SetRegistry = SetRegistry("hparams set", "hparams_set")
-MODELS: Registry = Registry("model", "model")
+def _load_all_once() -> None:
+    # Here, for the plug-ins know the registries.
+    from t2t_lite import plugins
+
+    plugins.load_all_once()
+
+
+PROBLEMS: Registry = Registry("problem", "problem", _load_all_once)
+HPARAMS: SetRegistry = SetRegistry("hparams set", "hparams_set", _load_all_once)
+MODELS: Registry = Registry("model", "model", _load_all_once)

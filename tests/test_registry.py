@@ -70,16 +70,6 @@ def test_an_unknown_name_near_to_nothing_lists_what_is_known(registry):
         registry["zzz"]
 
 
-def test_a_long_list_of_known_names_is_cut_short():
-    registry = Registry("problem", "problem")
-    for number in range(30):
-        registry.register_lazily(f"name_{number:02}", "os:getcwd", "")
-    with pytest.raises(UserError) as caught:
-        registry["zzz"]
-    assert str(caught.value).endswith(", ...")
-    assert len(str(caught.value)) < 250
-
-
 def test_a_name_taken_twice_names_both_places(registry):
     def clash():
         pass

@@ -169,3 +169,17 @@ def test_a_mistyped_plug_in_problem_is_an_error_with_the_nearest_name(tmp_path, 
     result = process("datagen", f"--t2t_usr_dir={folder}", "--problem=twise", f"--data_dir={tmp_path / 'data'}")
     assert result.returncode == 2 and "did you mean 'twice'" in result.stderr
     assert not (tmp_path / "data").exists() or not os.listdir(tmp_path / "data")
+
+
+def test_a_plugin_that_was_written_for_tensor2tensor_is_told_how_to_port_it(command, tmp_path):
+    (tmp_path / "mine.py").write_text("import os\n\nfrom tensor2tensor.utils import registry\n")
+    result = command("trainer", f"--t2t_usr_dir={tmp_path}", "--registry_help")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert len(result.stderr.splitlines()) == 1
+    for part in (
+        "was written for tensor2tensor",
+        f"{tmp_path / 'mine.py'}, line 3",
+        "@PROBLEMS.register",
+        "docs/data.md",
+    ):
+        assert part in result.stderr

@@ -84,3 +84,10 @@ def test_an_unknown_name_is_one_line_with_the_nearest_of_all_kinds(command, name
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1
     assert f"'{name}'" in result.stderr and nearest in result.stderr
+
+
+@pytest.mark.parametrize("name", ["avg", "benchmark", "datagen", "decoder", "params", "score"])
+def test_every_command_has_it_whatever_else_it_needs(command, name):
+    result = command(name, "--registry_help=transformer_h1")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == shown(command, "transformer_h1")

@@ -1,0 +1,78 @@
+"""The parser of the commands: flags that know their neighbours, and --registry_help."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from t2t_lite.bin.plugin_flags import add_plugin_flags
+from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.errors import nearest
+from t2t_lite.tensor2tensor_names import told_as
+
+PROGRAM = "t2t-lite-{}"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that takes no abbreviations and names the flags nearest to an unknown one.
+
+    Args:
+      command: the command's name without "t2t-lite-".
+      description: what the command does.
+      plugins: whether it uses what plug-ins register.
+      runs: whether it opens run directories, which may name plug-ins.
+    """
+
+    def __init__(self, command: str, description: str, plugins: bool = True, runs: bool = False):
+        super().__init__(prog=PROGRAM.format(command), description=description, allow_abbrev=False)
+        self._command = command
+        self.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        self.add_argument(
+            "--registry_help",
+            nargs="?",
+            const="",
+            metavar="NAME",
+            help="list problems, hparam sets and models, or describe the one called NAME, and end",
+        )
+        if plugins:
+            add_plugin_flags(self, runs)
+
+    def parse_args(self, args: Sequence[str], namespace=None):
+        """Parses; an unknown flag ends the command with status 2, before a missing one is complained of."""
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        for argument in args:
+            name = argument.split("=")[0]
+            if name.startswith("--") and name not in flags:
+                self.error(f"unknown flag {name}{self._hint(name, flags)}")
+        if (asked := value_of(args, "--registry_help")) is not None:
+            self._print_registry(asked, value_of(args, "--t2t_usr_dir"))
+            raise SystemExit(0)
+        return super().parse_args(args, namespace)
+
+    def error(self, message: str):
+        """Ends the command with one line and status 2."""
+        print(f"{self.prog}: error: {message} (--help lists all flags)", file=sys.stderr)
+        raise SystemExit(2)
+
+    def _hint(self, flag: str, flags: Sequence[str]) -> str:
+        name = flag.removeprefix("--")
+        if told := told_as(self._command, name):
+            return told
+        for settings in (HParams, DecodeHParams):
+            if f"--{settings.FLAG}" in flags and name in settings.__dataclass_fields__:
+                return f"; that is a setting: --{settings.FLAG}={name}=VALUE"
+        return nearest(flag, flags)
+
+    def _print_registry(self, name: str, usr_dir: str | None) -> None:
+        from t2t_lite.bin.registry_help import print_registry_help
+        from t2t_lite.plugins import load_all
+
+        load_all(os.path.expanduser(usr_dir) if usr_dir else None)
+        print_registry_help(name)
+
+
+def value_of(args: Sequence[str], flag: str) -> str | None:
+    """Returns the value of a flag before all flags are known, "" if it stands without one; None: it is not there."""
+    early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    early.add_argument(flag, nargs="?", const="", dest="value")
+    return early.parse_known_args(args)[0].value

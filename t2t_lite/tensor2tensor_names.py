@@ -1,0 +1,126 @@
+"""What tensor2tensor calls things, for error messages: whoever knows its names is told ours."""
+
+import re
+
+_WHOLE_SPLIT = "not needed here: the whole dev split is evaluated, at every checkpoint"
+_RUN_KNOWS = "not needed here: the run directory (--output_dir) knows"
+_DEVICES = "not here: devices are chosen with --strategy and --num_gpus, machines with --make_tf_config"
+_ADAM = "not here: the optimizer is the paper's Adam (adam_beta1, adam_beta2, adam_epsilon)"
+_SCHEDULE = "not here: the schedule is the paper's (learning_rate_constant, learning_rate_warmup_steps)"
+_EVERY_LINE = "not here: every line is decoded, in order"
+
+# By flag or command, patterns of tensor2tensor's names and what to say after "tensor2tensor's NAME is".
+_NAMES: dict[str, dict[str, str]] = {
+    "problem": {
+        r"translate_ende_.*?(_rev)?": "wmt_ende{1} here",
+        r"translate_enfr_.*?(_rev)?": "wmt_enfr{1} here",
+        r"(wsj_)?parsing_english_ptb.*": "wsj_parsing here",
+        r"parsing_.*": "treebank_parsing here, with your own trees",
+        r"algorithmic_(identity|shift)_.*": "algorithmic_copy here",
+        r"algorithmic_reverse_.*": "algorithmic_reverse here",
+        r"algorithmic_sort_.*": "algorithmic_sort here",
+        r"translate_\w+_\w+|(text2text|summarize|grammar_error)_.*": "text_pairs here, with your own files",
+        r"(languagemodel|image|img2img|video|sentiment|librispeech|squad|babi|gym)_.*": (
+            "not here: t2t-lite has translation, parsing and pairs of texts of your own (text_pairs)"
+        ),
+    },
+    "hparams_set": {
+        r"transformer_base_(v[123]|single_gpu)": "t2t_{} here, with its values; the paper's are transformer_base",
+        r"transformer_parsing_(base|big)": "t2t_{} here, with its values; the paper's are transformer_parsing",
+        r"transformer_big_(single_gpu|enfr_big|tpu)": "t2t_transformer_big here; the paper's is transformer_big",
+        r"transformer_base_(multistep\d+|range.*)": (
+            "transformer_base here: a batch counts over all devices, and as many steps are accumulated as need be"
+        ),
+        r"transformer_(small|ende_\w+)": "transformer_base here, or a small one such as transformer_tiny",
+        r"transformer_(tpu|packed_tpu|base_bs\d+)": "transformer_base here",
+        r"transformer_relative.*": "transformer_base here with --hparams=position_encoding=relative",
+        r"transformer_timeseries|transformer_lm\w*|universal_transformer\w*|evolved_transformer\w*|lstm_\w+": "not here",
+    },
+    "hparams": {
+        "batch_size": "batch_tokens here: real target pieces of one step over all devices, not padded ones of each",
+        "learning_rate": (
+            "learning_rate_constant here: the factor of the paper's schedule, 1.0, and not a rate such as 0.001"
+        ),
+        "num_hidden_layers": "num_encoder_layers and num_decoder_layers here",
+        "dropout|layer_prepostprocess_dropout": "residual_dropout here",
+        "optimizer_adam_(beta1|beta2|epsilon)": "adam_{1} here",
+        "optimizer|optimizer_.*": _ADAM,
+        "learning_rate_(schedule|decay_.*|cosine_.*|minimum)|warmup_steps": _SCHEDULE,
+        "layer_(pre|post)process_sequence": "norm_position here: post as in the paper, or pre",
+        "pos": "position_encoding here",
+        "ffn_layer": "feed_forward_type here",
+        "attention_(key|value)_channels": "attention_{1}_size here, of one head",
+        "shared_embedding(_and_softmax_weights)?": "tied_embeddings here: all, decoder or none",
+        "max_input_seq_length|max_target_seq_length": "max_length here",
+        "activation_dtype|weight_dtype|mixed_precision_optimizer.*": "precision here",
+        "clip_grad_norm|weight_decay|grad_noise_scale|weight_noise": "not here, as in the paper",
+        "initializer.*": "not here: weights begin as Glorot and Bengio (2010) have it",
+        "eval_drop_long_sequences|eval_steps": _WHOLE_SPLIT,
+        "layer_prepostprocess_dropout_broadcast_dims|.*_broadcast_dims|symbol_modality_num_shards": "not needed here",
+    },
+    "decode_hparams": {
+        "batch_size": "batch_tokens here: pieces, padding included",
+        "max_input_size": "max_input_length here",
+        "write_beam_scores": "return_beams here: all hypotheses with their scores",
+        "eos_penalty": "not here; min_length_ratio keeps outputs from ending early",
+        "num_samples|num_decodes": _EVERY_LINE,
+        "delimiter": "not here: a text ends with its line",
+        "force_decode_length": "not here; see min_length_ratio and extra_length",
+        "identity_output|shards|shard_id|log_results|save_images|display_decoded_images": "not here",
+        "use_last_position_only|block_size": "not needed here",
+    },
+    "trainer": {
+        "worker_gpu": "--num_gpus here (by default all are used)",
+        "local_eval_frequency|iterations_per_loop": "--save_checkpoints_steps here: every checkpoint is evaluated",
+        "eval_steps|eval_use_test_set|eval_throttle_seconds|eval_run_autoregressive": _WHOLE_SPLIT,
+        "model_dir|train_dir": "--output_dir here",
+        "eval_early_stopping_steps": "--early_stopping_patience here, in evaluations",
+        "eval_early_stopping_metric": "--eval_metric here",
+        "eval_early_stopping_metric_(delta|minimize)": "not needed here: the metric says which way is better",
+        "keep_checkpoint_every_n_hours": "--keep_checkpoint_max here, or --keep_best_n",
+        "dbgprofile": "--profile here",
+        "use_tpu": "--strategy=tpu here",
+        "worker_(replicas|id|job)|ps_.*|sync|master|gpu_order|daisy_chain_variables|locally_shard_to_cpu|optionally_use_"
+        "dist_strat|cloud_.*|tpu_.*|log_device_placement|gpu_.*|intra_op.*|inter_op.*": _DEVICES,
+        "export_saved_model|tfdbg|autotune.*|hparams_range|std_server_protocol|parsing_path": "not here",
+    },
+    "decoder": {
+        "problems?|model|hparams_set|hparams|data_dir": _RUN_KNOWS,
+        "model_dir": "--output_dir here",
+        "decode_use_last_position_only|decode_in_memory|decode_shards": "not needed here",
+        "worker_gpu": "not needed here: all devices are used",
+        "eval_.*": "not here: score the output with t2t-lite-score",
+    },
+    "datagen": {
+        "num_concurrent_processes": "--num_workers here",
+        "random_seed": "not needed here: the data of a problem is always the same",
+        "task_id|run_all|parallelism|exclude_problems|only_list": "not here: give one --problem",
+    },
+    "avg": {
+        "model_dir|prefix": "--output_dir here: the run directory, in which the average is written, too",
+        "num_last_checkpoints|num_checkpoints": "--n here",
+        "checkpoints|output_path": "not here: the last --n checkpoints of the run directory are averaged",
+    },
+    "score": {
+        "translation": "--hypothesis here",
+        "translations_dir|translation_dir|source": "not here: give one file with --hypothesis",
+    },
+    "schedule": {
+        "continuous_train_and_eval|train_and_evaluate_.*|local_run|test": "train_and_evaluate here, the default",
+        "continuous_eval.*|evaluate|eval_.*": "eval here",
+    },
+}
+
+
+def told_as(where: str, name: str) -> str:
+    """Returns "; tensor2tensor's NAME is ..." if it has something of that name, else "".
+
+    Args:
+      where: the flag whose value the name was ("problem", "hparams_set", "hparams", "decode_hparams", "schedule"), or
+        the command that it was a flag of ("trainer").
+      name: the name, without dashes.
+    """
+    for pattern, advice in _NAMES.get(where, {}).items():
+        if match := re.fullmatch(pattern, name):
+            return f"; tensor2tensor's {name} is {advice.format(name, *match.groups(''))}"
+    return ""

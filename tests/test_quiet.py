@@ -1,0 +1,54 @@
+"""In a program of the user's: what is public can be imported in any order, prints nothing and finds what is built in."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FROZEN = Path(__file__).parent / "frozen" / "0.1"
+# One that imports TensorFlow, one that does so through Keras, and one with libraries of its own.
+PUBLIC = ("t2t_lite.decoding.translator", "t2t_lite.layers.attention", "t2t_lite.data.tfds_source")
+
+
+def run(program):
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+@pytest.mark.slow
+def test_importing_a_public_module_prints_nothing(module):
+    assert run(f"import {module}") == ("", "")
+
+
+def test_a_program_that_trains_nothing_and_loads_nothing_itself_translates_in_silence():
+    program = f"""
+from t2t_lite.training.trainer import train  # everything that the library imports
+from t2t_lite.decoding.translator import Translator
+translator = Translator.from_run_dir({str(FROZEN / "tied" / "run")!r})
+print(len(translator.translate(["a b", "c"])))
+import tensorflow
+print(type(tensorflow.__loader__).__name__, tensorflow.__spec__.loader is tensorflow.__loader__)
+"""
+    assert run(program) == ("2\nSourceFileLoader True\n", "")
+
+
+def test_without_tensorflow_the_complaint_is_pythons_own():
+    program = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]\ntry:\n import tensorflow\n"
+    assert run("import t2t_lite\n" + program + "except ModuleNotFoundError as error:\n print(error.name)") == (
+        "tensorflow\n",
+        "",
+    )
+
+
+def test_names_are_found_without_loading_anything_first():
+    program = """
+from t2t_lite.data.problem import get_problem
+from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
+import sys
+print(get_problem("multi30k_ende_rev").name, HPARAMS["transformer_big"]().num_heads, "transformer" in MODELS)
+print("wmt_ende" in PROBLEMS.names(), "tensorflow" in sys.modules)
+"""
+    assert run(program) == ("multi30k_ende_rev 16 True\nTrue False\n", "")

@@ -1,0 +1,137 @@
+"""Whoever knows tensor2tensor's names is told ours, and what is told is there."""
+
+import re
+
+import pytest
+
+from t2t_lite.bin import benchmark_flags, decoder_flags, trainer_flags
+from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.errors import UserError, nearest
+from t2t_lite.registry import HPARAMS, PROBLEMS
+from t2t_lite.tensor2tensor_names import told_as
+
+PROBLEM_NAMES = {
+    "translate_ende_wmt32k": "wmt_ende",
+    "translate_ende_wmt32k_rev": "wmt_ende_rev",
+    "translate_ende_wmt32k_packed": "wmt_ende",
+    "translate_ende_wmt_bpe32k": "wmt_ende",
+    "translate_enfr_wmt32k": "wmt_enfr",
+    "translate_enfr_wmt_small8k_rev": "wmt_enfr_rev",
+    "translate_enzh_wmt32k": "text_pairs",
+    "parsing_english_ptb16k": "wsj_parsing",
+    "parsing_icelandic16k": "treebank_parsing",
+    "algorithmic_identity_binary40": "algorithmic_copy",
+    "algorithmic_reverse_nlplike8k": "algorithmic_reverse",
+    "algorithmic_sort_problem": "algorithmic_sort",
+    "text2text_tmpdir": "text_pairs",
+    "languagemodel_lm1b32k": "text_pairs",
+}
+SET_NAMES = {
+    "transformer_base_v1": "t2t_transformer_base_v1",
+    "transformer_base_v3": "t2t_transformer_base_v3",
+    "transformer_base_single_gpu": "t2t_transformer_base_single_gpu",
+    "transformer_parsing_base": "t2t_transformer_parsing_base",
+    "transformer_parsing_big": "t2t_transformer_parsing_big",
+    "transformer_big_single_gpu": "t2t_transformer_big",
+    "transformer_base_multistep8": "transformer_base",
+    "transformer_tpu": "transformer_base",
+}
+SETTING_NAMES = {
+    ("hparams", "batch_size"): "batch_tokens",
+    ("hparams", "learning_rate"): "learning_rate_constant",
+    ("hparams", "num_hidden_layers"): "num_encoder_layers",
+    ("hparams", "layer_prepostprocess_dropout"): "residual_dropout",
+    ("hparams", "optimizer_adam_beta2"): "adam_beta2",
+    ("hparams", "optimizer_adam_epsilon"): "adam_epsilon",
+    ("hparams", "attention_key_channels"): "attention_key_size",
+    ("hparams", "shared_embedding_and_softmax_weights"): "tied_embeddings",
+    ("hparams", "layer_preprocess_sequence"): "norm_position",
+    ("decode_hparams", "batch_size"): "batch_tokens",
+    ("decode_hparams", "max_input_size"): "max_input_length",
+    ("decode_hparams", "write_beam_scores"): "return_beams",
+    ("decode_hparams", "force_decode_length"): "min_length_ratio",
+}
+FLAG_NAMES = {
+    ("trainer", "worker_gpu"): "--num_gpus",
+    ("trainer", "local_eval_frequency"): "--save_checkpoints_steps",
+    ("trainer", "model_dir"): "--output_dir",
+    ("trainer", "eval_early_stopping_steps"): "--early_stopping_patience",
+    ("trainer", "eval_early_stopping_metric"): "--eval_metric",
+    ("trainer", "keep_checkpoint_every_n_hours"): "--keep_checkpoint_max",
+    ("trainer", "ps_replicas"): "--strategy",
+    ("trainer", "eval_steps"): "not needed here: the whole dev split",
+    ("decoder", "problem"): "--output_dir",
+    ("decoder", "problems"): "not needed here",
+    ("decoder", "hparams_set"): "not needed here",
+    ("decoder", "model"): "not needed here",
+}
+
+
+@pytest.mark.parametrize(("theirs", "ours"), PROBLEM_NAMES.items())
+def test_a_problem_of_tensor2tensor_is_answered_with_ours(theirs, ours):
+    with pytest.raises(UserError, match=rf"^unknown problem '{theirs}' \(--problem\); tensor2tensor's .*\b{ours}\b"):
+        PROBLEMS[theirs]
+    assert ours in PROBLEMS or ours.removesuffix("_rev") in PROBLEMS
+
+
+@pytest.mark.parametrize(("theirs", "ours"), SET_NAMES.items())
+def test_so_is_a_set(theirs, ours):
+    with pytest.raises(UserError, match=rf"tensor2tensor's {theirs} is {ours} here"):
+        HPARAMS[theirs]
+    assert ours in HPARAMS
+
+
+@pytest.mark.parametrize(("where", "theirs", "ours"), [(*key, ours) for key, ours in SETTING_NAMES.items()])
+def test_so_is_a_setting(where, theirs, ours):
+    settings = {"hparams": HParams, "decode_hparams": DecodeHParams}[where]()
+    with pytest.raises(UserError, match=rf"tensor2tensor's {theirs} is .*\b{ours}\b"):
+        settings.override(f"{theirs}=1")
+    assert hasattr(settings, ours)
+
+
+@pytest.mark.parametrize(("command", "theirs", "ours"), [(*key, ours) for key, ours in FLAG_NAMES.items()])
+def test_so_is_a_flag(command, theirs, ours, capsys):
+    parser = {"trainer": trainer_flags, "decoder": decoder_flags}[command].make_parser()
+    with pytest.raises(SystemExit, match="2"):
+        parser.parse_args([f"--{theirs}=1"])
+    told = capsys.readouterr().err
+    assert f"unknown flag --{theirs}; tensor2tensor's {theirs} is " in told and ours in told
+    for flag in re.findall(r"--\w+", ours):
+        assert flag in parser.format_help()
+
+
+@pytest.mark.parametrize(
+    ("parser", "flag", "told"),
+    [
+        (trainer_flags, "--batch_tokens=9", "that is a setting: --hparams=batch_tokens=VALUE"),
+        (decoder_flags, "--beam_size=9", "that is a setting: --decode_hparams=beam_size=VALUE"),
+        (benchmark_flags, "--num_heads=9", "that is a setting: --hparams=num_heads=VALUE"),
+    ],
+)
+def test_a_setting_that_was_taken_for_a_flag_is_said_to_be_one(parser, flag, told, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        parser.make_parser().parse_args([flag])
+    assert told in capsys.readouterr().err
+
+
+def test_the_schedules_of_tensor2tensor_are_told_ours(capsys):
+    for theirs, ours in {"continuous_train_and_eval": "train_and_evaluate", "continuous_eval": "eval"}.items():
+        with pytest.raises(SystemExit, match="2"):
+            trainer_flags.make_parser().parse_args([f"--schedule={theirs}"])
+        assert f"tensor2tensor's {theirs} is {ours} here" in capsys.readouterr().err
+
+
+def test_a_name_of_ours_is_not_taken_for_one_of_tensor2tensor():
+    for where, names in {
+        "problem": PROBLEMS.names(),
+        "hparams_set": HPARAMS.names(),
+        "hparams": HParams.__dataclass_fields__,
+        "decode_hparams": DecodeHParams.__dataclass_fields__,
+    }.items():
+        assert {name: told for name in names if (told := told_as(where, name))} == {}
+
+
+def test_of_names_far_from_all_every_one_is_listed_those_with_most_in_common_first():
+    known = [f"name_{number}" for number in range(30)] + ["wmt_ende", "wmt_enfr"]
+    listed = nearest("newstest_translation_english_german_wmt", known)
+    assert listed.startswith("; known: wmt_ende, wmt_enfr, ") and set(listed[9:].split(", ")) == set(known)
