@@ -9,6 +9,10 @@ from typing import TypeVar
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.tensor2tensor_names import told_as
 
+# What draws a warning: fewer tokens than a sentence may have, and a beam that no paper has found use for.
+FEW_TOKENS = 32
+WIDE_BEAM = 100
+
 Settings = TypeVar("Settings", bound="_Settings")
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
@@ -63,6 +67,10 @@ class _Settings:
                 raise UserError(f"--{self.FLAG}: {name} is given twice", status=2)
             changes[name] = _parse(value, known[name], f"--{self.FLAG}: {name}")
         return self.replace(**changes)
+
+    def warnings(self) -> list[str]:
+        """Returns a line about each setting that is allowed and yet rarely meant, with what comes of it."""
+        return []
 
     def to_json(self) -> str:
         """Returns the settings as JSON, one a line."""
@@ -163,6 +171,24 @@ class HParams(_Settings):
             self._require(name, getattr(self, name) in words, " or ".join(words))
         self._check_sizes()
 
+    def warnings(self) -> list[str]:
+        """Returns a line about each setting that is allowed and yet rarely meant, with what comes of it."""
+        told = []
+        if self.batch_tokens < FEW_TOKENS:
+            told.append(
+                f"batch_tokens={self.batch_tokens}: a step learns from so few target pieces (at least one pair) that "
+                f"the loss hardly falls; the paper's is {HParams.batch_tokens:,}, and small sets have 1,000 or more"
+            )
+        for name in ("residual_dropout", "attention_dropout", "relu_dropout"):
+            if getattr(self, name) > 0.5:
+                told.append(f"{name}={getattr(self, name)}: more than half is dropped; the paper's is at most 0.3")
+        if self.learning_rate_constant > 10:
+            told.append(
+                f"learning_rate_constant={self.learning_rate_constant}: a factor of the paper's schedule, where 1 is "
+                f"usual; a training with so high a rate diverges"
+            )
+        return told
+
     def _check_sizes(self) -> None:
         """What sizes of one model have to do with one another."""
         if not (self.attention_key_size and self.attention_value_size):
@@ -256,3 +282,18 @@ class DecodeHParams(_Settings):
             self.beam_size % self.diverse_beam_groups == 0,
             f"a divisor of beam_size ({self.beam_size})",
         )
+
+    def warnings(self) -> list[str]:
+        """Returns a line about each setting that is allowed and yet rarely meant, with what comes of it."""
+        told, usual = [], DecodeHParams()
+        if self.beam_size > WIDE_BEAM:
+            told.append(
+                f"beam_size={self.beam_size}: a step takes about {self.beam_size // usual.beam_size} times as long as "
+                f"with {usual.beam_size}, and its memory grows with the square; outputs are rarely better above 10"
+            )
+        if self.batch_tokens < FEW_TOKENS:
+            told.append(
+                f"batch_tokens={self.batch_tokens}: sentences are searched one by one, which takes several times as "
+                f"long as the usual {usual.batch_tokens:,}"
+            )
+        return told

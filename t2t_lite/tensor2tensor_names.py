@@ -34,7 +34,7 @@ _NAMES: dict[str, dict[str, str]] = {
         r"transformer_(small|ende_\w+)": "transformer_base here, or a small one such as transformer_tiny",
         r"transformer_(tpu|packed_tpu|base_bs\d+)": "transformer_base here",
         r"transformer_relative.*": "transformer_base here with --hparams=position_encoding=relative",
-        r"transformer_timeseries|transformer_lm\w*|universal_transformer\w*|evolved_transformer\w*|lstm_\w+": "not here",
+        r"transformer_(timeseries|lm\w*)|(universal|evolved)_transformer\w*|lstm_\w+": "not here",
     },
     "hparams": {
         "batch_size": "batch_tokens here: real target pieces of one step over all devices, not padded ones of each",

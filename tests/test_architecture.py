@@ -59,6 +59,7 @@ RULES = {
             "run_dir",
             "checkpoint_files",
             "checkpoint_names",
+            "free_memory",
             *BASIS,
         ),
         ("tensorflow", "numpy"),
@@ -80,9 +81,10 @@ RULES = {
             "run_dir",
             "checkpoint_files",
             "checkpoint_names",
+            "free_memory",
             *BASIS,
         ),
-        ("tensorflow", "keras", "numpy", "rich", "pynvml"),
+        ("tensorflow", "keras", "numpy", "rich"),
     ),
 }
 # The same for what is imported when a module is loaded.
@@ -95,6 +97,7 @@ RULES_AT_LOADING = {
     "training.cost": (("config", "errors"), ()),
     "run_dir": (("data.problem", "plugins", "checkpoint_names", "trust", *BASIS), ()),
     "checkpoint_names": ((), ()),
+    "free_memory": ((), ("pynvml",)),
     "locks": (("errors",), ()),
     "trust": (("errors", "files"), ()),
     "plugins": (("registry", "errors"), ()),

@@ -1,4 +1,4 @@
-"""In a program of the user's: what is public can be imported in any order, prints nothing and finds what is built in."""
+"""In a program of the user's: what is public can be imported, prints nothing and finds what is built in."""
 
 import subprocess
 import sys

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from t2t_lite.decoding.beam_search import BeamSearch
 from t2t_lite.decoding.hypotheses import SearchResult, Sentences
+from t2t_lite.decoding.memory import check_memory, too_large
 from t2t_lite.layers.lineage import with_room
 
 # Positions that no source has fewer of, and that caches begin with.
@@ -57,9 +58,20 @@ class Searcher:
 
         Returns:
           the hypotheses, NumPy arrays [batch, beam, ...].
+
+        Raises:
+          UserError: if the search needs more memory than there is.
         """
         count, length = inputs.shape
         size = 1 if count == 1 else max(count, _smallest(self.rows_of(length), count))
+        check_memory(self._model, self._search, size, CAPACITY)
+        try:
+            return self._found(inputs, sentences, count, size)
+        except tf.errors.ResourceExhaustedError as error:
+            raise too_large(self._search, size, "does not fit into memory") from error
+
+    def _found(self, inputs: np.ndarray, sentences: Sentences, count: int, size: int) -> SearchResult:
+        length = inputs.shape[1]
         # Learned positions have an end.
         room = min(_bucket(length), self._model.max_positions or _bucket(length))
         inputs = np.pad(inputs, [(0, size - count), (0, room - length)])
@@ -88,6 +100,7 @@ class Searcher:
         most = max(1, self._batch_tokens // capacity)
 
         def go_on(share):
+            check_memory(self._model, self._search, len(share), capacity)
             smaller = graphs.part(memory, loop, sentences, capacity, share)
             return smaller[0], graphs.advanced(*smaller, _until(len(share))), smaller[2]
 

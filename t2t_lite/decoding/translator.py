@@ -292,6 +292,11 @@ class Translator:
 
     def _searcher(self, settings: DecodeHParams, num_wanted: int) -> Searcher:
         random = settings.sampling_method == "random"
+        if settings.beam_size > self.vocabulary.size and not random:
+            raise UserError(
+                f"beam_size={settings.beam_size} is more than the {self.vocabulary.size:,} pieces of "
+                f"{self.vocabulary.path.name}; 4 is usual for translation, and more than 100 rarely helps"
+            )
         sampling = Sampling(settings.sampling_temp, settings.sampling_keep_top_k, settings.sampling_keep_top_p)
         search = BeamSearch(
             self.vocabulary.size,
@@ -308,6 +313,8 @@ class Translator:
         )
         with self._lock:
             if (search, settings.batch_tokens) not in self._searchers:
+                for line in settings.warnings():
+                    self._warn(line)
                 made = Searcher(self.model, search, settings.batch_tokens, self._xla_compile)
                 self._searchers[search, settings.batch_tokens] = made
             return self._searchers[search, settings.batch_tokens]

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import UserError
-from t2t_lite.training.memory import free_memory
+from t2t_lite.free_memory import free_memory
 from t2t_lite.training.tf_config import workers_of_environment
 
 

@@ -51,7 +51,7 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
         micro = micro_batches(hparams, manifest, *sizes, strategy, options)
         model, optimizer = build(hparams, sizes[1], strategy, options.random_seed, sizes[0])
         state = TrainingState(model, optimizer)
-        notes = [_opening_line(model, strategy, manifest, hparams)]
+        notes = [*hparams.warnings(), _opening_line(model, strategy, manifest, hparams)]
         _start(state, model, run_dir, options, notes.append)
         if len(set(of_all_workers(strategy, state.step))) > 1:
             raise UserError(

@@ -10,6 +10,7 @@ import pytest
 
 from t2t_lite.config import WORDS, HParams
 from t2t_lite.errors import UserError
+from t2t_lite.free_memory import free_memory
 from t2t_lite.models.parameters import count_parameters
 from t2t_lite.registry import HPARAMS
 from t2t_lite.training.memory import (
@@ -19,7 +20,6 @@ from t2t_lite.training.memory import (
     bytes_per_length,
     bytes_per_token,
     choose_max_tokens,
-    free_memory,
     step_bytes_fixed,
 )
 
