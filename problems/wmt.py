@@ -27,7 +27,7 @@ class Wmt(Problem):
     def sources(self):
         """The data set of tensorflow-datasets, or text files."""
         placed = tuple(self._text_file(split, side) for split in _TEXT_FILES for side in ("en", self.target_language))
-        return (TfdsSource(f"wmt14_translate/{self._pair}", placed),)
+        return (TfdsSource(f"wmt14_translate/{self._pair}", placed, url="http://www.statmt.org"),)
 
     def examples(self, split, files):
         """Yields the pairs of a split."""

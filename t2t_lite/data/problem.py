@@ -63,10 +63,12 @@ class TfdsSource:
     Args:
       name: its name and configuration: "wmt14_translate/de-en".
       placed: names of text files, which are used instead if they are in `--tmp_dir`, plain or with ".gz".
+      url: the server that it is downloaded from, to see at once whether it can be reached; "": not known.
     """
 
     name: str
     placed: tuple[str, ...] = ()
+    url: str = ""
 
 
 class Problem:

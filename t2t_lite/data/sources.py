@@ -2,9 +2,11 @@
 
 import hashlib
 import os
-from collections.abc import Mapping
+import urllib.parse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from t2t_lite.data.network import why_unreachable
 from t2t_lite.data.problem import OwnFile, Problem, Source, TfdsSource
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
@@ -16,17 +18,68 @@ def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
     Raises:
       UserError: if something is missing and cannot be fetched, or has the wrong checksum.
     """
+    check_obtainable(problem, tmp_dir)
     found = {}
     for source in problem.sources:
         if isinstance(source, TfdsSource):
             found |= _find_text_files(source, tmp_dir) or {source.name: _prepared(source, tmp_dir)}
         elif isinstance(source, OwnFile):
-            if not source.path.is_file():
-                raise UserError(f"no such file: {source.path}")
             found[source.name] = source.path
         else:
-            found[source.name] = _find_or_fetch(source, tmp_dir)
+            found[source.name] = _find_or_fetch(source, problem, tmp_dir)
     return found
+
+
+def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
+    """Raises UserError if a source is not in place and its server cannot be reached. Takes seconds at most."""
+    for source in problem.sources:
+        if isinstance(source, OwnFile):
+            _check_own(source.path)
+    lacking = _lacking(problem, tmp_dir)
+    if lacking:
+        for source in problem.sources:
+            if isinstance(source, Source) and source not in lacking:
+                _check_published(source, tmp_dir / source.name)
+    for host in dict.fromkeys(urllib.parse.urlsplit(source.url)[:2] for source in lacking):
+        if host[1] and (reason := why_unreachable(urllib.parse.urlunsplit((*host, "", "", "")))):
+            raise UserError(
+                f"cannot reach {host[1]} to fetch the sources of '{problem.data_name}' ({reason}); "
+                f"{_by_hand(lacking, tmp_dir)}"
+            )
+
+
+def _check_own(path: Path) -> None:
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; give the files in it")
+    if not path.is_file():
+        raise UserError(f"no such file: {path}")
+
+
+def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
+    """Returns the sources that are not in place and would be fetched."""
+    return [
+        source
+        for source in problem.sources
+        if (isinstance(source, Source) and not (tmp_dir / source.name).exists())
+        or (
+            isinstance(source, TfdsSource)
+            and not _find_text_files(source, tmp_dir)
+            and not prepared_folder(source, tmp_dir)
+        )
+    ]
+
+
+def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
+    """Says which files to place where."""
+    told = []
+    if files := [source for source in lacking if isinstance(source, Source)]:
+        start = os.path.commonprefix([source.url for source in files]).rpartition("/")[0]
+        told.append(f"{', '.join(source.name for source in files)} (from {start}/)")
+    for source in lacking:
+        if isinstance(source, TfdsSource):
+            texts = f"{', '.join(source.placed)} (plain or with .gz), or " if source.placed else ""
+            told.append(f"{texts}a folder {source.name} that tensorflow-datasets has prepared")
+    return f"place by hand in {tmp_dir.absolute()} (--tmp_dir): {'; and '.join(told)}"
 
 
 def digests_of(files: Mapping[str, Path]) -> dict[str, str]:
@@ -64,28 +117,51 @@ def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
             if path.exists():
                 found[name] = path
     if missing := [name for name in source.placed if name not in found and found]:
-        raise UserError(f"{tmp_dir} holds {next(iter(found.values())).name}, but no {missing[0]} (or {missing[0]}.gz)")
+        raise UserError(
+            f"{tmp_dir} holds {next(iter(found.values())).name}, but no {', '.join(missing)} (plain or with .gz); "
+            f"place them there, too"
+        )
     return found
 
 
+def prepared_folder(source: TfdsSource, tmp_dir: Path) -> Path | None:
+    """Returns the folder of a data set's newest version that has been prepared in `tmp_dir`; None: there is none."""
+    prepared = [path.parent for path in (tmp_dir / source.name).glob("*/dataset_info.json")]
+    prepared = [path for path in prepared if "incomplete" not in path.name]
+    return max(prepared, key=lambda path: [int(part) for part in path.name.split(".") if part.isdigit()], default=None)
+
+
 def _prepared(source: TfdsSource, tmp_dir: Path) -> Path:
-    from t2t_lite.data.tfds_source import find_or_prepare  # here, because files that are in place do not need it
+    if folder := prepared_folder(source, tmp_dir):
+        return folder
+    from t2t_lite.data.tfds_source import prepare  # here, because files that are in place do not need it
 
-    return find_or_prepare(source, tmp_dir)
+    try:
+        return prepare(source, tmp_dir)
+    except Exception as error:  # network, checksum, permission and parsing errors all mean the same to the user
+        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+        raise UserError(
+            f"cannot download {source.name} to {tmp_dir} ({reason}); {_by_hand([source], tmp_dir)}"
+        ) from error
 
 
-def _find_or_fetch(source: Source, tmp_dir: Path) -> Path:
+def _find_or_fetch(source: Source, problem: Problem, tmp_dir: Path) -> Path:
     path = tmp_dir / source.name
     if not path.exists():
-        _fetch(source, path)
-    elif sha256_of(path) != source.sha256:
-        raise UserError(
-            f"{path} is not the published {source.name} (its SHA-256 differs); remove it and it is fetched again"
-        )
+        _fetch(source, path, problem)
+    else:
+        _check_published(source, path)
     return path
 
 
-def _fetch(source: Source, path: Path) -> None:
+def _check_published(source: Source, path: Path) -> None:
+    if sha256_of(path) != source.sha256:
+        raise UserError(
+            f"{path} is not the published {source.name} (its SHA-256 differs); remove it and it is fetched again"
+        )
+
+
+def _fetch(source: Source, path: Path, problem: Problem) -> None:
     import keras  # here, because files that are in place need no download
 
     part_name = source.name + ".incomplete"
@@ -99,6 +175,6 @@ def _fetch(source: Source, path: Path) -> None:
         reason = str(error).split("\n")[0]
         raise UserError(
             f"cannot fetch {source.name} from {source.url} to {path.parent} ({reason}); "
-            f"place the file in --tmp_dir by hand"
+            f"{_by_hand(_lacking(problem, path.parent), path.parent)}"
         ) from error
     os.replace(part, path)

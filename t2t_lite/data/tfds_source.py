@@ -12,27 +12,12 @@ _SPLITS = {"train": "train", "dev": "validation", "test": "test"}
 _READ_BATCH = 1000
 
 
-def find_or_prepare(source: TfdsSource, tmp_dir: Path) -> Path:
-    """Returns the folder of a prepared data set; one that is in place is used and never written to.
+def prepare(source: TfdsSource, tmp_dir: Path) -> Path:
+    """Downloads a data set, prepares it in `tmp_dir` and returns its folder; raises what tensorflow-datasets raises."""
+    import tensorflow_datasets
 
-    Raises:
-      UserError: if it is not there and cannot be downloaded.
-    """
-    prepared = [path.parent for path in (tmp_dir / source.name).glob("*/dataset_info.json")]
-    if prepared := [path for path in prepared if "incomplete" not in path.name]:
-        return max(prepared, key=lambda path: [int(part) for part in path.name.split(".") if part.isdigit()])
-    try:
-        import tensorflow_datasets
-
-        builder = tensorflow_datasets.builder(source.name, data_dir=tmp_dir)
-        builder.download_and_prepare()
-    except Exception as error:  # network, checksum, permission and parsing errors all mean the same to the user
-        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
-        placed = f", or the text files {', '.join(source.placed)}" if source.placed else ""
-        raise UserError(
-            f"cannot download {source.name} to {tmp_dir} ({reason}); put a folder {source.name} that "
-            f"tensorflow-datasets has prepared into --tmp_dir{placed}"
-        ) from error
+    builder = tensorflow_datasets.builder(source.name, data_dir=tmp_dir)
+    builder.download_and_prepare()
     return Path(builder.data_dir)
 
 

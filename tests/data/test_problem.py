@@ -219,12 +219,14 @@ def test_a_file_that_arrives_damaged_is_an_error_and_leaves_nothing(tmp_path, pu
 
 @pytest.mark.parametrize("url", ["http://no-such-host.invalid/file.txt", "http://127.0.0.1:9/file.txt"])
 def test_a_file_that_cannot_be_fetched_is_an_error_that_says_what_to_do(tmp_path, url):
-    class OneFile(Problem):
-        sources = (Source("file.txt", url, "0" * 64),)
+    start = url.rpartition("/")[0]
+
+    class TwoFiles(Problem):
+        sources = tuple(Source(name, f"{start}/{name}", "0" * 64) for name in ("file.txt", "other.txt"))
 
     with pytest.raises(UserError) as caught:
-        find_or_fetch(OneFile(), tmp_path / "tmp")
-    assert url in str(caught.value)
-    assert "place the file in --tmp_dir" in str(caught.value)
+        find_or_fetch(TwoFiles(), tmp_path / "tmp")
+    assert str(caught.value).startswith(f"cannot reach {start.removeprefix('http://')} to fetch the sources of")
+    assert f"place by hand in {tmp_path / 'tmp'} (--tmp_dir): file.txt, other.txt (from {start}/)" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert [path.name for path in (tmp_path / "tmp").iterdir()] == []
+    assert not (tmp_path / "tmp").exists()
