@@ -73,8 +73,8 @@ def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
     """Says which files to place where."""
     told = []
     if files := [source for source in lacking if isinstance(source, Source)]:
-        start = os.path.commonprefix([source.url for source in files]).rpartition("/")[0]
-        told.append(f"{', '.join(source.name for source in files)} (from {start}/)")
+        folders = dict.fromkeys(source.url.rpartition("/")[0] + "/" for source in files)
+        told.append(f"{', '.join(source.name for source in files)} (from {' and '.join(folders)})")
     for source in lacking:
         if isinstance(source, TfdsSource):
             texts = f"{', '.join(source.placed)} (plain or with .gz), or " if source.placed else ""

@@ -151,7 +151,7 @@ def copy_of(folder, tmp_path):
 def test_a_text_file_that_is_missing_is_named(placed, tmp_path):
     folder = copy_of(placed, tmp_path)
     (folder / "newstest2013.de-en.de").unlink()
-    with pytest.raises(UserError, match=r"no newstest2013\.de-en\.de \(or newstest2013\.de-en\.de\.gz\)"):
+    with pytest.raises(UserError, match=r"no newstest2013\.de-en\.de \(plain or with \.gz\)"):
         made("wmt_ende", tmp_path / "data", folder)
 
 
