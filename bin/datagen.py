@@ -73,6 +73,7 @@ def generate_data(problem, data_dir: str, tmp_dir: str | None, **options) -> Non
     from t2t_lite.quiet import import_tensorflow
 
     tmp_dir = Path(tmp_dir) if tmp_dir else Path(data_dir) / "downloads"
+    problem.keep_streams(tmp_dir)
     if read_manifest(Path(data_dir), problem) is None:
         check_obtainable(problem, tmp_dir)  # before TensorFlow is imported, which takes seconds
     import_tensorflow()

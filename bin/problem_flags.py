@@ -20,10 +20,11 @@ def parse_with_problem(parser: cli.Parser, argv: Sequence[str]) -> argparse.Name
     name, usr_dir = (value_of(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
     load_all(cli.path(usr_dir) if usr_dir else None)
     name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
-    flags = PROBLEMS[name].flags if name in PROBLEMS else {}
+    flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
     group = parser.add_argument_group(f"what {name} is made of") if flags else parser
     for flag, text in flags.items():
-        group.add_argument(f"--{flag}", metavar="VALUE", help=text)
+        value = {"nargs": "?", "const": "True"} if flag in switches else {}
+        group.add_argument(f"--{flag}", metavar="VALUE", help=text, **value)
     arguments = parser.parse_args(argv)
     arguments.given = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
     return arguments

@@ -20,7 +20,7 @@ def print_report(checks) -> None:
         table.add_column(title, justify="right" if title in ("pairs", "share") else "left")
     for finding in checks.findings():
         count = f"{'about ' if finding.is_estimate else ''}{finding.count:,}"
-        share = f"{finding.count / max(1, checks.pairs):.2%}"
+        share = f"{finding.count / max(1, checks.pairs if finding.of is None else finding.of):.2%}"
         done = "" if not finding.count else "dropped" if finding.dropped else "kept"
         more = ", ..." if finding.count > len(finding.lines) > 0 else ""
         table.add_row(finding.kind, count, share, done, ", ".join(map(str, finding.lines)) + more)
@@ -29,6 +29,11 @@ def print_report(checks) -> None:
         print(
             "The two files have different numbers of lines: if a line is missing before the end, every pair after it "
             "is wrong. Look at the last ones."
+        )
+    for split in checks.reversed_splits:
+        print(
+            f"Most pairs of {split} seem to have the other direction than those of train: look whether the files of "
+            f"one of them are given the wrong way round."
         )
     print(flush=True)
 

@@ -1,8 +1,11 @@
-"""The user's own pairs of texts, without a line of code: two files with a sentence a line, or one with tabs."""
+"""The user's own pairs of texts, without a line of code: files with a sentence a line for each side, or with tabs."""
 
 import collections
+import glob
 import heapq
+import itertools
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +13,7 @@ from typing import NamedTuple
 from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
+from t2t_lite.files import make_folder, written_whole
 from t2t_lite.registry import PROBLEMS
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
@@ -31,9 +35,11 @@ _TRAIN = _Held("train")
 def _help(split: str) -> dict[str, str]:
     default = "" if split == "train" else " (default: split off the training text)"
     return {
-        f"{split}_source": f"the source sentences of {split}, one a line, plain or gzip{default}",
-        f"{split}_target": f"their translations in the same order ({split})",
-        f"{split}_tsv": f"source, tab and translation in each line ({split}), instead of two files",
+        f"{split}_source": f"the source sentences of {split}, one a line, plain or gzip; several files with commas "
+        f"between them, or a pattern such as part*.en{default}",
+        f"{split}_target": f"their translations in the same order, in as many files ({split})",
+        f"{split}_tsv": f"source, tab and translation in each line ({split}), instead of two files; - for standard "
+        f"input",
     }
 
 
@@ -52,11 +58,13 @@ class TextPairs(Problem):
         "max_ratio": f"so are those with a side so many times as long (default: {_NUMBERS['max_ratio']})",
         "held_out": "pairs of a dev or test split that is split off (default: 5%% of all, at most 2000)",
         "split_seed": f"which pairs are split off (default: {_NUMBERS['split_seed']})",
+        "drop_duplicates": "leave out training pairs that were there before, and those whose source is in dev or test",
     }
+    switches = frozenset({"drop_duplicates"})
 
     def __init__(self, is_reversed: bool = False, **given: str):
-        # Whole paths: the data remembers them, and workers on other machines read them.
-        given = {name: str(Path(v).expanduser().absolute()) if name in _FILES else v for name, v in given.items()}
+        given = {name: _whole_paths(value) if name in _FILES else value for name, value in given.items()}
+        self._drops = _truth("drop_duplicates", given.pop("drop_duplicates", "False"))
         super().__init__(is_reversed, **given)
         numbers = {name: given.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
@@ -64,6 +72,8 @@ class TextPairs(Problem):
                 raise UserError(f"--{name} takes a whole number, not '{value}'", status=2)
         self._numbers = {name: int(value) for name, value in numbers.items()}
         self.given = {name: value for name, value in given.items() if self._numbers.get(name) != _NUMBERS.get(name, "")}
+        if self._drops:
+            self.given["drop_duplicates"] = "True"
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
             self._check_given(split)
@@ -79,7 +89,24 @@ class TextPairs(Problem):
     @property
     def sources(self):
         """The files that were given."""
-        return tuple(OwnFile(Path(self.given[name])) for name in _FILES if name in self.given)
+        files = dict.fromkeys(file for name in _FILES if name in self.given for file in self._files(name))
+        return tuple(OwnFile(file) for file in files)
+
+    def separate_splits(self):
+        """Returns those that have files of their own."""
+        return tuple(split for split in SPLITS[1:] if split not in self._split_off())
+
+    def keep_streams(self, tmp_dir):
+        """Copies standard input, or what another command writes, to a file."""
+        for name in self.given.keys() & set(_FILES):
+            stream = Path(self.given[name])
+            if not stream.exists() or stream.is_file() or stream.is_dir():
+                continue
+            make_folder(tmp_dir, "--tmp_dir")
+            kept = Path(tmp_dir).absolute() / f"{name}.txt"
+            with open(stream, "rb") as source, written_whole(kept) as partial, open(partial, "wb") as copy:
+                shutil.copyfileobj(source, copy)
+            self.given[name] = str(kept)
 
     def remarks(self, files):
         """Says what is split off."""
@@ -135,15 +162,58 @@ class TextPairs(Problem):
             return f"one side more than {self._numbers['max_ratio']} times as long as the other"
         return None
 
-    def _read(self, split):
+    def _read(self, split: str) -> Iterator[Example]:
+        """Yields the pairs of a split's files; repeated ones are unusable if they are to be dropped."""
+        pairs = itertools.chain.from_iterable(self._read_each(split))
+        return self._without_repeated(pairs) if split == "train" and self._drops else pairs
+
+    def _read_each(self, split: str) -> list[Iterator[Example]]:
+        """Returns the pairs of each file, or of each two files that belong together."""
         if f"{split}_tsv" in self.given:
-            return read_tsv(Path(self.given[f"{split}_tsv"]))
-        if f"{split}_source" in self.given:
-            return read_any_parallel(*(Path(self.given[f"{split}_{side}"]) for side in ("source", "target")))
-        raise UserError(
-            "problem 'text_pairs' needs your text: --train_source=FILE --train_target=FILE, or --train_tsv=FILE",
-            status=2,
-        )
+            return [read_tsv(file) for file in self._files(f"{split}_tsv")]
+        if f"{split}_source" not in self.given:
+            raise UserError(
+                "problem 'text_pairs' needs your text: --train_source=FILE --train_target=FILE, or --train_tsv=FILE",
+                status=2,
+            )
+        sources, targets = (self._files(f"{split}_{side}") for side in ("source", "target"))
+        if len(sources) != len(targets):
+            raise UserError(
+                f"--{split}_source has {len(sources)} files and --{split}_target {len(targets)}; each source file "
+                f"needs its translations, in the same order"
+            )
+        return [read_any_parallel(*files) for files in zip(sources, targets)]
+
+    def _files(self, name: str) -> list[Path]:
+        """Returns the files that a flag gives: paths and patterns, with commas between them."""
+        whole = Path(self.given[name])
+        if whole.exists():  # a comma or a bracket may be a part of a name
+            found = [whole]
+        else:
+            parts = self.given[name].split(",")
+            # What matches nothing is named as it stands, for the error about it.
+            found = [Path(file) for part in parts for file in (sorted(glob.glob(part, recursive=True)) or [part])]
+        for file in found:
+            if file.is_file() and not file.stat().st_size:
+                raise UserError(f"--{name}: {file} is empty; give a file with a sentence a line")
+        return found
+
+    def _without_repeated(self, pairs: Iterator[Example]) -> Iterator[Example]:
+        from t2t_lite.data.text_checks import REPEATED, in_split, text_hash
+
+        others = {
+            split: {text_hash(pair.inputs) for pair in self._read(split)} for split in reversed(self.separate_splits())
+        }
+        seen: set[int] = set()
+        for pair in pairs:
+            why = None
+            if not Problem.flaw(self, "train", pair):
+                number = text_hash(f"{pair.inputs}\x1f{pair.targets}")
+                why = REPEATED if number in seen else None
+                seen.add(number)
+                source = text_hash(pair.inputs)
+                why = next((in_split(split) for split, hashes in others.items() if source in hashes), why)
+            yield Example(Unusable(why), Unusable(why)) if why else pair
 
     def _split_off(self) -> list[str]:
         """The splits for which there is no file."""
@@ -162,13 +232,14 @@ class TextPairs(Problem):
 
     def _noting_held_out(self) -> Iterator[Example]:
         """Yields the training text; at its end it is known what is split off: the pairs with the lowest hashes."""
-        splits, usable = self._split_off(), 0
+        splits, usable, flaws = self._split_off(), 0, collections.Counter()
         most = self._numbers["held_out"] or _MOST_HELD_OUT
         lowest: dict[int, tuple[int, Example]] = {}
         highest_first: list[int] = []  # a heap of their hashes, negative
         for line, pair in enumerate(self._read("train"), start=1):
             yield pair
-            if self.flaw("train", pair):
+            if flaw := self.flaw("train", pair):
+                flaws[flaw] += 1
                 continue
             usable += 1
             number = self._hash(pair)
@@ -180,10 +251,31 @@ class TextPairs(Problem):
                 del lowest[-heapq.heappop(highest_first)]
         each = self._numbers["held_out"] or max(1, min(most, int(usable * _HELD_OUT_SHARE)))
         if len(splits) * each >= usable or len(splits) * each > len(lowest):
+            why = f" (left out: {', '.join(f'{count:,} ({flaw})' for flaw, count in flaws.items())})" if flaws else ""
             raise UserError(
-                f"the training text has {usable} usable pairs, too few different ones to split off {each} for each of "
-                f"{' and '.join(splits)}; give --dev_source and --dev_target, or a smaller --held_out"
+                f"the training text has {usable} usable pairs{why}, too few different ones to split off {each} for "
+                f"each of {' and '.join(splits)}; give --dev_source and --dev_target, or a smaller --held_out"
             )
         ranked = sorted(lowest)[: len(splits) * each]
         found = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]
         self._held_out = {number: _Held(split, pair) for _, pair, split, number in sorted(found)}
+
+
+def _whole_paths(value: str) -> str:
+    """Returns paths or patterns, with commas between them, as whole ones; "-" is standard input.
+
+    The data remembers them, and workers on other machines read them.
+    """
+    if value == "-":
+        return "/dev/stdin"
+    whole = Path(value).expanduser().absolute()
+    if whole.exists():
+        return str(whole)
+    return ",".join(str(Path(part.strip()).expanduser().absolute()) for part in value.split(","))
+
+
+def _truth(flag: str, value: str) -> bool:
+    truths = {"true": True, "1": True, "false": False, "0": False}
+    if value.lower() not in truths:
+        raise UserError(f"--{flag} takes True or False, not '{value}'", status=2)
+    return truths[value.lower()]

@@ -33,6 +33,22 @@ def written_whole(path: Path) -> Iterator[Path]:
         raise
 
 
+def make_folder(path: Path, flag: str) -> None:
+    """Makes a folder and those around it, if they are not there.
+
+    Raises:
+      UserError: if there is a file, or no folder can be made; the message names `flag`.
+    """
+    path = Path(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        existing = next(each for each in (path, *path.parents) if each.exists())
+        raise UserError(f"{flag}={path}: {existing} is a file; give a folder") from error
+    except OSError as error:
+        raise UserError(f"{flag}={path}: cannot make that folder ({error.strerror}); give another one") from error
+
+
 def partial_path(path: Path) -> Path:
     """Returns a name beside `path` that nobody else writes to."""
     return path.with_name(f"{path.name}.{secrets.token_hex(4)}{INCOMPLETE}")

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from t2t_lite.data.manifest import Manifest, check_data, read_manifest
@@ -66,6 +66,7 @@ def generate(
       UserError: on missing, damaged or changed sources, or unusable data already in `data_dir`.
     """
     data_dir, tmp_dir = Path(data_dir), Path(tmp_dir)
+    problem.keep_streams(tmp_dir)
     manifest = read_manifest(data_dir, problem)
     if manifest is not None:
         _check_settings(manifest, problem, options, data_dir)
@@ -111,11 +112,12 @@ def _no_examples(problem: Problem, split: str) -> UserError:
 
 def _begin(problem, files, data_dir, manifest, say, options) -> tuple[Manifest, tuple[Vocabulary, Vocabulary]]:
     """Surveys the text and learns pieces, if that has not been done."""
-    if manifest is None or not all((data_dir / name).exists() for name in problem.vocab_filenames):
+    names = [each["file"] for each in manifest.vocabularies] if manifest else []
+    if not names or not all((data_dir / name).exists() for name in names):
         seen = _look_through(problem, files, say, options)
-        _make_vocabularies(problem, seen, data_dir, say, _about_rare_characters(problem, manifest))
-    by_name = {name: open_vocabulary(data_dir / name) for name in dict.fromkeys(problem.vocab_filenames)}
-    vocabularies = tuple(by_name[name] for name in problem.vocab_filenames)
+        names = _make_vocabularies(problem, seen, data_dir, say, manifest)
+    by_name = {name: open_vocabulary(data_dir / name) for name in dict.fromkeys(names)}
+    vocabularies = tuple(by_name[name] for name in names)
     if manifest is None:
         manifest = _new_manifest(problem, vocabularies, files, seen, options)
         manifest.write(data_dir)
@@ -129,9 +131,16 @@ def _begin(problem, files, data_dir, manifest, say, options) -> tuple[Manifest, 
 
 
 def _look_through(problem: Problem, files: dict, say: Callable[[str], None], options: GenerateOptions) -> Survey:
-    checks = TextChecks() if problem.checks_text else None
+    checks = None
+    if problem.checks_text:
+        checks = TextChecks({split: problem.examples(split, files) for split in problem.separate_splits()})
     meter = PairMeter(f"{problem.data_name}: counting", say)
-    seen = survey(problem, problem.raw_pairs(files), checks, meter)
+    try:
+        seen = survey(problem, problem.raw_pairs(files), checks, meter)
+    except UserError:
+        if checks is not None and checks.pairs:
+            options.report(checks)  # it may tell why
+        raise
     if not seen.pairs:
         raise _no_examples(problem, "train")
     if checks is not None:
@@ -139,33 +148,52 @@ def _look_through(problem: Problem, files: dict, say: Callable[[str], None], opt
     for remark in problem.remarks(files):
         say(f"{problem.data_name}: {remark}")
     if not seen.sample:
-        raise UserError(f"problem '{problem.data_name}' has no usable train examples: all {seen.pairs} are dropped")
+        why = f": {checks.flaws()}" if checks is not None else ""
+        raise UserError(
+            f"problem '{problem.data_name}' has no usable train examples: all {seen.pairs} are dropped{why}"
+        )
     return seen
 
 
-def _make_vocabularies(problem: Problem, seen: Survey, data_dir: Path, say: Callable[[str], None], rare: dict) -> None:
+def _make_vocabularies(
+    problem: Problem, seen: Survey, data_dir: Path, say: Callable[[str], None], manifest: Manifest | None
+) -> list[str]:
+    """Makes the vocabulary of each side, or that of both, and returns their names: those of the manifest if any."""
     given = problem.vocab_file.split(",") if problem.vocab_file else []
-    names = dict.fromkeys(problem.vocab_filenames)
-    if given and len(given) != len(names):
+    number = 1 if problem.shared_vocabulary else 2
+    if given and len(given) != number:
         raise UserError(
-            f"'{problem.data_name}' has {len(names)} vocabularies, and --vocab_file={problem.vocab_file} names "
+            f"'{problem.data_name}' has {number} vocabularies, and --vocab_file={problem.vocab_file} names "
             f"{len(given)}; give one file for each, separated by a comma"
         )
-    for number, name in enumerate(names):
-        path = data_dir / name
-        made = partial_path(path)
-        if given and given[number]:
-            import_vocabulary(Path(given[number]), made)
+    made_as: dict[Path, Path] = {}  # all are learned before one has its name: an interruption leaves none of some
+    names = []
+    for which, sides in enumerate([SIDES] if problem.shared_vocabulary else [[side] for side in SIDES]):
+        made = partial_path(data_dir / f"vocab.{problem.data_name}")
+        if given and given[which]:
+            import_vocabulary(Path(given[which]), made)
         else:
-            _learn(problem, name, seen, made, say, rare)
+            _learn(problem, sides, seen, made, say, _about_rare_characters(problem, manifest))
+        size = open_vocabulary(made).size
+        if size < problem.vocab_size and not problem.vocab_file and problem.kind_of(sides[0]) != "bytes":
+            say(
+                f"{problem.data_name}: learned {size:,} pieces, not the {problem.vocab_size:,} that were asked for: "
+                f"the text holds no more"
+            )
+        path = data_dir / (manifest.vocabularies[which]["file"] if manifest else problem.vocab_filename(sides[0], size))
         if path.exists() and sha256_of(path) != sha256_of(made):
             made.unlink()
             raise UserError(f"{path} is there, but was not made from this text; remove it, or use another --data_dir")
+        made_as[made] = path
+        names += [path.name] * len(sides)
+    for made, path in made_as.items():
         made.replace(path)
+    return names
 
 
-def _learn(problem: Problem, name: str, seen: Survey, path: Path, say: Callable[[str], None], rare: dict) -> None:
-    sides = [side for side, its_name in zip(SIDES, problem.vocab_filenames) if its_name == name]
+def _learn(
+    problem: Problem, sides: Sequence[str], seen: Survey, path: Path, say: Callable[[str], None], rare: dict
+) -> None:
     kind = problem.kind_of(sides[0])
     if kind != "bytes":
         pieces = {"bpe": "byte-pair pieces", "wordpiece": "word-pieces"}.get(kind, kind)

@@ -25,6 +25,10 @@ class Unusable(str):
     """Stands where a text should be and says why it is not there."""
 
 
+class WithMore(str):
+    """A text with more beside it in its file, which was left out."""
+
+
 @dataclass(frozen=True)
 class Source:
     """A file that a problem reads.
@@ -92,6 +96,7 @@ class Problem:
     sources: tuple[Source | OwnFile | TfdsSource, ...] = ()
     published_counts: Mapping[str, int] = {}  # pairs of each split; a test split has to have them all
     flags: Mapping[str, str] = {}  # flags of its own for t2t-lite-datagen, each with its help
+    switches: frozenset[str] = frozenset()  # those of them that need no value, which is "True" then
     checks_text: bool = False  # look for what is often wrong with text from anywhere, and report it
 
     def __init__(self, is_reversed: bool = False, **given: str):
@@ -110,15 +115,18 @@ class Problem:
 
     @property
     def vocab_filenames(self) -> tuple[str, str]:
-        """The vocabularies' file names in `--data_dir`: forward inputs, forward targets; the same twice if shared."""
-        size = "given" if self.vocab_file else self.vocab_size
-        names = []
-        for side in Example._fields:
-            kind = self.kind_of(side)
-            ending = {"bpe": "subwords", "wordpiece": "wordpieces"}.get(kind, kind)
-            its_own = "" if self.shared_vocabulary else f"{side}."
-            names.append(f"vocab.{self.data_name}.{size}.{its_own}{ending}")
-        return tuple(names)
+        """The vocabularies' file names in `--data_dir`: forward inputs, forward targets; the same twice if shared.
+
+        One for which the text held fewer pieces is called by their number, see `vocab_filename`.
+        """
+        return tuple(self.vocab_filename(side, self.vocab_size) for side in Example._fields)
+
+    def vocab_filename(self, side: str, size: int) -> str:
+        """Returns the name of a vocabulary with so many pieces; `side` is the forward "inputs" or "targets"."""
+        kind = self.kind_of(side)
+        ending = {"bpe": "subwords", "wordpiece": "wordpieces"}.get(kind, kind)
+        its_own = "" if self.shared_vocabulary else f"{side}."
+        return f"vocab.{self.data_name}.{'given' if self.vocab_file else size}.{its_own}{ending}"
 
     def kind_of(self, side: str) -> str:
         """Returns the kind of a side's vocabulary; `side` is the forward "inputs" or "targets"."""
@@ -164,6 +172,14 @@ class Problem:
         The same pairs each time: they are read once to count and to learn pieces, and again to be written.
         """
         raise NotImplementedError(f"problem '{self.name}' does not say where its examples come from")
+
+    def keep_streams(self, tmp_dir: Path) -> None:
+        """Keeps in `tmp_dir` what can be read only once, such as a pipe, as sources are read several times."""
+        del tmp_dir
+
+    def separate_splits(self) -> tuple[str, ...]:
+        """Returns those of dev and test that are not taken out of the training text."""
+        return SPLITS[1:]
 
     def for_model(self, example: Example) -> Example:
         """Returns a pair as the model reads and writes it: what is cut into pieces. The plain text stays as it was."""

@@ -5,10 +5,11 @@ import functools
 import hashlib
 import math
 import random
-from collections.abc import Iterator, Sequence
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from t2t_lite.data.problem import Example, Unusable
+from t2t_lite.data.problem import Example, Unusable, WithMore
 
 # So many different pairs are told apart exactly; of more, a random part is, and the number is an estimate.
 MAX_HASHES = 2**18
@@ -18,6 +19,7 @@ MAX_JUDGED = 10_000  # pairs whose direction is judged
 # reaches half of it in the wrong direction.
 SWAPPED_MARGIN = 0.3
 _LINES = 5  # numbers of lines that are shown as examples
+REPEATED = "a pair that was there before"
 
 
 @dataclass
@@ -30,6 +32,7 @@ class Finding:
       count: how many pairs have it.
       lines: the numbers of the first ones, from 1.
       is_estimate: whether the count was estimated from a sample.
+      of: how many pairs it is a part of, if not of the training text's.
     """
 
     kind: str
@@ -37,6 +40,7 @@ class Finding:
     count: int = 0
     lines: list[int] = field(default_factory=list)
     is_estimate: bool = False
+    of: int | None = None
 
     def note(self, line: int) -> None:
         """Counts one more."""
@@ -46,15 +50,19 @@ class Finding:
 
 
 class TextChecks:
-    """Looks at the pairs of a training text, one after another.
+    """Looks at the pairs of a training text, one after another, and compares it with dev and test.
+
+    Args:
+      splits: the pairs of "dev" and "test" as far as they have files of their own.
 
     Attributes:
       pairs: how many pairs there were.
       lines: how many lines each side has.
       words: how often a usable text of a side, "inputs" or "targets", has so many words.
+      reversed_splits: those of `splits` most of whose pairs seem to have the other direction.
     """
 
-    def __init__(self):
+    def __init__(self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({})):
         self.pairs = 0
         self.lines = dict.fromkeys(Example._fields, 0)
         self.words = {side: collections.Counter() for side in Example._fields}
@@ -62,6 +70,9 @@ class TextChecks:
         self._identical = Finding("both sides are the same", dropped=False)
         self._distinct = _DistinctCount()
         self._swapped = Finding("the sides seem to be swapped", dropped=False)
+        self._more_columns = Finding("more than two columns, of which two are taken", dropped=False)
+        self._others = {split: _Split(split, pairs) for split, pairs in splits.items()}
+        self.reversed_splits: list[str] = []
 
     def add(self, pair: Example, flaw: str | None) -> None:
         """Looks at the next pair, which is dropped if it has a flaw."""
@@ -78,14 +89,25 @@ class TextChecks:
         self.words["targets"][len(targets.split())] += 1
         if inputs.strip() == targets.strip():
             self._identical.note(self.pairs)
+        if isinstance(targets, WithMore):
+            self._more_columns.note(self.pairs)
         self._distinct.add(self.pairs, pair)
+        for other in self._others.values():
+            if text_hash(inputs) in other.sources:
+                other.overlap.note(self.pairs)
 
     def judge_directions(self, numbered: Sequence[tuple[int, Example]]) -> None:
         """Looks for swapped sides in a random sample of (number of the pair from 1, pair)."""
         # At random: a sample may be in the order of the text.
         judged = sorted(random.Random(MAX_JUDGED).sample(list(numbered), min(len(numbered), MAX_JUDGED)))
-        for number in swapped(judged):
+        usual = Usual(pair for _, pair in judged)
+        for number in swapped(judged, usual):
             self._swapped.note(number)
+        for split, other in self._others.items() if judged else ():
+            for number in swapped(other.judged, usual, own=False):
+                other.swapped.note(number)
+            if 2 * other.swapped.count > len(other.judged):
+                self.reversed_splits.append(split)
         kept = sum(self.words["inputs"].values())
         if judged and len(judged) < kept:
             self._swapped.count = round(self._swapped.count * kept / len(judged))
@@ -95,13 +117,45 @@ class TextChecks:
         """Returns one finding of each kind, those first that lead to dropped pairs; a kind without pairs, too."""
         kept = sum(self.words["inputs"].values())
         repeated = Finding(
-            "a pair that was there before",
+            REPEATED,
             dropped=False,
             count=max(0, kept - self._distinct.estimate()),
             lines=self._distinct.repeated_lines,
             is_estimate=not self._distinct.is_exact,
         )
-        return [*self._flaws.values(), repeated, self._identical, self._swapped]
+        found = [*self._flaws.values()]
+        if REPEATED not in self._flaws:  # else those are dropped
+            found.append(repeated)
+        found += [self._identical, self._swapped]
+        found += [each.overlap for each in self._others.values()]
+        # Of what is as it should be in nearly every text there is no line.
+        rare = [self._more_columns, *(each.swapped for each in self._others.values())]
+        return found + [each for each in rare if each.count]
+
+    def flaws(self) -> str:
+        """Says why pairs are dropped, and how many: "3 (a line without a tab)"."""
+        return ", ".join(f"{each.count:,} ({each.kind})" for each in self._flaws.values())
+
+
+class _Split:
+    """What of a dev or test split the training text is compared with."""
+
+    def __init__(self, name: str, pairs: Iterable[Example]):
+        self.sources: set[int] = set()
+        self.judged: list[tuple[int, Example]] = []
+        for number, pair in enumerate(pairs, start=1):
+            if any(isinstance(side, Unusable) for side in pair):
+                continue
+            self.sources.add(text_hash(pair.inputs))
+            if len(self.judged) < MAX_JUDGED:
+                self.judged.append((number, Example(*(side[:HASHED_CHARACTERS] for side in pair))))
+        self.overlap = Finding(in_split(name), dropped=False)
+        self.swapped = Finding(f"in {name}, the sides seem to be swapped", dropped=False, of=len(self.judged))
+
+
+def in_split(split: str) -> str:
+    """Returns what a training pair is called whose source another split has."""
+    return f"its source is in {split}, too"
 
 
 class _DistinctCount:
@@ -139,26 +193,41 @@ def pair_hash(pair: Example) -> int:
 
     Of long texts only the first HASHED_CHARACTERS count, which is all that a sample keeps.
     """
-    text = f"{pair.inputs[:HASHED_CHARACTERS]}\x1f{pair.targets[:HASHED_CHARACTERS]}"
+    return text_hash(f"{pair.inputs[:HASHED_CHARACTERS]}\x1f{pair.targets[:HASHED_CHARACTERS]}")
+
+
+def text_hash(text: str) -> int:
+    """Returns a number of 64 bits that is the same for the same text in any process."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def swapped(numbered: Sequence[tuple[int, Example]]) -> list[int]:
+class Usual:
+    """Which three characters in a row each side of some pairs has, and how often."""
+
+    def __init__(self, pairs: Iterable[Example]):
+        self.counts = [collections.Counter(), collections.Counter()]
+        for pair in pairs:
+            for count, text in zip(self.counts, pair):
+                count.update(_trigrams(text))
+        self.totals = [count.total() + 1 for count in self.counts]
+
+
+def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None, own: bool = True) -> list[int]:
     """Returns the numbers of pairs whose sides seem to be swapped.
 
-    Three characters that follow one another are more usual in one language than in the other. A pair's own are taken
-    out of the count before it is judged, so that it does not testify for itself.
+    Three characters that follow one another are more usual in one language than in the other.
+
+    Args:
+      numbered: (number, pair).
+      usual: what is usual in each language; None: what is so in these pairs.
+      own: whether the pairs are among those that `usual` was made of. Then a pair's own characters are taken out of
+        the count before it is judged, so that it does not testify for itself.
     """
-    counts = [collections.Counter(), collections.Counter()]
-    for _, pair in numbered:
-        for count, text in zip(counts, pair):
-            count.update(_trigrams(text))
-    totals = [count.total() + 1 for count in counts]
-    found = []
+    usual, found = usual or Usual(pair for _, pair in numbered), []
     for number, pair in numbered:
         sides = [collections.Counter(_trigrams(text)) for text in pair]  # again: to keep them takes much memory
         evidence = sum(
-            sign * times * _log_odds(trigram, sides, counts, totals)
+            sign * times * _log_odds(trigram, sides if own else _NOTHING, usual)
             for sign, side in zip((1, -1), sides)
             for trigram, times in side.items()
         )
@@ -167,9 +236,12 @@ def swapped(numbered: Sequence[tuple[int, Example]]) -> list[int]:
     return found
 
 
-def _log_odds(trigram, sides, counts, totals) -> float:
+_NOTHING = (collections.Counter(), collections.Counter())
+
+
+def _log_odds(trigram, sides, usual: Usual) -> float:
     first, second = (
-        (count[trigram] - side[trigram] + 0.5) / total for count, side, total in zip(counts, sides, totals)
+        (count[trigram] - side[trigram] + 0.5) / total for count, side, total in zip(usual.counts, sides, usual.totals)
     )
     return math.log(first / second)
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from t2t_lite.data.problem import Example, Unusable
+from t2t_lite.data.problem import Example, Unusable, WithMore
 from t2t_lite.errors import UserError
 
 
@@ -36,6 +36,10 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             yield file
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
+    except IsADirectoryError as error:
+        raise UserError(f"{path} is a directory; give a file") from error
+    except PermissionError as error:
+        raise UserError(f"{path} may not be read by you; change its permissions, or give another file") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path} is not a whole gzip file ({error}); fetch or write it again") from error
 
@@ -85,9 +89,10 @@ def read_any_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
 
 
 def read_tsv(path: Path) -> Iterator[Example]:
-    """Yields the pairs of a file with inputs, a tab and targets in each line; further columns are left out.
+    """Yields the pairs of a file with inputs, a tab and targets in each line.
 
-    A line with one column only, or that is not UTF-8, is a pair with an `Unusable` that says so.
+    Of a line with more columns the first two are taken; its targets are `WithMore`. A line with one column only, or
+    that is not UTF-8, is a pair with an `Unusable` that says so.
     """
     for line in _any_lines(path):
         columns = line.split("\t")
@@ -96,7 +101,7 @@ def read_tsv(path: Path) -> Iterator[Example]:
         elif len(columns) < 2:
             yield Example(line, Unusable("a line without a tab"))
         else:
-            yield Example(*columns[:2])
+            yield Example(columns[0], columns[1] if len(columns) == 2 else WithMore(columns[1]))
 
 
 def _any_lines(path: Path) -> Iterator[str]:

@@ -3,6 +3,7 @@ import itertools
 
 import pytest
 import tensorflow as tf
+from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generate import generate
 from t2t_lite.data.manifest import read_manifest
@@ -251,7 +252,7 @@ def test_a_tag_is_a_single_piece_at_the_start_of_each_source(tmp_path, kind):
     parts = [Part(name, tag=tag) for name, tag in zip((APPLES, PEARS), tags)]
     mixture = mixture_of(*parts, vocab_kind=kind, vocab_size=400)()
     generate(mixture, tmp_path, tmp_path / "none", say=silent)
-    vocabulary = open_vocabulary(tmp_path / mixture.vocab_filenames[0])
+    vocabulary = open_vocabulary(vocabulary_paths(tmp_path, mixture)[0])
     paths = [str(tmp_path / mixture.shard_filename("train", shard)) for shard in range(3)]
     found = []
     for record in tf.data.TFRecordDataset(paths):

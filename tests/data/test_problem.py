@@ -2,6 +2,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generate import generate
 from t2t_lite.data.pipeline import batches
@@ -30,7 +31,7 @@ class CountInWords(Problem):
 
 def texts_of(problem, data_dir, split):
     """The pairs of a split as they come out of the pipeline, as texts, sorted."""
-    vocabulary = open_vocabulary(data_dir / problem.vocab_filenames[1])
+    vocabulary = open_vocabulary(vocabulary_paths(data_dir, problem)[1])
     found = []
     for batch in batches(problem, data_dir, split, batch_tokens=200, max_length=100):
         found += zip(*(vocabulary.decode(batch[side]) for side in ("inputs", "targets")))

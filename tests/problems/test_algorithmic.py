@@ -3,6 +3,7 @@ import itertools
 
 import pytest
 import tensorflow as tf
+from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generate import generate
 from t2t_lite.data.problem import SPLITS, Example, get_problem
@@ -92,7 +93,7 @@ def test_each_letter_is_exactly_one_piece_of_the_generated_data(name, tmp_path):
 
     problem = Few()
     manifest = generate(problem, tmp_path, tmp_path / "none", say=lambda line: None)
-    vocabulary = open_vocabulary(tmp_path / problem.vocab_filenames[0])
+    vocabulary = open_vocabulary(vocabulary_paths(tmp_path, problem)[0])
     ids = {letter: vocabulary.encode_all([letter]).to_list()[0] for letter in LETTERS}
     assert all(len(pieces) == 2 and pieces[1] == EOS_ID for pieces in ids.values())
     assert len({pieces[0] for pieces in ids.values()}) == 20

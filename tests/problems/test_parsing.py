@@ -6,6 +6,7 @@ import itertools
 import shutil
 
 import pytest
+from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generate import GenerateOptions, generate
 from t2t_lite.data.problem import SPLITS, get_problem
@@ -200,7 +201,7 @@ def test_the_data_holds_words_and_symbols_and_the_text_trees(made):
         assert answer == CLEAN.format(word=line.split()[1])
     from t2t_lite.data.vocab import open_vocabulary
 
-    symbols = open_vocabulary(data_dir / problem.vocab_filenames[1])
+    symbols = open_vocabulary(vocabulary_paths(data_dir, problem)[1])
     assert symbols.pieces()[3] == "XX"
     assert sorted(symbols.pieces()[3:]) == sorted(["XX", "(S", ")S", "(NP", ")NP", "(VP", ")VP"])
 
@@ -266,10 +267,10 @@ def test_changed_trees_are_not_mixed_with_data_made_before(made, tmp_path):
 
 def test_a_vocabulary_of_words_may_be_given_for_the_source_side_alone(made, tmp_path):
     problem, data_dir, _, _ = made
-    given = data_dir / problem.vocab_filenames[0]
+    given = vocabulary_paths(data_dir, problem)[0]
     again = get_problem("wsj_parsing", treebank=str(tmp_path / "trees"))
     again.vocab_file = f"{given},"
     generate(again, tmp_path / "again", tmp_path / "none", lambda line: None, GenerateOptions(num_workers=1))
-    inputs, targets = (tmp_path / "again" / name for name in again.vocab_filenames)
+    inputs, targets = vocabulary_paths(tmp_path / "again", again)
     assert inputs.read_bytes() == given.read_bytes()
-    assert targets.read_bytes() == (data_dir / problem.vocab_filenames[1]).read_bytes()
+    assert targets.read_bytes() == (vocabulary_paths(data_dir, problem)[1]).read_bytes()

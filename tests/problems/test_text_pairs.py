@@ -4,6 +4,7 @@ import random
 
 import pytest
 import tensorflow as tf
+from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data
@@ -60,7 +61,7 @@ def texts(tmp_path):
 
     def read(split, folder="data", name="text_pairs"):
         problem, data_dir = get_problem(name), tmp_path / folder
-        vocabulary = open_vocabulary(data_dir / problem.vocab_filenames[0])
+        vocabulary = open_vocabulary(vocabulary_paths(data_dir, problem)[0])
         shards = [str(data_dir / problem.shard_filename(split, i)) for i in range(problem.shards_of(split))]
         features = [
             tf.train.Example.FromString(record.numpy()).features.feature for record in tf.data.TFRecordDataset(shards)

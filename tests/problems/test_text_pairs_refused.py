@@ -143,7 +143,6 @@ def write_tsv(path, pairs):
     [
         (3, 1, None, True),
         (2, 1, None, False),
-        (0, 1, None, False),
         (11, 1, 5, True),
         (10, 1, 5, False),
         (11, 3, 5, True),

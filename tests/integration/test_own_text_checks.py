@@ -1,0 +1,223 @@
+"""What `t2t-lite-datagen --problem=text_pairs` says of own text and does with it.
+
+Splits that overlap or are given the wrong way round, several files a side, streams, repeated pairs, columns, and
+vocabularies that the text does not fill.
+"""
+
+import json
+import os
+import random
+import re
+import threading
+
+import pytest
+import tensorflow as tf
+
+WORDS = """the dog cat house runs sees big small red green tree man woman child plays reads book new car road
+der Hund Katze Haus rennt sieht gross klein rot gruen Baum Mann Frau Kind spielt liest Buch neu Auto Weg"""
+ENGLISH, GERMAN = (line.split() for line in WORDS.splitlines())
+
+
+def some_pairs(count, seed):
+    drawn = random.Random(seed)
+    for _ in range(count):
+        words = [drawn.randrange(20) for _ in range(drawn.randint(5, 9))]
+        yield " ".join(ENGLISH[word] for word in words), " ".join(GERMAN[word] for word in words)
+
+
+def write(folder, name, pairs):
+    sources, targets = zip(*pairs)
+    (folder / f"{name}.en").write_text("".join(f"{line}\n" for line in sources))
+    (folder / f"{name}.de").write_text("".join(f"{line}\n" for line in targets))
+    (folder / f"{name}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs))
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Train of 300 different pairs, of which 5 come twice and 7 and 3 are in dev and test, in two parts as well."""
+    folder = tmp_path_factory.mktemp("texts")
+    train = list(dict.fromkeys(some_pairs(400, 1)))[:300]
+    dev = list(some_pairs(33, 2)) + train[:7]
+    test = list(some_pairs(17, 3)) + [(source, "anders") for source, _ in train[40:43]]
+    for name, pairs in {
+        "train": train + train[100:105],
+        "dev": dev,
+        "test": test,
+        "part1": train[:200],
+        "part2": train[200:] + train[100:105],
+    }.items():
+        write(folder, name, pairs)
+    return folder
+
+
+@pytest.fixture
+def datagen(command, tmp_path):
+    """Runs datagen with flags, of which files are those of a folder, and returns its output."""
+
+    def run(folder, stdin=b"", status=0, **flags):
+        given = [
+            f"--{name}={folder / value if '.' in value else value}" for name, value in flags.items() if value != ""
+        ]
+        given += [f"--{name}" for name, value in flags.items() if value == ""]
+        data = f"--data_dir={tmp_path / 'data'}"
+        result = command("datagen", "--problem=text_pairs", data, "--vocab_size=400", *given, stdin=stdin)
+        assert result.returncode == status, result.stderr
+        assert status == 0 or len(result.stderr.splitlines()) == 1
+        return result.stdout if status == 0 else result.stderr
+
+    return run
+
+
+SIDES = {"train_source": "train.en", "train_target": "train.de"}
+OTHERS = {"dev_source": "dev.en", "dev_target": "dev.de", "test_source": "test.en", "test_target": "test.de"}
+
+
+def row(report, kind):
+    """(pairs, share, what is done, lines) of a finding in the table."""
+    found = re.search(rf"^ {re.escape(kind)} +(\d+) +([\d.]+%) +(\w*) *(.*?) *$", report, flags=re.MULTILINE)
+    return found and found.groups()
+
+
+def manifest_of(tmp_path):
+    return json.loads((tmp_path / "data" / "manifest.text_pairs.json").read_text())
+
+
+def records_of(tmp_path):
+    """The records of the training shards, sorted."""
+    paths = sorted(str(path) for path in (tmp_path / "data").glob("text_pairs-train-*"))
+    return sorted(record.numpy() for record in tf.data.TFRecordDataset(paths))
+
+
+def test_training_pairs_that_dev_and_test_have_are_counted_and_kept(texts, datagen, tmp_path):
+    report = datagen(texts, **SIDES, **OTHERS)
+    assert row(report, "its source is in dev, too") == ("7", "2.30%", "kept", "1, 2, 3, 4, 5, ...")
+    assert row(report, "its source is in test, too") == ("3", "0.98%", "kept", "41, 42, 43")
+    assert row(report, "a pair that was there before") == ("5", "1.64%", "kept", "301, 302, 303, 304, 305")
+    assert "other direction" not in report and "more than two columns" not in report
+    assert manifest_of(tmp_path)["splits"]["train"]["examples"] == 305
+
+
+def test_drop_duplicates_leaves_these_out_of_vocabulary_and_training(texts, datagen, tmp_path):
+    report = datagen(texts, **SIDES, **OTHERS, drop_duplicates="")
+    for kind, count in (("its source is in dev, too", 7), ("its source is in test, too", 3), ("a pair that was", 5)):
+        assert re.search(rf"^ {kind}.* {count}  .*dropped", report, flags=re.MULTILINE), kind
+    made = manifest_of(tmp_path)
+    assert made["splits"]["train"]["examples"] == 290 and sum(made["splits"]["train"]["dropped"].values()) == 15
+    assert [made["splits"][split]["examples"] for split in ("dev", "test")] == [40, 20]
+    again = datagen(texts, **SIDES, **OTHERS, drop_duplicates="True")
+    assert "nothing to do" in again
+    refused = datagen(texts, **SIDES, **OTHERS, drop_duplicates="False", status=1)
+    assert "was made with --drop_duplicates=True, and now it is no --drop_duplicates" in refused
+
+
+def test_drop_duplicates_where_dev_and_test_are_split_off(texts, datagen, tmp_path):
+    datagen(texts, **SIDES, drop_duplicates="")
+    made = manifest_of(tmp_path)["splits"]
+    assert sum(made[split]["examples"] for split in ("train", "dev", "test")) == 300
+    assert made["train"]["dropped"]["a pair that was there before"] == 5
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_split_that_is_given_the_wrong_way_round_is_found(texts, datagen, split):
+    turned = {f"{split}_source": f"{split}.de", f"{split}_target": f"{split}.en"}
+    report = datagen(texts, **SIDES, **OTHERS | turned)
+    count = {"dev": 40, "test": 20}[split]
+    assert row(report, f"in {split}, the sides seem to be swapped")[0] == str(count)
+    assert f"Most pairs of {split} seem to have the other direction" in report
+    assert report.count("other direction") == 1
+
+
+def test_lines_without_a_tab_are_counted_also_where_no_other_is_left(texts, datagen, tmp_path):
+    (tmp_path / "no.tsv").write_text("no tab here\nnor here\nnor there\n")
+    told = datagen(tmp_path, train_tsv="no.tsv", status=1)
+    assert "has 0 usable pairs (left out: 3 (a line without a tab))" in told
+    others = {name: str(texts / value) for name, value in OTHERS.items()}
+    told = datagen(tmp_path, train_tsv="no.tsv", **others, status=1)
+    assert "no usable train examples: all 3 are dropped: 3 (a line without a tab)" in told
+
+
+def test_an_empty_file_and_a_directory_are_called_so(texts, datagen, tmp_path):
+    (tmp_path / "empty.en").touch()
+    (tmp_path / "folder.en").mkdir()
+    for source, told in (
+        ("empty.en", "empty.en is empty; give a file with"),
+        ("folder.en", "folder.en is a directory"),
+    ):
+        assert told in datagen(tmp_path, train_source=source, train_target=str(texts / "train.de"), status=1)
+    assert "--dev_tsv: " in datagen(texts, train_tsv="train.tsv", dev_tsv=str(tmp_path / "empty.en"), status=1)
+
+
+def test_more_columns_than_two_are_told_and_the_first_two_are_taken(texts, datagen, tmp_path):
+    lines = (texts / "train.tsv").read_text().splitlines()
+    lines[9:11] = [f"{line}\tmore\tand more" for line in lines[9:11]]
+    (tmp_path / "wide.tsv").write_text("".join(f"{line}\n" for line in lines))
+    report = datagen(tmp_path, train_tsv="wide.tsv")
+    assert row(report, "more than two columns, of which two are taken") == ("2", "0.66%", "kept", "10, 11")
+    assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
+
+
+def test_a_vocabulary_that_the_text_does_not_fill_is_said_to_be_smaller_and_called_so(texts, command, tmp_path):
+    flags = (f"--train_tsv={texts / 'train.tsv'}", f"--data_dir={tmp_path / 'data'}", "--vocab_size=999999")
+    result = command("datagen", "--problem=text_pairs", *flags)
+    size = manifest_of(tmp_path)["vocabulary"]["size"]
+    assert result.returncode == 0 and size < 5000
+    assert f"learned {size:,} pieces, not the 999,999 that were asked for" in result.stdout
+    assert [path.name for path in (tmp_path / "data").glob("vocab*")] == [f"vocab.text_pairs.{size}.subwords"]
+    assert "nothing to do" in command("datagen", "--problem=text_pairs", *flags).stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("part1.en,part2.en", "part1.de,part2.de"), ("part?.en", "part?.de"), ("part[12].en", "part1.de,part2.de")],
+)
+def test_several_files_a_side_are_read_as_one(texts, datagen, tmp_path, source, target):
+    source, target = (",".join(str(texts / part) for part in side.split(",")) for side in (source, target))
+    datagen(texts, train_source=source, train_target=target, **OTHERS)
+    of_parts = records_of(tmp_path)
+    for file in (tmp_path / "data").iterdir():
+        file.unlink()
+    datagen(texts, **SIDES, **OTHERS)
+    assert records_of(tmp_path) == of_parts and len(of_parts) == 305
+
+
+def test_a_line_that_is_missing_in_one_of_several_files_moves_no_line_of_the_next(texts, datagen, tmp_path):
+    short = (texts / "part1.de").read_text().splitlines()[:-1]
+    (tmp_path / "short.de").write_text("".join(f"{line}\n" for line in short))
+    sources = f"{texts / 'part1.en'},{texts / 'part2.en'}"
+    report = datagen(
+        texts, train_source=sources, train_target=f"{tmp_path / 'short.de'},{texts / 'part2.de'}", **OTHERS
+    )
+    assert row(report, "a line that the other file does not have") == ("1", "0.33%", "dropped", "200")
+    assert row(report, "the sides seem to be swapped")[0] == "0"
+
+
+def test_files_that_do_not_answer_one_another_are_refused(texts, datagen):
+    told = datagen(texts, train_source="part?.en", train_target="train.de", status=1)
+    assert "--train_source has 2 files and --train_target 1; each source file needs its translations" in told
+    assert "no such file: " in datagen(texts, train_source="nothing*.en", train_target="train.de", status=1)
+
+
+def test_a_name_with_a_comma_is_one_file(texts, datagen, tmp_path):
+    (tmp_path / "a,b.tsv").write_bytes((texts / "train.tsv").read_bytes())
+    assert "text_pairs: train: " in datagen(tmp_path, train_tsv="a,b.tsv")
+
+
+def test_a_pipe_is_kept_and_read_as_often_as_is_needed(texts, datagen, tmp_path):
+    pipe = tmp_path / "pipe.tsv"
+    os.mkfifo(pipe)
+    content = (texts / "train.tsv").read_bytes()
+    writer = threading.Thread(target=pipe.write_bytes, args=[content])
+    writer.start()
+    datagen(tmp_path, train_tsv="pipe.tsv")
+    writer.join()
+    kept = tmp_path / "data" / "downloads" / "train_tsv.txt"
+    assert kept.read_bytes() == content
+    assert list(manifest_of(tmp_path)["sources"]) == [str(kept)]
+
+
+def test_standard_input_is_a_tsv_file(texts, process, tmp_path):
+    content = (texts / "train.tsv").read_bytes()
+    flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-")
+    result = process("datagen", *flags, stdin=content)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
