@@ -43,6 +43,15 @@ class Answers:
             outputs.append(self._translator.align(texts, best, self._arguments.alignment_layer))
         return outputs
 
+    def notes(self) -> dict:
+        """Returns what a run that goes on has to know of the answers so far: which trees were repaired."""
+        return self._translator.tally() if hasattr(self._translator, "tally") else {}
+
+    def go_on_from(self, notes: dict) -> None:
+        """Takes what `notes` gave in the run that is gone on with."""
+        if notes:
+            self._translator.add(notes)
+
     def _scores(self, lines, first_line):
         pairs = [line.split("\t") for line in lines]
         for number, pair in enumerate(pairs, start=first_line):

@@ -52,13 +52,14 @@ def answer_file(paths: list[Path], targets: list[Path], answers, batch_lines: in
     if targets:
         files = GrowingFiles(targets, made_by)
         rows = files.rest_of(lambda: rows_of(paths, warn), warn)
+        answers.go_on_from(files.notes)
     done = files.lines if files else 0
     start, first = time.perf_counter(), done
     with _progress_bar(paths, done) as advance:
         while block := list(itertools.islice(rows, size)):
             outputs = answers(block, done + 1, on_done=advance)
             if files:
-                files.append(block, outputs)
+                files.append(block, outputs, answers.notes())
             else:
                 sys.stdout.writelines(line + "\n" for line in outputs[0])
                 sys.stdout.flush()

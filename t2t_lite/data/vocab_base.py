@@ -69,8 +69,9 @@ class Vocabulary(ABC):
           UserError: if an id is beyond the vocabulary.
         """
         ids = list(itertools.takewhile(lambda piece: piece != EOS_ID, ids))
-        if max(ids, default=0) >= self.size:
-            raise UserError(f"{self.path} has {self.size} pieces, and no id {max(ids)}; is it the model's vocabulary?")
+        for piece in (max(ids, default=0), min(ids, default=0)):
+            if not 0 <= piece < self.size:
+                raise UserError(f"{self.path} has {self.size} pieces, and no id {piece}; is it the model's vocabulary?")
         parts = []
         for are_bytes, run in itertools.groupby(
             (piece for piece in ids if piece != PAD_ID), lambda piece: self._byte_of(piece) is not None

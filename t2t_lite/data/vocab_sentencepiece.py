@@ -54,7 +54,11 @@ class SentencePieceVocabulary(Vocabulary):
         return self._pieces
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
+        if tf.executing_eagerly():
+            # Not the operation, whose model is gone as soon as anyone sets TensorFlow's seed, as every training does.
+            texts = tf.convert_to_tensor(texts, tf.string).numpy()
+            return self.encode_all([text.decode("utf-8", errors="replace") for text in texts])
         return self._tokenizer.tokenize(texts)
 
     def encode_all(self, texts: Sequence[str]) -> tf.RaggedTensor:

@@ -22,6 +22,9 @@ class GrowingFiles:
       paths: the files.
       made_by: what the lines depend on besides the input, any JSON; a run with something else starts anew.
 
+    Attributes:
+      notes: what was noted with the last block, any JSON; {} if nothing was, or a run starts anew.
+
     Raises:
       UserError: if one of the paths is a directory, its folder is not there, or one is named twice.
     """
@@ -41,6 +44,7 @@ class GrowingFiles:
             for path, in_place in zip(paths, self._in_place)
         ]
         self._files = []
+        self.notes = {}
         self._digest = hashlib.sha256()
         self._lines = 0
 
@@ -60,6 +64,7 @@ class GrowingFiles:
                 for partial, size in zip(self._partials, before["sizes"]):
                     os.truncate(partial, size)
                 self._open()
+                self.notes = before.get("notes", {})
                 say(f"goes on after line {self._lines:,}: what is before it is in {self._partials[0]}")
                 return lines
             say(f"starts anew: {self._partials[0]} was made from another input")
@@ -76,12 +81,13 @@ class GrowingFiles:
         """How many lines of the input the files answer."""
         return self._lines
 
-    def append(self, lines: Sequence, answers: Sequence[Sequence[str]]) -> None:
+    def append(self, lines: Sequence, answers: Sequence[Sequence[str]], notes=None) -> None:
         """Writes a block.
 
         Args:
           lines: lines of the input.
           answers: for each file its lines, as many.
+          notes: what a run that goes on has to know of all blocks so far, any JSON.
         """
         for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, answers, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
@@ -96,6 +102,7 @@ class GrowingFiles:
                 "lines": self._lines,
                 "sha256": self._digest.hexdigest(),
                 "sizes": [partial.stat().st_size for partial in self._partials],
+                "notes": notes or {},
             }
             write_text(self._progress, json.dumps(state) + "\n")
 

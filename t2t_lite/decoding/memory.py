@@ -24,7 +24,8 @@ def search_bytes(model, search: BeamSearch, rows: int, capacity: int) -> int:
     beam = search.beam_size
     logits = rows * beam * search.vocab_size * FLOAT32
     candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
-    hparams_of_all = [each.hparams for each in getattr(model, "models", [model])]
+    models = getattr(model, "models", [model])
+    hparams_of_all = [each.hparams for each in models if hasattr(each, "hparams")]  # of others nothing is known
     caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
     # Each hypothesis attends to the entries of all beams and masks those that are not its own.
     scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)

@@ -83,6 +83,16 @@ class Parser:
         kinds = ", ".join(f"{kind} {self.repairs[kind]}" for kind in REPAIRS if self.repairs[kind])
         return f"{self.repaired:,} of {self.parsed:,} trees ({share:.1f}%) needed repair{': ' + kinds if kinds else ''}"
 
+    def tally(self) -> dict:
+        """Returns what `report` tells of, as JSON, for `add`."""
+        return {"parsed": self.parsed, "repaired": self.repaired, "repairs": dict(self.repairs)}
+
+    def add(self, tally: dict) -> None:
+        """Counts the trees of another parser, or of an earlier run, as this one's."""
+        self.parsed += tally["parsed"]
+        self.repaired += tally["repaired"]
+        self.repairs.update(tally["repairs"])
+
     def _cut(self, lines: Sequence[str], options: dict) -> tuple[list[list[str]], list[str]]:
         """Returns the words of each line, and the lines as the model reads them."""
         if options.pop("prefixes", None):

@@ -2,7 +2,9 @@ import hashlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
@@ -254,3 +256,21 @@ def test_without_byte_fallback_every_character_gets_a_piece(tmp_path):
     texts = ["the cat sat on the mat and the dog ran"] * 500 + TEXTS
     train_vocabulary(texts, 300, tmp_path / "v", character_coverage=0.9)
     assert round_trip(open_vocabulary(tmp_path / "v"), TEXTS) == TEXTS
+
+
+@pytest.mark.parametrize("beyond", [-1, -(10**6), "size", 2**31 - 1])
+@pytest.mark.parametrize("name", ["tied", "bytes", "characters", "words"])
+def test_an_id_that_is_none_of_the_vocabulary_s_is_an_error_with_its_size(name, beyond):
+    (path,) = (Path(__file__).parents[1] / "frozen" / "0.1" / name / "run").glob("vocab.*")
+    vocabulary = open_vocabulary(path)
+    beyond = vocabulary.size if beyond == "size" else beyond
+    with pytest.raises(UserError, match=f"has {vocabulary.size} pieces, and no id {beyond}; "):
+        vocabulary.decode(np.array([[3, beyond, 4]]))
+
+
+def test_text_is_cut_as_before_when_tensorflow_s_seed_is_set():
+    (path,) = (Path(__file__).parents[1] / "frozen" / "0.1" / "tied" / "run").glob("vocab.*")
+    vocabulary = open_vocabulary(path)
+    in_graph = tf.function(vocabulary.encode)(tf.constant(["der Hund", "x"]))
+    tf.random.set_seed(5)
+    assert vocabulary.encode(tf.constant(["der Hund", "x"])).to_list() == in_graph.to_list()

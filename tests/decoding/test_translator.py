@@ -151,7 +151,7 @@ def test_an_output_that_ends_just_in_time_gives_no_warning(letters):
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_an_output_that_positions_stop_is_told_of_with_its_line(letters, beam_size):
     said = []
-    translator = stutter(letters, said, f"beam_size={beam_size},batch_tokens=12", max_positions=9, times=2)
+    translator = stutter(letters, said, f"beam_size={beam_size},batch_tokens=32", max_positions=9, times=2)
     short, long, longer = (text_of(letters, pieces) for pieces in (4, 6, 8))
     outputs = translator.translate([longer, short, "", long, short], first_line=7)
     words = "the output was cut at 9 pieces, which is all that learned positions cover (max_length)"

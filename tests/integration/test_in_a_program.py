@@ -13,6 +13,7 @@ import pytest
 from support.commands import user_environment
 
 from t2t_lite.bin import avg, decoder, score, trainer
+from t2t_lite.decoding.translator import Translator
 
 # A process as a notebook's kernel is: its output is no text file, signals and logging are its own.
 NOTEBOOK = """
@@ -61,6 +62,15 @@ def test_a_notebook_trains_and_decodes_and_finds_its_process_as_it_was(small_fla
     assert "step 6: dev loss" in printed and len(printed.splitlines()) > 4
     assert complained.splitlines()[-1].startswith("t2t-lite-decoder: error: ")
     assert is_as_it_was
+
+
+def test_a_translator_works_as_before_after_a_training_of_its_process(small_run, small_flags, grammar_data, tmp_path):
+    translator = Translator.from_run_dir(small_run, "beam_size=2,extra_length=3", xla_compile=False)
+    before = translator.translate(["The dog sleeps.", "She sings."])
+    run = f"--output_dir={tmp_path / 'run'}"
+    assert trainer.main([*small_flags, "--train_steps=1", f"--data_dir={grammar_data}", run]) == 0
+    assert translator.translate(["The dog sleeps.", "She sings."]) == before
+    assert translator.score("She sings.", before[1]).text == before[1]
 
 
 def process_state():

@@ -1,5 +1,6 @@
 """From a folder of .mrg files to parsed sentences, scores and pictures, with the commands that a user runs."""
 
+import argparse
 import json
 import random
 import re
@@ -10,7 +11,10 @@ from pathlib import Path
 import nltk
 import pytest
 
+from t2t_lite.bin.decode_answers import Answers
+from t2t_lite.bin.decode_file import answer_file
 from t2t_lite.decoding.parser import Parser
+from t2t_lite.decoding.translator import Translator
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
@@ -246,6 +250,32 @@ def test_in_a_program(made):
     trees = parser.translate(sentences_of(made[0])[:3])
     check_trees(trees, sentences_of(made[0])[:3])
     assert parser.parsed == 3
+
+
+def test_a_run_that_goes_on_reports_the_repairs_of_all_lines(made, tmp_path):
+    translator = Translator.from_run_dir(made[1], "beam_size=1", warn=lambda line: None, xla_compile=False)
+    flags = argparse.Namespace(score_file=None, prefix_file=None, alignments=None)
+    lines = [line.encode() for line in sentences_of(made[0])[:9]]
+    (tmp_path / "in.txt").write_bytes(b"\n".join(lines[:6] + [lines[6] + b" \xff"] + lines[7:]) + b"\n")
+
+    class Stopped(Exception):
+        pass
+
+    def stop(line):
+        raise Stopped(line)
+
+    def parse(name, warn):
+        parser = Parser(translator)
+        answer_file([tmp_path / "in.txt"], [tmp_path / name], Answers(parser, flags), 2, "same", warn)
+        return parser.report()
+
+    whole = parse("whole.txt", lambda line: None)
+    with pytest.raises(Stopped, match="line 7: not UTF-8"):
+        parse("halves.txt", stop)
+    said = []
+    assert parse("halves.txt", said.append) == whole and said[0].startswith("goes on after line 6")
+    assert whole.startswith("9 of 9 trees") or re.match(r"[1-8] of 9 trees", whole)  # else nothing would be shown
+    assert (tmp_path / "halves.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
 
 
 def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, capsys):
