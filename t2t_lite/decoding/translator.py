@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.config import DecodeHParams
+from t2t_lite.config import WIDE_BEAM, DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import MemoryAttention, alignment
 from t2t_lite.decoding.batching import by_length, padded
@@ -292,7 +292,8 @@ class Translator:
 
     def _searcher(self, settings: DecodeHParams, num_wanted: int) -> Searcher:
         random = settings.sampling_method == "random"
-        if settings.beam_size > self.vocabulary.size and not random:
+        # At the start there are no more hypotheses than pieces; a few beams without one do no harm.
+        if settings.beam_size > max(self.vocabulary.size, WIDE_BEAM) and not random:
             raise UserError(
                 f"beam_size={settings.beam_size} is more than the {self.vocabulary.size:,} pieces of "
                 f"{self.vocabulary.path.name}; 4 is usual for translation, and more than 100 rarely helps"
