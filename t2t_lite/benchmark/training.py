@@ -68,9 +68,9 @@ class TrainingData:
 
     def round_of_batches(self, batch_tokens: int) -> int:
         """Returns how many batches an epoch makes, or a window of the pipeline if an epoch has several."""
-        from t2t_lite.data.pipeline import WINDOW
+        from t2t_lite.data.pipeline import window_of
 
-        pairs = min(self.manifest.splits["train"]["examples"], WINDOW)
+        pairs = window_of(self.manifest.splits["train"]["examples"])
         return math.ceil(pairs * self.mean_lengths()[1] / batch_tokens)
 
     def reading(self) -> contextlib.AbstractContextManager:

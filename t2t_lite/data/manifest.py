@@ -21,8 +21,8 @@ class Manifest:
       problem: the name of the (forward) problem.
       vocabulary: {"file", "sha256", "size"} of both sides, or of the forward targets.
       splits: by split: {"examples", "plan", "shards": {file name: bytes}, "dropped": {reason: pairs}, "lengths":
-        {"inputs" | "targets": histogram}}; a histogram maps a length in pieces (end symbol included) to the number of
-        examples.
+        {"inputs" | "targets" | "longer": histogram}}; a histogram maps a length in pieces (end symbol included) to the
+        number of examples. "longer" is the longer side of each; data made by early versions has none.
       sources: SHA-256 of each source file, by name.
       inputs_vocabulary: the same as `vocabulary` of the forward inputs; None if both sides share one.
       settings: the flags that decide about the records.
@@ -164,6 +164,7 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
         dev pair, all of which are evaluated, has more of them.
     """
     limit = hparams.max_length
+    # With the histogram of longer sides that is exact; without it a pair of that length may still be missing.
     shortest = max(min(map(int, histogram)) for histogram in manifest.splits["train"]["lengths"].values())
     if shortest > limit:
         raise UserError(

@@ -1,6 +1,7 @@
 """The input pipeline: shards -> global batches of pairs of similar length, the same for a given (seed, epoch)."""
 
 import contextlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 
-# Pairs are sorted by length within a window of this many; a batch never spans two windows.
+# Pairs are sorted by length within a window of about this many; a batch never spans two windows.
 WINDOW = 2**17
 LONGEST = 2**15  # all longer pairs are sorted as if they had this length
 
@@ -29,6 +30,17 @@ def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
         ) from error
 
 
+def window_of(examples: int) -> int:
+    """Returns how many pairs a window of an epoch has: all windows are of one size, so that none has few batches."""
+    return math.ceil(examples / max(1, round(examples / WINDOW)))
+
+
+def has_pair(problem: Problem, data_dir: Path, max_length: int) -> bool:
+    """Returns whether a training pair has at most `max_length` pieces on both sides, by looking at them."""
+    dataset = batches(problem, data_dir, "train", batch_tokens=1, max_length=max_length)
+    return next(iter(dataset), None) is not None
+
+
 @tf.autograph.experimental.do_not_convert  # which takes a second, and there is nothing to convert
 def batches(
     problem: Problem,
@@ -42,8 +54,8 @@ def batches(
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
-    Each batch has about `batch_tokens` real target pieces: every window of WINDOW pairs is cut into equal shares, so
-    that it has no short last batch, and no pair is dropped but those longer than `max_length`.
+    Each batch has about `batch_tokens` real target pieces: every window of about WINDOW pairs is cut into equal
+    shares, so that it has no short last batch, and no pair is dropped but those longer than `max_length`.
 
     Args:
       problem: whose data; if it is reversed, the sides are swapped.
@@ -56,7 +68,9 @@ def batches(
     """
     manifest = read_manifest(data_dir, problem)
     names = [problem.shard_filename(split, i) for i in range(problem.shards_of(split))]
+    window = WINDOW
     if manifest is not None:
+        window = max(1, window_of(manifest.splits[split]["examples"]))
         names = sorted(manifest.splits[split]["shards"])  # there may be more or fewer than the problem says
     shards = [str(Path(data_dir) / name) for name in names]
     files = tf.data.Dataset.from_tensor_slices(shards)
@@ -73,7 +87,7 @@ def batches(
             lambda row: {"inputs": tf.gather(inputs, row).to_tensor(), "targets": tf.gather(targets, row).to_tensor()}
         )
 
-    return records.batch(WINDOW).enumerate().prefetch(1).flat_map(cut).prefetch(tf.data.AUTOTUNE)
+    return records.batch(window).enumerate().prefetch(1).flat_map(cut).prefetch(tf.data.AUTOTUNE)
 
 
 @tf.autograph.experimental.do_not_convert

@@ -12,6 +12,7 @@ from t2t_lite.data.vocab import Vocabulary
 
 ENCODE_BATCH = 8192
 SIDES = Example._fields
+LONGER = "longer"  # of a pair's sides: what training compares with max_length
 
 
 @dataclass
@@ -20,12 +21,13 @@ class Account:
 
     Args:
       dropped: how many were left out, by the reason.
-      lengths: of "inputs" and "targets", how many records have so many pieces, end symbols included.
+      lengths: of "inputs", "targets" and the "longer" of both, how many records have so many pieces, end symbols
+        included.
     """
 
     dropped: collections.Counter = field(default_factory=collections.Counter)
     lengths: dict[str, collections.Counter] = field(
-        default_factory=lambda: {side: collections.Counter() for side in SIDES}
+        default_factory=lambda: {side: collections.Counter() for side in (*SIDES, LONGER)}
     )
 
     @property
@@ -41,15 +43,17 @@ class Account:
     def add(self, other: "Account") -> "Account":
         """Takes in another account and returns itself."""
         self.dropped.update(other.dropped)
-        for side in SIDES:
-            self.lengths[side].update(other.lengths[side])
+        for side, lengths in other.lengths.items():
+            self.lengths[side].update(lengths)
         return self
 
     def as_json(self) -> dict:
         """Returns what `from_json` takes."""
         return {
             "dropped": dict(sorted(self.dropped.items())),
-            "lengths": {side: {str(n): count for n, count in sorted(self.lengths[side].items())} for side in SIDES},
+            "lengths": {
+                side: {str(n): count for n, count in sorted(lengths.items())} for side, lengths in self.lengths.items()
+            },
         }
 
     @classmethod
@@ -58,7 +62,7 @@ class Account:
         lengths = stored["lengths"]
         return cls(
             collections.Counter(stored["dropped"]),
-            {side: collections.Counter({int(n): count for n, count in lengths[side].items()}) for side in SIDES},
+            {side: collections.Counter({int(n): count for n, count in of.items()}) for side, of in lengths.items()},
         )
 
 
@@ -83,9 +87,10 @@ def encode_pairs(
     for first in range(0, len(kept), ENCODE_BATCH):
         texts = zip(*kept[first : first + ENCODE_BATCH])
         encoded = [vocabulary.encode_all(side) for vocabulary, side in zip(vocabularies, texts)]
-        for side, ids in zip(SIDES, encoded):
-            lengths, counts = np.unique(ids.row_lengths().numpy(), return_counts=True)
-            account.lengths[side].update(dict(zip(lengths.tolist(), counts.tolist())))
+        of_sides = [ids.row_lengths().numpy() for ids in encoded]
+        for side, lengths in zip((*SIDES, LONGER), (*of_sides, np.maximum(*of_sides))):
+            values, counts = np.unique(lengths, return_counts=True)
+            account.lengths[side].update(dict(zip(values.tolist(), counts.tolist())))
         records += _records(*encoded).numpy().tolist()
     return records, account
 

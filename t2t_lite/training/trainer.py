@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.data.manifest import Manifest, check_data, check_lengths
-from t2t_lite.data.pipeline import reading_shards
+from t2t_lite.data.pipeline import has_pair, reading_shards
+from t2t_lite.data.records import LONGER
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir
@@ -45,6 +46,7 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
     manifest = check_data(data_dir, problem)
     problem.check_hparams(hparams)
     check_lengths(manifest, hparams)
+    _check_any_pair(run_dir, data_dir, manifest)
     sizes = [vocabulary["size"] for vocabulary in problem.in_direction(manifest.vocabularies)]
     is_chief = workers_of_environment()[1] == 0
     with _other_workers_alive(strategy):
@@ -70,6 +72,20 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
             return 0
         loop = Loop(run_dir, data_dir, manifest, strategy, model, state, micro, options, progress, is_chief)
         return loop.run(interruption)
+
+
+def _check_any_pair(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> None:
+    """Looks for a pair that is short enough, if the manifest does not say whether there is one."""
+    limit, lengths = run_dir.hparams.max_length, manifest.splits["train"]["lengths"]
+    longest = max(int(length) for histogram in lengths.values() for length in histogram)
+    if LONGER in lengths or longest <= limit:
+        return
+    with reading_shards(run_dir.problem.data_name, data_dir):
+        if not has_pair(run_dir.problem, data_dir, limit):
+            raise UserError(
+                f"no training pair of '{manifest.problem}' has both sides within max_length={limit} pieces; raise it "
+                f"with --hparams=max_length={longest}, or less"
+            )
 
 
 @contextlib.contextmanager
@@ -153,13 +169,12 @@ def _start(state: TrainingState, model, run_dir: RunDir, options: TrainOptions, 
 
 
 def _opening_line(model, strategy, manifest, hparams) -> str:
-    pairs = manifest.splits["train"]["examples"]
+    pairs, lengths = manifest.splits["train"]["examples"], manifest.splits["train"]["lengths"]
     longer = sum(
-        number
-        for length, number in manifest.splits["train"]["lengths"]["targets"].items()
-        if int(length) > hparams.max_length
+        number for length, number in lengths.get(LONGER, lengths["targets"]).items() if int(length) > hparams.max_length
     )
-    left_out = f" (at least {longer} longer than max_length={hparams.max_length} left out)" if longer else ""
+    at_least = "" if LONGER in lengths else "at least "
+    left_out = f" ({at_least}{longer:,} longer than max_length={hparams.max_length} left out)" if longer else ""
     replicas = strategy.num_replicas_in_sync
     return (
         f"{manifest.problem}: {pairs:,} training pairs{left_out}, {model.count_params():,} parameters, "

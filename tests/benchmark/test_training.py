@@ -76,7 +76,7 @@ def test_random_sentences_may_not_be_longer_than_max_length():
         random_data(9, 20, 10).check(HParams(max_length=16))
 
 
-@pytest.mark.parametrize(("pairs", "in_round"), [(100, 100), (WINDOW + 1, WINDOW)])
+@pytest.mark.parametrize(("pairs", "in_round"), [(100, 100), (WINDOW + 1, WINDOW + 1), (3 * WINDOW + 2, WINDOW + 1)])
 def test_a_round_is_an_epoch_or_a_window_of_it(pairs, in_round):
     split = {"examples": pairs, "shards": {}, "lengths": {"inputs": {"5": pairs}, "targets": {"8": pairs}}}
     data = TrainingData(Manifest("many", {"size": 9}, {"train": split}, {}))

@@ -1,15 +1,21 @@
 import collections
 import itertools
+import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data import pipeline
 from t2t_lite.data.generate import generate
 from t2t_lite.data.pipeline import batches, epochs
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.errors import UserError
+from t2t_lite.registry import HPARAMS
+from t2t_lite.run_dir import RunDir
+from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.trainer import train
 
 MULTI30K = {"batch_tokens": 4096, "max_length": 256}
 
@@ -221,3 +227,53 @@ def test_a_shard_with_changed_bytes_is_an_error_that_names_the_data(tmp_path):
     with pytest.raises(UserError) as caught, pipeline.reading_shards("numbered", tmp_path):
         epoch_of(Numbered(), tmp_path, seed=1, **SIZES)
     assert str(tmp_path) in str(caught.value) and "t2t-lite-datagen" in str(caught.value)
+
+
+@pytest.mark.parametrize("window", [399, 210, 130, 66])
+@pytest.mark.parametrize("seed", [None, 3])
+def test_a_last_window_of_few_pairs_makes_no_small_batch(numbered, monkeypatch, window, seed):
+    monkeypatch.setattr(pipeline, "WINDOW", window)
+    epoch = epoch_of(Numbered(), numbered, seed=seed, **SIZES)
+    assert collections.Counter(flat(epoch)) == collections.Counter(stored_pairs(Numbered(), numbered, "train"))
+    tokens = [sum(len(targets) for _, targets in batch) for batch in epoch]
+    assert min(tokens) > 0.8 * SIZES["batch_tokens"]
+
+
+def test_windows_are_of_one_size():
+    window = pipeline.WINDOW
+    for examples in (1, window, window + 1, 3 * window // 2 - 1, 2 * window - 1, 4_508_785):
+        size = pipeline.window_of(examples)
+        number = -(-examples // size)
+        assert size <= 1.5 * window and examples - (number - 1) * size > 0.99 * size
+
+
+class Uneven(Problem):
+    """One side of each pair is long and the other short."""
+
+    vocab_size = 60
+    byte_fallback = False
+    num_shards = 1
+
+    def examples(self, split, files):
+        for number in range(10):
+            yield Example("ab " * 20, str(number)) if number % 2 else Example(str(number), "cd " * 20)
+
+
+@pytest.mark.parametrize("by_early_version", [False, True])
+def test_settings_that_fit_each_side_and_no_whole_pair_are_refused_and_not_tried_for_ever(tmp_path, by_early_version):
+    generate(Uneven(), tmp_path, tmp_path / "none", say=lambda line: None)
+    path = tmp_path / "manifest.uneven.json"
+    if by_early_version:
+        made = json.loads(path.read_text())
+        for split in made["splits"].values():
+            del split["lengths"]["longer"]
+        path.write_text(json.dumps(made))
+    hparams = HPARAMS["transformer_tiny"]().replace(
+        hidden_size=8, filter_size=8, num_heads=2, batch_tokens=100, max_length=12
+    )
+    vocabulary = vocabulary_paths(tmp_path, Uneven())[1]
+    run_dir = RunDir(tmp_path / "run", hparams, Uneven(), vocabulary, vocabulary)
+    with pytest.raises(UserError, match=r"max_length=12 pieces.*--hparams=max_length=\d+"):
+        train(run_dir, tmp_path, tf.distribute.get_strategy(), TrainOptions())
+    lengths = json.loads(path.read_text())["splits"]["train"]["lengths"]
+    assert by_early_version or min(map(int, lengths["longer"])) > 12 > max(min(map(int, lengths["inputs"])), 2)
