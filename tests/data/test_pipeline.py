@@ -229,7 +229,7 @@ def test_a_shard_with_changed_bytes_is_an_error_that_names_the_data(tmp_path):
     assert str(tmp_path) in str(caught.value) and "t2t-lite-datagen" in str(caught.value)
 
 
-@pytest.mark.parametrize("window", [399, 210, 130, 66])
+@pytest.mark.parametrize("window", [399, 350, 210, 190])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_a_last_window_of_few_pairs_makes_no_small_batch(numbered, monkeypatch, window, seed):
     monkeypatch.setattr(pipeline, "WINDOW", window)
