@@ -176,7 +176,8 @@ class TrainingCost:
             "input_tokens_per_second": delivered,
             "input_times_training": None if delivered is None else delivered / median,
             "utilisation_by_6_parameters": 6 * self.parameters * median / self.peak_flops,
-            "utilisation_by_counted_flops": self.counted_flops_per_token * median / self.peak_flops,
+            # A machine that others use may have been faster while it trained than when its peak was measured.
+            "utilisation_by_counted_flops": min(1.0, self.counted_flops_per_token * median / self.peak_flops),
             "counted_flops_per_target_token": self.counted_flops_per_token,
             "peak_flops_per_second": self.peak_flops,
             "peak_memory_bytes": self.memory_bytes,

@@ -11,10 +11,10 @@ from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 
-METRICS = ("loss", "perplexity", "bleu", "f1")
+METRICS = ("loss", "perplexity", "accuracy", "bleu", "f1")
 # What decoding the dev split gives, by the problem's metric.
 _FIGURES = {"bleu": "bleu", "parseval": "f1"}
-HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "bleu": True, "f1": True}
+HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "accuracy": True, "bleu": True, "f1": True}
 
 
 def figure_of(problem: Problem) -> str:

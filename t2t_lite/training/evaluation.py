@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import NamedTuple
 
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.text_files import read_lines
@@ -18,6 +19,15 @@ from t2t_lite.training.steps import EvalSums
 
 # Of a training that has diverged, the perplexity is no larger than a float32 holds, as TensorBoard wants it.
 _MOST_NATS = 88.0
+_SAMPLES = 3  # dev lines whose outputs are shown, always the same ones
+
+
+class Sample(NamedTuple):
+    """One line of the dev split, as it was translated or parsed."""
+
+    source: str
+    output: str
+    reference: str
 
 
 class Evaluator:
@@ -31,6 +41,9 @@ class Evaluator:
       micro: how large a micro-batch may be: evaluation is bounded as training is.
       decode: whether the dev split is translated, too. That is done on one device of the chief.
       decode_hparams: "name=value,...": changes to the problem's search.
+
+    Attributes:
+      samples: some `Sample`s of the last evaluation, if it decoded.
     """
 
     def __init__(
@@ -43,6 +56,7 @@ class Evaluator:
         decode: bool,
         decode_hparams: str = "",
     ):
+        self.samples: list[Sample] = []
         self._model = model
         self._batch_tokens = run_dir.hparams.batch_tokens
         dev = batches(run_dir.problem, data_dir, "dev", batch_tokens=self._batch_tokens)
@@ -52,15 +66,19 @@ class Evaluator:
 
     def __call__(self) -> dict[str, float]:
         """Returns the figures per real target piece, end symbols included: loss (nats, with label smoothing, as in
-        training), perplexity (without smoothing); and if the split is translated or parsed bleu or f1 (0 to 100).
+        training), nll_loss (without it) and perplexity (of the latter), accuracy (0 to 1); and if the split is
+        translated or parsed bleu or f1 (0 to 100).
         """
         totals = self._sums(self._dev)
         figures = {
             "loss": totals.smoothed / totals.tokens,
+            "nll_loss": totals.plain / totals.tokens,
             "perplexity": math.exp(min(totals.plain / totals.tokens, _MOST_NATS)),
+            "accuracy": totals.correct / totals.tokens,
         }
         if self._translation:
-            figures |= self._translation.figures(self._model)
+            decoded, self.samples = self._translation.figures(self._model)
+            figures |= decoded
         return figures
 
 
@@ -80,11 +98,17 @@ class _DevTranslation:
         self._translator = Translator(model, targets, settings, warn=lambda line: None, inputs_vocabulary=inputs)
         self._figure = figure_of(run_dir.problem)
 
-    def figures(self, model) -> dict[str, float]:
-        """Returns bleu of the translations, or f1 of the trees, by a model of the same settings."""
+    def figures(self, model) -> tuple[dict[str, float], list[Sample]]:
+        """Returns bleu of the translations, or f1 of the trees, by a model of the same settings; and some of them."""
         for mine, theirs in zip(self._model.variables, model.variables):
             mine.assign(theirs.value.read_value())
         if self._figure == "f1":
-            trees = Parser(self._translator).translate(self._sources)
-            return {"f1": score_trees(self._references, trees).all.f1}
-        return {"bleu": corpus_bleu(self._translator.translate(self._sources), self._references)}
+            outputs = Parser(self._translator).translate(self._sources)
+            score = score_trees(self._references, outputs).all.f1
+        else:
+            outputs = self._translator.translate(self._sources)
+            score = corpus_bleu(outputs, self._references)
+        # From all over the split, the same ones at each evaluation.
+        chosen = range(len(outputs) // (2 * _SAMPLES), len(outputs), max(1, len(outputs) // _SAMPLES))[:_SAMPLES]
+        samples = [Sample(self._sources[line], outputs[line], self._references[line]) for line in chosen]
+        return {self._figure: score}, samples

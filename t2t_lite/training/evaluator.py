@@ -57,7 +57,7 @@ def follow(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> 
                 with optimizer.averages_in_place():
                     figures = evaluator()
                 add_evaluation(run_dir.path, step, figures)
-                progress.after_evaluation(step, figures)
+                progress.after_evaluation(step, figures, evaluator.samples)
                 best = best_steps(read_evaluations(run_dir.path), options.eval_metric, 1)
                 progress.say(f"best by {options.eval_metric}: ckpt-{best[0]}")
                 since = time.monotonic()

@@ -62,7 +62,7 @@ class Loop:
     ):
         self._path, self._hparams, self._options = run_dir.path, run_dir.hparams, options
         self._strategy, self._state, self._progress, self._is_chief = strategy, state, progress, is_chief
-        self._step = state.step
+        self._step = self._first_step = state.step
         self._data = share_out(
             strategy,
             epochs(
@@ -88,7 +88,9 @@ class Loop:
         lengths = [manifest.mean_length("train", side) for side in ("inputs", "targets")]
         lengths = run_dir.problem.in_direction(lengths)
         flops = sum(training_step_flops(self._hparams, model.vocab_size, *lengths).values())
-        self._meter = Meter(strategy.num_replicas_in_sync, flops / self._hparams.batch_tokens)
+        given = options.peak_tflops and options.peak_tflops * 1e12 * strategy.num_replicas_in_sync
+        measure = None if given else lambda: peak_flops(strategy, self._hparams.precision)
+        self._meter = Meter(strategy.num_replicas_in_sync, flops / self._hparams.batch_tokens, given, measure)
 
     def run(self, interruption: Interruption) -> int:
         """Trains. Returns the number of the signal that ended it early, else 0."""
@@ -138,13 +140,11 @@ class Loop:
         """Counts, reports when it is time, and ends a run that learns nothing any more."""
         self._meter.add(report, waited)
         self._progress.after_step(self._step)
-        is_first, is_last = self._meter.peak is None, self._step >= self._hparams.train_steps
+        is_first, is_last = self._step == self._first_step + 1, self._step >= self._hparams.train_steps
         if is_first or is_last or self._step % self._options.log_step_count_steps == 0:
-            rate = float(learning_rate(self._step, self._hparams))
-            self._progress.report(self._step, self._meter.figures() | {"learning_rate": rate})
+            self._report(batch)
         if is_first:  # for the same reason measured only now
-            self._meter.peak = self._peak()
-            self._meter.restart()
+            self._meter.measure_peak()
         has_scale = self._state.optimizer.loss_scale is not None
         most = MOST_SKIPPED_IN_ROW_WITH_LOSS_SCALE if has_scale else MOST_SKIPPED_IN_ROW
         if self._meter.skipped_in_row < most:
@@ -157,6 +157,12 @@ class Loop:
             f"skipped; the last batch is in {kept}. Go on from an earlier checkpoint with a smaller "
             f"learning_rate_constant, or in float32"
         )
+
+    def _report(self, batch) -> None:
+        figures = self._meter.figures()
+        figures["epoch"] = float(first_replica(batch["epoch"])) + 1
+        figures["learning_rate"] = float(learning_rate(self._step, self._hparams))
+        self._progress.report(self._step, figures)
 
     def _save(self, batch) -> None:
         self._state.epoch.assign(first_replica(batch["epoch"]))
@@ -178,7 +184,9 @@ class Loop:
                 figures = self._evaluator()
             if self._is_chief:
                 add_evaluation(self._path, self._step, figures)
-            self._progress.after_evaluation(self._step, figures)
+            self._progress.after_evaluation(self._step, figures, self._evaluator.samples)
+        if self._meter.peak:
+            self._meter.measure_peak()
         self._meter.restart()
         return self._is_without_gain()
 
@@ -216,12 +224,6 @@ class Loop:
             f"stopped by {name} after step {self._step}, which is saved; the same command goes on from there"
         )
         return number or signal.SIGTERM
-
-    def _peak(self) -> float:
-        given = self._options.peak_tflops
-        if given:
-            return given * 1e12 * self._strategy.num_replicas_in_sync
-        return peak_flops(self._strategy, self._hparams.precision)
 
 
 class _Due:

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import rich.console
@@ -59,11 +60,11 @@ class Progress:
             self._bar.update(self._task, completed=step)
 
     def report(self, step: int, figures: dict[str, float]) -> None:
-        """Shows and records the figures of a `Meter`, with the learning rate."""
+        """Shows and records the figures of a `Meter`, with the epoch, from 1, and the learning rate."""
         left = (self._last_step - step) / figures["steps_per_second"]
         utilisation = f"utilisation {figures['utilisation']:.0%}  " if "utilisation" in figures else ""
         line = (
-            f"loss {_number(figures['loss'], 3)}  gradient norm {_number(figures['gradient_norm'], 2)}  "
+            f"epoch {figures['epoch']:.0f}  {_losses(figures)}  gradient norm {_number(figures['gradient_norm'], 2)}  "
             f"learning rate {figures['learning_rate']:.2e}  {figures['target_tokens_per_second']:,.0f} target tokens/s "
             f"({figures['padded_target_tokens_per_second']:,.0f} padded)  "
             f"{utilisation}input wait {figures['input_wait_share']:.1%}  "
@@ -77,29 +78,46 @@ class Progress:
             self.say(f"step {step}/{self._last_step}  {line}  {_duration(left)} left")
         self._record("train", step, figures)
 
-    def after_evaluation(self, step: int, figures: dict[str, float]) -> None:
-        """Shows and records the figures of an `Evaluator`."""
+    def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
+        """Shows and records the figures of an `Evaluator`, and its samples."""
         names = {"bleu": "BLEU", "f1": "F1"}
         more = "".join(f", dev {told} {figures[name]:.2f}" for name, told in names.items() if name in figures)
-        loss, perplexity = _number(figures["loss"], 3), _number(figures["perplexity"], 2)
-        self.say(f"step {step}: dev loss {loss}, dev perplexity {perplexity} per token{more}")
-        self._record("eval", step, figures)
+        perplexity = f"{_number(figures['perplexity'], 2)} per token"
+        self.say(
+            f"step {step}: dev {_losses(figures)}, dev perplexity {perplexity}, "
+            f"token accuracy {figures['accuracy']:.1%}{more}"
+        )
+        for sample in samples:
+            self.say("\n".join(f"  {name:<9}  {text}" for name, text in sample._asdict().items()))
+        self._record("eval", step, figures, samples)
 
     def say(self, line: str) -> None:
         """Prints a line, above the bar if there is one."""
         self._console.print(line, markup=False)
 
-    def _record(self, part: str, step: int, figures: dict[str, float]) -> None:
+    def _record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         if part not in self._writers:
             return
         with self._writers[part].as_default():
             for name, value in figures.items():
                 tf.summary.scalar(name, value, step=step)
+            for number, sample in enumerate(samples, start=1):
+                # Indented by four, so that Markdown shows the texts as they are.
+                text = "\n".join(f"    {name:<9}  {value}" for name, value in sample._asdict().items())
+                tf.summary.text(f"sample {number}", text, step=step)
         self._writers[part].flush()
         # JSON has no NaN; a figure that there is none of is null.
         values = {name: value if value == value else None for name, value in figures.items()}
+        if samples:
+            values["samples"] = [sample._asdict() for sample in samples]
         self._log.write(json.dumps({"time": round(time.time(), 3), "part": part, "step": step} | values) + "\n")
         self._log.flush()
+
+
+def _losses(figures: dict[str, float]) -> str:
+    """Returns the loss that training lowers, and the one that perplexity is made of, as far as they are two."""
+    loss, nll_loss = (_number(figures[name], 3) for name in ("loss", "nll_loss"))
+    return f"loss {loss}" + (f" (without label smoothing {nll_loss})" if loss != nll_loss else "")
 
 
 def _number(value: float, digits: int) -> str:

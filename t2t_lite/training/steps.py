@@ -97,8 +97,17 @@ class TrainStep:
         return tf.constant(1.0) if scale is None else scale.read_value()
 
 
+class EvalTotals(NamedTuple):
+    """Sums over the real pieces of a split, all floats."""
+
+    smoothed: float  # as `LossSums` has them
+    plain: float
+    tokens: float
+    correct: float  # pieces that the model finds the most probable ones, given those before them
+
+
 class EvalSums:
-    """Sums losses up over a whole split, without dropout: sums(batches of `share_out`) -> `LossSums`, of floats.
+    """Sums up over a whole split, without dropout: sums(batches of `share_out`) -> `EvalTotals`.
 
     Args:
       strategy: the devices.
@@ -109,19 +118,28 @@ class EvalSums:
     def __init__(self, strategy, model, element_spec):
         def on_replica(batch, number):
             inputs, targets = batch["inputs"][number], batch["targets"][number]
-            return tf.stack(smoothed_cross_entropy(model(inputs, targets), targets, model.hparams.label_smoothing))
+            logits = model(inputs, targets)
+            sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)
+            return tf.stack([*sums, _correct(logits, targets)])
 
         self._strategy = strategy
         self._of_micro_batch = _of_each_micro_batch(strategy, on_replica, element_spec)
 
-    def __call__(self, batches) -> LossSums:
+    def __call__(self, batches) -> EvalTotals:
         """Returns the sums over all batches, of all workers: these meet once, at the end."""
-        totals = np.zeros(3)
+        totals = np.zeros(4)
         for batch in batches:
             for number in range(_micro_batches_in(batch)):
                 sums = self._of_micro_batch(batch, tf.constant(number))
                 totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
-        return LossSums(*sum_over_workers(self._strategy, totals).tolist())
+        return EvalTotals(*sum_over_workers(self._strategy, totals).tolist())
+
+
+def _correct(logits, targets):
+    """Returns how many real targets, int32 [batch, length], have the largest of their logits: float32 scalar."""
+    of_targets = tf.gather(logits, targets, batch_dims=2)  # [batch, length]
+    is_best = (of_targets >= tf.reduce_max(logits, -1)) & (targets != 0)
+    return tf.reduce_sum(tf.cast(is_best, tf.float32))
 
 
 def _loss_and_gradients(model, random_seed, xla_compile):

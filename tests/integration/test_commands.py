@@ -133,11 +133,16 @@ def test_more_steps_go_on_from_the_last_checkpoint(small_run, grammar_data, comm
     assert "nothing to do" in result.stdout
     assert f"going on from {run_dir / 'ckpt-6'}" in result.stdout
     report = (
-        r"^step (\d+)/8  loss [\d.]+  gradient norm [\d.]+  learning rate [\de.-]+  "
+        r"^step (\d+)/8  epoch 1  loss [\d.]+ \(without label smoothing [\d.]+\)  "
+        r"gradient norm [\d.]+  learning rate [\de.-]+  "
         r"[\d,]+ target tokens/s \([\d,]+ padded\)  (?:utilisation \d+%  )?input wait [\d.]+%  [\d.]+ GiB  \S+ left$"
     )
     assert re.findall(report, result.stdout, flags=re.MULTILINE) == ["7", "8"]
-    assert re.search(r"^step 8: dev loss [\d.]+, dev perplexity [\d.]+ per token$", result.stdout, flags=re.MULTILINE)
+    dev = (
+        r"^step 8: dev loss [\d.]+ \(without label smoothing [\d.]+\), dev perplexity [\d.]+ per token, "
+        r"token accuracy [\d.]+%$"
+    )
+    assert re.search(dev, result.stdout, flags=re.MULTILINE)
     assert sorted(path.name for path in run_dir.glob("ckpt-*.index")) == ["ckpt-6.index", "ckpt-8.index"]
     assert not re.search(r"BLEU|\x1b", result.stdout)
 

@@ -135,7 +135,7 @@ def test_checkpoints_are_evaluated_by_another_process_and_drawn(made, command, t
     followed = command("trainer", *flags, f"--data_dir={data}", f"--output_dir={copy}")
     assert followed.returncode == 0, followed.stderr
     figures = json.loads((copy / "evaluations.json").read_text())["120"]
-    assert set(figures) == {"loss", "perplexity", "f1"}
+    assert set(figures) == {"loss", "nll_loss", "perplexity", "accuracy", "f1"}
     drawn = command("benchmark", "--curve", f"--output_dir={copy}", f"--plot_file={tmp_path / 'curve.png'}")
     assert drawn.returncode == 0, drawn.stderr
     assert f"{figures['f1']:.3f}" in drawn.stdout and "120" in drawn.stdout

@@ -18,7 +18,10 @@ from t2t_lite.run_dir import open_run_dir
 from t2t_lite.scoring.bleu import corpus_bleu
 from t2t_lite.training.choice import best_steps, read_evaluations
 from t2t_lite.training.evaluator import follow
+from t2t_lite.training.loss import LossSums
+from t2t_lite.training.meter import Meter
 from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.steps import StepReport
 
 SMALL = HParams(
     num_encoder_layers=1,
@@ -52,7 +55,9 @@ def test_every_checkpoint_is_evaluated_with_loss_perplexity_and_bleu(chosen):
     evaluations = read_evaluations(chosen)
     assert list(evaluations) == [3, 6, 9]
     for figures in evaluations.values():
-        assert figures.keys() == {"loss", "perplexity", "bleu"}
+        assert figures.keys() == {"loss", "nll_loss", "perplexity", "accuracy", "bleu"}
+        assert 0.0 <= figures["accuracy"] <= 1.0 and figures["nll_loss"] != figures["loss"]
+        assert figures["perplexity"] == pytest.approx(math.exp(figures["nll_loss"]))
         assert 1.0 < figures["loss"] < 20.0
         assert 0.0 <= figures["bleu"] <= 100.0
 
@@ -127,7 +132,49 @@ def test_the_event_files_have_the_same_figures(chosen):
         for part in ("train", "eval")
     }
     assert {"loss", "gradient_norm", "utilisation", "input_wait_share", "target_tokens_per_second"} <= tags["train"]
-    assert {"loss", "perplexity", "bleu"} <= tags["eval"]
+    assert {"loss", "nll_loss", "perplexity", "accuracy", "bleu", "sample 1", "sample 3"} <= tags["eval"]
+
+
+def test_three_lines_of_the_dev_split_are_shown_with_their_translations_at_each_evaluation(chosen, grammar_data):
+    sources, references = (
+        (grammar_data / f"grammar_ende-dev.{side}.txt").read_text().splitlines() for side in ("inputs", "targets")
+    )
+    events = [
+        tf.make_ndarray(value.tensor).ravel()[0].decode()
+        for path in (chosen / "eval").iterdir()
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+        if value.tag.startswith("sample")
+    ]
+    logged = [json.loads(line) for line in (chosen / "log.jsonl").read_text().splitlines()]
+    logged = [entry["samples"] for entry in logged if entry["part"] == "eval"]
+    assert [len(samples) for samples in logged] == [3, 3, 3] and len(events) == 9
+    for samples, texts in zip(logged, (events[:3], events[3:6], events[6:])):
+        lines = [sources.index(sample["source"]) for sample in samples]
+        assert [sample["reference"] for sample in samples] == [references[line] for line in lines]
+        assert lines == [3, 9, 15]  # of 20
+        for sample, text in zip(samples, texts):
+            shown = [line.split(maxsplit=1)[1:] for line in text.splitlines()]
+            assert shown == [[value] if value else [] for value in sample.values()]
+
+
+def test_utilisation_is_of_the_best_measured_peak_and_never_more_than_all_of_it():
+    step = StepReport(LossSums(8.0, 6.0, 4.0), 4.0, 1.0, True, np.zeros(2))
+    peaks = iter([10.0, 5.0, 20.0, 1e-9, 1e-9])
+    meter = Meter(1, flops_per_token=1e-30, measure=lambda: next(peaks))
+    for best in (10.0, 10.0, 20.0):
+        meter.measure_peak()
+        assert meter.peak == best
+    meter.add(step, 0.0)
+    figures = meter.figures()
+    assert (figures["loss"], figures["nll_loss"]) == (2.0, 1.5) and 0.0 < figures["utilisation"] < 1e-20
+    fast = Meter(1, flops_per_token=1e30, measure=lambda: next(peaks))
+    fast.measure_peak()
+    fast.add(step, 0.0)
+    assert fast.figures()["utilisation"] == 1.0
+    given = Meter(1, flops_per_token=1e30, peak=1.0)
+    given.add(step, 0.0)
+    assert given.figures()["utilisation"] > 1e20  # who gives a wrong peak shall see it
 
 
 @pytest.mark.slow

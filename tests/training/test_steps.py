@@ -194,3 +194,8 @@ def test_evaluation_in_micro_batches_sums_up_the_same():
         results.append(EvalSums(strategy, model, data.element_spec)(data))
     np.testing.assert_allclose(results[0], results[1], rtol=1e-5)
     assert results[0].tokens == np.count_nonzero(whole["targets"])
+    correct = 0
+    for inputs, targets in zip(whole["inputs"], whole["targets"]):
+        best = np.argmax(model(inputs, targets).numpy(), axis=-1)
+        correct += np.count_nonzero((best == targets) & (targets != 0))
+    assert 0 < results[0].correct == correct

@@ -106,7 +106,7 @@ def test_what_is_reported_is_in_the_event_files(run, copy_data, tmp_path, capsys
     assert {("loss", 3), ("loss", 6), ("learning_rate", 6), ("target_tokens_per_second", 6)} <= tags["train"]
     assert {("loss", 6), ("perplexity", 6)} <= tags["eval"]
     printed = capsys.readouterr().out
-    assert "step 3/6  loss " in printed and "target tokens/s" in printed and "dev perplexity" in printed
+    assert "step 3/6  epoch 1  loss " in printed and "target tokens/s" in printed and "dev perplexity" in printed
 
 
 @pytest.mark.slow
