@@ -11,7 +11,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("avg", _run, argv)
 
 
-def _run(flags: Sequence[str]) -> None:
+def make_parser() -> cli.Parser:
+    """Returns the parser of the command's flags."""
     parser = cli.Parser(
         "avg", "Average the last checkpoints of a run; the decoder then uses the average.", plugins=False
     )
@@ -19,8 +20,11 @@ def _run(flags: Sequence[str]) -> None:
     parser.add_argument(
         "--n", type=cli.whole_number(1), help="how many checkpoints (default: as many as the run's hparams say)"
     )
-    arguments = parser.parse_args(flags)
-    _average(arguments)
+    return parser
+
+
+def _run(flags: Sequence[str]) -> None:
+    _average(make_parser().parse_args(flags))
 
 
 def _average(arguments) -> None:

@@ -59,7 +59,7 @@ def _add_layers_flags(parser: cli.Parser) -> None:
     add = parser.add_argument_group("with --layers").add_argument
     add("--neighborhood_size", type=_even, default=64, help="r of local attention (default: 64)")
     add("--max_length", type=cli.whole_number(128), default=8192, help="the longest sequence (default: 8192)")
-    add("--plot_file", type=cli.path, help="a PNG file to draw the measurements into (also with --curve)")
+    add("--plot_file", type=cli.path, help="a .png, .svg or .pdf file to draw them into (also with --curve)")
 
 
 def _even(text: str) -> int:

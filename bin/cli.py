@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from t2t_lite.bin.parser import PROGRAM, Parser
 from t2t_lite.bin.process_state import restored_process_state, utf8_output
+from t2t_lite.bin.system_errors import told
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.tensor2tensor_names import told_as
 
@@ -63,7 +64,7 @@ def _errors_for_people(program: str, debug: bool) -> Iterator[None]:
         if isinstance(error, UserError):
             print(f"{program}: error: {error}", file=sys.stderr)
             raise SystemExit(error.status) from None
-        print(f"{program}: error: {error.filename or 'writing'}: {error.strerror or error}", file=sys.stderr)
+        print(f"{program}: error: {told(error)}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

@@ -15,7 +15,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("datagen", _run, argv, one_heap=True)
 
 
-def _run(flags: Sequence[str]) -> None:
+def make_parser() -> cli.Parser:
+    """Returns the parser of the command's flags, without those that a problem brings."""
     parser = cli.Parser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
     add = parser.add_argument
     add("--problem", help="name of the problem")
@@ -42,6 +43,11 @@ def _run(flags: Sequence[str]) -> None:
         metavar="SPLIT|SHARD",
         help="show what is in a split, or in one shard by its path, and end",
     )
+    return parser
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = make_parser()
     arguments = parse_with_problem(parser, flags)
     if not arguments.inspect or not Path(arguments.inspect).is_file():
         for flag in ("problem", "data_dir"):

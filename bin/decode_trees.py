@@ -18,6 +18,8 @@ def check(arguments, settings, writes_trees: bool) -> None:
     for flag in ("prefix_file", "alignments") if writes_trees else ():
         if getattr(arguments, flag):
             raise UserError(f"--{flag} is not for parsing problems; the model in {arguments.output_dir} writes trees")
+    if arguments.draw_trees and Path(arguments.draw_trees).suffix.lower() in (".png", ".pdf", ".jpg", ".jpeg", ".gif"):
+        raise UserError(f"--draw_trees={arguments.draw_trees}: trees are drawn as .svg, or as text", status=2)
     if arguments.draw_trees and settings.return_beams:
         raise UserError("--draw_trees draws the best tree of each line; leave out return_beams=True", status=2)
 

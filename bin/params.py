@@ -12,7 +12,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("params", _run, argv)
 
 
-def _run(flags: Sequence[str]) -> None:
+def make_parser() -> cli.Parser:
+    """Returns the parser of the command's flags."""
     parser = cli.Parser("params", "Count the parameters of hparam sets by part, beside the paper's figures (table 3).")
     parser.add_argument("--hparams_set", help="name of one hparam set, counted to the last parameter (default: all)")
     parser.add_argument("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
@@ -22,6 +23,11 @@ def _run(flags: Sequence[str]) -> None:
         default=37_000,
         help="pieces of the vocabulary (default: 37000, the paper's for English-German)",
     )
+    return parser
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = make_parser()
     arguments = parser.parse_args(flags)
     if arguments.hparams and not arguments.hparams_set:
         parser.error("--hparams changes a set, so --hparams_set is required")

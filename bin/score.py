@@ -11,7 +11,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("score", _run, argv)
 
 
-def _run(flags: Sequence[str]) -> None:
+def make_parser() -> cli.Parser:
+    """Returns the parser of the command's flags."""
     parser = cli.Parser(
         "score",
         "Score translations: sacreBLEU (13a) and chrF, each with its signature. Or trees: labelled F1 as EVALB has it.",
@@ -25,6 +26,11 @@ def _run(flags: Sequence[str]) -> None:
     )
     add("--lowercase", action="store_true", help="bleu: compare without case")
     add("--per_sentence", action="store_true", help="parseval: also a line for each sentence, in EVALB's columns")
+    return parser
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = make_parser()
     arguments = parser.parse_args(flags)
     for flag, metric in (("lowercase", "bleu"), ("per_sentence", "parseval")):
         if getattr(arguments, flag) and arguments.metric != metric:
@@ -43,9 +49,14 @@ def _score(arguments) -> None:
             f"line n of one must answer line n of the other"
         )
     if arguments.metric == "parseval":
-        from t2t_lite.scoring.parseval import report, score_trees
+        from t2t_lite.scoring.parseval import ERROR, report, score_trees
 
-        lines = report(score_trees(references, hypotheses), arguments.per_sentence)
+        scored = score_trees(references, hypotheses, arguments.reference)
+        if all(score.status == ERROR for score in scored.sentences) and not any("(" in line for line in hypotheses):
+            raise UserError(
+                f"{arguments.hypothesis} has no tree: --metric=parseval scores trees in brackets, one a line"
+            )
+        lines = report(scored, arguments.per_sentence)
     else:
         from t2t_lite.scoring.bleu import score_lines
 

@@ -130,8 +130,9 @@ def _strategy_and_options(arguments):
 
 def _evaluate(arguments) -> None:
     from t2t_lite.quiet import import_tensorflow
-    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.run_dir import open_run_dir, wait_for_run_dir
 
+    wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, lambda line: print(line, flush=True))
     trust_plugins(arguments, [arguments.output_dir])
     run_dir = open_run_dir(Path(arguments.output_dir))
     _check_evaluation(arguments, run_dir.problem)

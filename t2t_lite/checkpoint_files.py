@@ -96,9 +96,7 @@ def read(path: Path, group: str) -> dict[str, np.ndarray]:
         }
     except (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError) as error:
         reason = str(error).split("\n")[0]
-        raise UserError(
-            f"checkpoint {path} is damaged ({reason}); remove {path}.* and use another (--checkpoint_path)"
-        ) from error
+        raise UserError(f"checkpoint {path} is damaged ({reason}); remove {path}.* to go on without it") from error
 
 
 def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from t2t_lite.errors import UserError
+from t2t_lite.files import make_folder
 
 TRAINING = "training.lock"
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
@@ -26,7 +27,7 @@ def training_in(directory: Path) -> Iterator[None]:
     """
     directory = Path(directory)
     is_new = not directory.exists()
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory, "--output_dir")
     try:
         with contextlib.ExitStack() as stack:
             try:

@@ -14,6 +14,8 @@ evaluations.json    the figures of each evaluated checkpoint
 import dataclasses
 import json
 import shutil
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import t2t_lite
@@ -21,7 +23,7 @@ from t2t_lite.checkpoint_names import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of, write_text, written_whole
+from t2t_lite.files import make_folder, sha256_of, write_text, written_whole
 from t2t_lite.plugins import load_usr_dir
 from t2t_lite.registry import MODELS, PROBLEMS, Origin
 from t2t_lite.trust import is_trusted, trust
@@ -86,6 +88,27 @@ def open_run_dir(path: Path) -> RunDir:
     return RunDir(path, hparams, problem, *(path / entry["file"] for entry in entries))
 
 
+def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> None:
+    """Waits until a training has made a run directory.
+
+    Args:
+      path: the directory.
+      seconds: how long to wait at most.
+      say: takes a line if it has to be waited for.
+
+    Raises:
+      UserError: if it is not there in time.
+    """
+    about, end = Path(path) / "run.json", time.monotonic() + seconds
+    if not about.exists() and seconds > 0:
+        say(f"waiting for a training to begin in {path} (at most {seconds:g} s, --eval_wait_secs)")
+    while not about.exists():
+        left = end - time.monotonic()
+        if left <= 0:
+            raise UserError(f"--output_dir={path}: no training has begun there; start it, or look at the path")
+        time.sleep(min(1.0, left))
+
+
 def files_of(path: Path) -> list[Path]:
     """Returns the files that a run directory consists of; others, such as translations, may lie beside them."""
     names = ("hparams.json", "run.json", "evaluations.json", "log.jsonl", "vocab.*", "ckpt-*", "average-*")
@@ -134,9 +157,18 @@ def _read(path: Path) -> tuple[Path, HParams, dict]:
         hparams = HParams.from_json(settings.read_text(encoding="utf-8"), str(settings))
         return about, hparams, dict(json.loads(about.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(f"--output_dir={path} is not a run directory: it has no {Path(error.filename).name}") from error
+        raise UserError(f"--output_dir={path} {_why_no_run(path, Path(error.filename).name)}") from error
     except (ValueError, TypeError) as error:
         raise UserError(f"{about} or {settings} is damaged: {error!r}") from error
+
+
+def _why_no_run(path: Path, missing: str) -> str:
+    if path.is_file():
+        return "is a file; give the run directory, the --output_dir of t2t-lite-trainer"
+    if not path.exists() or not any(path.iterdir()):
+        state = "is empty, and not a run directory" if path.exists() else "is not a run directory: it is not there"
+        return f"{state}; look at the path, or train first with t2t-lite-trainer --output_dir={path}"
+    return f"is not a run directory: it has no {missing}; give the --output_dir of t2t-lite-trainer"
 
 
 def _plugins(run: dict, about: Path) -> dict[str, Origin]:
@@ -230,7 +262,7 @@ def prepare_run_dir(
     elif list_checkpoints(path):
         raise UserError(f"--output_dir={path} holds checkpoints but no run.json; use another directory")
     else:
-        path.mkdir(parents=True, exist_ok=True)
+        make_folder(path, "--output_dir")
         for source in {vocabulary, inputs_vocabulary}:
             with written_whole(path / source.name) as partial:
                 shutil.copyfile(source, partial)

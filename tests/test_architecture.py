@@ -98,7 +98,7 @@ RULES_AT_LOADING = {
     "run_dir": (("data.problem", "plugins", "checkpoint_names", "trust", *BASIS), ()),
     "checkpoint_names": ((), ()),
     "free_memory": ((), ("pynvml",)),
-    "locks": (("errors",), ()),
+    "locks": (("errors", "files"), ()),
     "trust": (("errors", "files"), ()),
     "plugins": (("registry", "errors"), ()),
 }

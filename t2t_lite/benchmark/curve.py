@@ -9,7 +9,7 @@ _NAMES = {"perplexity": "dev perplexity", "bleu": "dev BLEU", "f1": "dev F1"}
 
 
 def plot_curve(evaluations: dict[int, dict[str, float]], title: str, file: Path) -> None:
-    """Draws perplexity, and BLEU or F1 if the checkpoints were decoded, over steps into a PNG file.
+    """Draws perplexity, and BLEU or F1 if the checkpoints were decoded, over steps into a file.
 
     Args:
       evaluations: {step: {figure: value}}, as a run directory has them.
@@ -33,4 +33,4 @@ def plot_curve(evaluations: dict[int, dict[str, float]], title: str, file: Path)
         axes.grid(alpha=0.3)
     figure.suptitle(title)
     with written_whole(file) as partial:
-        figure.savefig(partial, format="png", dpi=120)
+        figure.savefig(partial, format=file.suffix[1:].lower(), dpi=120)

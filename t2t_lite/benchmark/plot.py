@@ -7,16 +7,20 @@ from t2t_lite.benchmark.layers import Sweep
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, written_whole
 
+FORMATS = (".png", ".svg", ".pdf")
+
 
 def check_plot_file(file: Path) -> None:
     """Raises UserError if a plot cannot be drawn into `file`."""
     if importlib.util.find_spec("matplotlib") is None:
         raise UserError("a plot needs matplotlib: pip install 't2t-lite[plot]', or leave --plot_file out")
     check_output(file, f"--plot_file={file}")
+    if file.suffix.lower() not in FORMATS:
+        raise UserError(f"--plot_file={file}: a plot is a file that ends in {', '.join(FORMATS)}; give it such a name")
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:
-    """Draws four panels with logarithmic axes into a PNG file, which appears when it is whole.
+    """Draws four panels with logarithmic axes into a file, which appears when it is whole.
 
     Args:
       sweeps: the measurements of each layer.
@@ -52,4 +56,4 @@ def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Pat
     path.legend(loc="lower right", ncols=2, fontsize="small")
     figure.suptitle("Table 1 of “Attention Is All You Need”, measured")
     with written_whole(file) as partial:
-        figure.savefig(partial, format="png", dpi=120)
+        figure.savefig(partial, format=file.suffix[1:].lower(), dpi=120)

@@ -17,7 +17,7 @@ from t2t_lite.data.survey import Survey, survey
 from t2t_lite.data.text_checks import TextChecks
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE, is_same_file, partial_path, sha256_of, written_whole
+from t2t_lite.files import INCOMPLETE, is_same_file, make_folder, partial_path, sha256_of, written_whole
 
 # Records that are shuffled together in memory, on average, and pairs that are encoded together.
 BUCKET_RECORDS = 2**16
@@ -78,7 +78,7 @@ def generate(
     files = find_or_fetch(problem, tmp_dir)
     if manifest is not None:
         check_unchanged(files, manifest.sources, data_dir)
-    data_dir.mkdir(parents=True, exist_ok=True)
+    make_folder(data_dir, "--data_dir")
     _check_sources_are_elsewhere(problem, files, data_dir)
     manifest, vocabularies = _begin(problem, files, data_dir, manifest, say, options)
     for split in SPLITS:

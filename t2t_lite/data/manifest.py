@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shlex
 from pathlib import Path
 
 from t2t_lite.config import HParams
@@ -127,11 +128,14 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
     """
     data_dir = Path(data_dir)
     command = f"t2t-lite-datagen --problem={problem.data_name} --data_dir={data_dir}"
+    if data_dir.is_file():
+        raise UserError(f"--data_dir={data_dir} is a file; give the folder that t2t-lite-datagen wrote to")
     if not data_dir.is_dir():
         raise UserError(f"--data_dir={data_dir} does not exist; make it with: {command}")
     manifest = read_manifest(data_dir, problem)
     if manifest is None:
         raise UserError(f"--data_dir={data_dir} holds no data of '{problem.data_name}'; make it with: {command}")
+    command += _flags_of(manifest, problem)
     if missing := [split for split in SPLITS if split not in manifest.splits]:
         raise UserError(f"the data in {data_dir} has no {missing[0]} split yet; finish it with: {command}")
     for split in manifest.splits.values():
@@ -139,21 +143,32 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
             path = data_dir / name
             found = path.stat().st_size if path.exists() else None
             if found != size:
-                state = "is missing" if found is None else f"has {found} bytes, not {size}: it is damaged"
-                raise UserError(f"{path} {state}; remove it and run again: {command}")
+                if found is None:
+                    raise UserError(f"{path} is missing; make it again with: {command}")
+                raise UserError(f"{path} has {found} bytes, not {size}: it is damaged; remove it and run: {command}")
     if (manifest.inputs_vocabulary is None) != problem.shared_vocabulary:
         other = "a vocabulary for each side" if problem.shared_vocabulary else "one vocabulary for both sides"
         raise UserError(f"the data in {data_dir} was made with {other}; remove it and run again: {command}")
     for vocabulary in manifest.vocabularies:
         path = data_dir / vocabulary["file"]
         if not path.exists():
-            raise UserError(f"{path} is missing; remove the data in {data_dir} and run again: {command}")
+            raise UserError(f"{path} is missing; make it again with: {command}")
         if sha256_of(path) != vocabulary["sha256"]:
             raise UserError(
                 f"{path} is not the vocabulary that the data in {data_dir} was made with; "
                 f"put that one back, or remove the data and run again: {command}"
             )
     return manifest
+
+
+def _flags_of(manifest: Manifest, problem: Problem) -> str:
+    """Returns the flags that the data was made with, as they stand on a command line: as far as they are not usual."""
+    usual = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
+    flags = {name: value for name, value in manifest.settings.items() if name in problem.flags}
+    flags |= {name: manifest.settings.get(name, value) for name, value in (usual | {"max_cases": 0}).items()}
+    return "".join(
+        f" {shlex.quote(f'--{name}={value}')}" for name, value in flags.items() if value and value != usual.get(name)
+    )
 
 
 def check_lengths(manifest: Manifest, hparams: HParams) -> None:

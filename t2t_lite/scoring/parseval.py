@@ -179,8 +179,12 @@ def score_sentence(gold: str, candidate: str) -> SentenceScore:
     return _score(_read_gold(gold), parse, _is_untagged(parse))
 
 
-def score_trees(golds: Sequence[str], candidates: Sequence[str]) -> Parseval:
-    """Compares the candidates of a corpus with its gold trees; arguments are lines as for `score_sentence`.
+def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees") -> Parseval:
+    """Compares the candidates of a corpus with its gold trees.
+
+    Args:
+      golds, candidates: lines as `score_sentence` takes them.
+      where: what errors call the gold trees, such as their file.
 
     Raises:
       UserError: if the two differ in number, there is nothing to score, or a gold tree is malformed or missing.
@@ -196,7 +200,7 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str]) -> Parseval:
         try:
             gold = _read_gold(gold_line)
         except ValueError as error:
-            raise UserError(f"line {number} of the gold trees is malformed: {error}") from None
+            raise UserError(f"line {number} of {where} is malformed: {error}; a line is a tree in brackets") from None
         scores.append(_score(gold, parse, untagged))
     return Parseval(tuple(scores), untagged)
 

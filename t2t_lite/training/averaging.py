@@ -29,8 +29,12 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
         raise ValueError(f"n must be at least 1, not {n}")
     checkpoints = list_checkpoints(directory)
     if len(checkpoints) < n:
-        found = ", ".join(str(step) for step, _ in checkpoints) or "none"
-        raise UserError(f"{directory} has {len(checkpoints)} checkpoints (steps: {found}), not {n}; use a smaller --n")
+        found = ", ".join(str(step) for step, _ in checkpoints)
+        if not checkpoints:
+            raise UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")
+        raise UserError(
+            f"{directory} has {len(checkpoints)} checkpoints (steps: {found}), not {n}; use --n={len(checkpoints)}"
+        )
     steps, paths = zip(*checkpoints[-n:])
     sums: dict[str, np.ndarray] = {}
     for path in paths:

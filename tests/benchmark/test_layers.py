@@ -135,10 +135,11 @@ def test_a_plot_is_a_whole_png_file(tmp_path):
 
 def test_a_plot_takes_the_place_of_an_older_one(tmp_path):
     pytest.importorskip("matplotlib")
-    file = tmp_path / "plot"  # a PNG file under any name
-    file.write_text("old")
-    plot(some_sweeps(), PATHS, file)
-    assert file.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    for name, start in {"plot.png": b"\x89PNG\r\n\x1a\n", "plot.SVG": b"<?xml", "plot.pdf": b"%PDF"}.items():
+        file = tmp_path / name
+        file.write_text("old")
+        plot(some_sweeps(), PATHS, file)
+        assert file.read_bytes().startswith(start)
 
 
 def test_a_plot_that_fails_leaves_the_older_one_and_nothing_else(tmp_path):

@@ -467,7 +467,7 @@ def test_doing_what_the_message_about_a_damaged_shard_says_mends_it(whole, tmp_p
     for name, content in contents_of(whole).items():
         (tmp_path / name).write_bytes(content)
     damage(tmp_path, "cut short")
-    with pytest.raises(UserError, match="remove it and run again"):
+    with pytest.raises(UserError, match="remove it and run: t2t-lite-datagen"):
         generate(Letters(), tmp_path, tmp_path / "none", say=silent)
     (tmp_path / "letters-train-00001-of-00003").unlink()
     generate(Letters(), tmp_path, tmp_path / "none", say=silent)

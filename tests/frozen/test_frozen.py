@@ -101,7 +101,8 @@ def test_its_dev_figures_are_found_again(task, run_dir, expected, command):
     follow = ["--schedule=eval", "--eval_wait_secs=0"]
     successful(command("trainer", *task, *follow))
     figures = json.loads((run_dir / "evaluations.json").read_text())[str(AT)]
-    assert figures == pytest.approx(expected["dev"], rel=tolerance(run_dir, 1e-4))
+    found = {name: figures[name] for name in expected["dev"]}  # later versions have more
+    assert found == pytest.approx(expected["dev"], rel=tolerance(run_dir, 1e-4))
 
 
 @each_run(slow=[run for run in RUNS if not (run / KNOWN).exists()])

@@ -260,12 +260,12 @@ def test_a_run_without_a_checkpoint(work, decoder, refused):
     for path in (work / "run").glob("ckpt-*"):
         path.unlink()
     assert "has no checkpoint yet; train first" in decoder()
-    assert "has 0 checkpoints" in refused("avg", f"--output_dir={work / 'run'}")
+    assert "has no checkpoint yet; train first" in refused("avg", f"--output_dir={work / 'run'}")
 
 
 def test_fewer_checkpoints_than_asked_for(work, refused):
     message = refused("avg", f"--output_dir={work / 'run'}", "--n=9")
-    assert re.search(r"has 3 checkpoints \(steps: 2, 4, 6\), not 9; use a smaller --n", message)
+    assert re.search(r"has 3 checkpoints \(steps: 2, 4, 6\), not 9; use --n=3", message)
 
 
 def test_a_checkpoint_path_that_is_none(work, decoder):

@@ -1,0 +1,168 @@
+"""Where the system only says "File exists", the commands say what to do."""
+
+import errno
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from support.commands import start_process
+
+from t2t_lite.bin.system_errors import told
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.errors import UserError
+from t2t_lite.files import make_folder
+
+
+@pytest.fixture
+def refused(command):
+    def run(name, *flags, status=1):
+        result = command(name, *flags)
+        assert result.returncode == status and len(result.stderr.splitlines()) == 1, result.stderr
+        return result.stderr
+
+    return run
+
+
+@pytest.fixture
+def train(refused, small_flags, grammar_data):
+    return lambda output_dir: refused(
+        "trainer", *small_flags, f"--data_dir={grammar_data}", f"--output_dir={output_dir}"
+    )
+
+
+def test_an_output_dir_that_is_a_file_or_below_one(train, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    assert f"--output_dir={tmp_path / 'file'}: {tmp_path / 'file'} is a file; give a folder" in train(tmp_path / "file")
+    assert f"{tmp_path / 'file'} is a file; give a folder" in train(tmp_path / "file" / "run")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_name_that_is_too_long(train, refused, small_run, tmp_path):
+    assert "the name is too long; choose a shorter one" in train(tmp_path / ("x" * 300))
+    for flag in ("--decode_to_file", "--decode_from_file"):
+        message = refused("decoder", f"--output_dir={small_run}", f"{flag}={tmp_path / ('x' * 300)}")
+        assert "the name is too long" in message and len(message) < 200
+
+
+@pytest.fixture
+def without_rights():
+    """A folder that is nobody's to write to and a file that is nobody's to read; the tests of root run as nobody."""
+    folder = Path(tempfile.mkdtemp())
+    (folder / "secret.txt").write_text("a")
+    (folder / "secret.txt").chmod(0)
+    folder.chmod(0o555)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    yield folder
+    os.seteuid(user)
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_what_may_not_be_read_or_written(without_rights):
+    with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot make that folder \(Permission denied\); give an"):
+        make_folder(without_rights / "run", "--output_dir")
+    with pytest.raises(UserError, match=r"secret\.txt may not be read by you; change its permissions"):
+        list(read_lines(without_rights / "secret.txt"))
+
+
+@pytest.mark.parametrize(
+    "number", [errno.EACCES, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC, errno.EMFILE, errno.EIO]
+)
+def test_every_complaint_of_the_system_has_its_advice(number):
+    line = told(OSError(number, os.strerror(number), "some/file"))
+    assert line.startswith("some/file: ") and ";" in line and os.strerror(number) not in line
+
+
+def test_one_without_advice_or_file_is_told_as_it_is():
+    assert told(OSError(errno.EXDEV, "Invalid cross-device link")) == "writing: Invalid cross-device link"
+    assert told(OSError("odd")) == "writing: odd"
+
+
+@pytest.mark.parametrize("name", ["decoder", "avg"])
+def test_what_is_no_run_directory_and_why(refused, tmp_path, name):
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    for place, why in {
+        "file": "is a file; give the run directory",
+        "empty": "is empty, and not a run directory; look at the path, or train first with t2t-lite-trainer",
+        "none": "is not a run directory: it is not there; look at the path, or train first",
+        "other": "is not a run directory: it has no hparams.json; give the --output_dir of t2t-lite-trainer",
+    }.items():
+        assert f"--output_dir={tmp_path / place} {why}" in refused(name, f"--output_dir={tmp_path / place}")
+
+
+def test_a_missing_shard_is_made_again_by_the_command_that_is_told(command, refused, tmp_path):
+    (tmp_path / "my.tsv").write_text("".join(f"number {i}\tZahl {i}\n" for i in range(300)))
+    data = f"--data_dir={tmp_path / 'data'}"
+    flags = (
+        f"--train_tsv={tmp_path / 'my.tsv'}",
+        "--vocab_size=300",
+        "--num_shards=2",
+        "--held_out=5",
+        "--max_cases=250",
+    )
+    assert command("datagen", "--problem=text_pairs", data, *flags).returncode == 0
+    shard = tmp_path / "data" / "text_pairs-train-00001-of-00002"
+    before = shard.read_bytes()
+    shard.unlink()
+    task = ("--problem=text_pairs", "--hparams_set=transformer_tiny", f"--output_dir={tmp_path / 'run'}")
+    message = refused("trainer", *task, data)
+    assert f"{shard} is missing; make it again with: t2t-lite-datagen " in message and "remove" not in message
+    _, *told_flags = message.partition("make it again with: ")[2].split()
+    assert command("datagen", *told_flags).returncode == 0
+    assert shard.read_bytes() == before
+
+
+def test_an_average_of_a_damaged_checkpoint_gives_no_advice_that_it_cannot_take(refused, small_run, tmp_path):
+    run = shutil.copytree(small_run, tmp_path / "run")
+    (run / "ckpt-4.data-00000-of-00001").write_bytes(b"damaged")
+    message = refused("avg", f"--output_dir={run}", "--n=3")
+    assert f"checkpoint {run / 'ckpt-4'} is damaged" in message and f"remove {run / 'ckpt-4'}.* to go on" in message
+    assert "--checkpoint_path" not in message
+    for file in run.glob("ckpt-4.*"):
+        file.unlink()
+    assert "use --n=2" in refused("avg", f"--output_dir={run}", "--n=3")
+
+
+def test_parseval_of_text_that_is_no_trees_names_the_file(refused, tmp_path):
+    (tmp_path / "text").write_text("a plain sentence\n")
+    (tmp_path / "trees").write_text("(TOP (S (NP (DT a) (NN dog))))\n")
+    flags = ("--metric=parseval", f"--hypothesis={tmp_path / 'text'}")
+    message = refused("score", *flags, f"--reference={tmp_path / 'text'}")
+    assert f"line 1 of {tmp_path / 'text'} is malformed" in message and "a line is a tree in brackets" in message
+    assert f"{tmp_path / 'text'} has no tree" in refused("score", *flags, f"--reference={tmp_path / 'trees'}")
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x", "x.jpeg"])
+def test_a_plot_file_is_called_by_what_it_is(refused, small_run, tmp_path, name):
+    flags = ("--curve", f"--output_dir={small_run}", f"--plot_file={tmp_path / name}")
+    assert "ends in .png, .svg, .pdf; give it such a name" in refused("benchmark", *flags)
+    assert not (tmp_path / name).exists()
+
+
+def test_an_evaluator_waits_for_the_run_directory_of_a_training_and_says_so(small_run, grammar_data, tmp_path):
+    flags = (
+        "--schedule=eval",
+        f"--data_dir={grammar_data}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--eval_wait_secs=300",
+    )
+    evaluator = start_process("trainer", *flags)
+    first = evaluator.stdout.readline()
+    assert first == f"waiting for a training to begin in {tmp_path / 'run'} (at most 300 s, --eval_wait_secs)\n"
+    shutil.copytree(small_run, tmp_path / "copy")
+    (tmp_path / "copy" / "evaluations.json").unlink()
+    (tmp_path / "copy").rename(tmp_path / "run")
+    output, _ = evaluator.communicate()
+    assert evaluator.returncode == 0 and "step 6: dev loss" in output
+
+
+def test_one_that_waits_in_vain_says_what_to_do(refused, grammar_data, tmp_path):
+    flags = ("--schedule=eval", f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}", "--eval_wait_secs=0")
+    assert "no training has begun there; start it, or look at the path" in refused("trainer", *flags)
