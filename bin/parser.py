@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         for argument in args:
             name = argument.split("=")[0]
-            if name.startswith("--") and name not in flags:
+            if name.startswith("--") and name not in (*flags, "--"):
                 self.error(f"unknown flag {name}{self._hint(name, flags)}")
         if (asked := value_of(args, "--registry_help")) is not None:
             self._print_registry(asked, value_of(args, "--t2t_usr_dir"))

@@ -92,6 +92,11 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
     job.is_done(account)
 
 
+def check_runner(runner: str, options: str) -> None:
+    """Raises UserError if Beam is not installed or does not know the runner; arguments are as above."""
+    _new_pipeline(runner, options)
+
+
 def _new_pipeline(runner: str, options: str):
     try:
         import apache_beam as beam

@@ -78,11 +78,22 @@ def generate(
     files = find_or_fetch(problem, tmp_dir)
     if manifest is not None:
         check_unchanged(files, manifest.sources, data_dir)
+    if options.runner:
+        from t2t_lite.data.beam import check_runner
+
+        check_runner(options.runner, options.beam_options)
+    is_new = not data_dir.exists()
     make_folder(data_dir, "--data_dir")
-    _check_sources_are_elsewhere(problem, files, data_dir)
-    manifest, vocabularies = _begin(problem, files, data_dir, manifest, say, options)
-    for split in SPLITS:
-        _make_split(problem, split, files, data_dir, manifest, vocabularies, say, options)
+    try:
+        _check_sources_are_elsewhere(problem, files, data_dir)
+        manifest, vocabularies = _begin(problem, files, data_dir, manifest, say, options)
+        for split in SPLITS:
+            _make_split(problem, split, files, data_dir, manifest, vocabularies, say, options)
+    except UserError:
+        if is_new:
+            with contextlib.suppress(OSError):  # something was written
+                data_dir.rmdir()
+        raise
     _clear_away(problem, data_dir)
     return manifest
 

@@ -1,0 +1,38 @@
+"""Command lines of all kinds end well or are refused in one line, and change no file that they do not name.
+
+`python tests/support/fuzz.py 500` tries more of them.
+"""
+
+import pytest
+from support.fuzz import Line, draw, try_line, write_world
+
+SEEDS = range(60)
+
+
+@pytest.fixture
+def world(tmp_path):
+    write_world(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_drawn_command_line_ends_well_or_is_refused_in_one_line(seed, world, tmp_path_factory, commands_environment):
+    line = draw(seed)
+    home = dict.fromkeys(("XDG_CONFIG_HOME", "HOME"), str(tmp_path_factory.mktemp("home")))
+    outcome = try_line(line, world, home | commands_environment)
+    assert outcome.kind in ("ended well", "refused"), (line, outcome)
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"),
+    [
+        (["--output_dir=run", "--n=1"], "ended well"),
+        (["--output_dir=run", "--n=9"], "refused"),
+        (["--output_dir=run", "--n=9", "--debug"], "a traceback"),
+        # What is named in two words is not seen to be named.
+        (["--output_dir", "run", "--n=1"], "changed run"),
+    ],
+)
+def test_what_comes_of_a_command_line_is_told_apart(world, flags, kind):
+    assert try_line(Line("avg", flags, b""), world, {}).kind.startswith(kind)

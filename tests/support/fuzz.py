@@ -1,0 +1,324 @@
+"""Command lines drawn from the commands' own parsers, with good, odd and bad values and files.
+
+python tests/support/fuzz.py 500        # tries 500 of them, those with the seeds 0 to 499
+python tests/support/fuzz.py 1 --first=137 --show
+"""
+
+import argparse
+import collections
+import contextlib
+import gzip
+import hashlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from support.commands import run_in_this_process
+from t2t_lite.bin import avg, benchmark_flags, datagen, decoder_flags, params, score, trainer_flags
+from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.registry import PROBLEMS
+
+FROZEN = Path(__file__).resolve().parents[1] / "frozen" / "0.1"
+PARSERS = {
+    "avg": avg.make_parser,
+    "benchmark": benchmark_flags.make_parser,
+    "datagen": datagen.make_parser,
+    "decoder": decoder_flags.make_parser,
+    "params": params.make_parser,
+    "score": score.make_parser,
+    "trainer": trainer_flags.make_parser,
+}
+TINY = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=200"
+# What a command needs to do something; each line is a start that is then changed.
+STARTS = {
+    "avg": (["--output_dir=run", "--n=2"], ["--output_dir=words/run", "--n=1"]),
+    "benchmark": (
+        ["--cost"],
+        ["--curve", "--output_dir=run"],
+        ["--decoding", "--output_dir=run", "--decode_from_file=text.en", "--one_by_one=1", "--repeats=1"],
+    ),
+    "datagen": (
+        ["--problem=text_pairs", "--data_dir=new", "--train_source=text.en", "--train_target=text.de"],
+        ["--problem=text_pairs", "--data_dir=new", "--train_tsv=text.tsv", "--dev_tsv=dev.tsv", "--vocab_size=300"],
+        ["--problem=treebank_parsing", "--data_dir=new", "--treebank=trees.mrg"],
+        ["--problem=text_pairs", "--data_dir=data", "--inspect"],
+        ["--problem=multi30k_ende", "--data_dir=new"],
+    ),
+    "decoder": (
+        ["--output_dir=run", "--decode_from_file=text.en", "--decode_to_file=out.txt", "--xla_compile=False"],
+        ["--output_dir=words/run", "--xla_compile=False"],
+        ["--output_dir=parsing/run", "--decode_from_file=text.en", "--decode_to_file=out.txt", "--xla_compile=False"],
+        ["--output_dir=run", "--score_file=text.tsv", "--xla_compile=False"],
+    ),
+    "params": ([], ["--hparams_set=transformer_big"]),
+    "score": (
+        ["--hypothesis=text.en", "--reference=text.de"],
+        ["--hypothesis=trees.mrg", "--reference=trees.mrg", "--metric=parseval"],
+    ),
+    "trainer": (
+        [
+            "--problem=text_pairs",
+            "--hparams_set=transformer_tiny",
+            f"--hparams={TINY}",
+            "--data_dir=data",
+            "--output_dir=new",
+            "--peak_tflops=1",
+        ],
+        ["--schedule=eval", "--data_dir=data", "--output_dir=run"],
+    ),
+}
+FILES = ("text.en", "text.de", "text.tsv", "trees.mrg", "text.en.gz", "none.txt", "empty.txt", "latin1.txt", "cut.gz")
+PLACES = (
+    "run",
+    "words/run",
+    "parsing/run",
+    "broken",
+    "data",
+    "folder",
+    "text.en",
+    "none",
+    "new",
+    "x" * 300,
+    "",
+    "a/b/c",
+)
+# Flags that write, with the places that may be written to; and those of files to read.
+_TO_WRITE = ("out.txt", "out.txt.gz", "new.svg", "text.en", "folder", "none/out", "/dev/null", "x" * 300, "")
+OUTPUTS = dict.fromkeys(("decode_to_file", "alignments", "draw_trees", "json_file", "plot_file"), _TO_WRITE)
+READ = ("decode_from_file", "score_file", "prefix_file", "hypothesis", "reference", "vocab_file", "warm_start_from")
+READ += tuple(f"{split}_{kind}" for split in ("train", "dev", "test") for kind in ("source", "target", "tsv"))
+READ += ("treebank", "train_trees", "dev_trees", "test_trees")
+NUMBERS = ("1", "2", "3", "0", "-1", "1.5", "", "x", "1e3", "2147483648", "٣", "nan")
+# Values that are allowed and large, of flags that do not mean so much work.
+LARGE = ("batch_lines", "keep_checkpoint_max", "random_seed", "max_tokens_per_replica", "keep_best_n", "num_workers")
+WORDS = ("", "x", "True", "none", "transformer", "a,b", "é", "../data", "%s", "a b", "'")
+SETTINGS = (
+    "1",
+    "2",
+    "0",
+    "-1",
+    "16",
+    "0.5",
+    "1e300",
+    "nan",
+    "inf",
+    "x",
+    "",
+    "True",
+    "2147483647",
+    "99999",
+    "-0.0",
+    "1e-9",
+)
+NAMES = {
+    "problem": ("text_pairs", "text_pairs_rev", "treebank_parsing", "multi30k_ende", "translate_ende_wmt32k", "x", ""),
+    "hparams_set": ("transformer_tiny", "transformer_base", "t2t_transformer_big", "transformer_base_v2", "x", ""),
+    "model": ("transformer", "lstm", ""),
+    "registry_help": ("", "text_pairs", "transformer_tiny", "transformer", "x"),
+    "t2t_usr_dir": ("plugin", "folder", "none", "text.en"),
+    "train_steps": ("1", "0", "-1", "x", ""),
+    "eval_wait_secs": ("0", "x"),
+    "num_steps": ("1", "0", "x"),
+    "repeats": ("1", "0", "x"),
+    "checkpoint_path": (
+        "run/ckpt-300",
+        "run/ckpt-200.index",
+        "run/ckpt-1",
+        "words/run/ckpt-300",
+        "broken/ckpt-300",
+        "",
+    ),
+    "inspect": ("train", "dev", "x", "data/text_pairs-dev-00000-of-00001", "text.en"),
+    "make_tf_config": ("a:1,b:2", "a", "", "a:x"),
+    "runner": ("", "x"),
+    "max_length": ("128", "1", "x"),
+    "device": ("P100", "1.5", "x", "-1"),
+    "precision": ("float32", "mixed_bfloat16", "x", ""),
+    "virtual_devices": ("0", "2", "-1"),
+    "strategy": ("auto", "one_device", "mirrored", "multi_worker", "tpu", "x"),
+}
+# Their own tests try them; here they would take minutes. With --debug a traceback is what is asked for.
+LEFT_OUT = ("help", "layers", "training", "debug")
+
+
+class Line(NamedTuple):
+    """A command line."""
+
+    command: str
+    flags: list[str]
+    stdin: bytes
+
+
+class Outcome(NamedTuple):
+    """What came of it."""
+
+    kind: str  # "ended well", "refused", or what is wrong
+    seconds: float
+    told: str  # the last line
+
+
+def write_world(folder: Path) -> None:
+    """Makes the files that the command lines name."""
+    shutil.copytree(FROZEN / "tied" / "run", folder / "run")
+    shutil.copytree(FROZEN / "tied" / "data", folder / "data")
+    for name in ("words", "parsing", "with_plugin"):
+        shutil.copytree(FROZEN / name / "run", folder / name / "run")
+    shutil.copytree(FROZEN / "plugin", folder / "plugin")
+    shutil.copytree(FROZEN / "tied" / "run", folder / "broken")
+    (folder / "broken" / "ckpt-300.index").write_bytes(b"damaged")
+    (folder / "broken" / "average-300.index").write_bytes(b"")
+    (folder / "folder").mkdir()
+    (folder / "folder" / "mine.txt").write_text("mine\n")
+    lots = random.Random(5)
+    english, german = ("the", "dog", "cat", "sees", "runs"), ("der", "Hund", "Katze", "sieht", "rennt")
+    pairs = [[lots.randrange(5) for _ in range(lots.randint(2, 6))] for _ in range(60)]
+    sides = [[" ".join(words[i] for i in pair) for pair in pairs] for words in (english, german)]
+    for name, lines in zip(("text.en", "text.de"), sides):
+        (folder / name).write_text("\n".join(lines) + "\n")
+    tsv = [f"{left}\t{right}" for left, right in zip(*sides)]
+    (folder / "text.tsv").write_text("\n".join(tsv) + "\n")
+    (folder / "dev.tsv").write_text("\n".join(tsv[:9]) + "\n")
+    (folder / "trees.mrg").write_text("( (S (NP (DT the) (NN dog)) (VP (VBZ runs))) )\n" * 40)
+    content = (folder / "text.en").read_bytes()
+    (folder / "text.en.gz").write_bytes(gzip.compress(content))
+    (folder / "cut.gz").write_bytes(gzip.compress(content)[:-9])
+    (folder / "empty.txt").touch()
+    (folder / "latin1.txt").write_bytes("café\n".encode("latin-1") * 60)
+
+
+def draw(seed: int) -> Line:
+    """Returns the command line of a seed."""
+    lots = random.Random(seed)
+    command = lots.choices(list(PARSERS), weights=[1, 2, 3, 4, 1, 1, 4])[0]
+    flags = list(lots.choice(STARTS[command]))
+    parser = PARSERS[command]()
+    actions = [each for each in parser._actions if each.option_strings and each.dest not in LEFT_OUT]
+    given = next((flag.removeprefix("--problem=") for flag in flags if flag.startswith("--problem=")), "")
+    own = list(PROBLEMS[given].flags) if given in PROBLEMS and command in ("datagen", "trainer") else []
+    for _ in range(lots.choices([0, 1, 2, 3], weights=[1, 4, 3, 1])[0]):
+        what = lots.random()
+        if what < 0.08 and flags:
+            flags.remove(lots.choice(flags))
+        elif what < 0.12:
+            flags.append(lots.choice(["--no_such_flag", "--worker_gpu=8", "stray", "-x", "--", "--hparam=1", "--=1"]))
+        elif what < 0.35 and own:
+            name = lots.choice(own)
+            flags.append(f"--{name}={lots.choice(_files(name) if name in READ else NUMBERS)}")
+        else:
+            flags.append(_flag(lots.choice(actions), lots))
+    if command == "trainer":
+        # What would train or wait for long.
+        if not any(flag.startswith("--train_steps") for flag in flags):
+            flags.append("--train_steps=1")
+        if "--schedule=eval" in flags and not any(flag.startswith("--eval_wait_secs") for flag in flags):
+            flags.append("--eval_wait_secs=0")
+    stdin = lots.choice([b"", b"the dog runs\n", b"caf\xe9 \x00\n\n", b"x " * 3000])
+    return Line(command, flags, stdin)
+
+
+def _flag(action: argparse.Action, lots: random.Random) -> str:
+    flag, name = action.option_strings[-1], action.dest
+    if action.nargs == 0:
+        return flag
+    if name in ("hparams", "decode_hparams"):
+        settings = HParams if name == "hparams" else DecodeHParams
+        pair = f"{lots.choice([*settings.__dataclass_fields__, 'batch_size', 'x'])}={lots.choice(SETTINGS)}"
+        before = f"{TINY}," if name == "hparams" and lots.random() < 0.7 else ""
+        return f"{flag}={before}{lots.choice([pair, pair, pair, pair + ',', '=', 'x', pair + ',' + pair])}"
+    pool = NAMES.get(name) or OUTPUTS.get(name) or (_files(name) if name in READ else None)
+    if pool is None and name.endswith("_dir"):
+        pool = PLACES
+    if pool is None and action.choices:
+        pool = (*action.choices, "x")
+    if pool is None:
+        pool = (*NUMBERS, *(["2147483647"] if name in LARGE else []))
+        pool = pool if action.type else WORDS
+    return f"{flag}={lots.choice(pool)}"
+
+
+def _files(name: str) -> tuple[str, ...]:
+    more = ("run", "run/ckpt-200", "broken") if name == "warm_start_from" else ("folder", "text.en,text.en", "text.*")
+    return (*FILES, *more, "x" * 300)
+
+
+def contents_of(folder: Path) -> dict[str, str]:
+    """Returns the checksum of each file in a folder by its path in it; "" for a folder."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in folder.rglob("*")
+    }
+
+
+def may_change(line: Line) -> list[str]:
+    """Returns what a command line says may be written: files, and folders with all that is in them."""
+    values = dict(flag.removeprefix("--").split("=", 1) for flag in line.flags if flag.startswith("--") and "=" in flag)
+    named = [values[name] for name in OUTPUTS if values.get(name)]
+    named += [f"{name}{ending}" for name in named for ending in (".incomplete", ".progress")]
+    if line.command in ("trainer", "avg") and values.get("output_dir"):
+        named.append(values["output_dir"])
+    if line.command == "datagen" or "--generate_data" in line.flags:
+        named += [values[name] for name in ("data_dir", "tmp_dir") if values.get(name)]
+    return [str(Path(name)) for name in named]
+
+
+def try_line(line: Line, folder: Path, environment: dict[str, str]) -> Outcome:
+    """Runs a command line in a folder with the world in it, and says what came of it."""
+    before = contents_of(folder)
+    begin = time.monotonic()
+    with contextlib.chdir(folder):
+        result = run_in_this_process(line.command, *line.flags, stdin=line.stdin, **environment)
+    seconds = time.monotonic() - begin
+    after = contents_of(folder)
+    lines = result.stderr.strip().splitlines()
+    told = lines[-1] if lines else ""
+    allowed = may_change(line)
+    changed = [name for name in before | after if before.get(name) != after.get(name)]
+    wrong = [name for name in changed if not any(name == each or name.startswith(f"{each}/") for each in allowed)]
+    errors = [each for each in lines if each.startswith(f"t2t-lite-{line.command}: error: ")]
+    if "Traceback" in result.stderr:
+        kind = "a traceback"
+    elif wrong:
+        kind = f"changed {', '.join(sorted(wrong)[:3])}"
+    elif result.returncode == 0 and not errors:
+        kind = "ended well"
+    elif result.returncode in (1, 2) and errors == [told]:
+        kind = "refused" if result.returncode == 1 or not changed else f"status 2, and changed {changed[0]}"
+    else:
+        kind = f"status {result.returncode} with {len(errors)} lines of errors"
+    return Outcome(kind, seconds, told)
+
+
+def main() -> int:
+    """Tries command lines and prints what came of them, by kind; those that went wrong one by one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--show", action="store_true", help="print every line and what came of it")
+    arguments = parser.parse_args()
+    outcomes = []
+    with tempfile.TemporaryDirectory() as cache:
+        environment = dict.fromkeys(("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HOME"), cache)
+        for seed in range(arguments.first, arguments.first + arguments.count):
+            line = draw(seed)
+            with tempfile.TemporaryDirectory() as folder:
+                write_world(Path(folder))
+                outcome = try_line(line, Path(folder), environment)
+            outcomes.append(outcome)
+            if arguments.show or outcome.kind not in ("ended well", "refused"):
+                shown = " ".join(flag if len(flag) < 150 else flag[:150] + "..." for flag in line.flags)
+                print(f"{seed}: {outcome.kind}, {outcome.seconds:.1f} s: {line.command} {shown}\n    {outcome.told}")
+                sys.stdout.flush()
+    seconds = [outcome.seconds for outcome in outcomes]
+    print(dict(collections.Counter(outcome.kind for outcome in outcomes)))
+    print(f"{sum(seconds):.0f} s in all, {max(seconds):.1f} s the longest")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
