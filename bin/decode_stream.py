@@ -1,7 +1,6 @@
 """Decoding standard input: each line is answered as soon as it can be."""
 
 import contextlib
-import itertools
 import os
 import queue
 import sys
@@ -71,11 +70,7 @@ def answer_interactively(translator) -> None:
 
     draws = isinstance(translator, Parser)
     with _history():
-        for number in itertools.count(1):
-            try:
-                line = input("> " if sys.stdin.isatty() else "")
-            except EOFError:
-                return
+        for number, line in enumerate(_lines(), start=1):
             start = time.perf_counter()
             (best,) = translator.translate([line], return_scores=True, first_line=number)
             seconds = time.perf_counter() - start
@@ -83,6 +78,26 @@ def answer_interactively(translator) -> None:
             if draws and best.text:
                 print(text_art(parse_brackets(best.text)[0]), flush=True)
             print(f"  {seconds:.3f} s, score {best.score:.3f}, log-probability {best.log_prob:.3f}", file=sys.stderr)
+
+
+def _lines() -> Iterator[str]:
+    """Yields the lines that are typed, or those of standard input if nobody types."""
+    from t2t_lite.decoding.reading import lines_of
+
+    if not sys.stdin.isatty():
+        yield from lines_of(sys.stdin.buffer, "standard input", _warn)
+        return
+    while True:
+        try:
+            yield input("> ")
+        except EOFError:
+            return
+        except UnicodeDecodeError:
+            _warn("that line was not UTF-8; set the terminal to UTF-8")
+
+
+def _warn(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -171,9 +171,10 @@ def test_interactive_lines_are_timed(small_run, command):
         f"--output_dir={small_run}",
         *SETTINGS,
         "--decode_interactive",
-        stdin=b"The dog sleeps.\nShe sings.\n",
+        stdin=b"The dog sleeps.\nShe sings \xff.\n",
     )
     assert result.returncode == 0
+    assert "standard input, line 2: not UTF-8" in result.stderr
     assert len(result.stdout.splitlines()) == 2
     times = re.findall(r"^  [\d.]+ s, score -[\d.]+, log-probability -[\d.]+$", result.stderr, re.MULTILINE)
     assert len(times) == 2

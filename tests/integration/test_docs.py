@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from t2t_lite.registry import snake_case
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -23,10 +25,16 @@ def test_python_examples_run(page, small_run, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     "page, name",
-    [("README.md", "digits_in_words"), ("docs/data.md", "captions_into_two"), ("CONTRIBUTING.md", "recipes_ende")],
+    [
+        ("README.md", "digits_in_words"),
+        ("docs/data.md", "captions_into_two"),
+        ("docs/data.md", "my_pairs"),
+        ("CONTRIBUTING.md", "recipes_ende"),
+    ],
 )
 def test_the_problems_of_the_documentation_can_be_registered_as_they_stand(page, name, tmp_path, process):
-    (example,) = [example for example in examples(page) if "PROBLEMS.register" in example]
+    classes = {example: re.findall(r"^class (\w+)", example, re.MULTILINE) for example in examples(page)}
+    (example,) = [example for example, found in classes.items() if name in map(snake_case, found)]
     (tmp_path / "example.py").write_text(example, encoding="utf-8")
     result = process("trainer", f"--t2t_usr_dir={tmp_path}", f"--registry_help={name}")
     assert result.returncode == 0, result.stderr
