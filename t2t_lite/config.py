@@ -12,6 +12,8 @@ from t2t_lite.tensor2tensor_names import told_as
 # What draws a warning: fewer tokens than a sentence may have, and a beam that no paper has found use for.
 FEW_TOKENS = 32
 WIDE_BEAM = 100
+# As many as anyone has trained (Wang et al. 2022). More is a slip of the hand, and takes hours to build.
+MOST_LAYERS = 1000
 
 Settings = TypeVar("Settings", bound="_Settings")
 
@@ -162,6 +164,8 @@ class HParams(_Settings):
             if isinstance(value, int):
                 least = 0 if field.name in may_be_0 else 1
                 self._require(field.name, value >= least, f"at least {least}")
+        for name in ("num_encoder_layers", "num_decoder_layers"):
+            self._require(name, getattr(self, name) <= MOST_LAYERS, f"at most {MOST_LAYERS:,}")
         dropouts = ("residual_dropout", "attention_dropout", "relu_dropout")
         for name in (*dropouts, "label_smoothing", "adam_beta1", "adam_beta2", "ema_decay"):
             self._require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
