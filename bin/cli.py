@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from t2t_lite.bin.parser import PROGRAM, Parser
 from t2t_lite.bin.process_state import restored_process_state, utf8_output
 from t2t_lite.bin.system_errors import told
+from t2t_lite.config import TRUTHS
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.tensor2tensor_names import told_as
 
@@ -98,10 +99,9 @@ def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
 
 def truth(text: str) -> bool:
     """An argument that is true or false, in any case; 1 and 0 are taken, too."""
-    truths = {"true": True, "1": True, "false": False, "0": False}
-    if text.lower() not in truths:
+    if text.lower() not in TRUTHS:
         raise argparse.ArgumentTypeError(f"takes True or False, not '{text}'")
-    return truths[text.lower()]
+    return TRUTHS[text.lower()]
 
 
 def positive_number(text: str) -> float:

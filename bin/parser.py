@@ -38,12 +38,12 @@ class Parser(argparse.ArgumentParser):
             add_plugin_flags(self, runs)
 
     def parse_args(self, args: Sequence[str], namespace=None):
-        """Parses; an unknown flag ends the command with status 2, before a missing one is complained of."""
+        """Parses; unknown flags end the command with status 2, before a missing one is complained of."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
-        for argument in args:
-            name = argument.split("=")[0]
-            if name.startswith("--") and name not in (*flags, "--"):
-                self.error(f"unknown flag {name}{self._hint(name, flags)}")
+        names = dict.fromkeys(argument.split("=")[0] for argument in args)
+        unknown = [name for name in names if name.startswith("--") and name not in (*flags, "--")]
+        if unknown:
+            self.error(". ".join(f"unknown flag {name}{self._hint(name, flags)}" for name in unknown))
         if (asked := value_of(args, "--registry_help")) is not None:
             self._print_registry(asked, value_of(args, "--t2t_usr_dir"))
             raise SystemExit(0)

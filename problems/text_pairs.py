@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_lite.config import TRUTHS
 from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
@@ -97,15 +98,23 @@ class TextPairs(Problem):
         return tuple(split for split in SPLITS[1:] if split not in self._split_off())
 
     def keep_streams(self, tmp_dir):
-        """Copies standard input, or what another command writes, to a file."""
-        for name in self.given.keys() & set(_FILES):
+        """Copies what another command writes, on standard input or into a pipe, to a file."""
+        for name in (name for name in _FILES if name in self.given):
             stream = Path(self.given[name])
-            if not stream.exists() or stream.is_file() or stream.is_dir():
+            if not stream.exists() or stream.is_dir():
+                continue
+            if stream.is_file():
+                if stream.is_relative_to("/dev"):  # standard input that comes from a file: it has a name of its own
+                    self.given[name] = str(stream.resolve())
                 continue
             make_folder(tmp_dir, "--tmp_dir")
-            kept = Path(tmp_dir).absolute() / f"{name}.txt"
-            with open(stream, "rb") as source, written_whole(kept) as partial, open(partial, "wb") as copy:
-                shutil.copyfileobj(source, copy)
+            with open(stream, "rb") as source:
+                start = source.read(2)
+                ending = "gz" if start == b"\x1f\x8b" else "txt"
+                kept = Path(tmp_dir).absolute() / f"{name}.{ending}"
+                with written_whole(kept) as partial, open(partial, "wb") as copy:
+                    copy.write(start)
+                    shutil.copyfileobj(source, copy)
             self.given[name] = str(kept)
 
     def remarks(self, files):
@@ -275,7 +284,6 @@ def _whole_paths(value: str) -> str:
 
 
 def _truth(flag: str, value: str) -> bool:
-    truths = {"true": True, "1": True, "false": False, "0": False}
-    if value.lower() not in truths:
+    if value.lower() not in TRUTHS:
         raise UserError(f"--{flag} takes True or False, not '{value}'", status=2)
-    return truths[value.lower()]
+    return TRUTHS[value.lower()]

@@ -57,17 +57,20 @@ class _Settings:
         """
         hints = typing.get_type_hints(type(self))
         known = {field.name: hints[field.name] for field in dataclasses.fields(self)}
-        changes = {}
+        changes, unknown = {}, []
         for pair in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
                 raise UserError(f"--{self.FLAG}: '{pair}' is not of the form name=value", status=2)
             if name not in known:
                 hint = told_as(self.FLAG, name) or nearest(name, known)
-                raise UserError(f"--{self.FLAG}: unknown name '{name}'{hint}", status=2)
+                unknown.append(f"unknown name '{name}'{hint}")
+                continue
             if name in changes:
                 raise UserError(f"--{self.FLAG}: {name} is given twice", status=2)
             changes[name] = _parse(value, known[name], f"--{self.FLAG}: {name}")
+        if unknown:
+            raise UserError(f"--{self.FLAG}: {'. '.join(unknown)}", status=2)
         return self.replace(**changes)
 
     def warnings(self) -> list[str]:
@@ -103,13 +106,13 @@ class _Settings:
 def _parse(text: str, kind, where: str):
     """Reads one value of a field's type; `where` names the setting in errors."""
     try:
-        return _TRUTHS[text.lower()] if kind is bool else kind(text)
+        return TRUTHS[text.lower()] if kind is bool else kind(text)
     except (ValueError, KeyError) as error:
         raise UserError(f"{where} takes {_KIND_WORDS[kind]}, not '{text}'", status=2) from error
 
 
 _KIND_WORDS = {int: "a whole number", float: "a number", str: "a word", bool: "True or False"}
-_TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclasses.dataclass(frozen=True)

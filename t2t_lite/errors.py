@@ -23,7 +23,7 @@ class UserError(Exception):
 def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:
     """Returns a hint such as "; did you mean 'a' or 'b'?" for a mistyped name.
 
-    If none is near, all known names are listed, those first that have most in common with it.
+    If none is near, all known names are listed, first the few that have most in common with it.
     """
     words = set(_words(name))
 
@@ -31,7 +31,9 @@ def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:
         theirs = set(_words(other))
         return difflib.SequenceMatcher(None, name, other).ratio() + len(words & theirs) / max(1, len(words | theirs))
 
-    known = sorted(sorted(known), key=in_common, reverse=True)
+    known = sorted(known)
+    first = sorted(known, key=in_common, reverse=True)[:5]
+    known = [*first, *(other for other in known if other not in first)]
     close = difflib.get_close_matches(name, known, n=how_many, cutoff=0.55)
     if close:
         return "; did you mean " + " or ".join(repr(match) for match in close) + "?"

@@ -61,13 +61,14 @@ class Registry(Generic[T]):
         self._origins: dict[str, Origin] = {}
 
     def register(self, item: T | None = None, *, name: str | None = None) -> Callable[[T], T] | T:
-        """Registers a class or function under `name`, by default its own name in snake case. Use as a decorator.
+        """Registers a class or function under `name`, by default its own name in snake case. Use as a decorator:
+        `@register`, `@register(name="x")` or `@register("x")`.
 
         Raises:
           UserError: if the name is taken; the message names both places.
         """
-        if item is None:
-            return lambda decorated: self.register(decorated, name=name)
+        if item is None or isinstance(item, str):
+            return lambda decorated: self.register(decorated, name=item or name)
         place = f"{item.__module__}.{item.__qualname__}"
         file = getattr(sys.modules.get(item.__module__), "__file__", None) or ""
         summary = (item.__doc__ or "").strip().split("\n")[0]
@@ -121,6 +122,12 @@ class Registry(Generic[T]):
         self._load()
         return sorted(self._entries)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
     def summary(self, name: str) -> str:
         """Returns the first line of the documentation of the thing called `name`."""
         return self._summaries[name]
@@ -166,3 +173,12 @@ def _load_all_once() -> None:
 PROBLEMS: Registry = Registry("problem", "problem", _load_all_once)
 HPARAMS: SetRegistry = SetRegistry("hparams set", "hparams_set", _load_all_once)
 MODELS: Registry = Registry("model", "model", _load_all_once)
+
+_AS_IN_TENSOR2TENSOR = {"register_problem": "PROBLEMS", "register_hparams": "HPARAMS", "register_model": "MODELS"}
+
+
+def __getattr__(name: str):
+    """Tells those who know tensor2tensor's registry what its functions are called here."""
+    if ours := _AS_IN_TENSOR2TENSOR.get(name):
+        raise AttributeError(f"tensor2tensor's {name} is {ours}.register here: from {__name__} import {ours}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

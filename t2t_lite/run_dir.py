@@ -73,7 +73,8 @@ def open_run_dir(path: Path) -> RunDir:
         if not is_trusted(folder):
             raise UserError(
                 f"{what} comes from code in {folder}, which is run only if you say so: give --t2t_usr_dir={folder}, or "
-                f"--trust_plugins to trust that folder from now on"
+                f"--trust_plugins to trust that folder from now on; in a program call "
+                f"t2t_lite.plugins.load_usr_dir('{folder}') before"
             )
         load_usr_dir(str(folder))
     try:

@@ -7,13 +7,14 @@ _RUN_KNOWS = "not needed here: the run directory (--output_dir) knows"
 _DEVICES = "not here: devices are chosen with --strategy and --num_gpus, machines with --make_tf_config"
 _ADAM = "not here: the optimizer is the paper's Adam (adam_beta1, adam_beta2, adam_epsilon)"
 _SCHEDULE = "not here: the schedule is the paper's (learning_rate_constant, learning_rate_warmup_steps)"
+_PIECES = "as in the paper (t2t-lite-datagen --vocab_size)"
 _EVERY_LINE = "not here: every line is decoded, in order"
 
 # By flag or command, patterns of tensor2tensor's names and what to say after "tensor2tensor's NAME is".
 _NAMES: dict[str, dict[str, str]] = {
     "problem": {
-        r"translate_ende_.*?(_rev)?": "wmt_ende{1} here",
-        r"translate_enfr_.*?(_rev)?": "wmt_enfr{1} here",
+        r"translate_ende_.*?(_rev)?": f"wmt_ende{{1}} here, of 37,000 pieces {_PIECES}",
+        r"translate_enfr_.*?(_rev)?": f"wmt_enfr{{1}} here, of 32,000 pieces {_PIECES}",
         r"(wsj_)?parsing_english_ptb.*": "wsj_parsing here",
         r"parsing_.*": "treebank_parsing here, with your own trees",
         r"algorithmic_(identity|shift)_.*": "algorithmic_copy here",
@@ -44,6 +45,10 @@ _NAMES: dict[str, dict[str, str]] = {
         "num_hidden_layers": "num_encoder_layers and num_decoder_layers here",
         "dropout|layer_prepostprocess_dropout": "residual_dropout here",
         "optimizer_adam_(beta1|beta2|epsilon)": "adam_{1} here",
+        "optimizer_multistep_accumulate_steps": (
+            "not needed here: a batch counts over all devices, and is accumulated as memory demands "
+            "(--max_tokens_per_replica)"
+        ),
         "optimizer|optimizer_.*": _ADAM,
         "learning_rate_(schedule|decay_.*|cosine_.*|minimum)|warmup_steps": _SCHEDULE,
         "layer_(pre|post)process_sequence": "norm_position here: post as in the paper, or pre",
@@ -53,6 +58,8 @@ _NAMES: dict[str, dict[str, str]] = {
         "shared_embedding(_and_softmax_weights)?": "tied_embeddings here: all, decoder or none",
         "max_input_seq_length|max_target_seq_length": "max_length here",
         "activation_dtype|weight_dtype|mixed_precision_optimizer.*": "precision here",
+        "length_bucket_step|min_length_bucket|batch_shuffle_size|max_relative_position_.*": "not needed here",
+        "daisy_chain_variables|scheduled_sampling_.*|moe_.*|compress_steps|use_fixed_batch_size": "not here",
         "clip_grad_norm|weight_decay|grad_noise_scale|weight_noise": "not here, as in the paper",
         "initializer.*": "not here: weights begin as Glorot and Bengio (2010) have it",
         "eval_drop_long_sequences|eval_steps": _WHOLE_SPLIT,
@@ -72,7 +79,9 @@ _NAMES: dict[str, dict[str, str]] = {
     "trainer": {
         "worker_gpu": "--num_gpus here (by default all are used)",
         "local_eval_frequency|iterations_per_loop": "--save_checkpoints_steps here: every checkpoint is evaluated",
-        "eval_steps|eval_use_test_set|eval_throttle_seconds|eval_run_autoregressive": _WHOLE_SPLIT,
+        "eval_steps|eval_throttle_seconds": _WHOLE_SPLIT,
+        "eval_run_autoregressive": "--eval_decode here, which gives BLEU of real search",
+        "eval_use_test_set": "not here: checkpoints are chosen by dev; decode the test split with t2t-lite-decoder",
         "model_dir|train_dir": "--output_dir here",
         "eval_early_stopping_steps": "--early_stopping_patience here, in evaluations",
         "eval_early_stopping_metric": "--eval_metric here",
@@ -80,7 +89,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "keep_checkpoint_every_n_hours": "--keep_checkpoint_max here, or --keep_best_n",
         "dbgprofile": "--profile here",
         "use_tpu": "--strategy=tpu here",
-        "worker_(replicas|id|job)|ps_.*|sync|master|gpu_order|daisy_chain_variables|locally_shard_to_cpu|optionally_use_"
+        "worker_(replicas|id|job|gpu_memory_fraction)|ps_.*|sync|master|gpu_order|daisy_chain_variables|locally_shard_to_cpu|optionally_use_"
         "dist_strat|cloud_.*|tpu_.*|log_device_placement|gpu_.*|intra_op.*|inter_op.*": _DEVICES,
         "export_saved_model|tfdbg|autotune.*|hparams_range|std_server_protocol|parsing_path": "not here",
     },
@@ -89,9 +98,10 @@ _NAMES: dict[str, dict[str, str]] = {
         "model_dir": "--output_dir here",
         "decode_use_last_position_only|decode_in_memory|decode_shards": "not needed here",
         "worker_gpu": "not needed here: all devices are used",
-        "eval_.*": "not here: score the output with t2t-lite-score",
+        "decode_reference|eval_.*": "not here: score the output with t2t-lite-score",
     },
     "datagen": {
+        "(no)?generate|task_id_.*": "not needed here",
         "num_concurrent_processes": "--num_workers here",
         "random_seed": "not needed here: the data of a problem is always the same",
         "task_id|run_all|parallelism|exclude_problems|only_list": "not here: give one --problem",

@@ -154,3 +154,22 @@ def test_a_plug_in_that_fails_leaves_no_origin_behind():
         raise ZeroDivisionError
     registry.register_lazily("later", "a:later", "")
     assert registry.origin("later") is None
+
+
+def test_a_name_may_be_given_as_it_is_in_tensor2tensor(registry):
+    @registry.register("by_this_name")
+    def thing():
+        pass
+
+    assert registry["by_this_name"] is thing
+    assert list(registry) == registry.names() and len(registry) == len(registry.names())
+
+
+@pytest.mark.parametrize("name", ["register_problem", "register_hparams", "register_model"])
+def test_the_functions_of_tensor2tensor_s_registry_are_told_ours(name):
+    from t2t_lite import registry
+
+    with pytest.raises(AttributeError, match=rf"tensor2tensor's {name} is [A-Z]+\.register here: from t2t_"):
+        getattr(registry, name)
+    with pytest.raises(AttributeError, match="has no attribute 'no_such_thing'"):
+        getattr(registry, "no_such" + "_thing")

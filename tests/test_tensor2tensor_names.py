@@ -135,3 +135,12 @@ def test_of_names_far_from_all_every_one_is_listed_those_with_most_in_common_fir
     known = [f"name_{number}" for number in range(30)] + ["wmt_ende", "wmt_enfr"]
     listed = nearest("newstest_translation_english_german_wmt", known)
     assert listed.startswith("; known: wmt_ende, wmt_enfr, ") and set(listed[9:].split(", ")) == set(known)
+
+
+def test_all_that_is_unknown_is_told_at_once(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        trainer_flags.make_parser().parse_args(["--worker_gpu=1", "--problem=x", "--eval_steps=2", "--no_such=3"])
+    told = capsys.readouterr().err
+    assert told.count("unknown flag --") == 3 and len(told.splitlines()) == 1
+    with pytest.raises(UserError, match=r"batch_tokens here.*\. unknown name 'learning_rate'; .*_constant"):
+        HParams().override("batch_size=1,num_heads=4,learning_rate=0.1")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from t2t_lite.data.manifest import Manifest, check_data, read_manifest
 from t2t_lite.data.meter import PairMeter
-from t2t_lite.data.problem import SPLITS, Problem
+from t2t_lite.data.problem import SPLITS, Example, Problem
 from t2t_lite.data.records import SIDES
 from t2t_lite.data.shuffle import Plan
 from t2t_lite.data.sources import check_unchanged, digests_of, find_or_fetch
 from t2t_lite.data.split_writer import WORK, SplitJob, pairs_of, write_split
-from t2t_lite.data.survey import Survey, survey
+from t2t_lite.data.survey import BEGIN_PAIRS, Survey, survey
 from t2t_lite.data.text_checks import TextChecks
 from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
 from t2t_lite.errors import UserError
@@ -86,9 +86,10 @@ def generate(
     make_folder(data_dir, "--data_dir")
     try:
         _check_sources_are_elsewhere(problem, files, data_dir)
-        manifest, vocabularies = _begin(problem, files, data_dir, manifest, say, options)
+        begins: dict[str, list[Example]] = {}  # the first pairs of splits, as far as they are read in this run
+        manifest, vocabularies = _begin(problem, files, data_dir, manifest, say, options, begins)
         for split in SPLITS:
-            _make_split(problem, split, files, data_dir, manifest, vocabularies, say, options)
+            _make_split(problem, split, files, data_dir, manifest, vocabularies, say, options, begins)
     except UserError:
         if is_new:
             with contextlib.suppress(OSError):  # something was written
@@ -118,14 +119,18 @@ def _clear_away(problem: Problem, data_dir: Path) -> None:
 
 
 def _no_examples(problem: Problem, split: str) -> UserError:
-    return UserError(f"problem '{problem.data_name}' has no {split} examples; check its sources")
+    return UserError(
+        f"problem '{problem.data_name}' has no {split} examples, and train, dev and test need some each; check its "
+        f"sources and its examples(split, files)"
+    )
 
 
-def _begin(problem, files, data_dir, manifest, say, options) -> tuple[Manifest, tuple[Vocabulary, Vocabulary]]:
+def _begin(problem, files, data_dir, manifest, say, options, begins) -> tuple[Manifest, tuple[Vocabulary, Vocabulary]]:
     """Surveys the text and learns pieces, if that has not been done."""
     names = [each["file"] for each in manifest.vocabularies] if manifest else []
     if not names or not all((data_dir / name).exists() for name in names):
         seen = _look_through(problem, files, say, options)
+        begins["train"] = seen.begin
         names = _make_vocabularies(problem, seen, data_dir, say, manifest)
     by_name = {name: open_vocabulary(data_dir / name) for name in dict.fromkeys(names)}
     vocabularies = tuple(by_name[name] for name in names)
@@ -164,6 +169,16 @@ def _look_through(problem: Problem, files: dict, say: Callable[[str], None], opt
             f"problem '{problem.data_name}' has no usable train examples: all {seen.pairs} are dropped{why}"
         )
     return seen
+
+
+def _equal_to(begins: dict[str, list[Example]], split: str) -> list[str]:
+    """Returns remarks if a split begins as another one, as those of a problem do whose examples ignore the split."""
+    return [
+        f"{split} begins with the same {len(begins[split])} pairs as {other}: if they are all the same, its figures "
+        f"mean nothing; examples(split, files) has to give each split pairs of its own"
+        for other in begins
+        if other != split and begins[split] and begins[split] == begins[other]
+    ]
 
 
 def _make_vocabularies(
@@ -273,7 +288,7 @@ def _text_names(problem: Problem, split: str) -> list[str]:
     return [] if split == "train" else [problem.text_filename(split, side) for side in SIDES]
 
 
-def _make_split(problem, split, files, data_dir, manifest, vocabularies, say, options) -> None:
+def _make_split(problem, split, files, data_dir, manifest, vocabularies, say, options, begins) -> None:
     total = manifest.train_pairs if split == "train" else None
     num_shards = problem.shards_of(split)
     plan = Plan(
@@ -285,7 +300,9 @@ def _make_split(problem, split, files, data_dir, manifest, vocabularies, say, op
     )
     job = SplitJob(problem, plan, files, options.max_cases, vocabularies, data_dir, manifest, say, total)
     if not all((data_dir / name).exists() for name in _text_names(problem, split)):
-        _write_text(problem, split, files, data_dir)
+        begins[split] = _write_text(problem, split, files, data_dir)
+        for remark in _equal_to(begins, split):
+            say(f"{problem.data_name}: {remark}")
     if options.runner:
         from t2t_lite.data.beam import write_split_with_beam
 
@@ -301,16 +318,24 @@ def _told_drops(made: dict) -> str:
     return "; left out: " + ", ".join(f"{count} ({why})" for why, count in dropped.items()) if dropped else ""
 
 
-def _write_text(problem: Problem, split: str, files: dict, data_dir: Path) -> None:
-    """Writes a split as text, a sentence a line in the order of the source, to decode and to score."""
+def _write_text(problem: Problem, split: str, files: dict, data_dir: Path) -> list[Example]:
+    """Writes a split as text, a sentence a line in the order of the source, to decode and to score.
+
+    Returns:
+      its first pairs.
+    """
+    begin = []
     paths = [data_dir / name for name in _text_names(problem, split)]
     with contextlib.ExitStack() as stack:
         partial = [stack.enter_context(written_whole(path)) for path in paths]
         texts = [stack.enter_context(open(path, "w", encoding="utf-8", newline="")) for path in partial]
         for pair in pairs_of(problem, split, files, 0):
+            if len(begin) < BEGIN_PAIRS:
+                begin.append(pair)
             if problem.flaw(split, pair):
                 continue
             if any("\n" in line for line in pair):
                 raise UserError(f"problem '{problem.data_name}' has a {split} example with a line break; take it out")
             for text, line in zip(texts, pair):
                 text.write(line + "\n")
+    return begin

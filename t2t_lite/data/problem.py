@@ -1,5 +1,6 @@
 """What a problem is: where its pairs come from, how they are cut into pieces, how its output is searched and scored."""
 
+import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -171,7 +172,8 @@ class Problem:
 
         The same pairs each time: they are read once to count and to learn pieces, and again to be written.
         """
-        raise NotImplementedError(f"problem '{self.name}' does not say where its examples come from")
+        old = "; tensor2tensor's generate_samples is called so here" if hasattr(self, "generate_samples") else ""
+        raise UserError(f"problem '{self.name}' has no examples(self, split, files), which yields its pairs{old}")
 
     def keep_streams(self, tmp_dir: Path) -> None:
         """Keeps in `tmp_dir` what can be read only once, such as a pipe, as sources are read several times."""
@@ -227,6 +229,13 @@ def get_problem(name: str, **given: str) -> Problem:
 
 
 def _checked(problem: Problem) -> Problem:
+    try:
+        inspect.signature(problem.examples).bind("train", {})
+    except TypeError as error:
+        raise UserError(
+            f"problem '{problem.name}': examples has to take (self, split, files), not "
+            f"{inspect.signature(type(problem).examples)}"
+        ) from error
     if problem.metric not in METRICS:
         known = ", ".join(METRICS)
         raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown; there are {known}")

@@ -100,7 +100,10 @@ class SplitJob:
         """
         name = self.problem.data_name
         if not account.examples:
-            raise UserError(f"problem '{name}' has no {self.name} examples; check its sources")
+            raise UserError(
+                f"problem '{name}' has no {self.name} examples, and train, dev and test need some each; check its "
+                f"sources and its examples(split, files)"
+            )
         published = self.problem.published_counts.get(self.name, account.pairs)
         if account.pairs == published:
             return

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.data.text_checks import HASHED_CHARACTERS, TextChecks
+from t2t_lite.errors import UserError
 
 # More pairs than these make learning pieces slower and the pieces no better.
 SAMPLE_PAIRS = 200_000
+BEGIN_PAIRS = 100  # by which equal splits are found
 # No sample needs a longer text; memory is bounded by this. Equal beginnings have equal hashes.
 SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
@@ -19,10 +21,12 @@ class Survey:
 
     Args:
       pairs: how many there were, those that the problem drops included.
+      begin: the first BEGIN_PAIRS of them.
       sample: (number from 1, pair) of all that are kept for training, or of SAMPLE_PAIRS at random over the whole.
     """
 
     pairs: int
+    begin: list[Example]
     sample: list[tuple[int, Example]]
 
     def texts(self, sides: Iterable[str]) -> list[str]:
@@ -46,12 +50,23 @@ def survey(
       checks: looks at each, if given.
       tell: takes the number of pairs so far, after each.
       size: how many pairs the sample has at most.
+
+    Raises:
+      UserError: if something is no `Example`.
     """
     generator = random.Random(size)
     sample: list[tuple[int, Example, Example]] = []  # number, pair, what the model sees of it
+    begin: list[Example] = []
     count = kept = 0
     for count, pair in enumerate(pairs, start=1):
         tell(count)
+        if not isinstance(pair, Example):
+            raise UserError(
+                f"problem '{problem.data_name}' yields {pair!r:.60} as pair {count}; its examples(split, files) has to "
+                f"yield Example(inputs, targets)"
+            )
+        if count <= BEGIN_PAIRS:
+            begin.append(pair)
         flaw = problem.flaw("train", pair)
         if checks is not None:
             checks.add(pair, flaw)
@@ -65,7 +80,7 @@ def survey(
             sample[place] = (count, *_kept(problem, pair))
     if checks is not None:
         checks.judge_directions([(number, pair) for number, pair, _ in sample])
-    return Survey(count, [(number, seen) for number, pair, seen in sample if problem.split_of(pair) == "train"])
+    return Survey(count, begin, [(number, seen) for number, pair, seen in sample if problem.split_of(pair) == "train"])
 
 
 def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:

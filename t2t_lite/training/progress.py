@@ -23,6 +23,7 @@ class Progress:
 
     def __init__(self, directory: Path, first_step: int, last_step: int, silent: bool = False):
         self._last_step = last_step
+        self._is_first = True
         self._writers = {}
         self._log = None
         self._bar = None
@@ -61,11 +62,14 @@ class Progress:
 
     def report(self, step: int, figures: dict[str, float]) -> None:
         """Shows and records the figures of a `Meter`, with the epoch, from 1, and the learning rate."""
-        left = (self._last_step - step) / figures["steps_per_second"]
+        # The first step is made with its graph: nothing can be said of the others yet.
+        left = "" if self._is_first else f"  {_duration((self._last_step - step) / figures['steps_per_second'])} left"
+        self._is_first = False
         utilisation = f"utilisation {figures['utilisation']:.0%}  " if "utilisation" in figures else ""
         line = (
             f"epoch {figures['epoch']:.0f}  {_losses(figures)}  gradient norm {_number(figures['gradient_norm'], 2)}  "
-            f"learning rate {figures['learning_rate']:.2e}  {figures['target_tokens_per_second']:,.0f} target tokens/s "
+            f"learning rate {figures['learning_rate']:.2e}  {figures['steps_per_second']:.3g} steps/s  "
+            f"{figures['target_tokens_per_second']:,.0f} target tokens/s "
             f"({figures['padded_target_tokens_per_second']:,.0f} padded)  "
             f"{utilisation}input wait {figures['input_wait_share']:.1%}  "
             f"{figures['memory_bytes'] / 2**30:.1f} GiB"
@@ -75,7 +79,7 @@ class Progress:
         if self._bar:
             self._bar.update(self._task, figures=line)
         else:
-            self.say(f"step {step}/{self._last_step}  {line}  {_duration(left)} left")
+            self.say(f"step {step}/{self._last_step}  {line}{left}")
         self._record("train", step, figures)
 
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:

@@ -81,7 +81,7 @@ def test_a_problem_without_examples_says_so():
     class Nothing(Problem):
         pass
 
-    with pytest.raises(NotImplementedError, match="'nothing'"):
+    with pytest.raises(UserError, match=r"'nothing' has no examples\(self, split, files\), which yields its pairs$"):
         Nothing().examples("train", {})
 
 

@@ -234,11 +234,11 @@ def test_a_small_text_is_its_own_sample_with_line_numbers():
     pairs = [Example("one", "eins"), Example("", "zwei"), Example("three odd", "drei"), Example("four", "vier")]
     told = []
     seen = survey(Pairs(), pairs, None, told.append)
-    assert seen == Survey(4, [(1, pairs[0]), (4, pairs[3])])
+    assert seen == Survey(4, pairs, [(1, pairs[0]), (4, pairs[3])])
     assert seen.texts(["inputs"]) == ["one", "four"]
     assert sorted(seen.texts(["targets", "inputs"])) == ["eins", "four", "one", "vier"]
     assert told == [1, 2, 3, 4]
-    assert survey(Pairs(), [], None, told.append) == Survey(0, [])
+    assert survey(Pairs(), [], None, told.append) == Survey(0, [], [])
 
 
 def test_the_survey_shows_each_pair_to_the_checks_with_its_flaw():

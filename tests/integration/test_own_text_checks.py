@@ -4,14 +4,17 @@ Splits that overlap or are given the wrong way round, several files a side, stre
 vocabularies that the text does not fill.
 """
 
+import gzip
 import json
 import os
 import random
 import re
+import subprocess
 import threading
 
 import pytest
 import tensorflow as tf
+from support.commands import program
 
 WORDS = """the dog cat house runs sees big small red green tree man woman child plays reads book new car road
 der Hund Katze Haus rennt sieht gross klein rot gruen Baum Mann Frau Kind spielt liest Buch neu Auto Weg"""
@@ -202,17 +205,28 @@ def test_a_name_with_a_comma_is_one_file(texts, datagen, tmp_path):
     assert "text_pairs: train: " in datagen(tmp_path, train_tsv="a,b.tsv")
 
 
-def test_a_pipe_is_kept_and_read_as_often_as_is_needed(texts, datagen, tmp_path):
+@pytest.mark.parametrize("ending", ["txt", "gz"])
+def test_a_pipe_is_kept_and_read_as_often_as_is_needed(texts, datagen, tmp_path, ending):
     pipe = tmp_path / "pipe.tsv"
     os.mkfifo(pipe)
     content = (texts / "train.tsv").read_bytes()
+    content = gzip.compress(content) if ending == "gz" else content
     writer = threading.Thread(target=pipe.write_bytes, args=[content])
     writer.start()
     datagen(tmp_path, train_tsv="pipe.tsv")
     writer.join()
-    kept = tmp_path / "data" / "downloads" / "train_tsv.txt"
+    kept = tmp_path / "data" / "downloads" / f"train_tsv.{ending}"
     assert kept.read_bytes() == content
     assert list(manifest_of(tmp_path)["sources"]) == [str(kept)]
+    assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
+
+
+def test_a_file_on_standard_input_is_remembered_by_its_name(texts, tmp_path):
+    flags = ["--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-"]
+    with open(texts / "train.tsv", "rb") as file:
+        done = subprocess.run([program("datagen"), *flags], stdin=file, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert list(manifest_of(tmp_path)["sources"]) == [str(texts / "train.tsv")]
 
 
 def test_standard_input_is_a_tsv_file(texts, process, tmp_path):

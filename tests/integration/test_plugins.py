@@ -183,3 +183,47 @@ def test_a_plugin_that_was_written_for_tensor2tensor_is_told_how_to_port_it(comm
         "docs/data.md",
     ):
         assert part in result.stderr
+
+
+HALF_PORTED = {
+    "def examples(self, split, files):\n        yield {'inputs': 'a', 'targets': 'b'}": (
+        "yields {'inputs': 'a', 'targets': 'b'} as pair 1; its examples(split, files) has to yield Example"
+    ),
+    "def generate_samples(self, data_dir, tmp_dir, dataset_split):\n        yield {}": (
+        "has no examples(self, split, files), which yields its pairs; tensor2tensor's generate_samples is called so"
+    ),
+    "def examples(self, data_dir, tmp_dir, dataset_split):\n        yield {}": (
+        "examples has to take (self, split, files), not (self, data_dir, tmp_dir, dataset_split)"
+    ),
+    "def examples(self, split, files):\n        if split != 'test': yield Example('a', 'b')": (
+        "has no test examples, and train, dev and test need some each"
+    ),
+}
+
+
+@pytest.mark.parametrize("body", HALF_PORTED)
+def test_a_problem_that_is_half_ported_is_told_in_one_line_what_is_missing(command, tmp_path, body):
+    imports = "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n"
+    settings = "    '''A problem.'''\n    vocab_kind = 'characters'\n    vocab_size = 300\n"
+    name = f"half_ported_{abs(hash(body))}"
+    (tmp_path / "mine.py").write_text(
+        f"{imports}@PROBLEMS.register('{name}')\nclass Mine(Problem):\n{settings}    {body}\n"
+    )
+    flags = (f"--t2t_usr_dir={tmp_path}", f"--problem={name}", f"--data_dir={tmp_path / 'data'}")
+    result = command("datagen", *flags)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1, result.stderr
+    assert HALF_PORTED[body] in result.stderr
+
+
+def test_splits_that_are_all_the_same_are_told(command, tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n"
+        "@PROBLEMS.register\nclass AlwaysTheSame(Problem):\n    '''A problem.'''\n"
+        "    vocab_kind = 'characters'\n    vocab_size = 300\n"
+        "    def examples(self, split, files):\n        return (Example(str(n), str(n)) for n in range(30))\n"
+    )
+    data = f"--data_dir={tmp_path / 'data'}"
+    result = command("datagen", f"--t2t_usr_dir={tmp_path}", "--problem=always_the_same", data)
+    assert result.returncode == 0
+    for split, other in (("dev", "train"), ("test", "train"), ("test", "dev")):
+        assert f"{split} begins with the same 30 pairs as {other}: if they are all the same" in result.stdout
