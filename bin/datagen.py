@@ -5,6 +5,7 @@ from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.problem_flags import parse_with_problem
+from t2t_lite.errors import UserError
 
 # Flags that change the problem's own settings.
 _SETTINGS = ("num_shards", "vocab_kind", "vocab_size", "vocab_file")
@@ -49,6 +50,8 @@ def make_parser() -> cli.Parser:
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parse_with_problem(parser, flags)
+    if arguments.inspect and "-of-" in arguments.inspect and not Path(arguments.inspect).exists():
+        raise UserError(f"--inspect={arguments.inspect}: no such shard")
     if not arguments.inspect or not Path(arguments.inspect).is_file():
         for flag in ("problem", "data_dir"):
             if not getattr(arguments, flag):

@@ -55,7 +55,7 @@ def answer_file(paths: list[Path], targets: list[Path], answers, batch_lines: in
         answers.go_on_from(files.notes)
     done = files.lines if files else 0
     start, first = time.perf_counter(), done
-    with _progress_bar(paths, done) as advance:
+    with _progress_bar(paths, done) as advance, files.removed_if_empty() if files else contextlib.nullcontext():
         while block := list(itertools.islice(rows, size)):
             outputs = answers(block, done + 1, on_done=advance)
             if files:

@@ -96,7 +96,9 @@ def _files(arguments, runs: list[str]) -> tuple[list[Path], list[Path], Path | N
 
     inputs, targets = named("score_file", "decode_from_file", "prefix_file"), named("decode_to_file", "alignments")
     for path in inputs.values():
-        if not path.exists() or path.is_dir():
+        if path.is_dir():
+            raise UserError(f"{path} is a directory; give a file")
+        if not path.exists():
             raise UserError(f"no such file: {path}")
     picture = named("draw_trees")
     of_runs = {str(file): file for run in runs for file in files_of(Path(run))}

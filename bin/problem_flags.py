@@ -20,6 +20,8 @@ def parse_with_problem(parser: cli.Parser, argv: Sequence[str]) -> argparse.Name
     name, usr_dir = (value_of(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
     load_all(cli.path(usr_dir) if usr_dir else None)
     name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
+    if name and value_of(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
+        PROBLEMS.check(name)  # before its flags are called unknown
     flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
     group = parser.add_argument_group(f"what {name} is made of") if flags else parser
     for flag, text in flags.items():

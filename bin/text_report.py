@@ -1,6 +1,10 @@
 """The tables about the user's own text that are printed before data is made of it."""
 
 from t2t_lite.bin import cli
+from t2t_lite.data.problem import SPLITS
+from t2t_lite.data.text_checks import REPEATED, in_split
+
+MANY_DROPPED = 0.1  # share of all pairs
 
 
 def print_report(checks) -> None:
@@ -30,12 +34,31 @@ def print_report(checks) -> None:
             "The two files have different numbers of lines: if a line is missing before the end, every pair after it "
             "is wrong. Look at the last ones."
         )
+    for advice in _advice(checks):
+        print(advice)
     for split in checks.reversed_splits:
         print(
             f"Most pairs of {split} seem to have the other direction than those of train: look whether the files of "
             f"one of them are given the wrong way round."
         )
     print(flush=True)
+
+
+def _advice(checks) -> list[str]:
+    """Returns what to do about what was found, a line each."""
+    kept = {finding.kind for finding in checks.findings() if finding.count and not finding.dropped}
+    told = [
+        f"Lines {first:,} to {last:,}: the lengths of the two sides have nothing to do with each other, so they may "
+        f"not belong together. Is a line missing before, or a file out of order?"
+        for first, last in checks.stretches_apart()
+    ]
+    if checks.dropped > MANY_DROPPED * checks.pairs:
+        told.append(f"{checks.dropped / checks.pairs:.0%} of the pairs are dropped: look at the lines named above.")
+    if "not UTF-8" in checks.flaws():
+        told.append("What is not UTF-8 is often Windows-1252 (Latin-1): iconv -f WINDOWS-1252 -t UTF-8")
+    if REPEATED in kept or kept & {in_split(split) for split in SPLITS}:
+        told.append("--drop_duplicates leaves out what was there before, and what has its source in dev or test.")
+    return told
 
 
 def _figures(counter) -> list[str]:

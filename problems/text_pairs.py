@@ -14,7 +14,7 @@ from t2t_lite.config import TRUTHS
 from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
-from t2t_lite.files import make_folder, written_whole
+from t2t_lite.files import make_folder, sha256_of, written_whole
 from t2t_lite.registry import PROBLEMS
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
@@ -108,13 +108,12 @@ class TextPairs(Problem):
                     self.given[name] = str(stream.resolve())
                 continue
             make_folder(tmp_dir, "--tmp_dir")
-            with open(stream, "rb") as source:
-                start = source.read(2)
-                ending = "gz" if start == b"\x1f\x8b" else "txt"
-                kept = Path(tmp_dir).absolute() / f"{name}.{ending}"
-                with written_whole(kept) as partial, open(partial, "wb") as copy:
-                    copy.write(start)
-                    shutil.copyfileobj(source, copy)
+            copied = Path(tmp_dir).absolute() / name
+            with written_whole(copied) as partial, open(stream, "rb") as source, open(partial, "wb") as copy:
+                shutil.copyfileobj(source, copy)
+            # Called by what is in it: another text takes nobody's place.
+            kept = copied.with_name(f"{name}.{sha256_of(copied)[:12]}")
+            copied.replace(kept)
             self.given[name] = str(kept)
 
     def remarks(self, files):

@@ -91,7 +91,9 @@ class _Settings:
         try:
             return cls(**json.loads(text))
         except (ValueError, TypeError, AttributeError, UserError) as error:
-            raise UserError(f"{where} does not hold settings of this version: {error}") from error
+            raise UserError(
+                f"{where} does not hold settings of this version: {error}; put a whole one in its place"
+            ) from error
 
     def difference(self: Settings, other: Settings) -> list[str]:
         """Returns "name: mine, not theirs" for each setting in which `other` differs."""

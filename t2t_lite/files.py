@@ -47,6 +47,8 @@ def make_folder(path: Path, flag: str) -> None:
         raise UserError(f"{flag}={path}: {existing} is a file; give a folder") from error
     except OSError as error:
         raise UserError(f"{flag}={path}: cannot make that folder ({error.strerror}); give another one") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"{flag}={path}: you may not write there; change its permissions, or give another folder")
 
 
 def partial_path(path: Path) -> Path:

@@ -22,6 +22,7 @@ from t2t_lite.files import INCOMPLETE, is_same_file, make_folder, partial_path, 
 # Records that are shuffled together in memory, on average, and pairs that are encoded together.
 BUCKET_RECORDS = 2**16
 CHUNK_PAIRS = 2**15
+MANY_DROPPED = 0.1  # share of a dev or test split
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +74,9 @@ def generate(
         if all((data_dir / name).exists() for name in _all_files(manifest, problem)):
             _check_sources_in_place(manifest, tmp_dir, data_dir)
             _clear_away(problem, data_dir)
+            check_data(data_dir, problem)
             say(f"{problem.data_name}: already in {data_dir}, nothing to do")
-            return check_data(data_dir, problem)
+            return manifest
     files = find_or_fetch(problem, tmp_dir)
     if manifest is not None:
         check_unchanged(files, manifest.sources, data_dir)
@@ -311,6 +313,10 @@ def _make_split(problem, split, files, data_dir, manifest, vocabularies, say, op
         write_split(job, options.num_workers)
     made = manifest.splits[split]
     say(f"{problem.data_name}: {split}: {made['examples']} pairs{_told_drops(made)}")
+    dropped = sum(made.get("dropped", {}).values())
+    if split != "train" and dropped > MANY_DROPPED * (made["examples"] + dropped):
+        share = dropped / (made["examples"] + dropped)
+        say(f"{problem.data_name}: {split}: {share:.0%} of its pairs are left out; look at its files")
 
 
 def _told_drops(made: dict) -> str:

@@ -80,6 +80,9 @@ def inspect_shard(path: Path, num_texts: int = 3) -> Inspection:
 
 def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) -> Inspection:
     folder = paths[0].parent
+    for path in paths:
+        if not path.exists():
+            raise UserError(f"{path} is missing; make it again with t2t-lite-datagen, with the flags it was made with")
     vocabularies = tuple(open_vocabulary(folder / each["file"]) for each in manifest.vocabularies)
     found = Inspection(manifest, split, paths, vocabularies)
     features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}

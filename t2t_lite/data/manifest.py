@@ -163,7 +163,8 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
 
 def _flags_of(manifest: Manifest, problem: Problem) -> str:
     """Returns the flags that the data was made with, as they stand on a command line: as far as they are not usual."""
-    usual = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
+    # Of the class: what a command has changed is no default.
+    usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
     flags = {name: value for name, value in manifest.settings.items() if name in problem.flags}
     flags |= {name: manifest.settings.get(name, value) for name, value in (usual | {"max_cases": 0}).items()}
     return "".join(

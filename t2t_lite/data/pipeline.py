@@ -24,10 +24,23 @@ def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
         if "record" not in error.message and "Example" not in error.message:
             raise
+        found = _damaged_shards(name, Path(data_dir))
+        which = " and ".join(map(str, found)) or f"a shard of '{name}' in {data_dir}"
         raise UserError(
-            f"a shard of '{name}' in {data_dir} is damaged ({error.message.splitlines()[0]}); "
-            f"remove the shards and run t2t-lite-datagen again"
+            f"{which} is damaged; remove it and run t2t-lite-datagen again, with the flags that the data was made with"
         ) from error
+
+
+def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
+    """Returns the shards that cannot be read to their end."""
+    found = []
+    for path in sorted(data_dir.glob(f"{name}-*-of-*")):
+        try:
+            for records in tf.data.TFRecordDataset(str(path)).batch(1024):
+                tf.io.parse_example(records, {"inputs": tf.io.RaggedFeature(tf.int64)})
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError):
+            found.append(path)
+    return found
 
 
 def window_of(examples: int) -> int:

@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from t2t_lite.data.line_alignment import LineAlignment, Stretch
 from t2t_lite.data.problem import Example, Unusable, WithMore
 
 # So many different pairs are told apart exactly; of more, a random part is, and the number is an estimate.
@@ -70,13 +71,16 @@ class TextChecks:
         self._identical = Finding("both sides are the same", dropped=False)
         self._distinct = _DistinctCount()
         self._swapped = Finding("the sides seem to be swapped", dropped=False)
-        self._more_columns = Finding("more than two columns, of which two are taken", dropped=False)
+        self._more_columns = Finding("more than two columns: the first two are taken", dropped=False)
+        self._alignment = LineAlignment()
         self._others = {split: _Split(split, pairs) for split, pairs in splits.items()}
         self.reversed_splits: list[str] = []
 
     def add(self, pair: Example, flaw: str | None) -> None:
         """Looks at the next pair, which is dropped if it has a flaw."""
         self.pairs += 1
+        if isinstance(pair.targets, WithMore):
+            self._more_columns.note(self.pairs)
         if flaw:
             for side, text in zip(Example._fields, pair):
                 self.lines[side] += not isinstance(text, Unusable) or "not have" not in text
@@ -89,8 +93,7 @@ class TextChecks:
         self.words["targets"][len(targets.split())] += 1
         if inputs.strip() == targets.strip():
             self._identical.note(self.pairs)
-        if isinstance(targets, WithMore):
-            self._more_columns.note(self.pairs)
+        self._alignment.add(self.pairs, inputs, targets)
         self._distinct.add(self.pairs, pair)
         for other in self._others.values():
             if text_hash(inputs) in other.sources:
@@ -127,10 +130,19 @@ class TextChecks:
         if REPEATED not in self._flaws:  # else those are dropped
             found.append(repeated)
         found += [self._identical, self._swapped]
-        found += [each.overlap for each in self._others.values()]
+        found += [each.overlap for each in self._others.values() if each.overlap.kind not in self._flaws]
         # Of what is as it should be in nearly every text there is no line.
         rare = [self._more_columns, *(each.swapped for each in self._others.values())]
         return found + [each for each in rare if each.count]
+
+    def stretches_apart(self) -> list[Stretch]:
+        """Returns from which line to which the two sides do not seem to belong together."""
+        return self._alignment.stretches()
+
+    @property
+    def dropped(self) -> int:
+        """How many pairs are dropped."""
+        return sum(each.count for each in self._flaws.values())
 
     def flaws(self) -> str:
         """Says why pairs are dropped, and how many: "3 (a line without a tab)"."""

@@ -1,5 +1,6 @@
 """Reading text files, plain or gzip, a sentence a line."""
 
+import codecs
 import contextlib
 import gzip
 import itertools
@@ -10,6 +11,8 @@ from typing import BinaryIO
 
 from t2t_lite.data.problem import Example, Unusable, WithMore
 from t2t_lite.errors import UserError
+
+_GZIP = b"\x1f\x8b"  # what gzip files begin with
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -25,14 +28,20 @@ def read_lines(path: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file, plain or gzip, to read its bytes inside the block.
+    """Opens a file, plain or gzip whatever it is called, to read its bytes inside the block.
 
     Raises:
-      UserError: if there is no such file, or it turns out to be a damaged gzip file.
+      UserError: if there is no such file, it is in UTF-16, or it turns out to be a damaged gzip file.
     """
-    opener = gzip.open if path.suffix == ".gz" else open
     try:
-        with opener(path, "rb") as file:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open(path, "rb"))
+            start = file.peek(2)[:2]
+            if path.suffix == ".gz" or start == _GZIP:
+                file = stack.enter_context(gzip.open(file))
+                start = b"" if path.suffix == ".gz" and start != _GZIP else file.peek(2)[:2]
+            if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                raise UserError(f"{path} is in UTF-16; convert it: iconv -f UTF-16 -t UTF-8")
             yield file
     except FileNotFoundError as error:
         raise UserError(f"no such file: {path}") from error
@@ -108,6 +117,8 @@ def _any_lines(path: Path) -> Iterator[str]:
     with open_bytes(path) as file:
         for number, line in enumerate(file, start=1):
             try:
-                yield decode_line(line, str(path), number)
+                text = decode_line(line, str(path), number)
             except UserError:
                 yield Unusable("a line that is not UTF-8")
+            else:
+                yield text if "\0" not in text else Unusable("a line with NUL characters, as UTF-16 has")

@@ -1,5 +1,6 @@
 """Output files that grow block by block, so that an interrupted run goes on from what is whole."""
 
+import contextlib
 import gzip
 import hashlib
 import itertools
@@ -105,6 +106,18 @@ class GrowingFiles:
                 "notes": notes or {},
             }
             write_text(self._progress, json.dumps(state) + "\n")
+
+    @contextlib.contextmanager
+    def removed_if_empty(self) -> Iterator[None]:
+        """Leaves nothing behind if the block fails before the first line is answered."""
+        try:
+            yield
+        except BaseException:
+            if not self._lines:
+                for partial, in_place in zip(self._partials, self._in_place):
+                    if not in_place:
+                        partial.unlink(missing_ok=True)
+            raise
 
     def finish(self) -> None:
         """Gives the files their names."""

@@ -155,7 +155,7 @@ def test_more_columns_than_two_are_told_and_the_first_two_are_taken(texts, datag
     lines[9:11] = [f"{line}\tmore\tand more" for line in lines[9:11]]
     (tmp_path / "wide.tsv").write_text("".join(f"{line}\n" for line in lines))
     report = datagen(tmp_path, train_tsv="wide.tsv")
-    assert row(report, "more than two columns, of which two are taken") == ("2", "0.66%", "kept", "10, 11")
+    assert row(report, "more than two columns: the first two are taken") == ("2", "0.66%", "kept", "10, 11")
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
@@ -215,8 +215,8 @@ def test_a_pipe_is_kept_and_read_as_often_as_is_needed(texts, datagen, tmp_path,
     writer.start()
     datagen(tmp_path, train_tsv="pipe.tsv")
     writer.join()
-    kept = tmp_path / "data" / "downloads" / f"train_tsv.{ending}"
-    assert kept.read_bytes() == content
+    (kept,) = (tmp_path / "data" / "downloads").iterdir()
+    assert kept.read_bytes() == content and kept.name.startswith("train_tsv.")
     assert list(manifest_of(tmp_path)["sources"]) == [str(kept)]
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
@@ -235,3 +235,89 @@ def test_standard_input_is_a_tsv_file(texts, process, tmp_path):
     result = process("datagen", *flags, stdin=content)
     assert (result.returncode, result.stderr) == (0, "")
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
+
+
+def test_another_text_from_a_pipe_takes_nobody_s_place(texts, process, tmp_path):
+    content = (texts / "train.tsv").read_bytes()
+    flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-")
+    assert process("datagen", *flags, stdin=content).returncode == 0
+    (kept,) = (tmp_path / "data" / "downloads").iterdir()
+    other = process("datagen", *flags, stdin=content[:5000])
+    assert other.returncode == 1 and "was made with --train_tsv=" in other.stderr
+    assert kept.read_bytes() == content
+    assert "nothing to do" in process("datagen", *flags, stdin=content).stdout
+
+
+def test_where_a_line_is_missing_in_the_middle_is_found_by_the_lengths(multi30k_dir, datagen, tmp_path):
+    sides = [
+        gzip.decompress((multi30k_dir / f"train.{language}.gz").read_bytes()).decode().splitlines()[:2400]
+        for language in ("en", "de")
+    ]
+    (tmp_path / "a.en").write_text("\n".join(sides[0][:-1]) + "\n")
+    (tmp_path / "a.de").write_text("\n".join(sides[1][:1100] + sides[1][1101:]) + "\n")
+    report = datagen(tmp_path, train_source="a.en", train_target="a.de")
+    (first, last) = re.search(
+        r"^Lines ([\d,]+) to ([\d,]+): the lengths of the two sides", report, re.MULTILINE
+    ).groups()
+    assert 900 < int(first.replace(",", "")) < 1250 and int(last.replace(",", "")) > 2000
+    for file in (tmp_path / "data").rglob("*"):
+        file.unlink()
+    (tmp_path / "a.de").write_text("\n".join(sides[1][:-1]) + "\n")
+    assert "the lengths of the two sides" not in datagen(tmp_path, train_source="a.en", train_target="a.de")
+
+
+def test_utf_16_is_called_so_and_gzip_is_read_whatever_its_name(texts, datagen, tmp_path):
+    text = (texts / "train.tsv").read_text()
+    (tmp_path / "wide.tsv").write_text(text, encoding="utf-16")
+    assert "wide.tsv is in UTF-16; convert it: iconv -f UTF-16 -t UTF-8" in datagen(
+        tmp_path, train_tsv="wide.tsv", status=1
+    )
+    (tmp_path / "bare.tsv").write_bytes(text.encode("utf-16-le"))
+    assert "a line with NUL characters, as UTF-16 has" in datagen(tmp_path, train_tsv="bare.tsv", status=1)
+    (tmp_path / "packed.tsv").write_bytes(gzip.compress(text.encode()))
+    datagen(tmp_path, train_tsv="packed.tsv")
+    assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
+
+
+def test_what_to_do_is_said_below_the_table(texts, datagen, tmp_path):
+    lines = (texts / "train.tsv").read_bytes().splitlines()
+    lines[:100] = [line + b" caf\xe9" for line in lines[:100]]
+    (tmp_path / "mixed.tsv").write_bytes(b"\n".join(lines) + b"\n")
+    (tmp_path / "dev.tsv").write_bytes(b"\n".join(lines[80:120]) + b"\n")
+    report = datagen(tmp_path, train_tsv="mixed.tsv", dev_tsv="dev.tsv")
+    assert "33% of the pairs are dropped" in report and "iconv -f WINDOWS-1252 -t UTF-8" in report
+    assert "--drop_duplicates leaves out" in report
+    assert "text_pairs: dev: 50% of its pairs are left out; look at its files" in report
+
+
+def test_damaged_data_is_found_by_datagen_and_mended_as_it_says(texts, command, datagen, refused_line, tmp_path):
+    datagen(texts, train_tsv="train.tsv")
+    flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}")
+    shard = tmp_path / "data" / "text_pairs-train-00002-of-00010"
+    whole = shard.read_bytes()
+    # Cut: known by its size; bent: known when it is read.
+    for content, advise in ((whole[:-9], "datagen"), (whole[:40] + b"bent" + whole[44:], "trainer")):
+        shard.write_bytes(content)
+        if advise == "datagen":
+            told = refused_line("datagen", *flags, f"--train_tsv={texts / 'train.tsv'}", "--vocab_size=400")
+            assert "nothing to do" not in told and "--vocab_size=400" in told
+        else:
+            train = ("--hparams_set=transformer_tiny", f"--output_dir={tmp_path / 'run'}", "--train_steps=1")
+            told = refused_line(
+                "trainer", *flags, *train, "--peak_tflops=1", "--hparams=hidden_size=16,batch_tokens=2000"
+            )
+        assert f"{shard} " in told and "remove it and run" in told
+        shard.unlink()
+        assert "is missing; make it again" in refused_line("datagen", "--inspect", *flags)
+        again = command("datagen", *flags, f"--train_tsv={texts / 'train.tsv'}", "--vocab_size=400")
+        assert again.returncode == 0 and shard.read_bytes() == whole
+
+
+@pytest.fixture
+def refused_line(command):
+    def run(name, *flags):
+        result = command(name, *flags)
+        assert result.returncode == 1 and len(result.stderr.splitlines()) == 1, result.stderr
+        return result.stderr
+
+    return run

@@ -73,21 +73,10 @@ STARTS = {
         ["--schedule=eval", "--data_dir=data", "--output_dir=run"],
     ),
 }
-FILES = ("text.en", "text.de", "text.tsv", "trees.mrg", "text.en.gz", "none.txt", "empty.txt", "latin1.txt", "cut.gz")
-PLACES = (
-    "run",
-    "words/run",
-    "parsing/run",
-    "broken",
-    "data",
-    "folder",
-    "text.en",
-    "none",
-    "new",
-    "x" * 300,
-    "",
-    "a/b/c",
-)
+_GOOD = ("text.en", "text.de", "text.tsv", "trees.mrg", "text.en.gz")
+FILES = (*_GOOD, "none.txt", "empty.txt", "latin1.txt", "cut.gz", "utf16.txt")
+PLACES = ("run", "words/run", "parsing/run", "broken", "data", "lost", "bent", "folder", "text.en", "none", "new", "")
+PLACES += ("x" * 300, "a/b/c")
 # Flags that write, with the places that may be written to; and those of files to read.
 _TO_WRITE = ("out.txt", "out.txt.gz", "new.svg", "text.en", "folder", "none/out", "/dev/null", "x" * 300, "")
 OUTPUTS = dict.fromkeys(("decode_to_file", "alignments", "draw_trees", "json_file", "plot_file"), _TO_WRITE)
@@ -173,6 +162,12 @@ def write_world(folder: Path) -> None:
     shutil.copytree(FROZEN / "tied" / "run", folder / "broken")
     (folder / "broken" / "ckpt-300.index").write_bytes(b"damaged")
     (folder / "broken" / "average-300.index").write_bytes(b"")
+    shutil.copytree(FROZEN / "tied" / "data", folder / "lost")
+    (folder / "lost" / "text_pairs-train-00000-of-00001").unlink()
+    shutil.copytree(FROZEN / "tied" / "data", folder / "bent")
+    shard = folder / "bent" / "text_pairs-train-00000-of-00001"
+    shard.write_bytes(shard.read_bytes()[:400] + b"bent bytes" + shard.read_bytes()[410:])
+    (folder / "utf16.txt").write_bytes("the dog runs\n".encode("utf-16") * 60)
     (folder / "folder").mkdir()
     (folder / "folder" / "mine.txt").write_text("mine\n")
     lots = random.Random(5)
