@@ -30,17 +30,15 @@ def stderr_held_back() -> Iterator[None]:
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow quietly; afterwards it reports errors only."""
+    """Imports TensorFlow and sets it up for a command; afterwards it reports errors only."""
     # TensorFlow and its graphs are millions of objects that stay. To look for garbage among them again and again takes
     # a quarter of the time to the first step.
     gc.set_threshold(100_000, 50, 50)
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ["KERAS_BACKEND"] = "tensorflow"  # training and search are TensorFlow's, whatever keras.json says
     warnings.filterwarnings("ignore", module="(keras|tensorflow|google).*")
-    # Some lines are written before TensorFlow looks at its log level.
-    with stderr_held_back():
-        import tensorflow as tf
+    import tensorflow as tf
 
+    with stderr_held_back():
         tf.config.list_physical_devices()
     tf.get_logger().setLevel("ERROR")
 
@@ -55,6 +53,7 @@ class _QuietLoader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
+        # Some lines are written before TensorFlow looks at its log level.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         module.__spec__.loader = module.__loader__ = self._loader
         with stderr_held_back():

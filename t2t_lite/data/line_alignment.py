@@ -4,7 +4,6 @@ The lengths of sentences and of their translations are correlated (Gale and Chur
 is missing on one side they are not.
 """
 
-import math
 import statistics
 from typing import NamedTuple
 
@@ -25,17 +24,19 @@ class LineAlignment:
 
     def __init__(self):
         self._blocks: list[tuple[int, int, float]] = []  # first line, last line, correlation
-        self._begin()
+        self._lengths: tuple[list[int], list[int]] = ([], [])  # of a block that is not full
+        self._first = 0
 
     def add(self, line: int, inputs: str, targets: str) -> None:
         """Takes the next pair, from a line counted from 1."""
-        x, y = len(inputs), len(targets)
         self._first = self._first or line
-        self._sums = [a + b for a, b in zip(self._sums, (1, x, y, x * x, y * y, x * y))]
-        if self._sums[0] == BLOCK:
-            if (found := _correlation(*self._sums)) is not None:
-                self._blocks.append((self._first, line, found))
-            self._begin()
+        of_inputs, of_targets = self._lengths
+        of_inputs.append(len(inputs))
+        of_targets.append(len(targets))
+        if len(of_inputs) == BLOCK:
+            if min(map(statistics.pstdev, self._lengths)) > 2:  # else nothing can be said
+                self._blocks.append((self._first, line, statistics.correlation(of_inputs, of_targets)))
+            self._lengths, self._first = ([], []), 0
 
     def stretches(self) -> list[Stretch]:
         """Returns where the sides do not seem to belong together; [] also if there is too little to judge by."""
@@ -51,14 +52,3 @@ class LineAlignment:
             return []
         together = [found for _, _, found in self._blocks if found >= APART]
         return apart if not together or statistics.median(together) >= ALIGNED else []
-
-    def _begin(self) -> None:
-        self._first, self._sums = 0, [0] * 6
-
-
-def _correlation(n: int, x: int, y: int, xx: int, yy: int, xy: int) -> float | None:
-    """Returns Pearson's correlation from sums; None if one side's lengths hardly vary."""
-    of_x, of_y = xx / n - (x / n) ** 2, yy / n - (y / n) ** 2
-    if min(of_x, of_y) < 4:  # of two characters
-        return None
-    return (xy / n - x / n * y / n) / math.sqrt(of_x * of_y)
