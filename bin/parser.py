@@ -59,8 +59,12 @@ class Parser(argparse.ArgumentParser):
         if told := told_as(self._command, name):
             return told
         for settings in (HParams, DecodeHParams):
-            if f"--{settings.FLAG}" in flags and name in settings.__dataclass_fields__:
+            if f"--{settings.FLAG}" not in flags:
+                continue
+            if name in settings.names():
                 return f"; that is a setting: --{settings.FLAG}={name}=VALUE"
+            if told := told_as(settings.FLAG, name):
+                return f"; that is a setting of --{settings.FLAG}{told}"
         return nearest(flag, flags)
 
     def _print_registry(self, name: str, usr_dir: str | None) -> None:

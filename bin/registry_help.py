@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 import typing
 
+from t2t_lite.config import DecodeHParams, HParams, meaning
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Registry
@@ -38,7 +39,11 @@ def _print_entry(name: str) -> None:
     """A name may stand for a problem, a set and a model; all are printed."""
     describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set, MODELS: _describe_model}
     found = [registry for registry in describers if _is_in(name, registry)]
-    if not found:
+    settings = [each for each in (HParams, DecodeHParams) if name in each.names()]
+    for each in settings:
+        print(f"setting {name} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")
+        print(meaning(each, name) or name.replace("_", " "))
+    if not found and not settings:
         names = {known for registry in describers for known in registry.names()}
         hint = nearest(name, names)
         raise UserError(f"--registry_help: no problem, hparams set or model is called '{name}'{hint}", status=2)
@@ -58,6 +63,7 @@ def _describe_set(name: str) -> None:
     parent = HPARAMS.parent(name)
     inherited = dataclasses.asdict(HPARAMS[parent]()) if parent else values
     print(f"parent: {parent}; a star marks what differs from it" if parent else "parent: none")
+    print("what a setting means: --registry_help=SETTING")
     width = max(map(len, values))
     for setting, value in values.items():
         differs = value != inherited[setting]

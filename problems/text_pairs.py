@@ -23,6 +23,11 @@ _FILES = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target",
 _HELD_OUT_SHARE, _MOST_HELD_OUT = 0.05, 2000
 
 
+_NEEDS_TEXT = UserError(
+    "problem 'text_pairs' needs your text: --train_source=FILE --train_target=FILE, or --train_tsv=FILE", status=2
+)
+
+
 class _Held(NamedTuple):
     """A pair of the training text that another split has."""
 
@@ -86,6 +91,11 @@ class TextPairs(Problem):
             raise UserError(f"--{split}_{has} needs --{split}_{lacks}", status=2)
         if source and tsv:
             raise UserError(f"--{split}_tsv stands for both sides; leave out --{split}_source and _target", status=2)
+
+    def check_given(self):
+        """Raises UserError if there is no training text."""
+        if not {"train_source", "train_tsv"} & self.given.keys():
+            raise _NEEDS_TEXT
 
     @property
     def sources(self):
@@ -180,10 +190,7 @@ class TextPairs(Problem):
         if f"{split}_tsv" in self.given:
             return [read_tsv(file) for file in self._files(f"{split}_tsv")]
         if f"{split}_source" not in self.given:
-            raise UserError(
-                "problem 'text_pairs' needs your text: --train_source=FILE --train_target=FILE, or --train_tsv=FILE",
-                status=2,
-            )
+            raise _NEEDS_TEXT
         sources, targets = (self._files(f"{split}_{side}") for side in ("source", "target"))
         if len(sources) != len(targets):
             raise UserError(

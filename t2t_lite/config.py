@@ -1,8 +1,10 @@
 """Settings: frozen, typed and flat. A set is an `HParams`; "name=value,..." changes single settings."""
 
 import dataclasses
+import inspect
 import json
 import math
+import re
 import typing
 from typing import TypeVar
 
@@ -45,8 +47,21 @@ class _Settings:
             elif type(value) is not kind:
                 raise UserError(f"--{self.FLAG}: {name} takes {_KIND_WORDS[kind]}, not {value!r}", status=2)
 
+    @classmethod
+    def names(cls) -> list[str]:
+        """Returns the names of all settings."""
+        return [field.name for field in dataclasses.fields(cls)]
+
     def replace(self: Settings, **changes) -> Settings:
-        """Returns a copy with some settings changed; they are checked as at construction."""
+        """Returns a copy with some settings changed; they are checked as at construction.
+
+        Raises:
+          UserError: on an unknown name, with the nearest names, or an impossible value.
+        """
+        for name in changes:
+            if name not in self.names():
+                hint = told_as(self.FLAG, name) or nearest(name, self.names())
+                raise UserError(f"unknown setting '{name}'{hint}", status=2)
         return dataclasses.replace(self, **changes)
 
     def override(self: Settings, text: str) -> Settings:
@@ -103,6 +118,13 @@ class _Settings:
     def _require(self, name: str, ok: bool, rule: str) -> None:
         if not ok:
             raise UserError(f"--{self.FLAG}: {name}={getattr(self, name)} is out of range: it must be {rule}", status=2)
+
+
+def meaning(settings: type[_Settings], name: str) -> str:
+    """Returns what the comment beside a setting says of it; "" if there is none."""
+    lines = inspect.getsource(settings).splitlines()
+    (line,) = [line for line in lines if re.match(rf"    {name}: \w+ = ", line)]
+    return line.partition("  # ")[2]
 
 
 def _parse(text: str, kind, where: str):

@@ -107,6 +107,8 @@ class Registry(Generic[T]):
         """Raises UserError, with the nearest names, if nothing is called `name`; what is lazy is not imported."""
         if name not in self:
             hint = told_as(self.flag, name) or nearest(name, self._entries)
+            if hint.startswith("; known"):
+                hint += ". If it is a plug-in's, give --t2t_usr_dir"
             raise UserError(f"unknown {self.kind} '{name}' (--{self.flag}){hint}", status=2)
 
     def __getitem__(self, name: str) -> T:

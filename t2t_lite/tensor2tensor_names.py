@@ -1,4 +1,4 @@
-"""What tensor2tensor calls things, for error messages: whoever knows its names is told ours."""
+"""What tensor2tensor and others call things, for error messages: whoever knows their names is told ours."""
 
 import re
 
@@ -50,7 +50,7 @@ _NAMES: dict[str, dict[str, str]] = {
             "(--max_tokens_per_replica)"
         ),
         "optimizer|optimizer_.*": _ADAM,
-        "learning_rate_(schedule|decay_.*|cosine_.*|minimum)|warmup_steps": _SCHEDULE,
+        "learning_rate_(schedule|decay_.*|cosine_.*|minimum)": _SCHEDULE,
         "layer_(pre|post)process_sequence": "norm_position here: post as in the paper, or pre",
         "pos": "position_encoding here",
         "ffn_layer": "feed_forward_type here",
@@ -122,14 +122,47 @@ _NAMES: dict[str, dict[str, str]] = {
 }
 
 
+_LAYERS = "num_encoder_layers and num_decoder_layers"
+_RATE = "learning_rate_constant (a factor of the paper's schedule, 1.0, and not a rate such as 0.001)"
+# The paper's names, and those of most other toolkits.
+_USUAL: dict[str, dict[str, str]] = {
+    "hparams": {
+        **dict.fromkeys(("N", "layers", "num_layers", "n_layers"), _LAYERS),
+        **dict.fromkeys(("d_model", "model_dim", "embedding_size", "emb_size", "hidden_dim"), "hidden_size"),
+        **dict.fromkeys(("d_ff", "ffn_dim", "ff_size"), "filter_size"),
+        **dict.fromkeys(("h", "heads", "n_heads"), "num_heads"),
+        **dict.fromkeys(("d_k", "key_dim"), "attention_key_size"),
+        **dict.fromkeys(("d_v", "value_dim"), "attention_value_size"),
+        **dict.fromkeys(("P_drop", "p_drop", "dropout_rate"), "residual_dropout"),
+        **dict.fromkeys(("epsilon_ls", "smoothing"), "label_smoothing"),
+        **dict.fromkeys(("lr", "rate"), _RATE),
+        **dict.fromkeys(("warmup", "warmup_steps"), "learning_rate_warmup_steps"),
+        **dict.fromkeys(("epochs", "num_epochs", "max_epochs", "steps", "max_steps"), "train_steps"),
+        **dict.fromkeys(("beta1", "beta2", "epsilon"), "adam_beta1, adam_beta2, adam_epsilon"),
+        **dict.fromkeys(("fp16", "bf16", "dtype", "amp"), "precision (mixed_bfloat16, mixed_float16)"),
+    },
+    "decode_hparams": {
+        **dict.fromkeys(("beam", "num_beams", "beam_width", "beams"), "beam_size"),
+        **dict.fromkeys(("length_penalty", "lenpen", "len_penalty"), "alpha"),
+        **dict.fromkeys(("temperature", "temp"), "sampling_temp"),
+        **dict.fromkeys(("top_k", "topk"), "sampling_keep_top_k"),
+        **dict.fromkeys(("top_p", "topp"), "sampling_keep_top_p"),
+        **dict.fromkeys(("nbest", "n_best"), "return_beams=True with beam_size"),
+        **dict.fromkeys(("max_length", "max_len"), "extra_length (beyond the input's)"),
+    },
+}
+
+
 def told_as(where: str, name: str) -> str:
-    """Returns "; tensor2tensor's NAME is ..." if it has something of that name, else "".
+    """Returns "; NAME is ... here" or "; tensor2tensor's NAME is ..." if others have something of that name, else "".
 
     Args:
       where: the flag whose value the name was ("problem", "hparams_set", "hparams", "decode_hparams", "schedule"), or
         the command that it was a flag of ("trainer").
       name: the name, without dashes.
     """
+    if ours := _USUAL.get(where, {}).get(name):
+        return f"; {name} is {ours} here"
     for pattern, advice in _NAMES.get(where, {}).items():
         if match := re.fullmatch(pattern, name):
             return f"; tensor2tensor's {name} is {advice.format(name, *match.groups(''))}"

@@ -114,6 +114,33 @@ def test_a_setting_that_was_taken_for_a_flag_is_said_to_be_one(parser, flag, tol
     assert told in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("where", "theirs", "ours"),
+    [
+        ("hparams", "d_model", "hidden_size"),
+        ("hparams", "d_ff", "filter_size"),
+        ("hparams", "h", "num_heads"),
+        ("hparams", "N", "num_encoder_layers"),
+        ("hparams", "P_drop", "residual_dropout"),
+        ("hparams", "epsilon_ls", "label_smoothing"),
+        ("hparams", "epochs", "train_steps"),
+        ("hparams", "lr", "learning_rate_constant"),
+        ("decode_hparams", "num_beams", "beam_size"),
+        ("decode_hparams", "length_penalty", "alpha"),
+    ],
+)
+def test_the_paper_s_and_other_toolkits_names_are_told_ours_as_settings_and_as_flags(where, theirs, ours, capsys):
+    settings, flags = {"hparams": (HParams(), trainer_flags), "decode_hparams": (DecodeHParams(), decoder_flags)}[where]
+    with pytest.raises(UserError, match=rf"{theirs} is {ours}\b"):
+        settings.override(f"{theirs}=1")
+    with pytest.raises(UserError, match=rf"unknown setting '{theirs}'; {theirs} is {ours}\b"):
+        settings.replace(**{theirs: 1})
+    with pytest.raises(SystemExit, match="2"):
+        flags.make_parser().parse_args([f"--{theirs}=1"])
+    assert f"that is a setting of --{where}; {theirs} is {ours}" in capsys.readouterr().err
+    assert hasattr(settings, ours)
+
+
 def test_the_schedules_of_tensor2tensor_are_told_ours(capsys):
     for theirs, ours in {"continuous_train_and_eval": "train_and_evaluate", "continuous_eval": "eval"}.items():
         with pytest.raises(SystemExit, match="2"):
@@ -125,8 +152,8 @@ def test_a_name_of_ours_is_not_taken_for_one_of_tensor2tensor():
     for where, names in {
         "problem": PROBLEMS.names(),
         "hparams_set": HPARAMS.names(),
-        "hparams": HParams.__dataclass_fields__,
-        "decode_hparams": DecodeHParams.__dataclass_fields__,
+        "hparams": HParams.names(),
+        "decode_hparams": DecodeHParams.names(),
     }.items():
         assert {name: told for name in names if (told := told_as(where, name))} == {}
 

@@ -205,8 +205,8 @@ def _make_vocabularies(
         size = open_vocabulary(made).size
         if size < problem.vocab_size and not problem.vocab_file and problem.kind_of(sides[0]) != "bytes":
             say(
-                f"{problem.data_name}: learned {size:,} pieces, not the {problem.vocab_size:,} that were asked for: "
-                f"the text holds no more"
+                f"{problem.data_name}: learned {size:,} pieces, not {problem.vocab_size:,} (--vocab_size): the text "
+                f"holds no more"
             )
         path = data_dir / (manifest.vocabularies[which]["file"] if manifest else problem.vocab_filename(sides[0], size))
         if path.exists() and sha256_of(path) != sha256_of(made):

@@ -175,6 +175,9 @@ class Problem:
         old = "; tensor2tensor's generate_samples is called so here" if hasattr(self, "generate_samples") else ""
         raise UserError(f"problem '{self.name}' has no examples(self, split, files), which yields its pairs{old}")
 
+    def check_given(self) -> None:
+        """Raises UserError, of status 2, if flags of its own are missing that data cannot be made without."""
+
     def keep_streams(self, tmp_dir: Path) -> None:
         """Keeps in `tmp_dir` what can be read only once, such as a pipe, as sources are read several times."""
         del tmp_dir

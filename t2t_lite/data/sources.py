@@ -31,7 +31,8 @@ def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
 
 
 def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
-    """Raises UserError if a source is not in place and its server cannot be reached. Takes seconds at most."""
+    """Raises UserError if flags are missing, or a source that is not in place cannot be fetched. Takes seconds."""
+    problem.check_given()
     for source in problem.sources:
         if isinstance(source, OwnFile):
             _check_own(source.path)

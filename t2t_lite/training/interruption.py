@@ -1,5 +1,7 @@
 """Signals that ask a training to end: it finishes its step, saves and says how to go on."""
 
+import contextlib
+import os
 import signal
 import threading
 
@@ -27,4 +29,6 @@ class Interruption:
     def _note(self, number, frame):
         del frame
         self.number = number
+        with contextlib.suppress(OSError):  # not with print, which the signal may have come into the midst of
+            os.write(2, b"stopping after this step and its checkpoint; once more ends at once\n")
         self.__exit__()

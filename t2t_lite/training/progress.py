@@ -62,8 +62,9 @@ class Progress:
 
     def report(self, step: int, figures: dict[str, float]) -> None:
         """Shows and records the figures of a `Meter`, with the epoch, from 1, and the learning rate."""
-        # The first step is made with its graph: nothing can be said of the others yet.
-        left = "" if self._is_first else f"  {_duration((self._last_step - step) / figures['steps_per_second'])} left"
+        # The first step is made with its graph: the others take less.
+        most = "up to " if self._is_first else ""
+        left = f"  {most}{_duration((self._last_step - step) / figures['steps_per_second'])} left"
         self._is_first = False
         utilisation = f"utilisation {figures['utilisation']:.0%}  " if "utilisation" in figures else ""
         line = (

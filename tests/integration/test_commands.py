@@ -136,7 +136,7 @@ def test_more_steps_go_on_from_the_last_checkpoint(small_run, grammar_data, comm
         r"^step (\d+)/8  epoch 1  loss [\d.]+ \(without label smoothing [\d.]+\)  "
         r"gradient norm [\d.]+  learning rate [\de.-]+  [\d.]+ steps/s  "
         r"[\d,]+ target tokens/s \([\d,]+ padded\)  (?:utilisation \d+%  )?"
-        r"input wait [\d.]+%  [\d.]+ GiB(?:  \S+ left)?$"
+        r"input wait [\d.]+%  [\d.]+ GiB  (?:up to )?\S+ left$"
     )
     assert re.findall(report, result.stdout, flags=re.MULTILINE) == ["7", "8"]
     dev = (

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from t2t_lite.config import HParams
+from t2t_lite.config import DecodeHParams, HParams, meaning
 from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
 
 
@@ -91,3 +91,19 @@ def test_every_command_has_it_whatever_else_it_needs(command, name):
     result = command(name, "--registry_help=transformer_h1")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == shown(command, "transformer_h1")
+
+
+def test_a_setting_is_explained_with_its_default(command):
+    assert shown(command, "label_smoothing") == (
+        "setting label_smoothing (--hparams=label_smoothing=VALUE), default 0.1\nepsilon_ls\n"
+    )
+    both = shown(command, "batch_tokens")
+    assert "(--hparams=batch_tokens=VALUE), default 25000\nreal target pieces of one optimizer step" in both
+    assert "(--decode_hparams=batch_tokens=VALUE), default 1024\npieces of one batch" in both
+
+
+def test_every_setting_has_an_explanation(command):
+    for settings in (HParams, DecodeHParams):
+        for name in settings.names():
+            assert len(meaning(settings, name)) < 120
+    assert meaning(HParams, "hidden_size") == "d_model"

@@ -223,7 +223,7 @@ def _flag(action: argparse.Action, lots: random.Random) -> str:
         return flag
     if name in ("hparams", "decode_hparams"):
         settings = HParams if name == "hparams" else DecodeHParams
-        pair = f"{lots.choice([*settings.__dataclass_fields__, 'batch_size', 'x'])}={lots.choice(SETTINGS)}"
+        pair = f"{lots.choice([*settings.names(), 'batch_size', 'x'])}={lots.choice(SETTINGS)}"
         before = f"{TINY}," if name == "hparams" and lots.random() < 0.7 else ""
         return f"{flag}={before}{lots.choice([pair, pair, pair, pair + ',', '=', 'x', pair + ',' + pair])}"
     pool = NAMES.get(name) or OUTPUTS.get(name) or (_files(name) if name in READ else None)
