@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import hashlib
 import random
+import secrets
 import shutil
 import sys
 import tempfile
@@ -156,9 +157,14 @@ def write_world(folder: Path) -> None:
     """Makes the files that the command lines name."""
     shutil.copytree(FROZEN / "tied" / "run", folder / "run")
     shutil.copytree(FROZEN / "tied" / "data", folder / "data")
-    for name in ("words", "parsing", "with_plugin"):
+    for name in ("words", "parsing"):
         shutil.copytree(FROZEN / name / "run", folder / name / "run")
-    shutil.copytree(FROZEN / "plugin", folder / "plugin")
+    # Registered under a name of its own, for it stays registered in this process.
+    (folder / "plugin").mkdir()
+    (folder / "plugin" / "mine.py").write_text(
+        "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n\n\n"
+        f'@PROBLEMS.register(\'plugin_{secrets.token_hex(8)}\')\nclass OfFuzz(Problem):\n    """Of the fuzz."""\n'
+    )
     shutil.copytree(FROZEN / "tied" / "run", folder / "broken")
     (folder / "broken" / "ckpt-300.index").write_bytes(b"damaged")
     (folder / "broken" / "average-300.index").write_bytes(b"")
