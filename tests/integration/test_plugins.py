@@ -109,7 +109,7 @@ def test_a_folder_is_remembered_by_the_run_but_not_trusted_unasked(tmp_path, pro
     assert refused.stderr == (
         f"t2t-lite-decoder: error: {tmp_path / 'run' / 'run.json'}: the problem 'twice' comes from code in {folder}, "
         f"which is run only if you say so: give --t2t_usr_dir={folder}, or --trust_plugins to trust that folder from "
-        f"now on\n"
+        f"now on; in a program call t2t_lite.plugins.load_usr_dir('{folder}') before\n"
     )
     trusting = process("decoder", run, PLAIN, "--trust_plugins", stdin=b"n1\nn2\n", **config)
     first = answers(trusting)
