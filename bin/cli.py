@@ -7,12 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
+from t2t_lite.aliases import alias_hint
 from t2t_lite.bin.parser import PROGRAM, Parser
 from t2t_lite.bin.process_state import restored_process_state, utf8_output
 from t2t_lite.bin.system_errors import told
 from t2t_lite.config import TRUTHS
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.tensor2tensor_names import told_as
 
 __all__ = ["Parser", "one_of", "path", "positive_number", "print_table", "run", "truth", "whole_number"]
 
@@ -90,7 +90,7 @@ def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if text not in words:
-            hint = told_as(flag, text) or nearest(text, words)
+            hint = alias_hint(flag, text) or nearest(text, words)
             raise argparse.ArgumentTypeError(f"takes {' or '.join(words)}, not '{text}'{hint}")
         return text
 

@@ -5,10 +5,10 @@ import os
 import sys
 from collections.abc import Sequence
 
+from t2t_lite.aliases import alias_hint
 from t2t_lite.bin.plugin_flags import add_plugin_flags
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import nearest
-from t2t_lite.tensor2tensor_names import told_as
 
 PROGRAM = "t2t-lite-{}"
 
@@ -56,14 +56,14 @@ class Parser(argparse.ArgumentParser):
 
     def _hint(self, flag: str, flags: Sequence[str]) -> str:
         name = flag.removeprefix("--")
-        if told := told_as(self._command, name):
+        if told := alias_hint(self._command, name):
             return told
         for settings in (HParams, DecodeHParams):
             if f"--{settings.FLAG}" not in flags:
                 continue
             if name in settings.names():
                 return f"; that is a setting: --{settings.FLAG}={name}=VALUE"
-            if told := told_as(settings.FLAG, name):
+            if told := alias_hint(settings.FLAG, name):
                 return f"; that is a setting of --{settings.FLAG}{told}"
         return nearest(flag, flags)
 

@@ -1,4 +1,4 @@
-"""What the system's complaints mean for whoever gave the command."""
+"""Turns errors of the operating system into a line with advice."""
 
 import errno
 

@@ -14,18 +14,13 @@ from t2t_lite.config import TRUTHS
 from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
-from t2t_lite.files import make_folder, sha256_of, written_whole
+from t2t_lite.files import make_folder, partial_path, sha256_of
 from t2t_lite.registry import PROBLEMS
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
 _SHORT = 40  # a ratio says nothing about texts of so few characters
 _FILES = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv")]
 _HELD_OUT_SHARE, _MOST_HELD_OUT = 0.05, 2000
-
-
-_NEEDS_TEXT = UserError(
-    "problem 'text_pairs' needs your text: --train_source=FILE --train_target=FILE, or --train_tsv=FILE", status=2
-)
 
 
 class _Held(NamedTuple):
@@ -95,7 +90,7 @@ class TextPairs(Problem):
     def check_given(self):
         """Raises UserError if there is no training text."""
         if not {"train_source", "train_tsv"} & self.given.keys():
-            raise _NEEDS_TEXT
+            raise _needs_text()
 
     @property
     def sources(self):
@@ -118,10 +113,10 @@ class TextPairs(Problem):
                     self.given[name] = str(stream.resolve())
                 continue
             make_folder(tmp_dir, "--tmp_dir")
-            copied = Path(tmp_dir).absolute() / name
-            with written_whole(copied) as partial, open(stream, "rb") as source, open(partial, "wb") as copy:
+            copied = partial_path(Path(tmp_dir).absolute() / name)
+            with open(stream, "rb") as source, open(copied, "wb") as copy:
                 shutil.copyfileobj(source, copy)
-            # Called by what is in it: another text takes nobody's place.
+            # Named after its content, so that another text replaces nothing.
             kept = copied.with_name(f"{name}.{sha256_of(copied)[:12]}")
             copied.replace(kept)
             self.given[name] = str(kept)
@@ -190,7 +185,7 @@ class TextPairs(Problem):
         if f"{split}_tsv" in self.given:
             return [read_tsv(file) for file in self._files(f"{split}_tsv")]
         if f"{split}_source" not in self.given:
-            raise _NEEDS_TEXT
+            raise _needs_text()
         sources, targets = (self._files(f"{split}_{side}") for side in ("source", "target"))
         if len(sources) != len(targets):
             raise UserError(
@@ -274,6 +269,12 @@ class TextPairs(Problem):
         ranked = sorted(lowest)[: len(splits) * each]
         found = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]
         self._held_out = {number: _Held(split, pair) for _, pair, split, number in sorted(found)}
+
+
+def _needs_text() -> UserError:
+    return UserError(
+        "problem 'text_pairs' needs your text: --train_source=FILE --train_target=FILE, or --train_tsv=FILE", status=2
+    )
 
 
 def _whole_paths(value: str) -> str:

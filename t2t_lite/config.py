@@ -8,8 +8,8 @@ import re
 import typing
 from typing import TypeVar
 
+from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.tensor2tensor_names import told_as
 
 # What draws a warning: fewer tokens than a sentence may have, and a beam that no paper has found use for.
 FEW_TOKENS = 32
@@ -60,7 +60,7 @@ class _Settings:
         """
         for name in changes:
             if name not in self.names():
-                hint = told_as(self.FLAG, name) or nearest(name, self.names())
+                hint = alias_hint(self.FLAG, name) or nearest(name, self.names())
                 raise UserError(f"unknown setting '{name}'{hint}", status=2)
         return dataclasses.replace(self, **changes)
 
@@ -78,7 +78,7 @@ class _Settings:
             if not equals:
                 raise UserError(f"--{self.FLAG}: '{pair}' is not of the form name=value", status=2)
             if name not in known:
-                hint = told_as(self.FLAG, name) or nearest(name, known)
+                hint = alias_hint(self.FLAG, name) or nearest(name, known)
                 unknown.append(f"unknown name '{name}'{hint}")
                 continue
             if name in changes:

@@ -61,9 +61,9 @@ class _QuietLoader(importlib.abc.Loader):
 
 
 class QuietFinder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow as ever, and makes its first import quiet, whoever asks for it.
+    """Holds back what TensorFlow prints while it is first imported, directly or through Keras.
 
-    Modules of the library import it at their top, some through Keras, so there is no place to call a function before.
+    An import hook, because modules import TensorFlow at their top, before any function of ours could be called.
     """
 
     def find_spec(self, name, path=None, target=None):

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
+from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.tensor2tensor_names import told_as
 
 T = TypeVar("T")
 
@@ -106,7 +106,7 @@ class Registry(Generic[T]):
     def check(self, name: str) -> None:
         """Raises UserError, with the nearest names, if nothing is called `name`; what is lazy is not imported."""
         if name not in self:
-            hint = told_as(self.flag, name) or nearest(name, self._entries)
+            hint = alias_hint(self.flag, name) or nearest(name, self._entries)
             if hint.startswith("; known"):
                 hint += ". If it is a plug-in's, give --t2t_usr_dir"
             raise UserError(f"unknown {self.kind} '{name}' (--{self.flag}){hint}", status=2)

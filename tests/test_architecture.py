@@ -30,7 +30,7 @@ PATHS = {module_name(path): path for folder in FOLDERS for path in sorted((ROOT 
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in PATHS.items()}
 
 # What every part may use besides what is named for it.
-BASIS = ("errors", "registry", "config", "files", "quiet", "tensor2tensor_names")
+BASIS = ("errors", "registry", "config", "files", "quiet", "aliases")
 # part: (its own modules that it may use, the other packages that it may use), anywhere in the file.
 RULES = {
     "layers": (("layers", "config", "registry", "errors"), ("keras", "numpy")),
@@ -92,7 +92,7 @@ RULES_AT_LOADING = {
     "problems": (("problems", "data.problem", "data.text_files", "data.mixture", "trees", *BASIS), ()),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ()),
     "hparams": (("hparams", "config", "registry", "errors"), ()),
-    "registry": (("errors", "tensor2tensor_names"), ()),
+    "registry": (("errors", "aliases"), ()),
     "data.problem": (("config", "registry", "errors", "files"), ()),
     "training.cost": (("config", "errors"), ()),
     "run_dir": (("data.problem", "plugins", "checkpoint_names", "trust", *BASIS), ()),
@@ -166,7 +166,7 @@ def test_the_source_was_found():
     assert "keras" in imports("t2t_lite.data.sources") - imports_at_loading("t2t_lite.data.sources")
 
 
-@pytest.mark.parametrize("name", ["registry", "config", "errors", "files", "tensor2tensor_names"])
+@pytest.mark.parametrize("name", ["registry", "config", "errors", "files", "aliases"])
 def test_the_basis_needs_only_the_standard_library(name):
     own = (*BASIS, "plugins") if name == "registry" else BASIS  # which are loaded when a name is not there
     assert forbidden(imports(f"t2t_lite.{name}"), own, ()) == []

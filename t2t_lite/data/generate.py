@@ -177,7 +177,7 @@ def _equal_to(begins: dict[str, list[Example]], split: str) -> list[str]:
     """Returns remarks if a split begins as another one, as those of a problem do whose examples ignore the split."""
     return [
         f"{split} begins with the same {len(begins[split])} pairs as {other}: if they are all the same, its figures "
-        f"mean nothing; examples(split, files) has to give each split pairs of its own"
+        f"mean nothing; give each split pairs of its own"
         for other in begins
         if other != split and begins[split] and begins[split] == begins[other]
     ]

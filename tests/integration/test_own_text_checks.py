@@ -209,13 +209,15 @@ def test_a_name_with_a_comma_is_one_file(texts, datagen, tmp_path):
 def test_a_pipe_is_kept_and_read_as_often_as_is_needed(texts, datagen, tmp_path, ending):
     pipe = tmp_path / "pipe.tsv"
     os.mkfifo(pipe)
+    (tmp_path / "train_tsv").write_text("mine")
     content = (texts / "train.tsv").read_bytes()
     content = gzip.compress(content) if ending == "gz" else content
     writer = threading.Thread(target=pipe.write_bytes, args=[content])
     writer.start()
-    datagen(tmp_path, train_tsv="pipe.tsv")
+    datagen(tmp_path, train_tsv="pipe.tsv", tmp_dir=str(tmp_path))
     writer.join()
-    (kept,) = (tmp_path / "data" / "downloads").iterdir()
+    assert (tmp_path / "train_tsv").read_text() == "mine"
+    (kept,) = tmp_path.glob("train_tsv.*")
     assert kept.read_bytes() == content and kept.name.startswith("train_tsv.")
     assert list(manifest_of(tmp_path)["sources"]) == [str(kept)]
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305

@@ -77,7 +77,7 @@ def test_every_complaint_of_the_system_has_its_advice(number):
     assert line.startswith("some/file: ") and ";" in line and os.strerror(number) not in line
 
 
-def test_one_without_advice_or_file_is_told_as_it_is():
+def test_one_without_advice_or_file_is_alias_hint_it_is():
     assert told(OSError(errno.EXDEV, "Invalid cross-device link")) == "writing: Invalid cross-device link"
     assert told(OSError("odd")) == "writing: odd"
 

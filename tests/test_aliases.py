@@ -1,14 +1,14 @@
-"""Whoever knows tensor2tensor's names is told ours, and what is told is there."""
+"""An unknown name that tensor2tensor, the paper or another toolkit has is answered with our name, which exists."""
 
 import re
 
 import pytest
 
+from t2t_lite.aliases import alias_hint
 from t2t_lite.bin import benchmark_flags, decoder_flags, trainer_flags
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, PROBLEMS
-from t2t_lite.tensor2tensor_names import told_as
 
 PROBLEM_NAMES = {
     "translate_ende_wmt32k": "wmt_ende",
@@ -155,7 +155,7 @@ def test_a_name_of_ours_is_not_taken_for_one_of_tensor2tensor():
         "hparams": HParams.names(),
         "decode_hparams": DecodeHParams.names(),
     }.items():
-        assert {name: told for name in names if (told := told_as(where, name))} == {}
+        assert {name: told for name in names if (told := alias_hint(where, name))} == {}
 
 
 def test_of_names_far_from_all_every_one_is_listed_those_with_most_in_common_first():

@@ -1,4 +1,4 @@
-"""What tensor2tensor and others call things, for error messages: whoever knows their names is told ours."""
+"""Names of tensor2tensor, the paper and other toolkits, each with ours, for error messages."""
 
 import re
 
@@ -153,7 +153,7 @@ _USUAL: dict[str, dict[str, str]] = {
 }
 
 
-def told_as(where: str, name: str) -> str:
+def alias_hint(where: str, name: str) -> str:
     """Returns "; NAME is ... here" or "; tensor2tensor's NAME is ..." if others have something of that name, else "".
 
     Args:
