@@ -1,4 +1,4 @@
-"""How much memory a search takes at least, so that one that cannot fit is refused before the system ends it."""
+"""The least memory that a search needs, so that one that cannot fit is refused before the system kills it."""
 
 import tensorflow as tf
 
@@ -13,7 +13,7 @@ WORTH_A_LOOK = 2**28
 
 
 def search_bytes(model, search: BeamSearch, rows: int, capacity: int) -> int:
-    """Returns the least that a step of a search holds.
+    """Returns the least memory that a step of a search needs, in bytes.
 
     Args:
       model: a `Seq2SeqModel` or an `Ensemble`.
