@@ -34,7 +34,7 @@ def _average(arguments) -> None:
     directory = Path(arguments.output_dir)
     hparams = settings_of(directory)
     import_tensorflow()
-    from t2t_lite.training.averaging import average_checkpoints
+    from t2t_lite.checkpoints.averaging import average_checkpoints
 
     path, steps = average_checkpoints(directory, arguments.n or hparams.average_checkpoints)
     print(f"{path}: average of {len(steps)} checkpoints (steps {', '.join(map(str, steps))}), for inference only")

@@ -12,7 +12,7 @@ def print_curve(arguments) -> None:
     from t2t_lite.bin import cli
     from t2t_lite.errors import UserError
     from t2t_lite.files import check_outputs
-    from t2t_lite.training.choice import read_evaluations
+    from t2t_lite.training.evaluation.model_selection import read_evaluations
 
     run = Path(arguments.output_dir)
     if arguments.plot_file:

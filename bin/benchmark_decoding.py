@@ -24,7 +24,7 @@ def print_decoding(arguments) -> None:
     from t2t_lite.benchmark.decoding import measure
     from t2t_lite.benchmark.machine import cpu_threads
     from t2t_lite.decoding.translator import Translator
-    from t2t_lite.training.peak import matmul_gflops
+    from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
     translator = Translator.from_run_dir(arguments.output_dir, arguments.decode_hparams)
     before = matmul_gflops()

@@ -19,7 +19,7 @@ def print_layers(arguments) -> None:
     import_tensorflow()
     from t2t_lite.benchmark import layers
     from t2t_lite.benchmark.machine import cpu_threads
-    from t2t_lite.training.peak import matmul_gflops
+    from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
     r = arguments.neighborhood_size
     threads = cpu_threads()

@@ -77,8 +77,8 @@ def _datagen(arguments) -> None:
 
 def generate_data(problem, data_dir: str, tmp_dir: str | None, **options) -> None:
     """Generates a problem's data and says so; the trainer's --generate_data does the same."""
+    from t2t_lite.data.generation.sources import check_obtainable
     from t2t_lite.data.manifest import read_manifest
-    from t2t_lite.data.sources import check_obtainable
     from t2t_lite.quiet import import_tensorflow
 
     tmp_dir = Path(tmp_dir) if tmp_dir else Path(data_dir) / "downloads"
@@ -87,7 +87,7 @@ def generate_data(problem, data_dir: str, tmp_dir: str | None, **options) -> Non
         check_obtainable(problem, tmp_dir)  # before TensorFlow is imported, which takes seconds
     import_tensorflow()
     from t2t_lite.bin.text_report import print_report
-    from t2t_lite.data.generate import GenerateOptions, generate
+    from t2t_lite.data.generation.generate import GenerateOptions, generate
 
     def say(line):
         print(line, flush=True)

@@ -45,7 +45,7 @@ def answer_file(paths: list[Path], targets: list[Path], answers, batch_lines: in
       made_by: what the answers depend on, see `GrowingFiles`.
       warn: takes a line about what was odd.
     """
-    from t2t_lite.decoding.growing_files import GrowingFiles
+    from t2t_lite.decoding.resumable_writer import GrowingFiles
 
     size = batch_lines or BLOCK_LINES
     files, rows = None, rows_of(paths, warn)

@@ -64,7 +64,7 @@ def answer_interactively(translator) -> None:
     Args:
       translator: a `Translator`, or a `Parser`, whose trees are drawn, too.
     """
-    from t2t_lite.decoding.parser import Parser
+    from t2t_lite.parsing.parser import Parser
     from t2t_lite.trees.drawing import text_art
     from t2t_lite.trees.tree import parse_brackets
 

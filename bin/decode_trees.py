@@ -26,7 +26,7 @@ def check(arguments, settings, writes_trees: bool) -> None:
 
 def make_tree_parser(translator, arguments):
     """Returns the `Parser` that the flags ask for."""
-    from t2t_lite.decoding.parser import Parser
+    from t2t_lite.parsing.parser import Parser
     from t2t_lite.trees.tokenizer import TOKENIZERS
 
     return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])

@@ -1,8 +1,8 @@
 """The tables about the user's own text that are printed before data is made of it."""
 
 from t2t_lite.bin import cli
+from t2t_lite.data.generation.text_checks import REPEATED, in_split
 from t2t_lite.data.problem import SPLITS
-from t2t_lite.data.text_checks import REPEATED, in_split
 
 MANY_DROPPED = 0.1  # share of all pairs
 

@@ -98,7 +98,7 @@ def _train_here(arguments, problem, hparams, is_chief: bool) -> int:
 
 def _check_evaluation(arguments, problem) -> None:
     """Refuses flags of evaluations that do not go with the problem."""
-    from t2t_lite.training.choice import check_metric
+    from t2t_lite.training.evaluation.model_selection import check_metric
 
     check_metric(arguments.eval_metric, problem)
     if problem.decode_hparams.override(arguments.decode_hparams).only_trees and problem.metric != "parseval":
@@ -137,6 +137,6 @@ def _evaluate(arguments) -> None:
     run_dir = open_run_dir(Path(arguments.output_dir))
     _check_evaluation(arguments, run_dir.problem)
     import_tensorflow()
-    from t2t_lite.training.evaluator import follow
+    from t2t_lite.training.evaluation.continuous import follow
 
     follow(run_dir, Path(arguments.data_dir), *_strategy_and_options(arguments))

@@ -2,7 +2,7 @@
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.device_flags import add_device_flags
-from t2t_lite.training.choice import METRICS
+from t2t_lite.training.evaluation.model_selection import METRICS
 from t2t_lite.training.options import SCHEDULES, TrainOptions
 
 _DEFAULTS = TrainOptions()

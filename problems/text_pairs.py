@@ -209,7 +209,7 @@ class TextPairs(Problem):
         return found
 
     def _without_repeated(self, pairs: Iterator[Example]) -> Iterator[Example]:
-        from t2t_lite.data.text_checks import REPEATED, in_split, text_hash
+        from t2t_lite.data.generation.text_checks import REPEATED, in_split, text_hash
 
         others = {
             split: {text_hash(pair.inputs) for pair in self._read(split)} for split in reversed(self.separate_splits())
@@ -230,7 +230,7 @@ class TextPairs(Problem):
         return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.given.keys()]
 
     def _hash(self, pair: Example) -> int:
-        from t2t_lite.data.text_checks import pair_hash
+        from t2t_lite.data.generation.text_checks import pair_hash
 
         # Times an odd number is another order of all numbers (Knuth's 2**64 / golden ratio).
         return pair_hash(pair) * (2 * self._numbers["split_seed"] * 0x9E3779B97F4A7C15 + 1) % 2**64

@@ -90,7 +90,7 @@ def multi30k_data(multi30k_dir, shared_folders) -> Path:
     """A data directory with multi30k_ende, generated once."""
 
     def make(data_dir):
-        from t2t_lite.data.generate import generate
+        from t2t_lite.data.generation.generate import generate
         from t2t_lite.data.problem import get_problem
 
         generate(get_problem("multi30k_ende"), data_dir, multi30k_dir, say=lambda line: None)
@@ -103,7 +103,7 @@ def grammar_data(shared_folders) -> Path:
     """A data directory of `grammar_ende` with few pairs; its files look as those of the whole problem do."""
 
     def make(data_dir):
-        from t2t_lite.data.generate import generate
+        from t2t_lite.data.generation.generate import generate
         from t2t_lite.problems import grammar
 
         class GrammarEnde(grammar.GrammarEnde):

@@ -35,6 +35,7 @@ BASIS = ("errors", "registry", "config", "files", "quiet", "aliases")
 RULES = {
     "layers": (("layers", "config", "registry", "errors"), ("keras", "numpy")),
     "models": (("models", "layers", "config", "registry", "errors"), ("keras", "numpy")),
+    "checkpoints": (("checkpoints", "locks", *BASIS), ("tensorflow", "numpy")),
     "data": (
         ("data", "plugins", *BASIS),
         (
@@ -53,12 +54,11 @@ RULES = {
         (
             "decoding",
             "models.base",
-            "layers.lineage",
+            "layers.beam_ancestry",
             "data.vocab",
             "trees",
             "run_dir",
-            "checkpoint_files",
-            "checkpoint_names",
+            "checkpoints",
             "free_memory",
             *BASIS,
         ),
@@ -79,8 +79,7 @@ RULES = {
             "layers",
             "data",
             "run_dir",
-            "checkpoint_files",
-            "checkpoint_names",
+            "checkpoints",
             "free_memory",
             *BASIS,
         ),
@@ -95,8 +94,8 @@ RULES_AT_LOADING = {
     "registry": (("errors", "aliases"), ()),
     "data.problem": (("config", "registry", "errors", "files"), ()),
     "training.cost": (("config", "errors"), ()),
-    "run_dir": (("data.problem", "plugins", "checkpoint_names", "trust", *BASIS), ()),
-    "checkpoint_names": ((), ()),
+    "run_dir": (("data.problem", "plugins", "checkpoints.listing", "trust", *BASIS), ()),
+    "checkpoints.listing": ((), ()),
     "free_memory": ((), ("pynvml",)),
     "locks": (("errors", "files"), ()),
     "trust": (("errors", "files"), ()),
@@ -163,7 +162,9 @@ def test_the_source_was_found():
     )
     assert "keras" in imports("t2t_lite.layers.attention")
     # This module imports Keras inside a function only.
-    assert "keras" in imports("t2t_lite.data.sources") - imports_at_loading("t2t_lite.data.sources")
+    assert "keras" in imports("t2t_lite.data.generation.sources") - imports_at_loading(
+        "t2t_lite.data.generation.sources"
+    )
 
 
 @pytest.mark.parametrize("name", ["registry", "config", "errors", "files", "aliases"])

@@ -35,7 +35,7 @@ def describe_machine(strategy) -> Machine:
     import keras
     import tensorflow as tf
 
-    from t2t_lite.training.peak import matmul_gflops
+    from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
     return Machine(
         devices=_device_names(strategy),

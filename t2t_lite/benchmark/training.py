@@ -204,9 +204,9 @@ def measure_training(
     """
     import tensorflow as tf
 
-    from t2t_lite.training.meter import memory_in_use
-    from t2t_lite.training.sharing import share_out
-    from t2t_lite.training.steps import TrainStep
+    from t2t_lite.training.monitoring.throughput import memory_in_use
+    from t2t_lite.training.step.micro_batching import share_out
+    from t2t_lite.training.step.train_step import TrainStep
     from t2t_lite.training.trainer import build, micro_batches
 
     data.check(hparams)
@@ -268,7 +268,7 @@ def try_every_graph(train_step, batches, is_compiled: bool) -> None:
       batches: of `share_out`, those that will come.
       is_compiled: whether each shape is compiled; else only one micro-batch and several of them differ.
     """
-    from t2t_lite.training.sharing import first_replica
+    from t2t_lite.training.step.micro_batching import first_replica
 
     seen = set()
     for batch in batches:
@@ -281,7 +281,7 @@ def try_every_graph(train_step, batches, is_compiled: bool) -> None:
 
 def _delivered(batches, number: int) -> float:
     """Returns the real target pieces a second of so many batches that nobody uses."""
-    from t2t_lite.training.sharing import first_replica
+    from t2t_lite.training.step.micro_batching import first_replica
 
     iterator = iter(batches)
     next(iterator)  # setting up happens once; what is read and sorted once in a round falls into the rest
@@ -292,7 +292,7 @@ def _delivered(batches, number: int) -> float:
 
 
 def _peak(strategy, precision: str, given_tflops: float | None) -> float:
-    from t2t_lite.training.peak import peak_flops
+    from t2t_lite.training.monitoring.peak_flops import peak_flops
 
     if given_tflops:
         return given_tflops * 1e12 * strategy.num_replicas_in_sync

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from t2t_lite.data.generation.records import ENCODE_BATCH, SIDES
 from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.pipeline import reading_shards
-from t2t_lite.data.records import ENCODE_BATCH, SIDES
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_lite import checkpoint_files
-from t2t_lite.checkpoint_names import existing, list_checkpoints, step_of
+from t2t_lite.checkpoints import storage
+from t2t_lite.checkpoints.listing import existing, list_checkpoints, step_of
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
@@ -74,6 +74,6 @@ def _model_of(run_dir: RunDir, checkpoint: Path, settings: DecodeHParams, vocabu
     hparams = run_dir.hparams.replace(precision=settings.precision)
     model = MODELS[hparams.model](hparams, vocabularies[-1].size, vocabularies[0].size)
     model.build()
-    checkpoint_files.restore(checkpoint, "model", checkpoint_files.by_name(model.variables))
+    storage.restore(checkpoint, "model", storage.by_name(model.variables))
     model.freeze()
     return model

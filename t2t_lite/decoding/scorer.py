@@ -7,7 +7,7 @@ import tensorflow as tf
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import PAD_ID
 from t2t_lite.decoding.batching import by_length, padded
-from t2t_lite.decoding.length_penalty import length_penalty
+from t2t_lite.decoding.search.length_penalty import length_penalty
 
 # Logits that are in memory at once, about 64 MiB, unless those of one output are more.
 _LOGITS = 2**24

@@ -15,16 +15,16 @@ from t2t_lite.config import WIDE_BEAM, DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import MemoryAttention, alignment
 from t2t_lite.decoding.batching import by_length, padded
-from t2t_lite.decoding.beam_search import BeamSearch
 from t2t_lite.decoding.ensemble import Ensemble
-from t2t_lite.decoding.hypotheses import EXISTS, SearchResult, Sentences
 from t2t_lite.decoding.loading import load
-from t2t_lite.decoding.sampling import Sampling
 from t2t_lite.decoding.scorer import Scorer
-from t2t_lite.decoding.searcher import Searcher
+from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_state import EXISTS, SearchResult, Sentences
+from t2t_lite.decoding.search.sampling import Sampling
+from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.decoding.single_text import or_a_single_text
-from t2t_lite.decoding.tree_constraint import TreeSymbols
 from t2t_lite.errors import UserError
+from t2t_lite.parsing.tree_constraint import TreeSymbols
 from t2t_lite.trees.linear import WORD
 from t2t_lite.trees.tokenizer import split_at_blanks
 

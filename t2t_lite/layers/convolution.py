@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from t2t_lite.layers.lineage import follow
+from t2t_lite.layers.beam_ancestry import follow
 
 
 class Convolution(keras.layers.Layer):

@@ -14,9 +14,9 @@ class Dropout(keras.layers.Layer):
 
     Call arguments:
       x: float, any shape.
-      seeds: what the random numbers come from: an object whose method `uint16(shape)` gives evenly distributed whole
-        numbers below 2**16, at each call others, such as `t2t_lite.training.row_seeds.RowSeeds`. For that one, rows of
-        the batch must lie one after the other in x. None: there are none.
+      seeds: the source of random numbers: an object whose method `uint16(shape)` returns uniform integers below 2**16,
+        different at each call, such as `t2t_lite.training.step.dropout_seeds.RowSeeds`, which needs the rows of the
+        batch to be contiguous in x. None: no random numbers.
       training: whether there is dropout without `seeds`, too; then Keras' own global generator gives the numbers.
     """
 

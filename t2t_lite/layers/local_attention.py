@@ -3,7 +3,7 @@
 from keras import ops
 
 from t2t_lite.layers.attention import attention_weights
-from t2t_lite.layers.lineage import own_entries
+from t2t_lite.layers.beam_ancestry import own_entries
 from t2t_lite.layers.self_attention import SelfAttention
 
 

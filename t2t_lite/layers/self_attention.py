@@ -7,8 +7,8 @@ What may stand in the place of self-attention (table 1 of the paper) has the sam
 from keras import ops
 
 from t2t_lite.layers.attention import MultiHeadAttention, attention_weights
+from t2t_lite.layers.beam_ancestry import own_entries
 from t2t_lite.layers.cache import Cache
-from t2t_lite.layers.lineage import own_entries
 from t2t_lite.layers.masks import causal_mask
 from t2t_lite.layers.positions import rotate
 

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import keras
 
+from t2t_lite.layers.beam_ancestry import Lineage
 from t2t_lite.layers.dropout import Dropout
-from t2t_lite.layers.lineage import Lineage
 from t2t_lite.layers.norm import LayerNorm
 
 

@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
+from t2t_lite.layers.beam_ancestry import follow
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding
-from t2t_lite.layers.lineage import follow
 from t2t_lite.layers.masks import padding_mask
 from t2t_lite.layers.positions import LearnedPositions, sinusoidal_halves, sinusoids
 from t2t_lite.layers.transformer import Stepping, make_norm

@@ -8,22 +8,27 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.checkpoints.training_state import TrainingState
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import RunDir
-from t2t_lite.training.checkpoints import TrainingState
-from t2t_lite.training.choice import add_evaluation, best_steps, evaluations_without_gain, read_evaluations
 from t2t_lite.training.cost import training_step_flops
-from t2t_lite.training.evaluation import Evaluator
-from t2t_lite.training.interruption import Interruption
-from t2t_lite.training.meter import Meter
+from t2t_lite.training.evaluation.evaluator import Evaluator
+from t2t_lite.training.evaluation.model_selection import (
+    add_evaluation,
+    best_steps,
+    evaluations_without_gain,
+    read_evaluations,
+)
+from t2t_lite.training.monitoring.peak_flops import peak_flops
+from t2t_lite.training.monitoring.progress import Progress
+from t2t_lite.training.monitoring.throughput import Meter
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.peak import peak_flops
-from t2t_lite.training.progress import Progress
 from t2t_lite.training.schedule import learning_rate
-from t2t_lite.training.sharing import MicroBatches, first_replica, share_out
-from t2t_lite.training.steps import StepReport, TrainStep
+from t2t_lite.training.signal_handling import Interruption
+from t2t_lite.training.step.micro_batching import MicroBatches, first_replica, share_out
+from t2t_lite.training.step.train_step import StepReport, TrainStep
 from t2t_lite.training.strategy import of_all_workers
 
 # Steps whose loss or gradients are not finite, one after the other, that end a run. A loss scale that is halved at each

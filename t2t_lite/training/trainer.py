@@ -6,21 +6,21 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from t2t_lite.checkpoints.training_state import TrainingState
 from t2t_lite.config import HParams
+from t2t_lite.data.generation.records import LONGER
 from t2t_lite.data.manifest import Manifest, check_data, check_lengths
 from t2t_lite.data.pipeline import has_pair, reading_shards
-from t2t_lite.data.records import LONGER
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir
-from t2t_lite.training.checkpoints import TrainingState
-from t2t_lite.training.interruption import Interruption
 from t2t_lite.training.loop import Loop
 from t2t_lite.training.memory import choose_max_tokens
+from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.optimizer import Adam
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.progress import Progress
-from t2t_lite.training.sharing import MicroBatches
+from t2t_lite.training.signal_handling import Interruption
+from t2t_lite.training.step.micro_batching import MicroBatches
 from t2t_lite.training.strategy import has_workers, of_all_workers
 from t2t_lite.training.tf_config import workers_of_environment
 from t2t_lite.training.warm_start import warm_start

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t2t_lite import checkpoint_files
-from t2t_lite.checkpoint_names import existing, list_checkpoints, step_of
+from t2t_lite.checkpoints import storage
+from t2t_lite.checkpoints.listing import existing, list_checkpoints, step_of
 from t2t_lite.data.vocab import UNKNOWN_ID, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.models.parameters import symbolic_model
@@ -73,8 +73,8 @@ def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> 
       UserError: as `resolve`, or if the checkpoint cannot be read or no matrix in it fits; the model is unchanged then.
     """
     run_dir, checkpoint = resolve(path)
-    arrays = checkpoint_files.read(checkpoint, "model")
-    variables = checkpoint_files.by_name(model.variables)
+    arrays = storage.read(checkpoint, "model")
+    variables = storage.by_name(model.variables)
     fit = _fit(arrays, variables, _rows_to_take(model, run_dir, vocabulary, inputs_vocabulary))
     settings = "; ".join(run_dir.hparams.difference(model.hparams))
     # Biases and norms do nothing without the matrices that they were trained beside.
@@ -188,7 +188,7 @@ def _shared_pieces(here: list[str], there: list[str]) -> tuple[list[int], list[i
 
 
 def _name(variable) -> str:
-    """Returns what `checkpoint_files.by_name` calls a Keras variable, which needs no value for this."""
+    """Returns what `storage.by_name` calls a Keras variable, which needs no value for this."""
     return variable.path.replace("/", ".")
 
 

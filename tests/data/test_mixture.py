@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from support.vocabularies import vocabulary_paths
 
-from t2t_lite.data.generate import generate
+from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.mixture import Mixture, Part
 from t2t_lite.data.problem import Example, Problem, get_problem

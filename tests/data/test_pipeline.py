@@ -8,7 +8,7 @@ import tensorflow as tf
 from support.vocabularies import vocabulary_paths
 
 from t2t_lite.data import pipeline
-from t2t_lite.data.generate import generate
+from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.pipeline import batches, epochs
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.errors import UserError

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 from support.vocabularies import vocabulary_paths
 
-from t2t_lite.data.generate import generate
+from t2t_lite.data.generation.generate import generate
+from t2t_lite.data.generation.sources import find_or_fetch
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.problem import Example, Problem, Source, get_problem
-from t2t_lite.data.sources import find_or_fetch
 from t2t_lite.data.text_files import read_lines, read_parallel
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError

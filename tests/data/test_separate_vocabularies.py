@@ -7,7 +7,7 @@ import tensorflow as tf
 from support.vocabularies import vocabulary_paths
 
 from t2t_lite.config import HParams
-from t2t_lite.data.generate import generate
+from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.problem import Example, Problem

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from t2t_lite.decoding.parser import Parser
 from t2t_lite.decoding.translator import Translator
+from t2t_lite.parsing.parser import Parser
 
 LINE, OTHER = "She sleeps.", "The old man sees the small dogs."
 

@@ -60,7 +60,7 @@ def freeze(folder: Path, name: str) -> None:
     """Makes one data directory and one run directory, and what they give."""
     import numpy as np
 
-    from t2t_lite import checkpoint_files
+    from t2t_lite.checkpoints import storage
 
     datagen, changes, search = RUNS[name]
     problem = datagen[0]
@@ -83,7 +83,7 @@ def freeze(folder: Path, name: str) -> None:
         shutil.copytree(here / "run", copy)
         task[task.index(f"--output_dir={here / 'run'}")] = f"--output_dir={copy}"
         run("trainer", *task, "--train_steps=305", cwd=folder)
-        arrays = checkpoint_files.read(copy / "ckpt-305", "model")
+        arrays = storage.read(copy / "ckpt-305", "model")
         np.savez_compressed(here / "after_5_more_steps.npz", **arrays)
         shutil.rmtree(copy)
     expect(here, search, plugin)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t_lite import checkpoint_files, checkpoint_names
+from t2t_lite.checkpoints import listing, storage
 from t2t_lite.run_dir import best_checkpoint, open_run_dir
 
 HERE = Path(__file__).resolve().parent
@@ -110,7 +110,7 @@ def test_5_more_steps_make_the_same_parameters(frozen, task, run_dir, command):
     known = frozen / KNOWN
     output = successful(command("trainer", *task, f"--train_steps={AT + 5}"))
     assert f"going on from {run_dir / f'ckpt-{AT}'}" in output
-    before, after = (checkpoint_files.read(run_dir / f"ckpt-{step}", "model") for step in (AT, AT + 5))
+    before, after = (storage.read(run_dir / f"ckpt-{step}", "model") for step in (AT, AT + 5))
     assert all((after[name] != before[name]).any() for name in before)
     if not known.exists():  # of most runs it is enough to know that they go on
         return
@@ -127,13 +127,13 @@ def test_averages_are_made_of_it_and_the_one_it_has_is_used(run_dir, command):
     had = sorted(run_dir.glob("average-*.index"))
     if had:
         assert best_checkpoint(run_dir) == had[0].with_suffix("")
-        known = checkpoint_files.read(best_checkpoint(run_dir), "model")
-        checkpoint_names.remove(best_checkpoint(run_dir))
+        known = storage.read(best_checkpoint(run_dir), "model")
+        listing.remove(best_checkpoint(run_dir))
     successful(command("avg", f"--output_dir={run_dir}", f"--n={len(steps)}"))
-    found = checkpoint_files.read(run_dir / f"average-{AT}", "model")
+    found = storage.read(run_dir / f"average-{AT}", "model")
     if not had:
         assert len(steps) == 1
-        known = checkpoint_files.read(run_dir / f"ckpt-{AT}", "model")
+        known = storage.read(run_dir / f"ckpt-{AT}", "model")
     assert found.keys() == known.keys()
     for name, array in known.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-6, atol=1e-7, err_msg=name)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from support.commands import start_process, user_environment
 
-from t2t_lite import checkpoint_files
-from t2t_lite.checkpoint_names import list_checkpoints
-from t2t_lite.training.choice import read_evaluations
+from t2t_lite.checkpoints import storage
+from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.training.evaluation.model_selection import read_evaluations
 
 # The rate rises fast enough that the parameters that are compared have moved, and not so fast that Adam makes much of
 # the rounding of gradients that are nearly 0.
@@ -50,7 +50,7 @@ def finish(*processes):
 
 
 def parameters(output_dir, step=10):
-    return checkpoint_files.read(output_dir / f"ckpt-{step}", "model")
+    return storage.read(output_dir / f"ckpt-{step}", "model")
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +118,8 @@ import numpy as np
 import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all
-from t2t_lite.training.sharing import share_out
-from t2t_lite.training.steps import TrainStep
+from t2t_lite.training.step.micro_batching import share_out
+from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import make_strategy
 from t2t_lite.training.trainer import build
 

@@ -13,8 +13,8 @@ import pytest
 
 from t2t_lite.bin.decode_answers import Answers
 from t2t_lite.bin.decode_file import answer_file
-from t2t_lite.decoding.parser import Parser
 from t2t_lite.decoding.translator import Translator
+from t2t_lite.parsing.parser import Parser
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (

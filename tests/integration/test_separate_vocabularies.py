@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from t2t_lite import checkpoint_files
+from t2t_lite.checkpoints import storage
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 
 # Called by the pieces that there are, fewer than the problem asks for.
@@ -20,7 +20,7 @@ SMALL = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_deco
 @pytest.fixture(scope="module")
 def data(shared_folders):
     """A data directory of `multi30k_ende_separate` with a few pairs of the grammar in the place of the captions."""
-    from t2t_lite.data.generate import generate
+    from t2t_lite.data.generation.generate import generate
     from t2t_lite.problems import grammar, multi30k
 
     class Multi30kEndeSeparate(multi30k.Multi30kEndeSeparate):
@@ -91,7 +91,7 @@ def test_the_run_keeps_both_vocabularies_in_its_own_direction(run_dir, data):
 def test_each_matrix_has_a_row_for_each_piece_of_its_side(run_dir):
     sizes = [open_vocabulary(run_dir / name).size for name in sides_of(run_dir)]
     assert sizes[0] != sizes[1]  # else the test would show nothing
-    arrays = checkpoint_files.read(run_dir / "ckpt-2", "model")
+    arrays = storage.read(run_dir / "ckpt-2", "model")
     rows = {name: array.shape[0] for name, array in arrays.items() if "embedding" in name}
     assert sorted(rows.values()) == sorted(sizes)
     assert [number for name, number in rows.items() if "inputs_embedding" in name] == sizes[:1]

@@ -7,7 +7,7 @@ from keras import ops
 from support.seeds import seeds_of
 
 from t2t_lite.layers.dropout import Dropout
-from t2t_lite.training.row_seeds import RowSeeds
+from t2t_lite.training.step.dropout_seeds import RowSeeds
 
 SHAPE = (200, 500)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_lite.config import WORDS, HParams
-from t2t_lite.layers.lineage import next_lineage, no_lineage
+from t2t_lite.layers.beam_ancestry import next_lineage, no_lineage
 from t2t_lite.models.transformer import Transformer
 
 pytest.importorskip("jax", reason="needs jax (pip install -e '.[dev]')")

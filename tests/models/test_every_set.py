@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite import checkpoint_files
+from t2t_lite.checkpoints import storage
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.registry import HPARAMS, MODELS
 from t2t_lite.training.optimizer import Adam
-from t2t_lite.training.sharing import share_out
-from t2t_lite.training.steps import TrainStep
+from t2t_lite.training.step.micro_batching import share_out
+from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import make_strategy
 
 VOCAB, INPUTS_VOCAB = 13, 11
@@ -126,8 +126,8 @@ def test_decoding_with_caches_equals_one_full_pass(name, descending_beams):
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_saving_and_loading_keeps_the_outputs(name, tmp_path):
     model, _, _ = after_one_step(name)
-    checkpoint_files.write(tmp_path / "ckpt-1", model=checkpoint_files.by_name(model.variables))
+    storage.write(tmp_path / "ckpt-1", model=storage.by_name(model.variables))
     loaded = make(SMALL[name].replace(precision="float32"))
     assert np.abs(np.array(loaded(INPUTS, TARGETS)) - np.array(model(INPUTS, TARGETS))).max() > 1e-3
-    checkpoint_files.restore(tmp_path / "ckpt-1", "model", checkpoint_files.by_name(loaded.variables))
+    storage.restore(tmp_path / "ckpt-1", "model", storage.by_name(loaded.variables))
     np.testing.assert_array_equal(loaded(INPUTS, TARGETS), model(INPUTS, TARGETS))

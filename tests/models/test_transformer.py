@@ -6,7 +6,7 @@ import tensorflow as tf
 from support.seeds import seeds_of
 
 from t2t_lite.config import HParams
-from t2t_lite.layers.lineage import next_lineage, no_lineage
+from t2t_lite.layers.beam_ancestry import next_lineage, no_lineage
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS, MODELS

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from support.vocabularies import vocabulary_paths
 
-from t2t_lite.data.generate import generate
+from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.problem import SPLITS, Example, get_problem
 from t2t_lite.data.vocab import EOS_ID, open_vocabulary
 from t2t_lite.problems.algorithmic import LETTERS, MAX_LENGTH

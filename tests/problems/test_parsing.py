@@ -8,7 +8,7 @@ import shutil
 import pytest
 from support.vocabularies import vocabulary_paths
 
-from t2t_lite.data.generate import GenerateOptions, generate
+from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.problems.parsing import HELD_OUT_SHARE

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from support.vocabularies import vocabulary_paths
 
-from t2t_lite.data.generate import GenerateOptions, generate
+from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.data.vocab import open_vocabulary

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from t2t_lite.data.generate import GenerateOptions, generate
+from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.errors import UserError

@@ -7,7 +7,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from t2t_lite.data.generate import generate
+from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.vocab import open_vocabulary
@@ -109,7 +109,7 @@ def test_a_prepared_data_set_is_used_as_it_is(pairs, prepared, tmp_path, snapsho
 
 
 def test_the_newest_version_is_used_and_one_that_is_half_prepared_is_not(prepared, tmp_path):
-    from t2t_lite.data.sources import find_or_fetch
+    from t2t_lite.data.generation.sources import find_or_fetch
 
     for version in ("1.0.0", "0.0.9", "0.0.10", "incomplete.XYZ_2.0.0"):
         (tmp_path / "wmt14_translate" / "de-en" / version).mkdir(parents=True)

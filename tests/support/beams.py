@@ -8,7 +8,7 @@ def descending_beams(batch, beam_size, length, pieces=10, room=0, seed=0):
 
     The lineage has `room` for so many more positions than there will be.
     """
-    from t2t_lite.layers.lineage import next_lineage, no_lineage
+    from t2t_lite.layers.beam_ancestry import next_lineage, no_lineage
 
     random = np.random.default_rng(seed)
     lineage = no_lineage(batch, beam_size, length + room)

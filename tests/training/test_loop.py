@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite import checkpoint_files
-from t2t_lite.checkpoint_names import list_checkpoints
+from t2t_lite.checkpoints import storage
+from t2t_lite.checkpoints.listing import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.text_files import read_lines
@@ -16,12 +16,12 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import open_run_dir
 from t2t_lite.scoring.bleu import corpus_bleu
-from t2t_lite.training.choice import best_steps, read_evaluations
-from t2t_lite.training.evaluator import follow
-from t2t_lite.training.loss import LossSums
-from t2t_lite.training.meter import Meter
+from t2t_lite.training.evaluation.continuous import follow
+from t2t_lite.training.evaluation.model_selection import best_steps, read_evaluations
+from t2t_lite.training.monitoring.throughput import Meter
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.steps import StepReport
+from t2t_lite.training.step.loss import LossSums
+from t2t_lite.training.step.train_step import StepReport
 
 SMALL = HParams(
     num_encoder_layers=1,
@@ -65,8 +65,8 @@ def test_every_checkpoint_is_evaluated_with_loss_perplexity_and_bleu(chosen):
 def test_the_average_that_is_saved_is_what_was_evaluated(chosen, grammar_data):
     assert steps_of(chosen)[-1] == 9
     assert [step for step, _ in list_checkpoints(chosen, "average")] == [9]
-    average = checkpoint_files.read(chosen / "average-9", "model")
-    optimizer = checkpoint_files.read(chosen / "ckpt-9", "optimizer")
+    average = storage.read(chosen / "average-9", "model")
+    optimizer = storage.read(chosen / "ckpt-9", "optimizer")
     for name, array in average.items():
         np.testing.assert_array_equal(array, optimizer[f"average.{name.replace('.', '_')}"], err_msg=name)
     # The decoder takes it without being told, and finds the BLEU that was recorded.
@@ -229,9 +229,9 @@ def test_the_limit_on_a_device_and_compilation_change_nothing(run, grammar_data,
         ("compiled", {"xla_compile": True}),
     ):
         run(hparams, grammar_data, tmp_path / name, PROBLEM, save_checkpoints_steps=6, **options)
-    expected = checkpoint_files.read(tmp_path / "plain" / "ckpt-6", "model")
+    expected = storage.read(tmp_path / "plain" / "ckpt-6", "model")
     for name in ("limited", "compiled"):
-        found = checkpoint_files.read(tmp_path / name / "ckpt-6", "model")
+        found = storage.read(tmp_path / name / "ckpt-6", "model")
         for variable, array in expected.items():
             np.testing.assert_allclose(found[variable], array, atol=1e-5, err_msg=variable)
         figures = read_evaluations(tmp_path / name)[6]
@@ -242,6 +242,6 @@ def test_a_warm_start_begins_with_the_other_runs_weights(run, chosen, grammar_da
     hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=1)
     run(hparams, grammar_data, tmp_path, PROBLEM, warm_start_from=str(chosen), schedule="train")
     assert "warm start from" in capsys.readouterr().out
-    average = checkpoint_files.read(chosen / "average-9", "model")
-    for name, array in checkpoint_files.read(tmp_path / "ckpt-1", "model").items():
+    average = storage.read(chosen / "average-9", "model")
+    for name, array in storage.read(tmp_path / "ckpt-1", "model").items():
         np.testing.assert_array_equal(array, average[name], err_msg=name)

@@ -35,8 +35,8 @@ quiet.import_tensorflow()
 import numpy as np, tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all
-from t2t_lite.training.sharing import MicroBatches, share_out
-from t2t_lite.training.steps import TrainStep
+from t2t_lite.training.step.micro_batching import MicroBatches, share_out
+from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import make_strategy
 from t2t_lite.training.trainer import build
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite import checkpoint_files
-from t2t_lite.checkpoint_names import list_checkpoints
+from t2t_lite.checkpoints import storage
+from t2t_lite.checkpoints.listing import list_checkpoints
 from t2t_lite.config import HParams
-from t2t_lite.data.generate import generate
+from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
@@ -53,7 +53,7 @@ def copy_data(shared_folders):
 
 
 def last_arrays(run_dir):
-    return checkpoint_files.read(list_checkpoints(run_dir)[-1][1], "model")
+    return storage.read(list_checkpoints(run_dir)[-1][1], "model")
 
 
 def all_arrays(path):

@@ -6,11 +6,11 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-from t2t_lite import checkpoint_files
+from t2t_lite.checkpoints import storage
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.vocab import train_vocabulary
-from t2t_lite.data.vocab_sentencepiece import model_class
+from t2t_lite.data.vocab.sentencepiece import model_class
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import prepare_run_dir
@@ -62,10 +62,10 @@ def save(directory, step, model, kind="ckpt"):
     rng = np.random.default_rng(step)
     for variable in model.variables:
         variable.assign(rng.normal(size=variable.shape).astype("float32"))
-    weights = checkpoint_files.by_name(model.variables)
+    weights = storage.by_name(model.variables)
     slots = {f"momentum.{name}": tf.Variable(tf.zeros_like(variable)) for name, variable in weights.items()}
     groups = {} if kind == "average" else {"optimizer": slots | {"iterations": tf.Variable(step)}}
-    checkpoint_files.write(directory / f"{kind}-{step}", model=weights, **groups)
+    storage.write(directory / f"{kind}-{step}", model=weights, **groups)
     return values(model)
 
 
@@ -242,7 +242,7 @@ def test_a_checkpoint_is_named_with_or_without_its_ending(run, vocabularies, nam
     run_dir, checkpoint = resolve(f"{directory}/{name}{ending}")
     assert (run_dir.path, checkpoint) == (directory, directory / name)
     _, after, _ = started(TINY, directory / f"{name}{ending}", vocabularies["old"])
-    assert_same(after, checkpoint_files.read(directory / name, "model"))
+    assert_same(after, storage.read(directory / name, "model"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Checkpoints: which there are, reading and writing them, the state of a training, averages."""

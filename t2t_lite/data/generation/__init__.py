@@ -1,0 +1,1 @@
+"""Data generation: corpus statistics, vocabulary, plan, shards, manifest."""

@@ -1,0 +1,156 @@
+"""Data generation on Apache Beam, for clusters: the same shards, byte for byte, as `split_writer` makes.
+
+Workers read the sources and write the shards themselves, so --tmp_dir and --data_dir have to be on a file system that
+they share. Each reads its own range of the text; what lies before it is read and passed over, which costs little beside
+encoding. Records travel through Beam's shuffle. A shard is put in order in memory: take enough of them (--num_shards).
+"""
+
+import functools
+import itertools
+import json
+import math
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.data.generation import shuffle
+from t2t_lite.data.generation.records import Account, encode_pairs
+from t2t_lite.data.generation.split_writer import SplitJob, pairs_of
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.files import write_text, written_whole
+from t2t_lite.plugins import load_all
+from t2t_lite.registry import PROBLEMS
+
+RANGES = 16  # into which the text is divided if nothing else is asked for
+_ACCOUNT = -1  # stands for a shard's number where it is not records that are grouped
+_open_vocabulary = functools.cache(open_vocabulary)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What workers, which may be other machines, need to know."""
+
+    problem: bytes
+    usr_dir: str | None
+    plan: shuffle.Plan
+    files: dict[str, Path]
+    max_cases: int
+    vocabularies: tuple[Path, Path]
+    shards: dict[int, Path]
+
+    @classmethod
+    def of(cls, job: SplitJob) -> "_Task":
+        origin = PROBLEMS.origin(job.problem.data_name)
+        return cls(
+            pickle.dumps(job.problem),
+            origin.where if origin and origin.kind == "t2t_usr_dir" else None,
+            job.plan,
+            {name: path.absolute() for name, path in job.files.items()},
+            job.max_cases,
+            tuple(vocabulary.path.absolute() for vocabulary in job.vocabularies),
+            {shard: job.shard_path(shard).absolute() for shard in job.missing_shards()},
+        )
+
+
+def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers: int) -> None:
+    """Makes those shards of a split that are missing, on Beam.
+
+    Args:
+      job: what to make.
+      runner: "direct" for this process, or the name of a runner that Beam knows ("FlinkRunner").
+      options: flags of the pipeline, separated by blanks.
+      num_workers: ranges into which the text is divided; 0: RANGES.
+
+    Raises:
+      UserError: if Beam is not installed or does not know the runner.
+    """
+    if not job.missing_shards() and job.name in job.manifest.splits:
+        return
+    beam, pipeline = _new_pipeline(runner, options)
+    chunks = max(1, math.ceil((job.total or sum(1 for _ in job.pairs())) / job.plan.chunk_pairs))
+    each = math.ceil(chunks / min(chunks, num_workers or RANGES))
+    # The last one has no end: the number of pairs may be an estimate.
+    ranges = [(first, first + each if first + each < chunks else None) for first in range(0, chunks, each)]
+    account_path = job.work.absolute() / "account.json"
+    task = _Task.of(job)
+    with pipeline:
+        encode, write = functools.partial(_encode, task), functools.partial(_write, task, account_path)
+        encoded = pipeline | beam.Create(ranges) | beam.Reshuffle() | beam.FlatMapTuple(encode)
+        _ = encoded | beam.GroupByKey() | beam.MapTuple(write)
+    account = Account.from_json(json.loads(account_path.read_text(encoding="utf-8")))
+    job.check(account)
+    for shard, path in task.shards.items():
+        if not path.exists():  # no record was drawn for it
+            _write_shard(task, shard, [])
+        job.shard_is_done(shard)
+    job.is_done(account)
+
+
+def check_runner(runner: str, options: str) -> None:
+    """Raises UserError if Beam is not installed or does not know the runner; arguments are as above."""
+    _new_pipeline(runner, options)
+
+
+def _new_pipeline(runner: str, options: str):
+    try:
+        import apache_beam as beam
+        from apache_beam.options.pipeline_options import PipelineOptions
+        from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+    except ImportError as error:
+        raise UserError(f"--runner={runner} needs Apache Beam: pip install 't2t-lite[beam]' ({error})") from error
+    try:
+        # Not Beam's own choice for "direct", which looks for a program to download.
+        made = FnApiRunner() if runner.lower() in ("direct", "directrunner") else runner
+        return beam, beam.Pipeline(runner=made, options=PipelineOptions(options.split()))
+    except ValueError as error:
+        raise UserError(f"--runner={runner}: {str(error).splitlines()[0]}", status=2) from error
+
+
+def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any]]:
+    """Yields (shard, (chunk, bucket, records)) for a range of chunks, and (_ACCOUNT, account as JSON) of each."""
+    load_all(task.usr_dir)
+    problem, plan = pickle.loads(task.problem), task.plan
+    vocabularies = [_open_vocabulary(path) for path in task.vocabularies]
+    size = plan.chunk_pairs
+    pairs = pairs_of(problem, plan.split, task.files, task.max_cases)
+    mine = itertools.islice(pairs, first * size, end and end * size)
+    for number in itertools.count(first):
+        if not (chunk := list(itertools.islice(mine, size))):
+            break
+        records, account = encode_pairs(problem, plan.split, chunk, vocabularies)
+        for bucket, content in enumerate(shuffle.buckets_of_chunk(plan, number, records)):
+            shard = bucket // plan.buckets_per_shard
+            if content and shard in task.shards:
+                yield shard, (number, bucket, content)
+        yield _ACCOUNT, account.as_json()
+
+
+def _write(task: _Task, account_path: Path, key: int, values: Iterable) -> None:
+    if key == _ACCOUNT:
+        _write_account(account_path, values)
+    else:
+        _write_shard(task, key, values)
+
+
+def _write_shard(task: _Task, shard: int, parts: Iterable[tuple[int, int, list[bytes]]]) -> None:
+    buckets = defaultdict(list)
+    for _, bucket, records in sorted(parts, key=lambda part: part[:2]):
+        buckets[bucket] += records
+    with written_whole(task.shards[shard]) as partial, tf.io.TFRecordWriter(str(partial)) as writer:
+        for bucket in task.plan.buckets_of(shard):
+            for record in shuffle.in_random_order(task.plan, bucket, buckets[bucket]):
+                writer.write(record)
+
+
+def _write_account(path: Path, accounts: Iterable[dict]) -> None:
+    total = Account()
+    for account in accounts:
+        total.add(Account.from_json(account))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_text(path, json.dumps(total.as_json()))

@@ -1,0 +1,113 @@
+"""Puts records into random shards in random order, whatever their number, and goes on where it was interrupted.
+
+The pairs of a split come in chunks. A chunk's records go to random buckets, of which each shard has some, and are kept
+in a file of their own until the split is done. Then each shard is written, bucket by bucket, each in random order: only
+one bucket at a time is in memory. All randomness is fixed by the chunk's or the bucket's number, so that neither the
+number of workers nor an interruption changes a byte.
+"""
+
+import contextlib
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow
+import tensorflow as tf
+
+from t2t_lite.data.generation.records import Account
+from t2t_lite.files import written_whole
+
+# Any order of records is a function of this, the plan and the sources only.
+SEED = 1706_03762
+_COLUMN = "record"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the records of a split are spread.
+
+    Args:
+      split: its name.
+      num_shards: files.
+      buckets_per_shard: each of which has to fit into memory.
+      chunk_pairs: pairs that are encoded together.
+      made_of: what the records depend on (checksums of vocabularies, say).
+    """
+
+    split: str
+    num_shards: int
+    buckets_per_shard: int
+    chunk_pairs: int
+    made_of: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What tells this plan from others."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
+
+    def buckets_of(self, shard: int) -> range:
+        """Returns the numbers of a shard's buckets."""
+        return range(shard * self.buckets_per_shard, (shard + 1) * self.buckets_per_shard)
+
+
+def buckets_of_chunk(plan: Plan, number: int, records: Sequence[bytes]) -> list[list[bytes]]:
+    """Returns the records of a chunk by their random buckets, in order within each."""
+    buckets = [[] for _ in range(plan.num_shards * plan.buckets_per_shard)]
+    draws = random.Random(f"{SEED} {plan.split} chunk {number}").choices(range(len(buckets)), k=len(records))
+    for bucket, record in zip(draws, records):
+        buckets[bucket].append(record)
+    return buckets
+
+
+def in_random_order(plan: Plan, bucket: int, records: list[bytes]) -> list[bytes]:
+    """Returns all records of a bucket, given chunk by chunk, in the order in which its shard has them."""
+    random.Random(f"{SEED} {plan.split} bucket {bucket}").shuffle(records)
+    return records
+
+
+def chunk_path(folder: Path, number: int) -> Path:
+    """Returns where a chunk is kept."""
+    return folder / f"chunk-{number:06d}.arrow"
+
+
+def write_chunk(plan: Plan, folder: Path, number: int, records: Sequence[bytes], account: Account) -> None:
+    """Keeps a chunk: an Arrow file with a batch of records for each bucket, and the account beside them."""
+    about = {"account": json.dumps(account.as_json())}
+    schema = pyarrow.schema([(_COLUMN, pyarrow.binary())], metadata=about)
+    with (
+        written_whole(chunk_path(folder, number)) as partial,
+        pyarrow.OSFile(str(partial), "wb") as file,
+        pyarrow.ipc.new_file(file, schema) as writer,
+    ):
+        for bucket in buckets_of_chunk(plan, number, records):
+            writer.write_batch(pyarrow.record_batch([pyarrow.array(bucket, pyarrow.binary())], schema=schema))
+
+
+def account_of_chunk(folder: Path, number: int) -> Account:
+    """Returns the account of a chunk that is kept."""
+    with _opened(folder, number) as reader:
+        return Account.from_json(json.loads(reader.schema.metadata[b"account"]))
+
+
+def write_shard(plan: Plan, folder: Path, chunks: int, shard: int, path: Path) -> None:
+    """Writes one shard from the chunks that are kept; it appears under `path` when it is whole."""
+    with written_whole(path) as partial, tf.io.TFRecordWriter(str(partial)) as writer:
+        for bucket in plan.buckets_of(shard):
+            records = [record for number in range(chunks) for record in _read_bucket(folder, number, bucket)]
+            for record in in_random_order(plan, bucket, records):
+                writer.write(record)
+
+
+def _read_bucket(folder: Path, number: int, bucket: int) -> Iterator[bytes]:
+    with _opened(folder, number) as reader:
+        yield from reader.get_batch(bucket).column(0).to_pylist()
+
+
+@contextlib.contextmanager
+def _opened(folder: Path, number: int) -> Iterator[pyarrow.ipc.RecordBatchFileReader]:
+    # Not mapped into memory: the pages of the whole file would stay there.
+    with pyarrow.OSFile(str(chunk_path(folder, number)), "rb") as file, pyarrow.ipc.open_file(file) as reader:
+        yield reader

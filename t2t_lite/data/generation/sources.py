@@ -1,0 +1,181 @@
+"""Finds what a problem reads, or fetches it, and checks it either way."""
+
+import hashlib
+import os
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from t2t_lite.data.generation.network import why_unreachable
+from t2t_lite.data.problem import OwnFile, Problem, Source, TfdsSource
+from t2t_lite.errors import UserError
+from t2t_lite.files import sha256_of
+
+
+def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
+    """Returns the path of each of the problem's sources, by name. What is in place is used and never written to.
+
+    Raises:
+      UserError: if something is missing and cannot be fetched, or has the wrong checksum.
+    """
+    check_obtainable(problem, tmp_dir)
+    found = {}
+    for source in problem.sources:
+        if isinstance(source, TfdsSource):
+            found |= _find_text_files(source, tmp_dir) or {source.name: _prepared(source, tmp_dir)}
+        elif isinstance(source, OwnFile):
+            found[source.name] = source.path
+        else:
+            found[source.name] = _find_or_fetch(source, problem, tmp_dir)
+    return found
+
+
+def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
+    """Raises UserError if flags are missing, or a source that is not in place cannot be fetched. Takes seconds."""
+    problem.check_given()
+    for source in problem.sources:
+        if isinstance(source, OwnFile):
+            _check_own(source.path)
+    lacking = _lacking(problem, tmp_dir)
+    if lacking:
+        for source in problem.sources:
+            if isinstance(source, Source) and source not in lacking:
+                _check_published(source, tmp_dir / source.name)
+    for host in dict.fromkeys(urllib.parse.urlsplit(source.url)[:2] for source in lacking):
+        if host[1] and (reason := why_unreachable(urllib.parse.urlunsplit((*host, "", "", "")))):
+            raise UserError(
+                f"cannot reach {host[1]} to fetch the sources of '{problem.data_name}' ({reason}); "
+                f"{_by_hand(lacking, tmp_dir)}"
+            )
+
+
+def _check_own(path: Path) -> None:
+    if path.is_dir():
+        raise UserError(f"{path} is a directory; give the files in it")
+    if not path.is_file():
+        raise UserError(f"no such file: {path}")
+
+
+def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
+    """Returns the sources that are not in place and would be fetched."""
+    return [
+        source
+        for source in problem.sources
+        if (isinstance(source, Source) and not (tmp_dir / source.name).exists())
+        or (
+            isinstance(source, TfdsSource)
+            and not _find_text_files(source, tmp_dir)
+            and not prepared_folder(source, tmp_dir)
+        )
+    ]
+
+
+def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
+    """Says which files to place where."""
+    told = []
+    if files := [source for source in lacking if isinstance(source, Source)]:
+        folders = dict.fromkeys(source.url.rpartition("/")[0] + "/" for source in files)
+        told.append(f"{', '.join(source.name for source in files)} (from {' and '.join(folders)})")
+    for source in lacking:
+        if isinstance(source, TfdsSource):
+            texts = f"{', '.join(source.placed)} (plain or with .gz), or " if source.placed else ""
+            told.append(f"{texts}a folder {source.name} that tensorflow-datasets has prepared")
+    return f"place by hand in {tmp_dir.absolute()} (--tmp_dir): {'; and '.join(told)}"
+
+
+def digests_of(files: Mapping[str, Path]) -> dict[str, str]:
+    """Returns the SHA-256 of each source by its name; of a folder, that of all its files' names and checksums."""
+    return {name: _digest_of(path) for name, path in files.items()}
+
+
+def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data_dir: Path) -> None:
+    """Raises UserError if the data in `data_dir` was made from other sources than these."""
+    found = digests_of(files)
+    for name in sorted(found.keys() | recorded.keys()):
+        if name not in found or name not in recorded:
+            state = "was not" if name not in recorded else "was"
+            raise UserError(f"the data in {data_dir} {state} made from {name}; use another --data_dir, or remove it")
+        if found[name] != recorded[name]:
+            raise UserError(
+                f"{files[name]} is not what the data in {data_dir} was made from (its SHA-256 differs: it was changed "
+                f"or cut short); put the old one back, or use another --data_dir"
+            )
+
+
+def _digest_of(path: Path) -> str:
+    if not path.is_dir():
+        return sha256_of(path)
+    names = sorted(str(each.relative_to(path)) for each in path.rglob("*") if each.is_file())
+    listing = "".join(f"{sha256_of(path / name)}  {name}\n" for name in names)
+    return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
+    """Returns the text files that were placed instead of a data set, all or none."""
+    found = {}
+    for name in source.placed:
+        for path in (tmp_dir / name, tmp_dir / f"{name}.gz"):
+            if path.exists():
+                found[name] = path
+    if missing := [name for name in source.placed if name not in found and found]:
+        raise UserError(
+            f"{tmp_dir} holds {next(iter(found.values())).name}, but no {', '.join(missing)} (plain or with .gz); "
+            f"place them there, too"
+        )
+    return found
+
+
+def prepared_folder(source: TfdsSource, tmp_dir: Path) -> Path | None:
+    """Returns the folder of a data set's newest version that has been prepared in `tmp_dir`; None: there is none."""
+    prepared = [path.parent for path in (tmp_dir / source.name).glob("*/dataset_info.json")]
+    prepared = [path for path in prepared if "incomplete" not in path.name]
+    return max(prepared, key=lambda path: [int(part) for part in path.name.split(".") if part.isdigit()], default=None)
+
+
+def _prepared(source: TfdsSource, tmp_dir: Path) -> Path:
+    if folder := prepared_folder(source, tmp_dir):
+        return folder
+    from t2t_lite.data.tfds_source import prepare  # here, because files that are in place do not need it
+
+    try:
+        return prepare(source, tmp_dir)
+    except Exception as error:  # network, checksum, permission and parsing errors all mean the same to the user
+        reason = (str(error).strip() or type(error).__name__).split("\n")[0]
+        raise UserError(
+            f"cannot download {source.name} to {tmp_dir} ({reason}); {_by_hand([source], tmp_dir)}"
+        ) from error
+
+
+def _find_or_fetch(source: Source, problem: Problem, tmp_dir: Path) -> Path:
+    path = tmp_dir / source.name
+    if not path.exists():
+        _fetch(source, path, problem)
+    else:
+        _check_published(source, path)
+    return path
+
+
+def _check_published(source: Source, path: Path) -> None:
+    if sha256_of(path) != source.sha256:
+        raise UserError(
+            f"{path} is not the published {source.name} (its SHA-256 differs); remove it and it is fetched again"
+        )
+
+
+def _fetch(source: Source, path: Path, problem: Problem) -> None:
+    import keras  # here, because files that are in place need no download
+
+    part_name = source.name + ".incomplete"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = keras.utils.get_file(
+            part_name, source.url, file_hash=source.sha256, cache_dir=str(path.parent), cache_subdir=""
+        )
+    except Exception as error:  # urllib, checksum and permission errors all mean the same to the user
+        path.with_name(part_name).unlink(missing_ok=True)
+        reason = str(error).split("\n")[0]
+        raise UserError(
+            f"cannot fetch {source.name} from {source.url} to {path.parent} ({reason}); "
+            f"{_by_hand(_lacking(problem, path.parent), path.parent)}"
+        ) from error
+    os.replace(part, path)

@@ -1,0 +1,263 @@
+"""What is often wrong with text from anywhere, found in one pass over it and in bounded memory."""
+
+import collections
+import functools
+import hashlib
+import math
+import random
+import types
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from t2t_lite.data.generation.line_alignment import LineAlignment, Stretch
+from t2t_lite.data.problem import Example, Unusable, WithMore
+
+# So many different pairs are told apart exactly; of more, a random part is, and the number is an estimate.
+MAX_HASHES = 2**18
+HASHED_CHARACTERS = 2000
+MAX_JUDGED = 10_000  # pairs whose direction is judged
+# How much likelier the other side has to be, in nats for each three characters. Of Multi30k's 29,000 pairs, none
+# reaches half of it in the wrong direction.
+SWAPPED_MARGIN = 0.3
+_LINES = 5  # numbers of lines that are shown as examples
+REPEATED = "a pair that was there before"
+
+
+@dataclass
+class Finding:
+    """One kind of defect.
+
+    Args:
+      kind: what it is, in words.
+      dropped: whether such pairs are left out.
+      count: how many pairs have it.
+      lines: the numbers of the first ones, from 1.
+      is_estimate: whether the count was estimated from a sample.
+      of: how many pairs it is a part of, if not of the training text's.
+    """
+
+    kind: str
+    dropped: bool
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
+    is_estimate: bool = False
+    of: int | None = None
+
+    def note(self, line: int) -> None:
+        """Counts one more."""
+        self.count += 1
+        if len(self.lines) < _LINES:
+            self.lines.append(line)
+
+
+class TextChecks:
+    """Looks at the pairs of a training text, one after another, and compares it with dev and test.
+
+    Args:
+      splits: the pairs of "dev" and "test" as far as they have files of their own.
+
+    Attributes:
+      pairs: how many pairs there were.
+      lines: how many lines each side has.
+      words: how often a usable text of a side, "inputs" or "targets", has so many words.
+      reversed_splits: those of `splits` most of whose pairs seem to have the other direction.
+    """
+
+    def __init__(self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({})):
+        self.pairs = 0
+        self.lines = dict.fromkeys(Example._fields, 0)
+        self.words = {side: collections.Counter() for side in Example._fields}
+        self._flaws: dict[str, Finding] = {}
+        self._identical = Finding("both sides are the same", dropped=False)
+        self._distinct = _DistinctCount()
+        self._swapped = Finding("the sides seem to be swapped", dropped=False)
+        self._more_columns = Finding("more than two columns: the first two are taken", dropped=False)
+        self._alignment = LineAlignment()
+        self._others = {split: _Split(split, pairs) for split, pairs in splits.items()}
+        self.reversed_splits: list[str] = []
+
+    def add(self, pair: Example, flaw: str | None) -> None:
+        """Looks at the next pair, which is dropped if it has a flaw."""
+        self.pairs += 1
+        if isinstance(pair.targets, WithMore):
+            self._more_columns.note(self.pairs)
+        if flaw:
+            for side, text in zip(Example._fields, pair):
+                self.lines[side] += not isinstance(text, Unusable) or "not have" not in text
+            self._flaws.setdefault(flaw, Finding(flaw, dropped=True)).note(self.pairs)
+            return
+        inputs, targets = pair
+        self.lines["inputs"] += 1
+        self.lines["targets"] += 1
+        self.words["inputs"][len(inputs.split())] += 1
+        self.words["targets"][len(targets.split())] += 1
+        if inputs.strip() == targets.strip():
+            self._identical.note(self.pairs)
+        self._alignment.add(self.pairs, inputs, targets)
+        self._distinct.add(self.pairs, pair)
+        for other in self._others.values():
+            if text_hash(inputs) in other.sources:
+                other.overlap.note(self.pairs)
+
+    def judge_directions(self, numbered: Sequence[tuple[int, Example]]) -> None:
+        """Looks for swapped sides in a random sample of (number of the pair from 1, pair)."""
+        # At random: a sample may be in the order of the text.
+        judged = sorted(random.Random(MAX_JUDGED).sample(list(numbered), min(len(numbered), MAX_JUDGED)))
+        usual = Usual(pair for _, pair in judged)
+        for number in swapped(judged, usual):
+            self._swapped.note(number)
+        for split, other in self._others.items() if judged else ():
+            for number in swapped(other.judged, usual, own=False):
+                other.swapped.note(number)
+            if 2 * other.swapped.count > len(other.judged):
+                self.reversed_splits.append(split)
+        kept = sum(self.words["inputs"].values())
+        if judged and len(judged) < kept:
+            self._swapped.count = round(self._swapped.count * kept / len(judged))
+            self._swapped.is_estimate = True
+
+    def findings(self) -> list[Finding]:
+        """Returns one finding of each kind, those first that lead to dropped pairs; a kind without pairs, too."""
+        kept = sum(self.words["inputs"].values())
+        repeated = Finding(
+            REPEATED,
+            dropped=False,
+            count=max(0, kept - self._distinct.estimate()),
+            lines=self._distinct.repeated_lines,
+            is_estimate=not self._distinct.is_exact,
+        )
+        found = [*self._flaws.values()]
+        if REPEATED not in self._flaws:  # else those are dropped
+            found.append(repeated)
+        found += [self._identical, self._swapped]
+        found += [each.overlap for each in self._others.values() if each.overlap.kind not in self._flaws]
+        # Of what is as it should be in nearly every text there is no line.
+        rare = [self._more_columns, *(each.swapped for each in self._others.values())]
+        return found + [each for each in rare if each.count]
+
+    def stretches_apart(self) -> list[Stretch]:
+        """Returns from which line to which the two sides do not seem to belong together."""
+        return self._alignment.stretches()
+
+    @property
+    def dropped(self) -> int:
+        """How many pairs are dropped."""
+        return sum(each.count for each in self._flaws.values())
+
+    def flaws(self) -> str:
+        """Says why pairs are dropped, and how many: "3 (a line without a tab)"."""
+        return ", ".join(f"{each.count:,} ({each.kind})" for each in self._flaws.values())
+
+
+class _Split:
+    """What of a dev or test split the training text is compared with."""
+
+    def __init__(self, name: str, pairs: Iterable[Example]):
+        self.sources: set[int] = set()
+        self.judged: list[tuple[int, Example]] = []
+        for number, pair in enumerate(pairs, start=1):
+            if any(isinstance(side, Unusable) for side in pair):
+                continue
+            self.sources.add(text_hash(pair.inputs))
+            if len(self.judged) < MAX_JUDGED:
+                self.judged.append((number, Example(*(side[:HASHED_CHARACTERS] for side in pair))))
+        self.overlap = Finding(in_split(name), dropped=False)
+        self.swapped = Finding(f"in {name}, the sides seem to be swapped", dropped=False, of=len(self.judged))
+
+
+def in_split(split: str) -> str:
+    """Returns what a training pair is called whose source another split has."""
+    return f"its source is in {split}, too"
+
+
+class _DistinctCount:
+    """How many different pairs there are: of many, the share whose hash ends with zeros (Flajolet 1990)."""
+
+    def __init__(self):
+        self._hashes: set[int] = set()
+        self._mask = 0
+        self.repeated_lines: list[int] = []
+
+    @property
+    def is_exact(self) -> bool:
+        return self._mask == 0
+
+    def add(self, line: int, pair: Example) -> None:
+        number = pair_hash(pair)
+        if number & self._mask:
+            return
+        if number in self._hashes:
+            if len(self.repeated_lines) < _LINES:
+                self.repeated_lines.append(line)
+            return
+        self._hashes.add(number)
+        while len(self._hashes) > MAX_HASHES:
+            self._mask = 2 * self._mask + 1
+            self._hashes = {each for each in self._hashes if not each & self._mask}
+
+    def estimate(self) -> int:
+        return len(self._hashes) * (self._mask + 1)
+
+
+@functools.lru_cache(maxsize=1)  # a pair that is looked at is often looked at twice
+def pair_hash(pair: Example) -> int:
+    """Returns a number of 64 bits that is the same for the same pair in any process.
+
+    Of long texts only the first HASHED_CHARACTERS count, which is all that a sample keeps.
+    """
+    return text_hash(f"{pair.inputs[:HASHED_CHARACTERS]}\x1f{pair.targets[:HASHED_CHARACTERS]}")
+
+
+def text_hash(text: str) -> int:
+    """Returns a number of 64 bits that is the same for the same text in any process."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+class Usual:
+    """Which three characters in a row each side of some pairs has, and how often."""
+
+    def __init__(self, pairs: Iterable[Example]):
+        self.counts = [collections.Counter(), collections.Counter()]
+        for pair in pairs:
+            for count, text in zip(self.counts, pair):
+                count.update(_trigrams(text))
+        self.totals = [count.total() + 1 for count in self.counts]
+
+
+def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None, own: bool = True) -> list[int]:
+    """Returns the numbers of pairs whose sides seem to be swapped.
+
+    Three characters that follow one another are more usual in one language than in the other.
+
+    Args:
+      numbered: (number, pair).
+      usual: what is usual in each language; None: what is so in these pairs.
+      own: whether the pairs are among those that `usual` was made of. Then a pair's own characters are taken out of
+        the count before it is judged, so that it does not testify for itself.
+    """
+    usual, found = usual or Usual(pair for _, pair in numbered), []
+    for number, pair in numbered:
+        sides = [collections.Counter(_trigrams(text)) for text in pair]  # again: to keep them takes much memory
+        evidence = sum(
+            sign * times * _log_odds(trigram, sides if own else _NOTHING, usual)
+            for sign, side in zip((1, -1), sides)
+            for trigram, times in side.items()
+        )
+        if evidence < -SWAPPED_MARGIN * (sides[0].total() + sides[1].total()):
+            found.append(number)
+    return found
+
+
+_NOTHING = (collections.Counter(), collections.Counter())
+
+
+def _log_odds(trigram, sides, usual: Usual) -> float:
+    first, second = (
+        (count[trigram] - side[trigram] + 0.5) / total for count, side, total in zip(usual.counts, sides, usual.totals)
+    )
+    return math.log(first / second)
+
+
+def _trigrams(text: str) -> Iterator[str]:
+    text = f" {text.lower()} "
+    return (text[place : place + 3] for place in range(len(text) - 2))

@@ -1,0 +1,15 @@
+"""Subword vocabularies: SentencePiece BPE, WordPiece, characters, bytes and whole words, in TensorFlow graphs."""
+
+from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
+from t2t_lite.data.vocab.files import import_vocabulary, open_vocabulary, train_vocabulary
+
+__all__ = [
+    "EOS_ID",
+    "PAD_ID",
+    "UNKNOWN_ID",
+    "UNKNOWN_TEXT",
+    "Vocabulary",
+    "import_vocabulary",
+    "open_vocabulary",
+    "train_vocabulary",
+]

@@ -1,0 +1,105 @@
+"""Subword vocabularies, in-graph: opened, learned, or taken over from elsewhere. A file's content tells its kind."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from t2t_lite.data.vocab import sentencepiece, wordpiece, words
+from t2t_lite.data.vocab.base import Vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.files import written_whole
+
+_KINDS: dict[str, Callable] = {
+    "bytes": wordpiece.PieceVocabulary,
+    "characters": wordpiece.PieceVocabulary,
+    "wordpiece": wordpiece.PieceVocabulary,
+    "wordpiece_list": wordpiece.PlainListVocabulary,
+    "words": words.WordVocabulary,
+}
+
+
+def open_vocabulary(path: Path) -> Vocabulary:
+    """Returns the vocabulary in a file.
+
+    Raises:
+      UserError: if there is no such file or it is no vocabulary.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"no vocabulary at {path}; generate the data first (t2t-lite-datagen)") from error
+    if not content.startswith(b"{"):
+        return sentencepiece.SentencePieceVocabulary(path)
+    try:
+        listed = json.loads(content)
+        return _KINDS[listed["kind"]](path, listed)
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise UserError(f"{path} is not a vocabulary file; generate the data again (t2t-lite-datagen)") from error
+
+
+def train_vocabulary(
+    texts: Iterable[str],
+    size: int,
+    path: Path,
+    kind: str = "bpe",
+    symbols: Sequence[str] = (),
+    byte_fallback: bool = False,
+    character_coverage: float = 1.0,
+) -> None:
+    """Learns a vocabulary and writes it to `path`, which appears when it is whole. The same texts give the same file.
+
+    Args:
+      texts: sentences.
+      size: number of pieces, or fewer if the text holds no more.
+      path: where to write.
+      kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (whole ones, cut at blanks).
+      symbols: texts that are always a piece of their own (not of characters and bytes); of words they are the first.
+      byte_fallback, character_coverage: of "bpe", see `train_bpe`.
+
+    Raises:
+      UserError: if there is no text, it has more different characters than `size` allows, or the kind is unknown.
+    """
+    kinds = ("bpe", "wordpiece", "characters", "bytes", "words")
+    if kind not in kinds:
+        raise UserError(f"no vocab_kind '{kind}'; known: {', '.join(kinds)}")
+    texts = list(texts)
+    if kind != "bytes" and not any(texts):
+        raise UserError("there is no text to learn a vocabulary from")
+    if kind == "bpe":
+        content = sentencepiece.train_bpe(texts, size, symbols, byte_fallback, character_coverage)
+    elif kind == "words":
+        content = words.train_words(texts, size, symbols)
+    else:
+        content = wordpiece.train_pieces(kind, texts, size, symbols)
+    with written_whole(path) as partial:
+        partial.write_bytes(content)
+
+
+def import_vocabulary(source: Path, path: Path) -> None:
+    """Takes over a vocabulary file: one of ours as it is, a SentencePiece model or a list of word-pieces renumbered.
+
+    Args:
+      source: the file. A list has a piece a line, and those that go on a word begin with "##".
+      path: where to write ours.
+
+    Raises:
+      UserError: if there is no such file or it is none of these.
+    """
+    try:
+        content = Path(source).read_bytes()
+    except OSError as error:
+        raise UserError(f"no such file: {source}") from error
+    try:
+        if content.startswith(b"{"):
+            open_vocabulary(source)
+        elif sentencepiece.is_plain_list(content):
+            content = wordpiece.plain_list(content)
+        else:
+            content = sentencepiece.renumbered(content)
+        with written_whole(path) as partial:
+            partial.write_bytes(content)
+            open_vocabulary(partial)
+    except UserError as error:
+        raise UserError(
+            f"{source} is not a vocabulary of t2t-lite, a SentencePiece model or a list of word-pieces ({error})"
+        ) from error

@@ -1,0 +1,200 @@
+"""SentencePiece models as vocabularies: lossless byte-pair encoding (Sennrich et al. 2016), and others' models."""
+
+import functools
+import io
+import itertools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import sentencepiece
+import tensorflow as tf
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+
+from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.quiet import stderr_held_back
+
+with stderr_held_back():  # a few lines of C++ at every import
+    import tensorflow_text
+
+BLANK = "\u2581"  # how SentencePiece writes a blank
+
+sentencepiece.set_min_log_level(2)
+
+
+class SentencePieceVocabulary(Vocabulary):
+    """A SentencePiece model that numbers padding, end and unknown 0, 1, 2.
+
+    Raises:
+      UserError: if the file is no such model.
+    """
+
+    def __init__(self, path: Path):
+        super().__init__(path)
+        model = self.path.read_bytes()
+        try:
+            pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+        except RuntimeError as error:
+            raise UserError(f"{path} is not a vocabulary file; generate the data again (t2t-lite-datagen)") from error
+        if (pieces.pad_id(), pieces.eos_id(), pieces.unk_id()) != (PAD_ID, EOS_ID, UNKNOWN_ID):
+            raise UserError(f"{path} does not number padding, end and unknown 0, 1, 2; make it with t2t-lite-datagen")
+        self.size = pieces.get_piece_size()
+        self._processor = pieces
+        self._pieces = pieces.id_to_piece(list(range(self.size)))
+        self._texts = [piece.replace(BLANK, " ") for piece in self._pieces]
+        self._texts[UNKNOWN_ID] = UNKNOWN_TEXT
+        self._bytes = {piece: int(self._pieces[piece][3:-1], 16) for piece in range(self.size) if pieces.is_byte(piece)}
+        with stderr_held_back():  # tensorflow-text's copy of SentencePiece tells of every model that it loads
+            self._tokenizer = tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
+
+    def pieces(self) -> list[str]:
+        """Returns the text of every piece, by id, with `BLANK` for a blank; those of ids 0 to 2 are symbols."""
+        return self._pieces
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
+        if tf.executing_eagerly():
+            # Not the operation, whose model is gone as soon as anyone sets TensorFlow's seed, as every training does.
+            texts = tf.convert_to_tensor(texts, tf.string).numpy()
+            return self.encode_all([text.decode("utf-8", errors="replace") for text in texts])
+        return self._tokenizer.tokenize(texts)
+
+    def encode_all(self, texts: Sequence[str]) -> tf.RaggedTensor:
+        """Does what `encode` does, outside of graphs and in 40% of its time: it makes no protocol buffers."""
+        rows = self._processor.encode(list(texts), out_type=int, add_eos=True, num_threads=1)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        values = np.fromiter(itertools.chain.from_iterable(rows), np.int32, lengths.sum())
+        return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+
+    def decode(self, ids: np.ndarray) -> list[str]:
+        """Turns int [batch, length], padded with 0, into texts; what follows an end symbol is left out."""
+        # Not SentencePiece's own decode, which drops blanks at the start of a text.
+        return [text.removeprefix(" ") for text in super().decode(ids)]
+
+    def _text_of(self, piece: int) -> str:
+        return self._texts[piece]
+
+    def _byte_of(self, piece: int) -> int | None:
+        return self._bytes.get(piece)
+
+
+def train_bpe(
+    texts: Sequence[str],
+    size: int,
+    symbols: Sequence[str] = (),
+    byte_fallback: bool = False,
+    character_coverage: float = 1.0,
+) -> bytes:
+    """Learns byte-pair pieces and returns them as a SentencePiece model.
+
+    The same texts give the same model. Decoding an encoded text gives it back: with `byte_fallback` any text but for
+    U+2581, which is how SentencePiece writes a blank; without it texts of characters that got pieces.
+
+    Args:
+      texts: sentences.
+      size: number of pieces, or fewer if the text holds no more.
+      symbols: texts that are always a piece of their own.
+      byte_fallback: whether 256 of the pieces are bytes, in which characters without a piece are written.
+      character_coverage: with `byte_fallback`, the share of the texts' characters that get pieces: the rarest do
+        without. Else all get one.
+
+    Raises:
+      UserError: if the text has more different characters than `size` allows.
+    """
+    model = io.BytesIO()
+    try:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type="bpe",
+            vocab_size=size,
+            hard_vocab_limit=False,
+            pad_id=PAD_ID,
+            eos_id=EOS_ID,
+            unk_id=UNKNOWN_ID,
+            bos_id=-1,
+            user_defined_symbols=list(symbols),
+            character_coverage=character_coverage if byte_fallback else 1.0,
+            byte_fallback=byte_fallback,
+            # Lossless: nothing is folded, trimmed or left out.
+            normalization_rule_name="identity",
+            remove_extra_whitespaces=False,
+            max_sentence_length=2**20,
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        characters = len(set().union(*texts))
+        bytes_too = ", and so does each of the 256 bytes (without them: byte_fallback = False)" if byte_fallback else ""
+        raise UserError(
+            f"cannot make a vocabulary of {size} pieces: the text has {characters} different characters, each of "
+            f"which needs a piece{bytes_too}; raise the problem's vocab_size"
+        ) from error
+    return model.getvalue()
+
+
+def renumbered(model: bytes) -> bytes:
+    """Returns a SentencePiece model whose ids 0, 1, 2 are padding, end and unknown, and which has no start symbol.
+
+    Its other pieces keep their order, so that a text is cut as before.
+
+    Raises:
+      UserError: if it is no SentencePiece model.
+    """
+    kinds = {"UNKNOWN": 2, "CONTROL": 3}
+    proto = model_class()()
+    try:
+        proto.ParseFromString(model)
+        (unknown,) = [piece.piece for piece in proto.pieces if piece.type == kinds["UNKNOWN"]]
+    except (message.DecodeError, ValueError) as error:
+        raise UserError("not a SentencePiece model") from error
+    ours, spec = (PAD_ID, EOS_ID, UNKNOWN_ID, -1), proto.trainer_spec
+    if (spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id) == ours:
+        return model
+    # Control symbols cannot be reached from text, and but for those of padding and end none of them is needed.
+    others = [piece for piece in proto.pieces if piece.type not in kinds.values()]
+    first = [("<pad>", "CONTROL"), ("</s>", "CONTROL"), (unknown, "UNKNOWN")]
+    del proto.pieces[:]
+    for name, kind in first:
+        proto.pieces.add(piece=name, score=0.0, type=kinds[kind])
+    proto.pieces.extend(others)
+    spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = ours
+    spec.pad_piece, spec.eos_piece, spec.unk_piece = (name for name, _ in first)
+    spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString()
+
+
+@functools.cache
+def model_class():
+    """Returns a class for SentencePiece's ModelProto with the fields that are changed here; it keeps all others.
+
+    The one in the package sentencepiece is made for a protobuf that is newer than TensorFlow's.
+    """
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="t2t_lite/sentencepiece_model.proto", package="t2t_lite.spm")
+
+    def add(name, **fields):
+        added = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            label = kinds.LABEL_REPEATED if field == "pieces" else kinds.LABEL_OPTIONAL
+            of_kind = {"type_name": f".t2t_lite.spm.{kind}"} if isinstance(kind, str) else {"type": kind}
+            added.field.add(name=field, number=number, label=label, **of_kind)
+
+    text, number, real = kinds.TYPE_STRING, kinds.TYPE_INT32, kinds.TYPE_FLOAT
+    add("Piece", piece=(1, text), score=(2, real), type=(3, number))
+    ids = {name: (40 + place, number) for place, name in enumerate(("unk_id", "bos_id", "eos_id", "pad_id"))}
+    add("Spec", vocab_size=(4, number), **ids, unk_piece=(45, text), eos_piece=(47, text), pad_piece=(48, text))
+    add("Model", pieces=(1, "Piece"), trainer_spec=(2, "Spec"))
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("t2t_lite.spm.Model"))
+
+
+def is_plain_list(content: bytes) -> bool:
+    """True if a file could be a list with a word-piece a line, and so is no SentencePiece model."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return not re.search(r"[\x00-\x08\x0e-\x1f]", text)

@@ -1,0 +1,285 @@
+"""Vocabularies that are lists of pieces: word-pieces (Schuster and Nakajima 2012), characters, bytes.
+
+The file is JSON: {"kind": ..., "pieces": [...]}. Ids 0 to 2 are padding, end and unknown; ids 3 to 258 are the 256
+bytes, in which everything is written that no other piece is there for, so that any text comes back as it was (but
+for NUL in word-pieces); then come the pieces. Word-pieces keep the blank that stands before a word (" the"), and those
+that go on a word begin with "##". A list made elsewhere has neither blanks nor bytes: see `PlainListVocabulary`.
+"""
+
+import collections
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.vocab.base import EOS_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.quiet import stderr_held_back
+
+with stderr_held_back():  # a few lines of C++ at every import
+    import tensorflow_text
+
+SYMBOLS = ("<pad>", "</s>", "<unk>")
+FIRST_BYTE = len(SYMBOLS)
+FIRST_PIECE = FIRST_BYTE + 256
+JOINER = "##"
+_UNKNOWN = "[UNK]"
+# Letters, marks and digits, by blocks of Unicode that have few other characters. Exact classes such as \p{L} take the
+# regular expressions of TensorFlow three times as long, and encoding is to be as fast as that of byte-pair pieces.
+_LETTERS = (
+    r"0-9A-Za-z\x{AA}\x{B5}\x{BA}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1FFF}\x{2C00}-\x{2DFF}\x{3040}-\x{FEFE}"
+    r"\x{FF10}-\x{FF19}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{FF66}-\x{1CFFF}\x{20000}-\x{10FFFF}"
+)
+# A word or any other character, each with the blank before it, or a blank that stands alone.
+_PARTS = rf" ?[{_LETTERS}]+| ?[^{_LETTERS} ]| "
+# What the learner is given at most: its time and memory grow with the number of different words.
+MAX_WORDS = 100_000
+
+
+class PieceVocabulary(Vocabulary):
+    """Bytes, characters or word-pieces; any text comes back as it was.
+
+    Args:
+      path: the file.
+      content: what it holds.
+    """
+
+    def __init__(self, path: Path, content: dict):
+        super().__init__(path)
+        self._own = content["pieces"]
+        self._texts = [piece.removeprefix(JOINER) if content["kind"] == "wordpiece" else piece for piece in self._own]
+        self.size = FIRST_PIECE + len(self._own)
+        self._encode_pieces = {"bytes": _Bytes, "characters": _Characters, "wordpiece": _WordPieces}[content["kind"]](
+            self._own, content.get("symbols", [])
+        )
+
+    def pieces(self) -> list[str]:
+        """Returns a name for every piece, by id; bytes are called <0x00> to <0xFF>."""
+        return [*SYMBOLS, *(f"<0x{byte:02X}>" for byte in range(256)), *self._own]
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        return _with_end(self._encode_pieces(texts))
+
+    def _text_of(self, piece: int) -> str:
+        return UNKNOWN_TEXT if piece < FIRST_PIECE else self._texts[piece - FIRST_PIECE]
+
+    def _byte_of(self, piece: int) -> int | None:
+        return piece - FIRST_BYTE if FIRST_BYTE <= piece < FIRST_PIECE else None
+
+
+class PlainListVocabulary(Vocabulary):
+    """A list of word-pieces made elsewhere, a word begins with one and goes on with those that begin with "##".
+
+    Texts are cut at blanks and punctuation, as BERT does it, and come back with a blank between any two words. A list
+    without capitals is taken to be for text in lower case. What it has no pieces for is unknown.
+    """
+
+    def __init__(self, path: Path, content: dict):
+        super().__init__(path)
+        self._own = content["pieces"]
+        self.size = len(SYMBOLS) + len(self._own)
+        self._lowercase = all(piece == piece.lower() for piece in self._own)
+        self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
+            [*self._own, _UNKNOWN], suffix_indicator=JOINER, unknown_token=_UNKNOWN, token_out_type=tf.int32
+        )
+
+    def pieces(self) -> list[str]:
+        """Returns every piece as it stands in the list, by id."""
+        return [*SYMBOLS, *self._own]
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        texts = tf.strings.lower(texts, encoding="utf-8") if self._lowercase else texts
+        ids = self._tokenizer.tokenize(texts)
+        known = ids.flat_values < len(self._own)
+        return _with_end(ids.with_flat_values(tf.where(known, ids.flat_values + len(SYMBOLS), UNKNOWN_ID)))
+
+    def decode(self, ids: np.ndarray) -> list[str]:
+        """Turns int [batch, length], padded with 0, into texts; what follows an end symbol is left out."""
+        return [text.removeprefix(" ") for text in super().decode(ids)]
+
+    def _text_of(self, piece: int) -> str:
+        if piece < len(SYMBOLS):
+            return " " + UNKNOWN_TEXT
+        text = self._own[piece - len(SYMBOLS)]
+        return text.removeprefix(JOINER) if text.startswith(JOINER) else " " + text
+
+
+class _Bytes:
+    def __init__(self, pieces: Sequence[str], symbols: Sequence[str]):
+        del pieces, symbols
+
+    def __call__(self, texts):
+        return _bytes_of(texts)
+
+
+class _Characters:
+    def __init__(self, pieces: Sequence[str], symbols: Sequence[str]):
+        del symbols
+        self._ids = np.full(max(map(ord, pieces), default=0) + 2, -1, np.int32)
+        self._ids[[ord(character) for character in pieces]] = FIRST_PIECE + np.arange(len(pieces), dtype=np.int32)
+
+    def __call__(self, texts):
+        characters = tf.strings.unicode_split(texts, "UTF-8")
+        # One row with one number for each; the last place of the table is for all that are beyond it.
+        numbers = tf.strings.unicode_decode(characters.flat_values, "UTF-8")
+        places = numbers.with_flat_values(tf.minimum(numbers.flat_values, len(self._ids) - 1))
+        ids = places.with_flat_values(tf.gather(self._ids, places.flat_values))
+        return _join(characters, ids, -1)
+
+
+class _WordPieces:
+    def __init__(self, pieces: Sequence[str], symbols: Sequence[str]):
+        self._cut = _cutter(symbols)
+        self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
+            [*pieces, _UNKNOWN],
+            suffix_indicator=JOINER,
+            unknown_token=_UNKNOWN,
+            token_out_type=tf.int32,
+            no_pretokenization=True,
+        )
+        self._unknown = FIRST_PIECE + len(pieces)
+
+    def __call__(self, texts):
+        words = self._cut(texts)
+        return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_PIECE, self._unknown)
+
+
+def _cutter(symbols: Sequence[str]):
+    """Returns a function that cuts strings [batch] into [batch, (parts)]; a symbol is a part of its own."""
+    escaped = "|".join(re.escape(symbol) for symbol in sorted(symbols, key=len, reverse=True))
+    pattern = f"{escaped}|{_PARTS}" if symbols else _PARTS
+
+    def cut(texts):
+        # The operation takes NUL for the end of a text.
+        texts = tf.strings.regex_replace(texts, "\x00", "\ufffd")
+        if not symbols:
+            return tensorflow_text.regex_split(texts, pattern, pattern)
+        # The symbols first: a blank before one would be taken together with its first character.
+        around = tensorflow_text.regex_split(texts, escaped, escaped)
+        parts = tensorflow_text.regex_split(around.flat_values, pattern, pattern)
+        return around.with_flat_values(parts).merge_dims(1, 2)
+
+    return cut
+
+
+def _bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:
+    """Turns strings [batch] into the ids of their bytes, int32 [batch, (bytes)]."""
+    split = tf.strings.bytes_split(texts)
+    values = tf.reshape(tf.io.decode_raw(split.flat_values, tf.uint8), [-1])
+    return split.with_flat_values(tf.cast(values, tf.int32) + FIRST_BYTE)
+
+
+def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.RaggedTensor:
+    """Puts the ids of the parts of texts together, with bytes for the parts that have no pieces.
+
+    Args:
+      parts: strings [batch, (parts)].
+      ids: int32 [all parts, (pieces)] of their flat values.
+      unknown: the id that a part without pieces has.
+
+    Returns:
+      int32 [batch, (length)].
+    """
+    is_known = tf.not_equal(ids, unknown)
+    has_pieces = tf.reduce_all(is_known, axis=1)
+    as_bytes = _bytes_of(tf.where(has_pieces, "", parts.flat_values))
+    joined = tf.concat([tf.ragged.boolean_mask(ids, is_known), as_bytes], axis=1)
+    return parts.with_flat_values(joined).merge_dims(1, 2)
+
+
+def _with_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+    return tf.concat([ids, tf.fill([ids.nrows(), 1], EOS_ID)], axis=1)
+
+
+def train_pieces(kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
+    """Learns a vocabulary of a kind, "wordpiece", "characters" or "bytes", and returns its file's content.
+
+    Args:
+      kind: what its pieces are.
+      texts: sentences; "bytes" needs none.
+      size: number of pieces, the first 259 included, or fewer if the text holds no more.
+      symbols: texts that are always a word-piece of their own.
+
+    Raises:
+      UserError: if `size` leaves no room for pieces, or something cannot be a symbol.
+    """
+    for symbol in symbols if kind == "wordpiece" else ():
+        if (
+            symbol.startswith(JOINER)
+            or symbol == _UNKNOWN
+            or len(symbol.encode()) > 100
+            or list(symbols).count(symbol) > 1
+        ):
+            raise UserError(f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, long or given twice")
+    room = size - FIRST_PIECE - len(symbols)
+    if kind != "bytes" and room < 1:
+        raise UserError(
+            f"vocab_size={size} leaves no room: the first {FIRST_PIECE} pieces are symbols and bytes; raise it"
+        )
+    if kind == "bytes":
+        pieces = []
+    elif kind == "characters":
+        counts = collections.Counter()
+        for text in texts:
+            counts.update(text)
+        pieces = [character for character, _ in _by_frequency(counts)[:room]]
+    else:
+        pieces = [*symbols, *_learn_word_pieces(texts, room, symbols)]
+    return _content(kind, pieces, symbols)
+
+
+def _learn_word_pieces(texts: Sequence[str], size: int, symbols: Sequence[str]) -> list[str]:
+    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
+
+    cut, counts = _cutter(symbols), collections.Counter()
+    for first in range(0, len(texts), 10_000):
+        words = cut(tf.constant(texts[first : first + 10_000])).flat_values.numpy().tolist()
+        counts.update(words)
+    words = [(word.decode(), count) for word, count in _by_frequency(counts) if word.decode() not in symbols]
+    words = words[:MAX_WORDS]
+    # A piece has to be at least as frequent as some threshold, for which the learner searches. All words that are
+    # frequent enough are pieces: so it is not lower than this, and rarely sixteen times as high.
+    least = words[min(size, len(words)) - 1][1]
+    pieces = learner.learn(
+        words,
+        size,
+        [],
+        lower_thresh=max(1, least // 2),
+        upper_thresh=max(2, 16 * least),
+        num_iterations=3,
+        max_input_tokens=-1,
+        slack_ratio=0.02,
+        joiner=JOINER,
+    )
+    return [piece for piece in pieces if piece not in symbols][:size]
+
+
+def _by_frequency(counts: collections.Counter) -> list:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def plain_list(content: bytes) -> bytes:
+    """Turns a list of word-pieces made elsewhere, one a line, into our file's content.
+
+    Its own symbols, in brackets ("[CLS]"), are left out: ids 0 to 2 stand for them.
+
+    Raises:
+      UserError: if it is no such list.
+    """
+    lines = [line.rstrip("\r") for line in content.decode("utf-8-sig").split("\n")]
+    pieces = [line for line in lines if line and not re.fullmatch(r"\[([A-Z]+|unused)\d*\]", line)]
+    if len(pieces) < 2 or not any(piece.startswith(JOINER) for piece in pieces):
+        raise UserError(f'not a list of word-pieces: no line begins with "{JOINER}"')
+    if len(set(pieces)) < len(pieces):
+        raise UserError("a list of word-pieces with a piece that stands in it twice")
+    return _content("wordpiece_list", pieces, ())
+
+
+def _content(kind: str, pieces: Iterable[str], symbols: Iterable[str]) -> bytes:
+    content = {"kind": kind, "symbols": list(symbols), "pieces": list(pieces)}
+    return (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()

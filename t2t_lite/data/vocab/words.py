@@ -1,0 +1,71 @@
+"""A vocabulary of whole words: for texts that are made of few different ones, such as the symbols of a tree.
+
+The file is JSON: {"kind": "words", "pieces": [...]}. Ids 0 to 2 are padding, end and unknown; then come the words.
+"""
+
+import collections
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.vocab.base import EOS_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
+
+SYMBOLS = ("<pad>", "</s>", "<unk>")
+# So many different words may be all that there are. Of more, those that a text has once are left to be unknown:
+# otherwise nothing would be learned of unknown words.
+_CLOSED = 1000
+
+
+class WordVocabulary(Vocabulary):
+    """Words, with a blank between any two; a word that is not in the list is unknown.
+
+    Args:
+      path: the file.
+      content: what it holds.
+    """
+
+    def __init__(self, path: Path, content: dict):
+        super().__init__(path)
+        self._own = content["pieces"]
+        self.size = len(SYMBOLS) + len(self._own)
+        ids = tf.range(len(SYMBOLS), self.size)
+        self._ids = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(tf.constant(self._own, tf.string), ids), UNKNOWN_ID
+        )
+
+    def pieces(self) -> list[str]:
+        """Returns every word, by id; those of ids 0 to 2 are symbols."""
+        return [*SYMBOLS, *self._own]
+
+    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        ids = self._ids.lookup(tf.strings.split(texts))
+        end = tf.fill([ids.nrows(), 1], EOS_ID)
+        return tf.concat([ids, tf.RaggedTensor.from_tensor(end, row_splits_dtype=ids.row_splits.dtype)], axis=1)
+
+    def decode(self, ids: np.ndarray) -> list[str]:
+        """Turns int [batch, length], padded with 0, into texts; what follows an end symbol is left out."""
+        return [text.removeprefix(" ") for text in super().decode(ids)]
+
+    def _text_of(self, piece: int) -> str:
+        return " " + (UNKNOWN_TEXT if piece < len(SYMBOLS) else self._own[piece - len(SYMBOLS)])
+
+
+def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) -> bytes:
+    """Returns a vocabulary file of the symbols and the most frequent words, with at most `size` pieces.
+
+    Of more than 1,000 different words, those that occur once are left out.
+    """
+    counts = collections.Counter()
+    for text in texts:
+        counts.update(text.encode().split())  # as bytes, since TensorFlow cuts at ASCII's blanks only
+    symbols = list(symbols)
+    least = 2 if len(counts) > _CLOSED else 1
+    counts = {word.decode(): count for word, count in counts.items()}
+    known = {word for word, count in counts.items() if count >= least}
+    others = sorted(known - set(symbols), key=lambda word: (-counts[word], word))
+    words = [*symbols, *others][: size - len(SYMBOLS)]
+    return (json.dumps({"kind": "words", "pieces": words}, ensure_ascii=False, indent=0) + "\n").encode()

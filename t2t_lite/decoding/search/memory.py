@@ -1,0 +1,59 @@
+"""The least memory that a search needs, so that one that cannot fit is refused before the system kills it."""
+
+import tensorflow as tf
+
+from t2t_lite.config import HParams
+from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.errors import UserError
+from t2t_lite.free_memory import free_memory
+
+FLOAT32 = 4
+# Smaller searches are not worth a look at what is free.
+WORTH_A_LOOK = 2**28
+
+
+def search_bytes(model, search: BeamSearch, rows: int, capacity: int) -> int:
+    """Returns the least memory that a step of a search needs, in bytes.
+
+    Args:
+      model: a `Seq2SeqModel` or an `Ensemble`.
+      search: how it is searched.
+      rows: sentences of the batch.
+      capacity: target positions that the caches have room for.
+    """
+    beam = search.beam_size
+    logits = rows * beam * search.vocab_size * FLOAT32
+    candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
+    models = getattr(model, "models", [model])
+    hparams_of_all = [each.hparams for each in models if hasattr(each, "hparams")]  # of others nothing is known
+    caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
+    # Each hypothesis attends to the entries of all beams and masks those that are not its own.
+    scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)
+    return logits + candidates + caches + scores * rows * beam * beam * capacity * FLOAT32
+
+
+def check_memory(model, search: BeamSearch, rows: int, capacity: int) -> None:
+    """Raises UserError if a step of a search needs more memory than is free. A GPU's own allocator tells that."""
+    needed = search_bytes(model, search, rows, capacity)
+    if needed < WORTH_A_LOOK or tf.config.list_physical_devices("GPU"):
+        return
+    free = free_memory("CPU")
+    if free is not None and needed > free:
+        raise too_large(search, rows, f"needs at least {needed / 2**30:,.1f} GiB, and {free / 2**30:,.1f} GiB are free")
+
+
+def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
+    """Returns the error for a search that does not fit; `what` says how it came out."""
+    sentences = f"{rows} sentences at a time" if rows > 1 else "one sentence at a time"
+    smaller = "beam_size or batch_tokens" if rows > 1 else "beam_size"
+    return UserError(
+        f"a search of {sentences} with beam_size={search.beam_size} {what}; use a smaller {smaller} in --decode_hparams"
+    )
+
+
+def _cache_bytes(hparams: HParams) -> int:
+    """What the caches hold for one position of one hypothesis."""
+    if hparams.self_attention_type not in ("full", "local"):
+        return 0
+    size = 2 if hparams.precision != "float32" else FLOAT32
+    return hparams.num_decoder_layers * hparams.num_heads * (hparams.key_size + hparams.value_size) * size

@@ -1,0 +1,1 @@
+"""Constituency parsing on top of decoding: trees in, trees out."""

@@ -1,0 +1,72 @@
+"""A process of its own that evaluates the checkpoints of a training as they come."""
+
+import time
+from pathlib import Path
+
+from t2t_lite.checkpoints.listing import existing, list_checkpoints
+from t2t_lite.checkpoints.training_state import TrainingState
+from t2t_lite.data.manifest import check_data
+from t2t_lite.data.pipeline import reading_shards
+from t2t_lite.errors import UserError
+from t2t_lite.run_dir import RunDir
+from t2t_lite.training.evaluation.evaluator import Evaluator
+from t2t_lite.training.evaluation.model_selection import add_evaluation, best_steps, read_evaluations
+from t2t_lite.training.monitoring.progress import Progress
+from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.trainer import build, micro_batches
+
+# Between two looks into the run directory.
+LOOK_SECS = 5.0
+
+
+def follow(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> None:
+    """Evaluates the checkpoints of a run that have no figures yet, and those that come, the last step's included.
+
+    Ends after that of the run's last step, or when none has come for `options.eval_wait_secs`.
+
+    Args:
+      run_dir: the run.
+      data_dir: where the problem's data is.
+      strategy: the devices.
+      options: eval_decode, decode_hparams, eval_metric, eval_wait_secs and max_tokens_per_replica.
+
+    Raises:
+      UserError: on unusable data.
+    """
+    hparams, problem = run_dir.hparams, run_dir.problem
+    manifest = check_data(data_dir, problem)
+    sizes = [vocabulary["size"] for vocabulary in problem.in_direction(manifest.vocabularies)]
+    model, optimizer = build(hparams, sizes[1], strategy, options.random_seed, sizes[0])
+    micro = micro_batches(hparams, manifest, *sizes, strategy, options)
+    evaluator = Evaluator(run_dir, data_dir, strategy, model, micro, options.eval_decode, options.decode_hparams)
+    state = TrainingState(model, optimizer)
+    seen: set[int] = set()
+    since = time.monotonic()
+    with Progress(run_dir.path, 0, hparams.train_steps) as progress, reading_shards(problem.data_name, data_dir):
+        while True:
+            todo = _todo(run_dir, seen)
+            for step, path in todo:
+                seen.add(step)
+                try:
+                    state.restore_from(existing(path) or path)  # another may have taken its place meanwhile
+                except UserError as error:
+                    if existing(path):
+                        raise
+                    progress.say(f"{path} was removed before it was evaluated ({error})")
+                    continue
+                with optimizer.averages_in_place():
+                    figures = evaluator()
+                add_evaluation(run_dir.path, step, figures)
+                progress.after_evaluation(step, figures, evaluator.samples)
+                best = best_steps(read_evaluations(run_dir.path), options.eval_metric, 1)
+                progress.say(f"best by {options.eval_metric}: ckpt-{best[0]}")
+                since = time.monotonic()
+            if hparams.train_steps in seen or time.monotonic() - since >= options.eval_wait_secs:
+                return
+            time.sleep(min(LOOK_SECS, max(options.eval_wait_secs, 0.1)))
+
+
+def _todo(run_dir: RunDir, seen: set[int]) -> list[tuple[int, Path]]:
+    """Returns (step, path) of the checkpoints that have no figures yet; those that have are `seen`."""
+    seen.update(read_evaluations(run_dir.path))
+    return [(step, path) for step, path in list_checkpoints(run_dir.path) if step not in seen]

@@ -1,0 +1,114 @@
+"""The dev split: loss and perplexity with teacher forcing; BLEU or F1 of real beam search, which alone is called so."""
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite.data.pipeline import batches
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.decoding.translator import Translator
+from t2t_lite.parsing.parser import Parser
+from t2t_lite.registry import MODELS
+from t2t_lite.run_dir import RunDir
+from t2t_lite.scoring.bleu import corpus_bleu
+from t2t_lite.scoring.parseval import score_trees
+from t2t_lite.training.evaluation.model_selection import figure_of
+from t2t_lite.training.step.micro_batching import MicroBatches, share_out
+from t2t_lite.training.step.train_step import EvalSums
+
+# Of a training that has diverged, the perplexity is no larger than a float32 holds, as TensorBoard wants it.
+_MOST_NATS = 88.0
+_SAMPLES = 3  # dev lines whose outputs are shown, always the same ones
+
+
+class Sample(NamedTuple):
+    """One line of the dev split, as it was translated or parsed."""
+
+    source: str
+    output: str
+    reference: str
+
+
+class Evaluator:
+    """Evaluates a model on the dev split, all pairs of it, however long they are.
+
+    Args:
+      run_dir: whose problem, settings and vocabularies.
+      data_dir: where the data is.
+      strategy: the devices.
+      model: a built model on them.
+      micro: how large a micro-batch may be: evaluation is bounded as training is.
+      decode: whether the dev split is translated, too. That is done on one device of the chief.
+      decode_hparams: "name=value,...": changes to the problem's search.
+
+    Attributes:
+      samples: some `Sample`s of the last evaluation, if it decoded.
+    """
+
+    def __init__(
+        self,
+        run_dir: RunDir,
+        data_dir: Path,
+        strategy,
+        model,
+        micro: MicroBatches,
+        decode: bool,
+        decode_hparams: str = "",
+    ):
+        self.samples: list[Sample] = []
+        self._model = model
+        self._batch_tokens = run_dir.hparams.batch_tokens
+        dev = batches(run_dir.problem, data_dir, "dev", batch_tokens=self._batch_tokens)
+        self._dev = share_out(strategy, dev, micro)
+        self._sums = EvalSums(strategy, model, self._dev.element_spec)
+        self._translation = _DevTranslation(run_dir, data_dir, decode_hparams) if decode else None
+
+    def __call__(self) -> dict[str, float]:
+        """Returns the figures per real target piece, end symbols included: loss (nats, with label smoothing, as in
+        training), nll_loss (without it) and perplexity (of the latter), accuracy (0 to 1); and if the split is
+        translated or parsed bleu or f1 (0 to 100).
+        """
+        totals = self._sums(self._dev)
+        figures = {
+            "loss": totals.smoothed / totals.tokens,
+            "nll_loss": totals.plain / totals.tokens,
+            "perplexity": math.exp(min(totals.plain / totals.tokens, _MOST_NATS)),
+            "accuracy": totals.correct / totals.tokens,
+        }
+        if self._translation:
+            decoded, self.samples = self._translation.figures(self._model)
+            figures |= decoded
+        return figures
+
+
+class _DevTranslation:
+    """Translates or parses the dev split as the decoder would: in float32, with the problem's search."""
+
+    def __init__(self, run_dir: RunDir, data_dir: Path, decode_hparams: str):
+        sides = run_dir.problem.in_direction(("inputs", "targets"))
+        self._sources, self._references = (
+            list(read_lines(Path(data_dir) / run_dir.problem.text_filename("dev", side))) for side in sides
+        )
+        targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
+        model = MODELS[run_dir.hparams.model](run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
+        model.build()
+        self._model = model
+        settings = run_dir.problem.decode_hparams.override(decode_hparams)
+        self._translator = Translator(model, targets, settings, warn=lambda line: None, inputs_vocabulary=inputs)
+        self._figure = figure_of(run_dir.problem)
+
+    def figures(self, model) -> tuple[dict[str, float], list[Sample]]:
+        """Returns bleu of the translations, or f1 of the trees, by a model of the same settings; and some of them."""
+        for mine, theirs in zip(self._model.variables, model.variables):
+            mine.assign(theirs.value.read_value())
+        if self._figure == "f1":
+            outputs = Parser(self._translator).translate(self._sources)
+            score = score_trees(self._references, outputs).all.f1
+        else:
+            outputs = self._translator.translate(self._sources)
+            score = corpus_bleu(outputs, self._references)
+        # From all over the split, the same ones at each evaluation.
+        chosen = range(len(outputs) // (2 * _SAMPLES), len(outputs), max(1, len(outputs) // _SAMPLES))[:_SAMPLES]
+        samples = [Sample(self._sources[line], outputs[line], self._references[line]) for line in chosen]
+        return {self._figure: score}, samples

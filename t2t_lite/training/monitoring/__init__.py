@@ -1,0 +1,1 @@
+"""What a training reports: throughput, utilisation, progress lines and TensorBoard."""

@@ -1,0 +1,1 @@
+"""One training step: micro-batches, dropout's random numbers, loss, gradients and update."""

@@ -1,0 +1,234 @@
+"""Checkpoints of a tiny model: what goes in comes out, and only whole ones count."""
+
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.checkpoints import listing, storage
+from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints.training_state import TrainingState
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+from t2t_lite.training.trainer import build
+
+TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=8, filter_size=12, num_heads=2)
+
+
+def restore_model(model, path):
+    storage.restore(path, "model", storage.by_name(model.variables))
+
+
+def make(seed=1, hparams=TINY):
+    """A model and the state of its training."""
+    model, optimizer = build(hparams, 11, tf.distribute.get_strategy(), seed)
+    return model, TrainingState(model, optimizer)
+
+
+def make_step(model, state, seed=0):
+    """One optimizer step with random gradients."""
+    rng = np.random.default_rng(seed)
+    gradients = [tf.constant(rng.normal(size=v.shape).astype("float32")) for v in model.trainable_variables]
+    state.optimizer.apply(tf.distribute.get_strategy(), gradients, tf.constant(1.0))
+    state.optimizer.count(tf.constant(True))
+
+
+def values(variables):
+    return {variable.path: np.array(variable) for variable in variables}
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        np.testing.assert_array_equal(array, other[name], err_msg=name)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A directory with one checkpoint after 2 steps, and the model and state that it holds."""
+    model, state = make()
+    make_step(model, state, 1)
+    make_step(model, state, 2)
+    state.epoch.assign(3)
+    state.position.assign(17)
+    path = state.save(tmp_path, keep_max=5)
+    assert path == tmp_path / "ckpt-2"
+    return tmp_path, model, state
+
+
+def test_restoring_gives_back_weights_optimizer_and_place_in_the_data(saved):
+    directory, model, state = saved
+    other_model, other_state = make(seed=2)
+    assert not np.array_equal(np.array(other_model.variables[0]), np.array(model.variables[0]))
+    assert other_state.restore(directory) == directory / "ckpt-2"
+    assert_same(values(model.variables), values(other_model.variables))
+    assert state.optimizer.state.keys() == other_state.optimizer.state.keys()
+    for name, variable in state.optimizer.state.items():
+        np.testing.assert_array_equal(variable, other_state.optimizer.state[name], err_msg=name)
+    assert (other_state.step, int(other_state.epoch), int(other_state.position)) == (2, 3, 17)
+
+
+def test_after_restoring_the_next_step_is_the_same(saved):
+    directory, model, state = saved
+    other_model, other_state = make(seed=2)
+    other_state.restore(directory)
+    make_step(model, state, 3)
+    make_step(other_model, other_state, 3)
+    assert_same(values(model.variables), values(other_model.variables))
+
+
+def test_an_empty_or_missing_directory_restores_nothing(tmp_path):
+    model, state = make()
+    before = values(model.variables)
+    assert state.restore(tmp_path) is None
+    assert state.restore(tmp_path / "missing") is None
+    assert_same(before, values(model.variables))
+
+
+def test_a_model_alone_is_restored_without_optimizer(saved):
+    directory, model, _ = saved
+    other_model, other_state = make(seed=2)
+    restore_model(other_model, directory / "ckpt-2")
+    assert_same(values(model.variables), values(other_model.variables))
+    assert other_state.step == 0
+
+
+def test_arrays_are_read_by_variable_name(saved):
+    directory, model, _ = saved
+    arrays = storage.read(directory / "ckpt-2", "model")
+    assert_same({path.replace("/", "."): array for path, array in values(model.variables).items()}, arrays)
+
+
+def test_only_the_last_keep_max_checkpoints_stay(tmp_path):
+    model, state = make()
+    for seed in range(4):
+        make_step(model, state, seed)
+        state.save(tmp_path, keep_max=2)
+    assert list_checkpoints(tmp_path) == [(3, tmp_path / "ckpt-3"), (4, tmp_path / "ckpt-4")]
+    assert {path.name.split(".")[0] for path in tmp_path.iterdir()} == {"ckpt-3", "ckpt-4"}
+
+
+def test_what_was_just_written_stays_though_there_are_later_ones_that_are_damaged(tmp_path):
+    _, state = make()
+    for step in (200, 150):
+        state.optimizer.iterations.assign(step)
+        state.save(tmp_path, keep_max=1)
+        if step == 200:
+            cut_short(tmp_path / "ckpt-200.data-00000-of-00001")
+    _, other = make()
+    other.restore(tmp_path, warn=lambda line: None)
+    assert other.step == 150
+
+
+def test_an_average_that_came_meanwhile_is_left_alone(tmp_path, monkeypatch):
+    model, _ = make()
+    variables = storage.by_name(model.variables)
+    storage.write_average(tmp_path / "average-100", variables)
+    real = listing.publish
+
+    def publish(partial, path):
+        # As if another process had published one of its own at this moment.
+        for ending in (listing.DATA, listing.INDEX):
+            shutil.copy(tmp_path / f"average-100{ending}", tmp_path / f"average-210{ending}")
+        return real(partial, path)
+
+    monkeypatch.setattr(listing, "publish", publish)
+    storage.write_average(tmp_path / "average-200", variables)
+    assert [step for step, _ in list_checkpoints(tmp_path, "average")] == [200, 210]
+
+
+def test_checkpoints_are_ordered_by_number_and_not_by_spelling(tmp_path):
+    _, state = make()
+    for step in (9, 10, 100):
+        state.optimizer.iterations.assign(step)
+        state.save(tmp_path, keep_max=2)
+    assert [step for step, _ in list_checkpoints(tmp_path)] == [10, 100]
+    _, other = make()
+    other.restore(tmp_path)
+    assert other.step == 100
+
+
+def test_saving_leaves_no_file_under_an_unfinished_name(saved):
+    directory, _, _ = saved
+    assert sorted(path.name for path in directory.iterdir()) == ["ckpt-2.data-00000-of-00001", "ckpt-2.index"]
+
+
+def test_a_checkpoint_without_its_index_is_not_one(saved):
+    directory, model, state = saved
+    make_step(model, state, 3)
+    state.save(directory, keep_max=5)
+    (directory / "ckpt-3.index").unlink()
+    assert [step for step, _ in list_checkpoints(directory)] == [2]
+    _, other = make()
+    other.restore(directory)
+    assert other.step == 2
+
+
+def test_files_that_a_stopped_save_left_behind_are_not_listed(saved):
+    directory, _, _ = saved
+    for name in ("incomplete-ckpt-9.index", "ckpt-9.data-00000-of-00001", "ckpt-x.index"):
+        (directory / name).write_bytes(b"")
+    assert [step for step, _ in list_checkpoints(directory)] == [2]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"hidden_size": 16}, {"filter_size": 13}, {"num_encoder_layers": 2}, {"num_decoder_layers": 2}],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_model_of_another_shape_is_refused_and_the_file_named(saved, changes):
+    directory, _, _ = saved
+    other_model, other_state = make(hparams=TINY.replace(**changes))
+    for restore in (lambda: restore_model(other_model, directory / "ckpt-2"), lambda: other_state.restore(directory)):
+        with pytest.raises(UserError) as caught:
+            restore()
+        assert str(directory / "ckpt-2") in str(caught.value)
+        assert "does not fit" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_checkpoint_with_more_layers_than_the_model_is_refused(tmp_path):
+    model, state = make(hparams=TINY.replace(num_encoder_layers=2))
+    make_step(model, state)
+    path = state.save(tmp_path, keep_max=1)
+    with pytest.raises(UserError, match="does not fit"):
+        restore_model(make()[0], path)
+
+
+def cut_short(file):
+    file.write_bytes(file.read_bytes()[:100])
+
+
+def flip_a_byte(file):
+    content = bytearray(file.read_bytes())
+    content[8] ^= 0xFF  # in the first variable; TensorFlow's own records at the end are of no use to us
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [cut_short, flip_a_byte])
+@pytest.mark.parametrize("ending", [".data-00000-of-00001", ".index"])
+def test_damage_is_reported_and_the_file_named(saved, ending, damage):
+    directory, _, state = saved
+    damage(directory / ("ckpt-2" + ending))
+    with pytest.raises(UserError) as caught:
+        state.restore(directory)
+    assert str(directory / "ckpt-2") in str(caught.value)
+    assert "damaged" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_data_file_is_reported_as_damaged(saved):
+    directory, _, state = saved
+    (directory / "ckpt-2.data-00000-of-00001").unlink()
+    with pytest.raises(UserError, match="ckpt-2 is damaged"):
+        state.restore(directory)
+
+
+def test_what_a_killed_run_left_behind_does_not_stop_the_next_save(saved):
+    directory, _, state = saved
+    (directory / "incomplete-ckpt-9_temp").mkdir()
+    (directory / "incomplete-ckpt-9_temp" / "part").write_bytes(b"half")
+    (directory / "incomplete-ckpt-9.index").write_bytes(b"half")
+    state.save(directory, 5)
+    assert not list(directory.glob("incomplete-*"))

@@ -1,0 +1,243 @@
+"""Generation in many chunks: workers, interruptions at any moment, bounded pieces, Apache Beam."""
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.data.generation import generate as generation
+from t2t_lite.data.generation.generate import GenerateOptions, generate
+from t2t_lite.data.manifest import check_data, read_manifest
+from t2t_lite.data.problem import Example, Problem
+from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
+from t2t_lite.errors import UserError
+
+COUNTS = {"train": 3000, "dev": 250, "test": 30}
+
+
+class Numerals(Problem):
+    """Made-up pairs, one in 50 of which has an empty side; `visit` is called before each."""
+
+    vocab_size = 60
+    byte_fallback = False
+    num_shards = 4
+
+    def visit(self, split, index):
+        pass
+
+    def examples(self, split, files):
+        for index in range(COUNTS[split]):
+            self.visit(split, index)
+            yield Example(f"{index} {split}" if index % 50 else " ", f"{index * index % 977}")
+
+
+def silent(line):
+    pass
+
+
+def contents_of(directory):
+    return {path.name: path.read_bytes() for path in Path(directory).iterdir()}
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """30 chunks, and several buckets a shard."""
+    monkeypatch.setattr(generation, "CHUNK_PAIRS", 100)
+    monkeypatch.setattr(generation, "BUCKET_RECORDS", 250)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """What an undisturbed run makes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(generation, "CHUNK_PAIRS", 100)
+        patch.setattr(generation, "BUCKET_RECORDS", 250)
+        data_dir = tmp_path_factory.mktemp("whole")
+        generate(Numerals(), data_dir, data_dir / "none", say=silent)
+    return data_dir
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+def test_the_number_of_workers_changes_no_byte(whole, tmp_path, workers):
+    generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(num_workers=workers))
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+def test_what_is_dropped_is_counted_by_its_reason_and_left_out_of_the_texts(whole):
+    splits = read_manifest(whole, Numerals()).splits
+    assert {split: made["examples"] for split, made in splits.items()} == {"train": 2940, "dev": 245, "test": 29}
+    assert splits["train"]["dropped"] == {"an empty side": 60}
+    assert len((whole / "numerals-dev.inputs.txt").read_text().splitlines()) == 245
+
+
+class Stop(Exception):
+    """What interrupts a generation."""
+
+
+def interrupted_after(data_dir, calls, module, name):
+    """Generates until a function of a module has been called so often; returns what it has left."""
+    original, left = getattr(module, name), itertools.count(calls, -1)
+
+    def stopping(*arguments):
+        if next(left) <= 0:
+            raise Stop
+        return original(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, stopping)
+        with pytest.raises(Stop):
+            generate(Numerals(), data_dir, data_dir / "none", silent, GenerateOptions(num_workers=1))
+    return {path.relative_to(data_dir): path.stat().st_mtime_ns for path in data_dir.rglob("*")}
+
+
+@pytest.mark.parametrize("calls", [0, 1, 17, 29])
+def test_chunks_that_are_done_are_not_encoded_again(whole, tmp_path, calls):
+    from t2t_lite.data.generation import split_writer
+
+    left = interrupted_after(tmp_path, calls, split_writer.shuffle, "write_chunk")
+    assert sum(path.suffix == ".arrow" for path in left) == calls
+    encoded = []
+    original = split_writer.encode_pairs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(split_writer, "encode_pairs", lambda *given: encoded.append(given[1]) or original(*given))
+        generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
+    assert encoded.count("train") == 30 - calls
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+@pytest.mark.parametrize("calls", [0, 1, 3])
+def test_shards_that_are_done_are_not_written_again(whole, tmp_path, calls):
+    from t2t_lite.data.generation import split_writer
+
+    left = interrupted_after(tmp_path, calls, split_writer.shuffle, "write_shard")
+    shards = {path: when for path, when in left.items() if path.name.startswith("numerals-train-0")}
+    assert len(shards) == calls
+    with pytest.raises(UserError, match="t2t-lite-datagen --problem=numerals"):
+        check_data(tmp_path, Numerals())
+    generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
+    assert all((tmp_path / path).stat().st_mtime_ns == when for path, when in shards.items())
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+def test_a_shard_that_is_lost_is_made_again_and_the_others_stay(whole, tmp_path, snapshot):
+    for name, content in contents_of(whole).items():
+        if name != "numerals-train-00002-of-00004":
+            (tmp_path / name).write_bytes(content)
+    before = snapshot(tmp_path)
+    generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
+    after = snapshot(tmp_path)
+    del after["numerals-train-00002-of-00004"]
+    assert {name: after[name] for name in before if "manifest" not in name} == {
+        name: state for name, state in before.items() if "manifest" not in name
+    }
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+KILLED = """
+import pathlib, sys
+sys.path.insert(0, {tests!r})
+import test_generate_at_size as tests
+tests.generation.CHUNK_PAIRS, tests.generation.BUCKET_RECORDS = 100, 250
+print("begins", flush=True)
+tests.generate(tests.Numerals(), pathlib.Path({data_dir!r}), pathlib.Path("none"), say=tests.silent)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_ten_random_moments_it_ends_as_an_undisturbed_run(whole, tmp_path):
+    code = KILLED.format(tests=str(Path(__file__).parent), data_dir=str(tmp_path))
+    draw, killed = random.Random(6), 0
+    for _ in range(10):
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout.readline() == b"begins\n"
+        time.sleep(draw.uniform(0, 0.8))  # an undisturbed run takes about a second from here
+        killed += process.poll() is None
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert killed >= 3
+    generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+def test_beam_makes_the_same_bytes(whole, tmp_path):
+    pytest.importorskip("apache_beam")
+    generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="direct", num_workers=3))
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+def test_beam_goes_on_with_what_this_machine_has_begun(whole, tmp_path):
+    pytest.importorskip("apache_beam")
+    from t2t_lite.data.generation import split_writer
+
+    interrupted_after(tmp_path, 2, split_writer.shuffle, "write_shard")
+    generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="direct"))
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+def test_a_runner_that_beam_does_not_know_is_an_error_of_one_line(tmp_path):
+    pytest.importorskip("apache_beam")
+    with pytest.raises(UserError, match="--runner=NoSuchRunner") as caught:
+        generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="NoSuchRunner"))
+    assert "\n" not in str(caught.value)
+
+
+def test_max_cases_takes_the_first_pairs_of_train_and_all_of_the_others(tmp_path):
+    manifest = generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(max_cases=500))
+    assert {split: made["examples"] for split, made in manifest.splits.items()} == {
+        "train": 490,
+        "dev": 245,
+        "test": 29,
+    }
+
+
+@pytest.mark.parametrize("change", [{"num_shards": 3}, {"vocab_size": 50}, {"vocab_kind": "bytes"}, {"max_cases": 9}])
+def test_finished_data_is_not_taken_for_data_with_other_settings(whole, change):
+    problem, options = Numerals(), GenerateOptions(max_cases=change.get("max_cases", 0))
+    for name, value in change.items():
+        setattr(problem, name, value)
+    before = contents_of(whole)
+    with pytest.raises(UserError, match=f"--{next(iter(change))}"):
+        generate(problem, whole, whole / "none", silent, options)
+    assert contents_of(whole) == before
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "characters", "bytes"])
+def test_data_of_every_kind_of_pieces(tmp_path, kind):
+    problem = Numerals()
+    problem.vocab_kind, problem.vocab_size = kind, 300
+    manifest = generate(problem, tmp_path, tmp_path / "none", say=silent)
+    assert manifest.splits["train"]["examples"] == 2940
+    assert open_vocabulary(tmp_path / manifest.vocabulary["file"]).size <= 300
+    assert check_data(tmp_path, problem) == manifest
+
+
+def test_a_vocabulary_made_elsewhere_is_taken_over(tmp_path):
+    train_vocabulary((f"{i} train dev test" for i in range(1000)), 40, tmp_path / "theirs")
+    problem = Numerals()
+    problem.vocab_file = str(tmp_path / "theirs")
+    manifest = generate(problem, tmp_path / "data", tmp_path / "none", say=silent)
+    assert (tmp_path / "data" / manifest.vocabulary["file"]).read_bytes() == (tmp_path / "theirs").read_bytes()
+    problem.vocab_file = f"{tmp_path / 'theirs'},{tmp_path / 'theirs'}"
+    with pytest.raises(UserError, match="names 2"):
+        generate(problem, tmp_path / "other", tmp_path / "none", say=silent)
+
+
+def test_progress_tells_the_speed_and_the_time_left():
+    from t2t_lite.data.generation import progress as meter
+
+    said = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(meter, "SECONDS", 0)
+        progress = meter.PairMeter("x: train: encoding", said.append, total=4000)
+        for done in (0, 1, 2000, 4000):
+            progress(done)
+    assert [line.split(" pairs")[0] for line in said] == [
+        f"x: train: encoding: {done} of 4,000" for done in ("0", "2,000", "4,000")
+    ]
+    assert said[1].endswith(" left") and " pairs/s, " in said[1]

@@ -1,0 +1,299 @@
+import collections
+import gzip
+import itertools
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from t2t_lite.data.generation.corpus_statistics import SAMPLE_CHARACTERS, SAMPLE_PAIRS, Survey, survey
+from t2t_lite.data.generation.text_checks import MAX_HASHES, MAX_JUDGED, TextChecks, pair_hash, swapped
+from t2t_lite.data.problem import Example, Problem, Unusable, get_problem
+from t2t_lite.data.text_files import read_any_parallel
+
+REPEATED = "a pair that was there before"
+IDENTICAL = "both sides are the same"
+SWAPPED = "the sides seem to be swapped"
+
+
+def checked(pairs, flaws=None):
+    """The checks after these pairs; `flaws` has the reason why a pair is dropped by its number from 1."""
+    checks = TextChecks()
+    for number, pair in enumerate(pairs, start=1):
+        checks.add(pair, (flaws or {}).get(number))
+    return checks
+
+
+def by_kind(checks):
+    findings = checks.findings()
+    assert len({finding.kind for finding in findings}) == len(findings)
+    return {finding.kind: finding for finding in findings}
+
+
+def described(finding):
+    return finding.count, finding.lines, finding.dropped, finding.is_estimate
+
+
+def numbered_pairs(first, last):
+    return (Example(f"line {number}", f"Zeile {number}") for number in range(first, last + 1))
+
+
+def no_news(count):
+    pass
+
+
+@pytest.fixture(scope="module")
+def captions(multi30k_dir):
+    """The 29,000 training pairs of Multi30k from English to German."""
+    files = [multi30k_dir / f"train.{language}.gz" for language in ("en", "de")]
+    sides = [gzip.decompress(file.read_bytes()).decode().removesuffix("\n").split("\n") for file in files]
+    pairs = list(itertools.starmap(Example, zip(*sides, strict=True)))
+    assert len(pairs) == 29_000
+    return pairs
+
+
+# Each kind of finding.
+
+
+def test_text_without_a_defect_has_a_finding_of_each_kind_with_no_pairs():
+    checks = checked(numbered_pairs(1, 20))
+    checks.judge_directions([])
+    assert {kind: described(finding) for kind, finding in by_kind(checks).items()} == {
+        kind: (0, [], False, False) for kind in (REPEATED, IDENTICAL, SWAPPED)
+    }
+    assert checks.pairs == 20
+
+
+def test_each_finding_has_its_exact_count_and_its_first_line_numbers():
+    same, other = Example("one", "eins"), Example("two", "zwei")
+    pairs = [
+        same,  # 1
+        other,
+        Example("Bonn", "Bonn"),  # 3: identical
+        same,  # 4: repeated
+        Example(" Bonn\t", "Bonn"),  # 5: identical but for blanks
+        Example("", "leer"),  # 6: dropped
+        same,  # 7: repeated
+        Example("Bonn", "Bonn"),  # 8: identical and repeated
+        Example("Bonn", "bonn"),  # 9: neither
+        Example("x" * 99, "y"),  # 10: dropped
+        Example("", "leer"),  # 11: dropped, and not counted as repeated
+        other,  # 12: repeated
+    ]
+    checks = checked(pairs, {6: "empty", 10: "long", 11: "empty"})
+    assert [(finding.kind, *described(finding)) for finding in checks.findings()] == [
+        ("empty", 2, [6, 11], True, False),
+        ("long", 1, [10], True, False),
+        (REPEATED, 4, [4, 7, 8, 12], False, False),
+        (IDENTICAL, 3, [3, 5, 8], False, False),
+        (SWAPPED, 0, [], False, False),
+    ]
+
+
+def test_no_more_than_the_first_five_lines_are_kept():
+    pairs = [Example("a", "a")] * 40
+    found = by_kind(checked(pairs, dict.fromkeys(range(11, 31), "bad")))
+    assert described(found["bad"]) == (20, [11, 12, 13, 14, 15], True, False)
+    assert described(found[IDENTICAL]) == (20, [1, 2, 3, 4, 5], False, False)
+    assert described(found[REPEATED]) == (19, [2, 3, 4, 5, 6], False, False)
+
+
+def test_words_are_counted_on_each_side_of_pairs_that_are_kept_only():
+    checks = checked(
+        [Example("one two  three", "eins zwei"), Example("one", " eins\t zwei "), Example("a b c d", "a")], {3: "bad"}
+    )
+    assert checks.words == {"inputs": {3: 1, 1: 1}, "targets": {2: 2}}
+
+
+def test_lines_are_those_that_each_file_has(tmp_path):
+    (tmp_path / "long").write_bytes(b"one\n\ncaf\xe9\nfour\nfive\n")
+    (tmp_path / "short").write_bytes(b"one\ntwo\nthree\n")
+    problem = Problem()
+    pairs = list(read_any_parallel(tmp_path / "long", tmp_path / "short"))
+    checks = checked(pairs, {number: problem.flaw("train", pair) for number, pair in enumerate(pairs, start=1)})
+    assert checks.lines == {"inputs": 5, "targets": 3}
+    assert checks.pairs == 5
+    found = {kind: described(finding) for kind, finding in by_kind(checks).items() if finding.dropped}
+    assert found == {
+        "an empty side": (1, [2], True, False),
+        "a line that is not UTF-8": (1, [3], True, False),
+        "a line that the other file does not have": (2, [4, 5], True, False),
+    }
+
+
+# Repeated pairs.
+
+
+def test_repeats_are_exact_while_no_more_different_pairs_than_are_kept_in_memory():
+    checks = checked(numbered_pairs(1, MAX_HASHES))
+    for pair in itertools.chain(numbered_pairs(1, 1000), numbered_pairs(1, 500)):
+        checks.add(pair, None)
+    first = MAX_HASHES + 1
+    assert described(by_kind(checks)[REPEATED]) == (1500, list(range(first, first + 5)), False, False)
+    checks.add(Example("one", "more"), None)
+    finding = by_kind(checks)[REPEATED]
+    assert finding.is_estimate
+    assert finding.lines == list(range(first, first + 5))
+
+
+@pytest.mark.parametrize("different", [300_000, 500_000])
+def test_the_repeats_of_more_pairs_are_estimated_within_two_percent(different):
+    repeats = 600_000 - different
+    pairs = itertools.chain(numbered_pairs(1, different), numbered_pairs(1, repeats))
+    finding = by_kind(checked(pairs))[REPEATED]
+    assert finding.is_estimate
+    assert abs(finding.count - repeats) <= 0.02 * repeats
+    assert len(finding.lines) == 5
+    assert finding.lines == sorted(set(finding.lines)) and finding.lines[0] > different
+
+
+def test_many_different_pairs_have_nearly_no_repeats():
+    finding = by_kind(checked(numbered_pairs(1, 600_000)))[REPEATED]
+    assert finding.is_estimate
+    assert 0 <= finding.count <= 0.02 * 600_000
+    assert finding.lines == []
+
+
+def test_the_hash_of_a_pair_is_the_same_in_another_process_and_tells_pairs_apart():
+    code = "from t2t_lite.data.generation.text_checks import *; print(pair_hash(Example('grün', 'vert')))"
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        printed = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env=environment).stdout
+        assert int(printed) == pair_hash(Example("grün", "vert"))
+    pairs = [Example("a b", "c"), Example("a", "b c"), Example("c", "a b"), Example("", "a b c"), Example("a b c", "")]
+    numbers = {pair_hash(pair) for pair in pairs}
+    assert len(numbers) == 5
+    assert all(0 <= number < 2**64 for number in numbers)
+
+
+# Swapped sides.
+
+
+@pytest.mark.slow  # all pairs are judged
+def test_hardly_a_pair_of_multi30k_seems_to_be_swapped(captions):
+    assert len(swapped(list(enumerate(captions, start=1)))) <= 3
+
+
+def test_nearly_all_swapped_pairs_are_found_by_their_numbers(captions):
+    chosen = set(random.Random(1).sample(range(1, 5001), 200))
+    pairs = [
+        (number, Example(*reversed(pair)) if number in chosen else pair)
+        for number, pair in enumerate(captions[:5000], start=1)
+    ]
+    found = swapped(pairs)
+    assert found == sorted(set(found))
+    assert len(chosen & set(found)) >= 190
+    assert len(set(found) - chosen) <= 3
+
+
+def test_swapped_pairs_are_found_among_a_few_where_each_must_not_testify_for_itself(captions):
+    pairs = [Example(*reversed(pair)) if number % 10 == 0 else pair for number, pair in enumerate(captions[:500])]
+    found = [number for first in range(0, 500, 50) for number in swapped(list(enumerate(pairs))[first : first + 50])]
+    assert len(found) >= 47 and not [number for number in found if number % 10]
+
+
+def test_pairs_with_identical_sides_are_not_called_swapped(captions):
+    pairs = [Example(pair.inputs, pair.inputs) if number % 10 == 0 else pair for number, pair in enumerate(captions)]
+    found = swapped(list(enumerate(pairs[:3000])))
+    assert not [number for number in found if number % 10 == 0]
+
+
+def test_nothing_seems_swapped_where_there_is_nothing_to_judge_by():
+    assert swapped([]) == []
+    assert swapped([(1, Example("one", "eins"))]) == []
+    assert swapped([(1, Example("", "")), (2, Example("a", "a"))]) == []
+
+
+def test_the_number_of_swapped_pairs_is_exact_if_all_were_judged_and_an_estimate_otherwise(captions):
+    pairs = [Example(*reversed(pair)) if number <= 100 else pair for number, pair in enumerate(captions[:3000], 1)]
+    numbered = list(enumerate(pairs, start=1))
+    exact, estimated = checked(pairs), checked(pairs)
+    exact.judge_directions(numbered[::-1])
+    finding = by_kind(exact)[SWAPPED]
+    assert 95 <= finding.count <= 101 and not finding.is_estimate and not finding.dropped
+    assert len(finding.lines) == 5 and finding.lines == sorted(finding.lines) and finding.lines[-1] <= 10
+    estimated.judge_directions(numbered[::2])  # 50 of 1500
+    finding = by_kind(estimated)[SWAPPED]
+    assert 90 <= finding.count <= 102 and finding.count % 2 == 0 and finding.is_estimate
+    assert all(number % 2 for number in finding.lines)
+
+
+# The survey.
+
+
+class Pairs(Problem):
+    """A problem without text of its own; every pair with "odd" in it goes to dev."""
+
+    def split_of(self, example):
+        return "dev" if "odd" in example.inputs else "train"
+
+
+def test_a_small_text_is_its_own_sample_with_line_numbers():
+    pairs = [Example("one", "eins"), Example("", "zwei"), Example("three odd", "drei"), Example("four", "vier")]
+    told = []
+    seen = survey(Pairs(), pairs, None, told.append)
+    assert seen == Survey(4, pairs, [(1, pairs[0]), (4, pairs[3])])
+    assert seen.texts(["inputs"]) == ["one", "four"]
+    assert sorted(seen.texts(["targets", "inputs"])) == ["eins", "four", "one", "vier"]
+    assert told == [1, 2, 3, 4]
+    assert survey(Pairs(), [], None, told.append) == Survey(0, [], [])
+
+
+def test_the_survey_shows_each_pair_to_the_checks_with_its_flaw():
+    checks = TextChecks()
+    no_text = Unusable("a line without a tab")
+    pairs = [Example("one", "eins"), Example(" ", "x"), Example("y", no_text), Example("one", "eins"), Example("", "")]
+    assert survey(Pairs(), pairs, checks, no_news).pairs == checks.pairs == 5
+    found = by_kind(checks)
+    assert described(found["an empty side"]) == (2, [2, 5], True, False)
+    assert described(found["a line without a tab"]) == (1, [3], True, False)
+    assert described(found[REPEATED]) == (1, [4], False, False)
+
+
+def test_the_sample_is_the_same_twice_and_holds_each_line_once_under_its_own_number():
+    pairs = list(numbered_pairs(1, 50_000))
+    pairs[4::5] = [Example("", "flawed")] * 10_000
+    first, second = (survey(Pairs(), iter(pairs), None, no_news, size=2000) for _ in range(2))
+    assert first == second
+    assert first.pairs == 50_000
+    assert len({number for number, _ in first.sample}) == len(first.sample) == 2000
+    assert all(number % 5 and pair == pairs[number - 1] for number, pair in first.sample)
+
+
+def test_the_sample_is_even_over_the_whole_text():
+    numbers = [number for number, _ in survey(Pairs(), numbered_pairs(1, 100_000), None, no_news, size=2000).sample]
+    assert len(numbers) == 2000 and min(numbers) >= 1 and max(numbers) <= 100_000
+    tenths = collections.Counter((number - 1) // 10_000 for number in numbers)
+    assert sum((tenths[tenth] - 200) ** 2 / 200 for tenth in range(10)) < 27.9  # chi-square, 9 degrees, p = 0.001
+    assert abs(sum(numbers) / 2000 - 50_000) < 4 * 100_000 / (12 * 2000) ** 0.5
+
+
+def test_long_texts_are_cut_in_the_sample():
+    most = SAMPLE_CHARACTERS
+    pairs = [Example("a" * most, "b" * (most + 1)), Example("c" * 3 * most, "d")]
+    cut = [(1, Example("a" * most, "b" * most)), (2, Example("c" * most, "d"))]
+    assert survey(Pairs(), pairs, None, no_news).sample == cut
+
+
+def test_long_pairs_of_another_split_are_not_in_the_sample(tmp_path):
+    text = "".join(f"{'long ' * (SAMPLE_CHARACTERS // 5 - 2)}{i:04d} and more than a sample keeps\n" for i in range(60))
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(text)
+    flags = {"train_source": str(tmp_path / "a"), "train_target": str(tmp_path / "b"), "max_characters": "5000"}
+    problem = get_problem("text_pairs", **flags)
+    sample = survey(problem, problem.raw_pairs({}), None, no_news).sample
+    kept = [pair.inputs[:SAMPLE_CHARACTERS] for pair in problem.examples("train", {})]
+    assert [pair.inputs for _, pair in sample] == kept and len(kept) == 54
+
+
+def test_swapped_pairs_are_found_wherever_they_are_in_the_text(captions):
+    assert MAX_JUDGED < len(captions) < SAMPLE_PAIRS
+    pairs = [Example(*reversed(pair)) if number >= 26_000 else pair for number, pair in enumerate(captions)]
+    checks = TextChecks()
+    survey(Pairs(), pairs, checks, no_news)
+    finding = by_kind(checks)[SWAPPED]
+    assert finding.is_estimate
+    assert 2400 <= finding.count <= 3600
+    assert min(finding.lines) > 26_000

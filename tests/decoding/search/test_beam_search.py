@@ -1,0 +1,315 @@
+"""Beam search against exhaustive, greedy and plainly written NumPy searches over small random models."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.decoding.search.beam_search import beam_search
+
+EOS = 1
+EMPTY = -1e9  # score of a slot without hypothesis
+
+
+def log_softmax(logits):
+    return logits - np.log(np.sum(np.exp(logits), -1, keepdims=True))
+
+
+def score(log_prob, length, alpha):
+    return log_prob / ((5 + length) / 6) ** alpha
+
+
+class Markov:
+    """Logits that depend on the sentence, the position and the last piece; the search needs no state."""
+
+    def __init__(self, sentences, vocab_size, max_length, seed=0, spread=2.0):
+        shape = (sentences, max_length, vocab_size, vocab_size)
+        self.table = (spread * np.random.default_rng(seed).normal(size=shape)).astype(np.float32)
+        self.vocab_size, self.max_length, self.positions_run = vocab_size, max_length, 0
+
+    def log_probs(self, sentence, history):
+        """[vocab]: of the next piece after `history`, a tuple of pieces."""
+        last = history[-1] if history else 0
+        return log_softmax(self.table[sentence, len(history), last].astype(np.float64))
+
+    def search(self, beam_size, sentences=None, dtype=tf.float32, **options):
+        """beam_search over this model for the given sentences (default all)."""
+        sentences = np.arange(len(self.table)) if sentences is None else np.array(sentences)
+        table = tf.constant(self.table[sentences])  # [batch, max_length, vocab, vocab]
+
+        def step(ids, position, state, lineage):
+            self.positions_run += 1
+            return tf.cast(tf.gather(table[:, position], ids, batch_dims=1), dtype), state, None
+
+        options = {"alpha": 0.6, "max_length": self.max_length, "never": ()} | options
+        return beam_search(step, (), len(sentences), self.vocab_size, beam_size=beam_size, **options)
+
+
+class History:
+    """Logits that depend on all pieces so far, which a step has to find by the lineage that the search gives it."""
+
+    size = 997  # prime, so that the hash spreads
+
+    def __init__(self, sentences, vocab_size, max_length, seed=0):
+        random = np.random.default_rng(seed)
+        self.table = (2 * random.normal(size=(self.size, vocab_size))).astype(np.float32)
+        self.weights = random.integers(1, self.size, size=max_length).astype(np.int32)
+        self.offsets = random.integers(1, self.size, size=sentences).astype(np.int32)
+        self.vocab_size, self.max_length = vocab_size, max_length
+
+    def log_probs(self, sentence, history):
+        seen = np.zeros(self.max_length, np.int64)
+        seen[1 : len(history) + 1] = history  # the step sees the pieces one position later, after the start symbol
+        key = (self.offsets[sentence] + len(history) * 31 + np.sum(seen * self.weights)) % self.size
+        return log_softmax(self.table[key].astype(np.float64))
+
+    def search(self, beam_size, batch_size=None, **options):
+        count = len(self.offsets)
+
+        def step(ids, position, state, lineage):
+            # What each beam saw at each position stays where it was written, and is looked up by its ancestors.
+            here = tf.range(self.max_length) == position
+            written = tf.where(here, ids[:, :, tf.newaxis], state["written"])  # [batch, beam, max_length]
+            by_position = tf.transpose(written, [0, 2, 1])  # [batch, max_length, beam]
+            ancestors = tf.transpose(lineage.ancestors, [0, 2, 1])
+            seen = tf.gather(by_position[:, : tf.shape(ancestors)[1]], tf.maximum(ancestors, 0), batch_dims=2)
+            seen = tf.transpose(tf.where(ancestors < 0, 0, seen), [0, 2, 1])
+            weighted = tf.reduce_sum(seen * tf.constant(self.weights)[: tf.shape(seen)[2]], -1)
+            key = (self.offsets[:, np.newaxis] + position * 31 + weighted) % self.size
+            # A state of another type and rank that is handed from parent to child.
+            total = tf.gather(state["more"][0], lineage.parents, batch_dims=1)
+            total += tf.cast(ids, tf.float32)[:, :, tf.newaxis]
+            wrong = total != tf.cast(tf.reduce_sum(seen, -1, keepdims=True), tf.float32)
+            logits = tf.where(wrong, 0.0, tf.gather(self.table, key))
+            return logits, {"written": written, "more": (total,)}, None
+
+        state = {
+            "written": tf.zeros([count, beam_size, self.max_length], tf.int32),
+            "more": (tf.zeros([count, beam_size, 1]),),
+        }
+        batch_size = count if batch_size is None else batch_size
+        options = {"alpha": 0.6, "max_length": self.max_length, "never": ()} | options
+        return beam_search(step, state, batch_size, self.vocab_size, beam_size=beam_size, **options)
+
+
+def exhaustive(model, sentence, alpha, limit):
+    """All outputs of at most `limit` pieces as (score, log_prob, pieces), best first."""
+    found = []
+    others = [piece for piece in range(model.vocab_size) if piece != EOS]
+    for length in range(1, limit + 1):
+        for start in itertools.product(others, repeat=length - 1):
+            for last in range(model.vocab_size):
+                if last == EOS or length == limit:
+                    pieces = (*start, last)
+                    log_prob = sum(model.log_probs(sentence, pieces[:i])[pieces[i]] for i in range(length))
+                    found.append((score(log_prob, length, alpha), log_prob, pieces))
+    return sorted(found, reverse=True)
+
+
+def greedy(model, sentence, alpha):
+    """The output that takes the best piece each time, as a list of one, as exhaustive."""
+    pieces, log_prob = (), 0.0
+    while len(pieces) < model.max_length and EOS not in pieces:
+        following = model.log_probs(sentence, pieces)
+        pieces, log_prob = (*pieces, int(np.argmax(following))), log_prob + np.max(following)
+    return [(score(log_prob, len(pieces), alpha), log_prob, pieces)]
+
+
+def plain_beam_search(model, sentence, beam_size, alpha, limit):
+    """One sentence, written straightforwardly with lists and always run to the limit: as exhaustive."""
+    alive, finished = [(0.0, ())], []
+    for length in range(1, limit + 1):
+        extended = []
+        for log_prob, pieces in alive:
+            following = model.log_probs(sentence, pieces)
+            extended += [(log_prob + following[piece], (*pieces, piece)) for piece in range(model.vocab_size)]
+        alive = []
+        for log_prob, pieces in sorted(extended, reverse=True)[: 2 * beam_size]:
+            if pieces[-1] == EOS or length == limit:
+                finished.append((score(log_prob, length, alpha), log_prob, pieces))
+            else:
+                alive.append((log_prob, pieces))
+        alive, finished = alive[:beam_size], sorted(finished, reverse=True)[:beam_size]
+    return finished
+
+
+def assert_sentence(result, sentence, expected):
+    """The result of a sentence is the list `expected` of (score, log_prob, pieces), then empty slots."""
+    result = [part[sentence].numpy() for part in result]
+    for ids, length, log_prob, value, (want_score, want_log_prob, pieces) in zip(*result, expected, strict=False):
+        assert tuple(ids[:length]) == pieces and not ids[length:].any()
+        np.testing.assert_allclose([log_prob, value], [want_log_prob, want_score], rtol=1e-5, atol=1e-5)
+    ids, lengths, log_probs, scores = (part[len(expected) :] for part in result)
+    assert not ids.any() and not lengths.any() and (log_probs == EMPTY).all() and (scores == EMPTY).all()
+
+
+def assert_same(one, other):
+    np.testing.assert_array_equal(one.ids, other.ids)
+    np.testing.assert_array_equal(one.lengths, other.lengths)
+    np.testing.assert_allclose(one.log_probs, other.log_probs, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(one.scores, other.scores, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("limits", [None, [4, 1, 3, 9]])
+@pytest.mark.parametrize("beam_size", [130, 64])  # more than the 121 possible outputs; just enough to lose no prefix
+def test_wide_beam_equals_exhaustive_search(alpha, limits, beam_size):
+    model = Markov(sentences=4, vocab_size=4, max_length=4)
+    result = model.search(beam_size, alpha=alpha, length_limits=limits)
+    for sentence in range(4):
+        expected = exhaustive(model, sentence, alpha, min((limits or [4] * 4)[sentence], 4))
+        assert_sentence(result, sentence, expected[:beam_size])
+
+
+def test_shapes_and_types():
+    result = Markov(sentences=2, vocab_size=5, max_length=6).search(3)
+    assert [part.shape for part in result] == [(2, 3, 6), (2, 3), (2, 3), (2, 3)]
+    assert [part.dtype for part in result] == [tf.int32, tf.int32, tf.float32, tf.float32]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_one_beam_is_greedy_search(alpha):
+    model = Markov(sentences=20, vocab_size=6, max_length=8)
+    result = model.search(1, alpha=alpha)
+    for sentence in range(20):
+        assert_sentence(result, sentence, greedy(model, sentence, alpha))
+    assert len(set(result.lengths.numpy().ravel())) > 3  # the comparison saw early and late ends
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("beam_size", [2, 4])
+def test_state_follows_its_hypothesis(alpha, beam_size):
+    model = History(sentences=12, vocab_size=7, max_length=9)
+    result = model.search(beam_size, alpha=alpha)
+    for sentence in range(12):
+        assert_sentence(result, sentence, plain_beam_search(model, sentence, beam_size, alpha, 9))
+
+
+@pytest.mark.parametrize("vocab_size", [512, 509])  # that can and cannot be cut into blocks
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_large_vocabulary(vocab_size, beam_size):
+    model = History(sentences=5, vocab_size=vocab_size, max_length=5)
+    model.table[:, EOS] += 5
+    result = model.search(beam_size)
+    for sentence in range(5):
+        if beam_size == 1:
+            expected = greedy(model, sentence, 0.6)
+        else:
+            expected = plain_beam_search(model, sentence, beam_size, 0.6, 5)
+        assert_sentence(result, sentence, expected)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_result_does_not_depend_on_the_other_sentences(alpha):
+    model = Markov(sentences=10, vocab_size=6, max_length=10, spread=3.0)
+    limits = np.random.default_rng(1).integers(2, 11, size=10)
+    together = model.search(4, alpha=alpha, length_limits=limits)
+    for sentence in range(10):
+        alone = model.search(4, [sentence], alpha=alpha, length_limits=limits[sentence : sentence + 1])
+        assert_same(alone, type(together)(*(part[sentence : sentence + 1] for part in together)))
+    order = np.random.default_rng(2).permutation(10)
+    shuffled = model.search(4, order, alpha=alpha, length_limits=limits[order])
+    assert_same(shuffled, type(together)(*(tf.gather(part, order) for part in together)))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_early_stop_changes_nothing(alpha):
+    model = Markov(sentences=6, vocab_size=5, max_length=40, spread=1.0)
+    model.table[..., EOS] += 2  # outputs of a few pieces
+    result = model.search(4, alpha=alpha)
+    assert model.positions_run < 40
+    for sentence in range(6):
+        assert_sentence(result, sentence, plain_beam_search(model, sentence, 4, alpha, 40))
+
+
+def tree_model(transitions, vocab_size, max_length):
+    """A Markov model of one sentence from {last piece: {next piece: probability}}, alike at all positions."""
+    model = Markov(1, vocab_size, max_length)
+    model.table[:] = -1e9
+    for last, following in transitions.items():
+        for piece, probability in following.items():
+            model.table[0, :, last, piece] = np.log(probability)
+    return model
+
+
+def test_two_beams_escape_the_greedy_trap():
+    # start -- 0.6 -- 2 -- 0.501 -- 4 -- 1.0 -- end    0.301, found by taking the best piece each time
+    #       |           `- 0.499 -- end                0.299
+    #       `- 0.4 -- 3 -- 0.9 -- end                  0.360, the best output
+    #                   `- 0.1 -- 4 -- 1.0 -- end      0.040
+    tree = {0: {2: 0.6, 3: 0.4}, 2: {4: 0.501, 1: 0.499}, 3: {1: 0.9, 4: 0.1}, 4: {1: 1.0}}
+    model = tree_model(tree, vocab_size=5, max_length=5)
+    greedy, better = model.search(1, alpha=0.0), model.search(2, alpha=0.0)
+    np.testing.assert_array_equal(greedy.ids[0, 0], [2, 4, EOS, 0, 0])
+    np.testing.assert_array_equal(better.ids[0, 0], [3, EOS, 0, 0, 0])
+    np.testing.assert_allclose(better.log_probs[0, 0], np.log(0.36), rtol=1e-5)
+
+
+def test_length_penalty_prefers_the_longer_output():
+    # start -- 0.5 -- end                               log 0.5 = -0.69
+    #       `- 0.5 -- 2 -- 0.9 -- 3 -- 0.9 -- end       log 0.405 = -0.90, divided by (8/6)^1: -0.68
+    tree = {0: {1: 0.5, 2: 0.5}, 2: {3: 0.9, 1: 0.1}, 3: {1: 0.9, 2: 0.1}}
+    model = tree_model(tree, vocab_size=4, max_length=6)
+    assert model.search(3, alpha=0.0).lengths[0, 0] == 1
+    assert model.search(3, alpha=1.0).lengths[0, 0] == 3
+
+
+def test_forced_end_at_the_limit():
+    model = Markov(sentences=3, vocab_size=5, max_length=6)
+    model.table[..., EOS] = -1e9  # the model never ends by itself
+    result = model.search(4, length_limits=[6, 2, 0])  # no output is shorter than one piece
+    np.testing.assert_array_equal(result.lengths, [[6] * 4, [2] * 4, [1] * 4])
+    assert EOS not in result.ids.numpy()
+    for sentence, limit in enumerate([6, 2, 1]):
+        assert_sentence(result, sentence, plain_beam_search(model, sentence, 4, 0.6, limit))
+
+
+@pytest.mark.parametrize("masked", [-1e9, -np.inf])
+def test_vocabulary_smaller_than_the_beam(masked):
+    model = Markov(sentences=2, vocab_size=2, max_length=3)
+    for sentence in range(2):
+        assert_sentence(model.search(8), sentence, exhaustive(model, sentence, 0.6, 3))  # 4 outputs in 8 slots
+    model.table[:, 1:, :, 0] = masked  # only two outputs are left: end at once, or after one piece
+    result = model.search(8)
+    np.testing.assert_array_equal(np.sort(result.lengths[:, :2], -1), [[1, 2]] * 2)
+    assert (result.scores[:, :2] > -100).numpy().all() and (result.scores[:, 2:] == EMPTY).numpy().all()
+    assert not result.ids[:, 2:].numpy().any() and not result.lengths[:, 2:].numpy().any()
+    only_end = Markov(sentences=2, vocab_size=2, max_length=30)
+    only_end.table[..., 0] = masked
+    np.testing.assert_array_equal(only_end.search(3).lengths, [[1, 0, 0]] * 2)
+    assert only_end.positions_run == 1  # nothing is alive after it
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_compiled_equals_uncompiled(beam_size):
+    model = History(sentences=5, vocab_size=9, max_length=8)
+    limits = [8, 3, 5, 1, 8]
+    search = lambda: model.search(beam_size, length_limits=limits)  # noqa: E731
+    eager = search()
+    assert_same(tf.function(search)(), eager)
+    assert_same(tf.function(search, jit_compile=True)(), eager)
+
+
+def test_sizes_known_only_at_run_time():
+    model = History(sentences=3, vocab_size=6, max_length=7)
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.int32)])
+    def search(batch_size, max_length):
+        return model.search(4, batch_size, max_length=max_length)
+
+    assert_same(search(3, 7), model.search(4))
+    assert search(3, 5).ids.shape == (3, 4, 5)
+
+
+def test_half_precision_logits():
+    model = Markov(sentences=3, vocab_size=5, max_length=4)
+    model.table = tf.cast(tf.cast(model.table, tf.bfloat16), tf.float32).numpy()
+    assert_same(model.search(4, dtype=tf.bfloat16), model.search(4))
+
+
+def test_wrong_vocabulary_size_is_refused():
+    model = Markov(sentences=1, vocab_size=5, max_length=4)
+    model.vocab_size = 6
+    with pytest.raises(ValueError, match="shape"):
+        tf.function(lambda: model.search(2))()

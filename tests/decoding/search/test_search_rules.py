@@ -1,0 +1,392 @@
+"""What a search may be asked for besides: lengths, prefixes, no repeats, coverage, groups, samples."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.decoding.search.beam_search import BeamSearch, beam_search
+from t2t_lite.decoding.search.beam_state import Sentences
+from t2t_lite.decoding.search.coverage_penalty import coverage_penalty
+from t2t_lite.decoding.search.sampling import Sampling, draw
+
+EOS = 1
+SENTENCES, VOCAB, LENGTH, SOURCE = 3, 4, 4, 5
+WIDE = 130  # more than there are outputs
+
+
+class Random:
+    """Logits and attention that depend on sentence, position and last piece, by tables of random numbers."""
+
+    def __init__(self, sentences=SENTENCES, vocab_size=VOCAB, length=LENGTH, seed=0, spread=2.0):
+        random = np.random.default_rng(seed)
+        self.vocab_size, self.length = vocab_size, length
+        self.logits = (spread * random.normal(size=(sentences, length, vocab_size, vocab_size))).astype("float32")
+        attention = random.gamma(0.3, size=(sentences, length, vocab_size, SOURCE))
+        self.attention = (attention / attention.sum(-1, keepdims=True)).astype("float32")
+
+    def step(self, sentences=slice(None)):
+        logits, attention = tf.constant(self.logits[sentences]), tf.constant(self.attention[sentences])
+
+        def step(ids, position, state, lineage):
+            here = [tf.gather(table[:, position], ids, batch_dims=1) for table in (logits, attention)]
+            return here[0], state, here[1]
+
+        return step
+
+    def search(self, beam_size=WIDE, sentences=slice(None), **rules):
+        count = len(self.logits[sentences])
+        rules = {"alpha": 0.6, "max_length": self.length, "never": ()} | rules
+        return beam_search(self.step(sentences), (), count, self.vocab_size, beam_size=beam_size, **rules)
+
+    def log_prob(self, sentence, pieces):
+        before = (0, *pieces[:-1])
+        logits = self.logits[sentence].astype("float64")
+        return sum(
+            logits[i, last, piece] - np.log(np.exp(logits[i, last]).sum())
+            for i, (last, piece) in enumerate(zip(before, pieces))
+        )
+
+    def coverage(self, sentence, pieces):
+        return sum(self.attention[sentence, i, last] for i, last in enumerate((0, *pieces[:-1])))
+
+    def outputs(self):
+        others = [piece for piece in range(self.vocab_size) if piece != EOS]
+        for length in range(1, self.length + 1):
+            for start in itertools.product(others, repeat=length - 1):
+                for last in range(self.vocab_size):
+                    if last == EOS or length == self.length:
+                        yield (*start, last)
+
+    def best(self, sentence, allowed, added=lambda pieces: 0.0):
+        """[(score, log_prob, pieces)] of the allowed outputs, best first, alpha 0.6."""
+        found = []
+        for pieces in filter(allowed, self.outputs()):
+            log_prob = self.log_prob(sentence, pieces)
+            found.append((log_prob / ((5 + len(pieces)) / 6) ** 0.6 + added(pieces), log_prob, pieces))
+        return sorted(found, reverse=True)
+
+
+def assert_finds(result, sentence, expected):
+    exists = result.log_probs[sentence].numpy() > -1e8
+    assert exists.sum() == min(len(expected), len(exists))
+    for place, (score, log_prob, pieces) in enumerate(expected[: exists.sum()]):
+        length = result.lengths[sentence, place]
+        assert tuple(result.ids[sentence, place, :length].numpy()) == pieces
+        np.testing.assert_allclose(result.scores[sentence, place], score, atol=1e-4)
+        np.testing.assert_allclose(result.log_probs[sentence, place], log_prob, atol=1e-4)
+
+
+def test_an_output_is_not_shorter_than_asked_for():
+    model = Random()
+    least = [1, 3, 4]
+    result = model.search(min_lengths=tf.constant(least))
+    for sentence in range(SENTENCES):
+        assert_finds(result, sentence, model.best(sentence, lambda pieces, least=least[sentence]: len(pieces) >= least))
+
+
+def test_an_output_begins_with_its_prefix():
+    model = Random()
+    prefixes = [(2, 3), (0, 0), (3, 0)]  # 0 is padding: nothing, and one piece
+    result = model.search(prefixes=tf.constant(prefixes))
+    for sentence, prefix in enumerate([(2, 3), (), (3,)]):
+        expected = model.best(sentence, lambda pieces, prefix=prefix: pieces[: len(prefix)] == prefix)
+        assert_finds(result, sentence, expected)
+
+
+@pytest.mark.parametrize("rule", [{"no_repeat_ngram_size": 1}, {"min_lengths": tf.fill([SENTENCES], 4)}])
+def test_a_prefix_stands_above_the_other_rules(rule):
+    # A prefix that repeats itself: what comes after it keeps to the rules, but it is not forbidden.
+    result = Random().search(4, prefixes=tf.constant([[2, 2]] * SENTENCES), **rule)
+    assert (result.ids[:, 0, :2].numpy() == 2).all() and (result.log_probs[:, 0].numpy() > -1e8).all()
+    if "no_repeat_ngram_size" in rule:
+        assert not (result.ids[:, :, 2:].numpy() == 2).any()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_n_gram_comes_twice(size):
+    model = Random(length=6, vocab_size=3)
+
+    def allowed(pieces):
+        grams = [pieces[i : i + size] for i in range(len(pieces) - size + 1)]
+        return len(set(grams)) == len(grams)
+
+    result = model.search(no_repeat_ngram_size=size)
+    for sentence in range(SENTENCES):
+        expected = model.best(sentence, allowed)
+        assert len(expected) < len(list(model.outputs()))
+        assert_finds(result, sentence, expected)
+
+
+def test_the_coverage_penalty_counts_what_was_attended_to():
+    model, beta = Random(), 0.7
+    mask = np.arange(SOURCE)[None, :] < np.array([5, 3, 4])[:, None]
+    result = model.search(coverage_beta=beta, source_mask=tf.constant(mask))
+    plain = model.search()
+    for sentence in range(SENTENCES):
+
+        def added(pieces, sentence=sentence):
+            covered = np.clip(model.coverage(sentence, pieces)[mask[sentence]], 1e-6, 1.0)
+            return beta * np.log(covered).sum()
+
+        assert_finds(result, sentence, model.best(sentence, lambda pieces: True, added))
+    assert (result.ids[:, 0].numpy() != plain.ids[:, 0].numpy()).any()
+
+
+def test_the_coverage_penalty_of_an_example():
+    # log 0.5 + log 1 + log 1, as more than all counts as all; the last is padding
+    found = coverage_penalty(tf.constant([0.5, 1.0, 1.7, 0.0]), tf.constant([True, True, True, False]), 0.2)
+    np.testing.assert_allclose(found, 0.2 * np.log(0.5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_who_wants_the_best_only_gets_it_sooner(alpha):
+    model = Random(sentences=20, vocab_size=6, length=30)
+    model.logits[..., EOS] += 1
+    positions = []
+
+    def counted(step):
+        def run(ids, position, *others):
+            positions.append(int(position))
+            return step(ids, position, *others)
+
+        return run
+
+    found, most = [], []
+    for wanted in (0, 1):
+        search = BeamSearch(6, 4, alpha, num_wanted=wanted)
+        sentences = Sentences(tf.fill([20], 30))
+        positions.clear()
+        loop = search.advance(counted(model.step()), search.start(sentences, (), 30), sentences)
+        found.append(loop.finished)
+        most.append(max(positions))
+    np.testing.assert_array_equal(found[0].ids[:, 0], found[1].ids[:, 0])
+    np.testing.assert_array_equal(found[0].scores[:, 0], found[1].scores[:, 0])
+    assert most[1] < most[0]
+
+
+def test_groups_that_do_not_avoid_one_another_search_alike():
+    model = Random(sentences=8, vocab_size=7, length=8)
+    two = model.search(4, groups=2, diversity_strength=0.0)
+    alone = model.search(2)
+    for part, expected in zip(two, alone):
+        # Both groups find the same, and the results stand in the order of their scores.
+        np.testing.assert_allclose(part, np.repeat(expected, 2, axis=1), rtol=1e-5)
+
+
+def test_groups_that_avoid_one_another_begin_differently_and_tell_true_scores():
+    model = Random(sentences=8, vocab_size=7, length=8)
+    result = model.search(4, groups=4, diversity_strength=100.0)
+    first = np.sort(result.ids[:, :, 0], axis=1)
+    assert (np.diff(first, axis=1) > 0).all()
+    assert (np.diff(result.scores, axis=1) <= 0).all()
+    for sentence, beam in np.ndindex(8, 4):
+        pieces = tuple(result.ids[sentence, beam, : result.lengths[sentence, beam]].numpy())
+        np.testing.assert_allclose(result.log_probs[sentence, beam], model.log_prob(sentence, pieces), atol=1e-4)
+
+
+def plain_diverse_search(model, sentence, width, groups, strength):
+    """Vijayakumar et al. 2016, equation 3, with lists: [(log_prob, pieces)] of all groups, each best first by score.
+
+    A group keeps those that are best with the penalty of this position; what it has paid before does not count.
+    """
+
+    def score(hypothesis):
+        log_prob, pieces = hypothesis
+        return log_prob / ((5 + len(pieces)) / 6) ** 0.6
+
+    alive, finished = [[(0.0, ())] for _ in range(groups)], [[] for _ in range(groups)]
+    for length in range(1, model.length + 1):
+        taken = []
+        for group in range(groups):
+            extended = []
+            for _, pieces in alive[group]:
+                for piece in range(model.vocab_size):
+                    longer = model.log_prob(sentence, (*pieces, piece))
+                    extended.append((longer - strength * taken.count(piece), longer, (*pieces, piece)))
+            extended = sorted(extended, reverse=True)[: 2 * width if width > 1 else 1]
+            ended = [each[1:] for each in extended if each[2][-1] == EOS or length == model.length]
+            finished[group] = sorted(finished[group] + ended, key=score, reverse=True)[:width]
+            alive[group] = [each[1:] for each in extended if each[2][-1] != EOS and length < model.length][:width]
+            # Where too few go on, what has ended counts among those that the group has chosen.
+            taken += [pieces[-1] for _, pieces in [*alive[group], *ended][:width]]
+    return sorted(itertools.chain(*finished), key=score, reverse=True)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("width", "groups", "strength"), [(2, 2, 0.5), (3, 2, 1.0), (2, 3, 0.3), (1, 3, 0.7)])
+def test_groups_are_those_of_a_plain_diverse_search(width, groups, strength, seed):
+    model = Random(sentences=3, vocab_size=7, length=4, seed=seed, spread=1.0)
+    result = model.search(width * groups, groups=groups, diversity_strength=strength)
+    for sentence in range(3):
+        expected = plain_diverse_search(model, sentence, width, groups, strength)
+        found = [
+            tuple(ids[:length].tolist())
+            for ids, length in zip(result.ids[sentence].numpy(), result.lengths[sentence].numpy())
+        ]
+        assert sorted(found) == sorted(pieces for _, pieces in expected)
+        np.testing.assert_allclose(
+            sorted(result.log_probs[sentence].numpy()), sorted(log_prob for log_prob, _ in expected), atol=1e-4
+        )
+
+
+def test_a_group_with_several_beams_keeps_what_is_best_with_the_penalty():
+    probabilities = np.array([0, 0, 0, 0.30, 0.25, 0.20, 0.15, 0.10])
+
+    def step(ids, position, state, lineage):
+        logits = np.log(np.maximum(probabilities, 1e-30)).astype("float32")
+        return tf.broadcast_to(logits, [1, 4, 8]), state, None
+
+    rules = {"groups": 2, "diversity_strength": 0.5}
+    search = BeamSearch(8, 4, 0.6, **rules)
+    sentences = Sentences(limits=tf.constant([3]))
+    loop = search._next(step, search.start(sentences, (), 3), sentences)
+    assert [set(loop.last.numpy()[0, group].tolist()) for group in (slice(0, 2), slice(2, 4))] == [{3, 4}, {3, 5}]
+    np.testing.assert_allclose(np.exp(np.sort(loop.log_probs.numpy()[0, 2:])), [0.20, 0.30], rtol=1e-5)
+
+
+# What no output has.
+
+
+@pytest.mark.parametrize("never", [(0,), (0, 2)])
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {},
+        {"beam_size": 1},
+        {"groups": 2, "diversity_strength": 0.5, "beam_size": 4},
+        {"beam_size": 4, "groups": 4, "sampling": Sampling(1.0), "uniforms": tf.fill([SENTENCES, 4, LENGTH], 0.3)},
+        {"prefixes": tf.constant([[3], [3], [0]])},
+    ],
+    ids=["all", "greedy", "groups", "sampling", "prefixes"],
+)
+def test_pieces_that_are_never_wanted_are_in_no_output_and_the_others_are_scored_as_ever(never, rules):
+    model = Random()
+    # Probable everywhere, so that they would be found.
+    model.logits[:, :, :, list(never)] += 3.0
+    result = model.search(**({"never": never} | rules))
+    for sentence in range(SENTENCES):
+        exists = result.log_probs[sentence].numpy() > -1e8
+        assert exists.any()
+        for place in np.flatnonzero(exists):
+            pieces = tuple(result.ids[sentence, place, : result.lengths[sentence, place]].numpy().tolist())
+            assert not set(pieces) & set(never)
+            np.testing.assert_allclose(result.log_probs[sentence, place], model.log_prob(sentence, pieces), atol=1e-4)
+    if not rules:  # the exhaustive search among what is left
+        for sentence in range(SENTENCES):
+            assert_finds(result, sentence, model.best(sentence, lambda pieces: not set(pieces) & set(never)))
+
+
+def test_a_prefix_may_have_what_is_never_wanted():
+    model = Random()
+    result = model.search(never=(0, 2), prefixes=tf.constant([[2, 3], [2, 0], [0, 0]]))
+    for sentence, prefix in enumerate(((2, 3), (2,), ())):
+        rest = [
+            tuple(ids[:length].tolist())[len(prefix) :]
+            for ids, length, log_prob in zip(*(part[sentence].numpy() for part in result[:3]))
+            if log_prob > -1e8
+        ]
+        assert rest and not any({0, 2} & set(pieces) for pieces in rest)
+
+
+def test_the_first_group_is_not_disturbed_by_the_others():
+    model = Random(sentences=8, vocab_size=7, length=8)
+    diverse = model.search(4, groups=2, diversity_strength=0.5)
+    alone = model.search(2)
+    for sentence in range(8):
+        found = {tuple(row) for row in diverse.ids[sentence].numpy()}
+        assert {tuple(row) for row in alone.ids[sentence].numpy()} <= found
+
+
+def samples_of(model, count, sampling, seed=0):
+    uniforms = np.random.default_rng(seed).random((len(model.logits), count, model.length), "float32")
+    rules = {"groups": count, "sampling": sampling, "uniforms": tf.constant(uniforms)}
+    return model.search(count, **rules)
+
+
+def test_samples_come_as_often_as_the_model_says():
+    model, count = Random(sentences=1, length=2), 4000
+    search = samples_of(model, 100, Sampling(1.0))
+    many = Random(sentences=1, length=2)
+    many.logits, many.attention = (np.repeat(table, 40, axis=0) for table in (model.logits, model.attention))
+    result = samples_of(many, 100, Sampling(1.0))
+    assert search.ids.shape == (1, 100, 2)
+    pieces, counts = np.unique(result.ids.numpy().reshape(-1, 2), axis=0, return_counts=True)
+    for output in model.outputs():
+        expected = np.exp(model.log_prob(0, output))
+        padded = (*output, 0)[:2]
+        found = counts[(pieces == padded).all(1)].sum() / count
+        if output == (EOS,) or 0 not in output:
+            assert abs(found - expected) < 0.03
+
+
+def test_samples_tell_the_model_s_own_log_probabilities():
+    model = Random()
+    result = samples_of(model, 5, Sampling(0.7, top_k=3))
+    for sentence, sample in np.ndindex(SENTENCES, 5):
+        pieces = tuple(result.ids[sentence, sample, : result.lengths[sentence, sample]].numpy())
+        np.testing.assert_allclose(result.log_probs[sentence, sample], model.log_prob(sentence, pieces), atol=1e-4)
+
+
+def test_a_low_temperature_and_one_of_the_best_are_greedy_search():
+    model = Random(sentences=10, vocab_size=6, length=8)
+    greedy = model.search(1)
+    for sampling in (Sampling(1e-4), Sampling(1.0, top_k=1), Sampling(1.0, top_p=1e-6)):
+        np.testing.assert_array_equal(samples_of(model, 1, sampling).ids, greedy.ids)
+
+
+PROBABILITIES = np.array([0.05, 0.5, 0.1, 0.3, 0.05], "float32")
+
+
+@pytest.mark.parametrize(
+    "sampling, kept",
+    [
+        (Sampling(1.0), [0, 1, 2, 3, 4]),
+        (Sampling(1.0, top_k=2), [1, 3]),
+        (Sampling(1.0, top_p=0.5), [1]),
+        (Sampling(1.0, top_p=0.51), [1, 3]),
+        (Sampling(1.0, top_p=0.85), [1, 2, 3]),
+        (Sampling(1.0, top_k=2, top_p=0.99), [1, 3]),
+        (Sampling(2.0), [0, 1, 2, 3, 4]),
+    ],
+)
+def test_draws_are_among_the_kept_pieces_and_in_their_proportions(sampling, kept):
+    uniforms = (np.arange(10_000, dtype="float32") + 0.5) / 10_000
+    logits = np.broadcast_to(np.log(PROBABILITIES), (10_000, 5))
+    drawn = draw(tf.constant(logits), tf.constant(uniforms), sampling).numpy()
+    expected = np.zeros(5)
+    expected[kept] = PROBABILITIES[kept] ** (1 / sampling.temperature)
+    np.testing.assert_allclose(np.bincount(drawn, minlength=5) / 10_000, expected / expected.sum(), atol=2e-3)
+
+
+def test_the_ends_of_the_range_can_be_drawn_with():
+    logits = tf.constant([[-np.inf, 0.0, 0.0, -np.inf]] * 2)
+    np.testing.assert_array_equal(draw(logits, tf.constant([0.0, 1.0 - 2**-24]), Sampling(1.0)), [1, 2])
+
+
+RULES = {
+    "min_lengths": {"min_lengths": tf.constant([1, 3, 4])},
+    "prefixes": {"prefixes": tf.constant([[2, 3], [0, 0], [3, 0]])},
+    "no_repeat_ngram_size": {"no_repeat_ngram_size": 2},
+    "coverage": {"coverage_beta": 0.5, "source_mask": tf.ones([SENTENCES, SOURCE], tf.bool)},
+    "groups": {"groups": 2, "diversity_strength": 0.5},
+    "sampling": {"groups": 4, "sampling": Sampling(0.8, 3, 0.9), "uniforms": tf.fill([SENTENCES, 4, LENGTH], 0.6)},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_compiled_equals_uncompiled(rule):
+    model = Random()
+    search = lambda: model.search(4, **RULES[rule])  # noqa: E731
+    expected = search()
+    found = tf.function(search, jit_compile=True, autograph=False)()
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
+
+
+def test_beams_that_do_not_fit_the_groups_are_refused():
+    with pytest.raises(ValueError, match="3 groups do not fit beam_size 4"):
+        BeamSearch(VOCAB, 4, 0.6, groups=3)
+    with pytest.raises(ValueError, match="1 groups do not fit beam_size 4"):
+        BeamSearch(VOCAB, 4, 0.6, sampling=Sampling(1.0))

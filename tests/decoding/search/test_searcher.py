@@ -1,0 +1,263 @@
+"""Searches in chunks, buckets and shrinking batches find what one plain search finds."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.scorer import Scorer
+from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_state import SearchResult, Sentences
+from t2t_lite.decoding.search.searcher import Searcher
+from t2t_lite.registry import MODELS
+
+VOCAB = 24
+SIZES = {
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 2,
+    "hidden_size": 16,
+    "filter_size": 16,
+    "num_heads": 2,
+    "max_length": 150,
+    "neighborhood_size": 8,
+}
+
+
+def make(seed=1, **changes):
+    """A model whose outputs are of many lengths, some of them never ending."""
+    model = MODELS["transformer"](HParams(**SIZES | changes), VOCAB)
+    model.build()
+    random = np.random.default_rng(seed)
+    for variable in model.variables:
+        if "norm" not in variable.path:
+            spread = 1.0 if "embedding" in variable.path else variable.shape[0] ** -0.5
+            variable.assign(random.normal(0.0, spread, variable.shape).astype("float32"))
+    return model
+
+
+def sources(lengths, seed=0):
+    random = np.random.default_rng(seed)
+    inputs = np.zeros((len(lengths), max(lengths)), "int32")
+    for row, length in zip(inputs, lengths):
+        row[: length - 1] = random.integers(2, VOCAB, length - 1)
+        row[length - 1] = 1
+    return inputs
+
+
+def plain(model, search, inputs, limits, **known):
+    """One search without buckets, chunks or compilation, in caches that hold everything from the start."""
+
+    @tf.function(autograph=False)  # operation by operation it takes four times as long
+    def run():
+        sentences = Sentences(tf.constant(limits), **{name: tf.constant(part) for name, part in known.items()})
+        memory, caches = model.start_decoding(tf.constant(inputs), search.beam_size, max(limits))
+        loop = search.start(sentences, caches, max(limits))
+
+        def step(ids, position, state, lineage):
+            return model.decode_step(ids, position, memory, state, lineage)
+
+        return search.result(search.advance(step, loop, sentences).finished)
+
+    return SearchResult(*(part.numpy() for part in run()))
+
+
+def assert_same(found, expected):
+    longest = min(found.ids.shape[2], expected.ids.shape[2])
+    np.testing.assert_array_equal(found.ids[:, :, :longest], expected.ids[:, :, :longest])
+    assert not found.ids[:, :, longest:].any() and not expected.ids[:, :, longest:].any()
+    np.testing.assert_array_equal(found.lengths, expected.lengths)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5, atol=5e-6)
+    np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=1e-5, atol=5e-6)
+
+
+LENGTHS = [3, 9, 17, 33, 40, 2, 7, 7, 12, 30, 31, 32]
+PARTS = (64, 4096)  # positions of a batch: parts of one sentence where they are long; all together
+LIMITS = np.array([40, 9, 100, 70, 45, 1, 64, 65, 32, 33, 5, 90], "int32")
+
+
+# Each pair of two settings.
+@pytest.mark.parametrize(
+    ("beam_size", "batch_tokens", "xla_compile"),
+    [(1, PARTS[0], True), (1, PARTS[1], False), (3, PARTS[0], False), (3, PARTS[1], True)],
+)
+def test_it_finds_what_a_plain_search_finds(beam_size, batch_tokens, xla_compile):
+    model, search, inputs = make(), BeamSearch(VOCAB, beam_size, 0.6), sources(LENGTHS)
+    expected = plain(model, search, inputs, LIMITS)
+    # Sentences end at different positions, and in more than two capacities of the caches.
+    assert len(set(expected.lengths[:, 0])) > 4 and expected.lengths[:, 0].max() > 64
+    assert_same(Searcher(model, search, batch_tokens, xla_compile)(inputs, Sentences(LIMITS)), expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"self_attention_type": "local"},
+        {"self_attention_type": "recurrent"},
+        {"self_attention_type": "convolution"},
+        {"position_encoding": "relative"},
+        {"position_encoding": "learned"},
+        {"position_encoding": "rotary", "norm_position": "pre"},
+        {"counted_piece": 4},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_every_kind_of_cache_grows_shrinks_and_compiles(changes):
+    model, search, inputs = make(**changes), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
+    expected = plain(model, search, inputs, LIMITS)
+    assert expected.lengths[:, 0].max() > 32
+    assert_same(Searcher(model, search, 256)(inputs, Sentences(LIMITS)), expected)
+
+
+@pytest.mark.parametrize("batch_tokens", [100, 2048])
+def test_many_sentences_leave_the_batch_at_different_times(batch_tokens):
+    model, search = make(), BeamSearch(VOCAB, 2, 1.0)
+    inputs = sources([5 + i % 9 for i in range(60)])
+    limits = np.array([2 + (7 * i) % 90 for i in range(60)], "int32")
+    expected = plain(model, search, inputs, limits)
+    assert_same(Searcher(model, search, batch_tokens, xla_compile=False)(inputs, Sentences(limits)), expected)
+
+
+def test_rules_follow_their_sentences():
+    model, inputs = make(), sources(LENGTHS)
+    known = {
+        "min_lengths": np.minimum(LIMITS, 35).astype("int32"),
+        "prefixes": np.array([[2 + i % 20, 3, 0] if i % 2 else [0, 0, 0] for i in range(12)], "int32"),
+    }
+    search = BeamSearch(VOCAB, 4, 0.6, groups=2, no_repeat_ngram_size=3, coverage_beta=0.1)
+    expected = plain(model, search, inputs, LIMITS, source_mask=inputs != 0, **known)
+    assert_same(Searcher(model, search, 128, xla_compile=False)(inputs, Sentences(LIMITS, **known)), expected)
+
+
+@pytest.mark.parametrize("changes", [{}, {"counted_piece": 4}], ids=str)
+def test_the_ensemble_of_a_model_with_itself_is_that_model(changes):
+    model, search, inputs = make(**changes), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
+    expected = plain(model, search, inputs, LIMITS)
+    assert_same(Searcher(Ensemble([model, model]), search, 256, xla_compile=False)(inputs, Sentences(LIMITS)), expected)
+
+
+def test_an_ensemble_takes_the_mean_of_the_probabilities():
+    models, inputs = [make(0), make(1, num_decoder_layers=1)], sources([5, 3])
+    targets = np.array([[4, 7, 1], [9, 1, 0]], "int32")
+    mean = np.mean([tf.nn.softmax(model(inputs, targets)) for model in models], axis=0)
+    np.testing.assert_allclose(np.exp(Ensemble(models)(inputs, targets)), mean, atol=1e-6)
+    search = BeamSearch(VOCAB, 1, 0.0)
+    result = Searcher(Ensemble(models), search, 256, xla_compile=False)(inputs, Sentences(np.array([6, 6], "int32")))
+    pieces, log_prob = [], 0.0
+    while len(pieces) < 6 and 1 not in pieces:  # greedy search with the mean, by full passes
+        padded = np.array([[*pieces, 1]] * 2, "int32")
+        following = np.mean([tf.nn.softmax(model(inputs, padded))[0, -1] for model in models], axis=0)
+        pieces, log_prob = [*pieces, int(following.argmax())], log_prob + np.log(following.max())
+    assert result.ids[0, 0, : result.lengths[0, 0]].tolist() == pieces
+    np.testing.assert_allclose(result.log_probs[0, 0], log_prob, rtol=1e-4)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 64, 100, 2048])
+def test_a_batch_never_has_more_positions_than_it_may(batch_tokens):
+    searcher = Searcher(make(), BeamSearch(VOCAB, 3, 0.6), batch_tokens)
+    for length in (1, 32, 33, 100, 1000):
+        rows = searcher.rows_of(length)
+        assert rows == 1 or rows * length <= batch_tokens
+
+
+@pytest.mark.slow
+def test_batches_have_few_shapes():
+    shapes = set()
+    model, search = make(), BeamSearch(VOCAB, 2, 0.6)
+    step = model.decode_step
+
+    def counted(ids, position, memory, caches, lineage):
+        shapes.add((tuple(memory.source_mask.shape), tuple(lineage.ancestors.shape)))
+        return step(ids, position, memory, caches, lineage)
+
+    model.decode_step = counted
+    tf.config.run_functions_eagerly(True)
+    try:
+        searcher = Searcher(model, search, 1024, xla_compile=False)
+        for seed, lengths in enumerate([[3] * 20, [9], [17] * 3, [30] * 32, [5] * 11, [20]]):
+            searcher(sources(lengths, seed), Sentences(np.full(len(lengths), 31, "int32")))
+    finally:
+        tf.config.run_functions_eagerly(False)
+    shapes = {(mask, ancestors) for mask, ancestors in shapes if None not in mask}  # but for those of the first trace
+    assert {ancestors[0] for _, ancestors in shapes} <= {1, 8, 16, 32}
+    assert {mask[3] for mask, _ in shapes} == {16, 32} and {ancestors[2] for _, ancestors in shapes} == {32}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"self_attention_type": "local"}, {"position_encoding": "relative"}, {"counted_piece": 4}],
+    ids=lambda changes: "-".join(map(str, changes.values())) or "plain",
+)
+def test_log_probabilities_are_those_of_one_pass_over_the_output(changes):
+    # A search that lost its way in the caches would give others; it did, where caches grow.
+    model, inputs = make(**changes), sources(LENGTHS)
+    result = Searcher(model, BeamSearch(VOCAB, 3, 0.6), 4096, xla_compile=False)(inputs, Sentences(LIMITS))
+    for beam in range(3):
+        ids = result.ids[:, beam]
+        log_probs = tf.gather(tf.nn.log_softmax(model(inputs, ids)), ids, batch_dims=2).numpy()
+        expected = np.where(ids != 0, log_probs, 0.0).sum(1)
+        exists = (ids != 0).sum(1) == result.lengths[:, beam]  # piece 0 can be part of an output, too
+        np.testing.assert_allclose(result.log_probs[exists, beam], expected[exists], rtol=1e-4)
+        assert exists.sum() > 3
+
+
+def test_threads_share_a_searcher():
+    model, search = make(), BeamSearch(VOCAB, 3, 0.6)
+    searcher = Searcher(model, search, 512)
+    batches = [sources([2 + (i + j) % 20 for j in range(6)], seed=i) for i in range(4)]
+    limits = Sentences(np.full(6, 20, "int32"))
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda batch: searcher(batch, limits), batches))
+    for batch, result in zip(batches, found):
+        assert_same(result, plain(model, search, batch, limits.limits))
+
+
+# Scores of the search and of teacher forcing.
+
+KINDS = {
+    "the paper's": {},
+    "pre": {"norm_position": "pre"},
+    "modern": {
+        "norm_position": "pre",
+        "norm_type": "rms",
+        "feed_forward_type": "swiglu",
+        "position_encoding": "rotary",
+    },
+    "relative": {"position_encoding": "relative"},
+    "learned": {"position_encoding": "learned"},
+    "local": {"self_attention_type": "local"},
+    "recurrent": {"self_attention_type": "recurrent"},
+    "convolution": {"self_attention_type": "convolution"},
+    "parameters": {"feed_forward_type": "attention", "parameter_heads": 2, "parameter_head_size": 8},
+    "untied": {"tied_embeddings": "none", "counted_piece": 5},
+    "ensemble": None,
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in ("pre", "ensemble") else pytest.mark.slow) for kind in KINDS]
+)
+def test_scores_are_those_of_teacher_forcing(kind):
+    """The models are random and like any piece: padding and the unknown piece as much as others."""
+    if kind == "ensemble":
+        model = Ensemble([make(seed=1), make(seed=2, norm_position="pre")])
+    else:
+        model = make(seed=3, **KINDS[kind])
+    inputs, limits = sources([3, 9, 17, 33, 2, 7]), np.array([12, 9, 20, 15, 1, 20], "int32")
+    searcher = Searcher(model, BeamSearch(VOCAB, 4, 0.6, never=(0, 2)), 4096, xla_compile=False)
+    result = searcher(inputs, Sentences(limits))
+    assert (result.log_probs > -1e8).all()
+    outputs = [ids[:length].tolist() for ids, length in zip(result.ids.reshape(24, -1), result.lengths.ravel())]
+    assert not any({0, 2} & set(output) for output in outputs)
+    repeated = [row[row != 0].tolist() for row in np.repeat(inputs, 4, axis=0)]
+    scores, log_probs = zip(*Scorer(model)(repeated, outputs, DecodeHParams()))
+    np.testing.assert_allclose(result.scores.ravel(), scores, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(result.log_probs.ravel(), log_probs, rtol=1e-5, atol=1e-4)
+
+
+def test_padding_within_an_output_is_not_scored():
+    with pytest.raises(ValueError, match="has id 0, which is padding"):
+        Scorer(make())([[3, 1]], [[4, 0, 5, 1]], DecodeHParams())

@@ -1,0 +1,187 @@
+"""Trees of a model whose output is known: it writes a symbol for each word, which word it is says which."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
+from t2t_lite.decoding.translator import Translator
+from t2t_lite.errors import UserError
+from t2t_lite.parsing.parser import Parser
+from t2t_lite.trees.tokenizer import split_as_treebank
+
+SAYS = {"open": "(S", "leaf": "XX", "close": ")S", "wrong": ")NP", "noun": "(NP"}
+
+
+class Dictionary:
+    """Stands in for a model: writes what its words say, in order, and then the end; it is not sure of anything."""
+
+    max_positions = None
+
+    def __init__(self, says):
+        self.says = tf.constant(says, tf.int32)
+        self.vocab_size = len(says)
+
+    def start_decoding(self, inputs, beam_size, max_length):
+        return tf.gather(self.says, inputs), tf.zeros([tf.shape(inputs)[0], 1])
+
+    def grow_caches(self, caches, beam_size, max_length):
+        return caches
+
+    def decode_step(self, ids, position, memory, caches, lineage):
+        place = tf.minimum(position, tf.shape(memory)[1] - 1)
+        logits = 5.0 * tf.one_hot(memory[:, place], self.vocab_size)
+        return tf.repeat(logits[:, tf.newaxis], ids.shape[1], axis=1), caches, None
+
+    def __call__(self, inputs, targets):
+        said = tf.gather(self.says, inputs)[:, : tf.shape(targets)[1]]
+        said = tf.pad(said, [[0, 0], [0, tf.shape(targets)[1] - tf.shape(said)[1]]])
+        return 5.0 * tf.one_hot(said, self.vocab_size)
+
+
+@pytest.fixture(scope="module")
+def vocabularies(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabularies")
+    train_vocabulary([" ".join(SAYS)], 100, folder / "inputs", "words")
+    train_vocabulary([" ".join([*SAYS.values(), ")NP", "(NP"])], 100, folder / "targets", "words")
+    return open_vocabulary(folder / "inputs"), open_vocabulary(folder / "targets")
+
+
+@pytest.fixture
+def make(vocabularies):
+    """Makes a parser with some settings."""
+    inputs, targets = vocabularies
+    says = [0, 1, 2, *(targets.pieces().index(SAYS[word]) for word in inputs.pieces()[3:])]
+
+    def make(settings="beam_size=1", **options):
+        decode_hparams = DecodeHParams().override(settings)
+        translator = Translator(
+            Dictionary(says), targets, decode_hparams, inputs_vocabulary=inputs, xla_compile=False, num_threads=1
+        )
+        return Parser(translator, **options)
+
+    return make
+
+
+# line: (its tree, what is repaired)
+LINES = {
+    "leaf leaf": ("(TOP (XX leaf) (XX leaf))", []),
+    "open leaf close": ("(TOP (S (XX open) (XX leaf) (XX close)))", ["too few leaves"]),
+    "leaf wrong": ("(TOP (XX leaf) (XX wrong))", ["unmatched brackets", "too few leaves"]),
+    "open noun close": (
+        "(TOP (S (XX open) (XX noun) (XX close)))",
+        ["unmatched brackets", "brackets around nothing", "too few leaves"],
+    ),
+    "other leaf leaf": ("(TOP (XX other) (XX leaf) (XX leaf))", ["unknown symbols", "too few leaves"]),
+}
+
+
+def test_every_line_gets_a_tree_over_its_words_and_repairs_are_counted(make):
+    parser = make("beam_size=1,allow_unk=True")
+    assert parser.translate(list(LINES)) == [tree for tree, _ in LINES.values()]
+    assert (parser.parsed, parser.repaired) == (5, 4)
+    assert parser.repairs == collections.Counter(kind for _, needed in LINES.values() for kind in needed)
+    assert parser.report() == (
+        "4 of 5 trees (80.0%) needed repair: "
+        "unknown symbols 1, unmatched brackets 2, brackets around nothing 1, too few leaves 4"
+    )
+
+
+def test_a_report_before_any_tree_and_without_repairs(make):
+    parser = make()
+    assert parser.report() == "0 of 0 trees (0.0%) needed repair"
+    parser.translate(["leaf"])
+    assert parser.report() == "0 of 1 trees (0.0%) needed repair"
+
+
+def test_a_line_without_words_gives_an_empty_line_and_is_not_counted(make):
+    parser = make()
+    assert parser.translate(["", "leaf", "  \t"]) == ["", "(TOP (XX leaf))", ""]
+    assert parser.parsed == 1
+
+
+def test_only_trees_leaves_nothing_to_repair(make):
+    parser = make("beam_size=4,only_trees=True")
+    for line, beams in zip(LINES, parser.n_best(list(LINES))):
+        assert len(beams) > 1
+        for hypothesis in beams:
+            assert [part.split()[-1] for part in hypothesis.text.split(")") if part] == line.split()
+    assert parser.repaired == 0 and parser.parsed == 5
+
+
+def test_only_trees_holds_even_if_nothing_may_be_longer_than_its_input(make):
+    parser = make("beam_size=2,only_trees=True,extra_length=0")
+    parser.translate(list(LINES))
+    assert parser.repaired == 0
+
+
+def test_only_trees_is_refused_by_a_model_that_writes_none(vocabularies):
+    inputs, _ = vocabularies
+    translator = Translator(Dictionary(range(inputs.size)), inputs, DecodeHParams(only_trees=True))
+    with pytest.raises(UserError, match="only_trees=True is for parsing"):
+        translator.translate(["leaf"])
+
+
+def test_hypotheses_keep_the_scores_of_their_symbols(make):
+    parser = make("beam_size=3")
+    best, *others = parser.n_best(["leaf leaf"])[0]
+    assert best.text == "(TOP (XX leaf) (XX leaf))"
+    # The three pieces, the end included, have a logit of 5 among zeros.
+    assert best.log_prob == pytest.approx(3 * (5 - np.log(np.exp(5) + 7)), abs=1e-4)
+    assert all(other.score <= best.score for other in others)
+    assert parser.translate(["leaf leaf"], return_scores=True) == [best]
+    assert parser.parsed == 2  # one line twice: only its best tree counts
+
+
+def test_given_trees_are_scored_without_their_words(make):
+    parser = make("beam_size=1,alpha=0.3")
+    (best,) = parser.translate(["leaf leaf"], return_scores=True)
+    (scored,) = parser.score(["leaf leaf"], ["(TOP (NN rain) (VBZ falls))"])
+    assert scored.log_prob == pytest.approx(best.log_prob, abs=1e-4)
+    assert scored.score == pytest.approx(best.score, abs=1e-4)
+    assert scored.text == "(TOP (NN rain) (VBZ falls))"
+    (other,) = parser.score(["leaf leaf"], ["(TOP (S (NN rain) (VBZ falls)))"])
+    assert other.log_prob < scored.log_prob
+
+
+def test_given_trees_are_cleaned_first(make):
+    parser = make("beam_size=1,alpha=0.3")
+    plain, *others = parser.score(
+        4 * ["leaf leaf"],
+        [
+            "(TOP (S (NP (NN rain)) (VBZ falls)))",
+            "(S (NP (NN rain)) (VBZ falls))",
+            "( (S (NP-SBJ (NN rain)) (VBZ falls)))",
+            "(ROOT (S (NP (NN rain)) (VP (-NONE- *)) (VBZ falls)))",
+        ],
+    )
+    assert all(other.log_prob == pytest.approx(plain.log_prob, abs=1e-4) for other in others)
+
+
+@pytest.mark.parametrize(
+    ("tree", "told"),
+    [
+        ("(TOP rain", r"'\(TOP rain' is not a tree in brackets"),
+        ("", "'' is not one tree in brackets"),
+        ("(TOP (NN a)) (TOP (NN b))", "is not one tree"),
+        ("(TOP (-NONE- *))", "is not one tree"),
+        ("(TOP (XX leaf) (XX leaf))", "the tree has 2 words, and the line has 1"),
+    ],
+)
+def test_what_is_no_tree_over_the_line_is_not_scored_and_the_line_is_named(make, tree, told):
+    with pytest.raises(UserError, match=f"line 8: .*{told}|line 8: {told}"):
+        make().score(["leaf", "leaf"], ["(TOP (XX leaf))", tree], first_line=7)
+
+
+def test_lines_are_cut_as_asked(make):
+    assert "(-LRB- -LRB-) (XX do) (XX n't) (-RRB- -RRB-)" in make(split=split_as_treebank).translate(["(don't)"])[0]
+    (tree,) = make().translate(["( leaf )"])
+    assert [part.split()[-1] for part in tree.split(")") if part] == ["-LRB-", "leaf", "-RRB-"]
+
+
+def test_prefixes_are_refused(make):
+    with pytest.raises(UserError, match="no prefixes"):
+        make().translate(["leaf"], prefixes=["leaf"])

@@ -1,0 +1,159 @@
+"""A search among trees only, against all trees that there are, counted out by `rebuild`, which knows no search."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.decoding.search.beam_search import beam_search
+from t2t_lite.decoding.search.sampling import Sampling
+from t2t_lite.parsing.tree_constraint import TreeSymbols
+from t2t_lite.trees.linear import rebuild
+from t2t_lite.trees.tree import words_of
+
+PIECES = ("<pad>", "</s>", "<unk>", "XX", "(S", ")S", "(NP", ")NP")
+SYMBOLS = TreeSymbols.of(PIECES, "XX")
+EOS = 1
+WIDE = 300  # more than there are trees of 7 symbols over 3 words
+ALPHA = 0.3
+
+
+def tables(sentences, length, seed):
+    """Logits by sentence, position and last piece."""
+    random = np.random.default_rng(seed)
+    return (2.0 * random.normal(size=(sentences, length, len(PIECES), len(PIECES)))).astype("float32")
+
+
+def search(logits, leaf_counts, beam_size, length_limits=None, compiled=False, **rules):
+    table = tf.constant(logits)
+
+    def step(ids, position, state, lineage):
+        return tf.gather(table[:, position], ids, batch_dims=1), state, None
+
+    def run():
+        return beam_search(
+            step,
+            (),
+            len(logits),
+            len(PIECES),
+            beam_size=beam_size,
+            alpha=ALPHA,
+            max_length=logits.shape[1],
+            length_limits=length_limits,
+            tree_symbols=SYMBOLS,
+            leaf_counts=tf.constant(leaf_counts, tf.int32),
+            **rules,
+        )
+
+    return tf.function(run, jit_compile=True)() if compiled else run()
+
+
+def text_of(ids):
+    return " ".join(PIECES[piece] for piece in ids if piece not in (0, EOS))
+
+
+def is_tree(symbols, words):
+    try:
+        return words_of(rebuild(symbols, words)) == words
+    except ValueError:
+        return False
+
+
+def words(count):
+    return [f"w{number}" for number in range(count)]
+
+
+def all_trees(count, length):
+    """The ids, with the end symbol, of all trees over `count` words of at most `length` pieces."""
+    for symbols in range(1, length):
+        for ids in itertools.product(range(3, len(PIECES)), repeat=symbols):
+            if ids.count(3) == count and is_tree(text_of(ids), words(count)):
+                yield (*ids, EOS)
+
+
+def log_prob(logits, ids):
+    rows = logits[range(len(ids)), (0, *ids[:-1])].astype("float64")
+    return (rows[range(len(ids)), ids] - np.log(np.exp(rows).sum(1))).sum()
+
+
+@pytest.mark.parametrize(("count", "length"), [(1, 6), (2, 7), (3, 7)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_wide_search_finds_the_best_trees_of_all_with_the_scores_of_the_free_model(count, length, compiled):
+    logits = tables(3, length, seed=count)
+    trees = list(all_trees(count, length))
+    assert 2 < len(trees) < WIDE
+    found = search(logits, [count] * 3, WIDE, compiled=compiled)
+    for sentence in range(3):
+        scored = sorted(
+            ((log_prob(logits[sentence], ids) / ((5 + len(ids)) / 6) ** ALPHA, ids) for ids in trees), reverse=True
+        )
+        exist = found.log_probs[sentence].numpy() > -1e8
+        assert exist.sum() == len(trees)
+        outputs = [tuple(ids[ids > 0].tolist()) for ids in found.ids[sentence].numpy()[exist]]
+        assert outputs == [ids for _, ids in scored]
+        np.testing.assert_allclose(found.scores[sentence].numpy()[exist], [score for score, _ in scored], rtol=1e-4)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4, 21])
+@pytest.mark.parametrize("room", [1, 2, 5, 20])
+def test_whatever_the_model_wants_outputs_are_trees_over_the_words_within_the_limit(beam_size, room):
+    counts = np.arange(1, 13)
+    limits = counts + room
+    found = search(tables(12, limits.max(), seed=room), counts, beam_size, length_limits=limits)
+    for count, limit, outputs, log_probs in zip(counts, limits, found.ids.numpy(), found.log_probs.numpy()):
+        assert log_probs[0] > -1e8
+        for ids in outputs[log_probs > -1e8]:
+            pieces = ids[ids > 0]
+            assert pieces[-1] == EOS and len(pieces) <= limit
+            assert is_tree(text_of(ids), words(count)), text_of(ids)
+
+
+def test_with_room_for_the_words_only_they_stand_alone():
+    found = search(tables(1, 4, seed=0), [3], beam_size=4)
+    assert text_of(found.ids[0, 0].numpy()) == "XX XX XX"
+
+
+def test_a_free_search_of_the_same_model_does_write_what_is_no_tree():
+    logits = tables(12, 20, seed=1)
+    table = tf.constant(logits)
+
+    def step(ids, position, state, lineage):
+        return tf.gather(table[:, position], ids, batch_dims=1), state, None
+
+    found = beam_search(step, (), 12, len(PIECES), beam_size=4, alpha=ALPHA, max_length=20)
+    assert not any(is_tree(text_of(ids), words(2)) for ids in found.ids[:, 0].numpy())
+
+
+def test_samples_are_trees_too():
+    counts, length, beam_size = [2, 3], 16, 6
+    uniforms = tf.constant(np.random.default_rng(0).random((2, beam_size, length), "float32"))
+    drawn = search(
+        tables(2, length, seed=3), counts, beam_size, groups=beam_size, sampling=Sampling(1.0), uniforms=uniforms
+    )
+    for count, outputs in zip(counts, drawn.ids.numpy()):
+        assert len({text_of(ids) for ids in outputs}) > 1
+        assert all(is_tree(text_of(ids), words(count)) for ids in outputs)
+
+
+def test_groups_write_trees_too():
+    counts = [2, 3]
+    found = search(tables(2, 12, seed=4), counts, 6, groups=3, diversity_strength=2.0)
+    for count, outputs, log_probs in zip(counts, found.ids.numpy(), found.log_probs.numpy()):
+        assert (log_probs > -1e8).any()
+        assert all(is_tree(text_of(ids), words(count)) for ids in outputs[log_probs > -1e8])
+
+
+def test_symbols_are_told_by_their_looks_and_a_label_needs_both_brackets():
+    symbols = TreeSymbols.of(["<pad>", "</s>", "<unk>", "XX", "(A", ")B", "(B", "the", "(", ")"], "XX")
+    assert symbols.opens == (0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
+    assert symbols.closes == (0, 0, 0, 0, 0, 1, 0, 0, 0, 0)
+    assert symbols.leaves == tuple(place == 3 for place in range(10))
+
+
+@pytest.mark.parametrize(
+    "pieces", [["<pad>", "the", "cat"], ["<pad>", "XX"], ["<pad>", "(S", ")S"], ["XX", "(S", ")NP"]]
+)
+def test_other_vocabularies_are_refused(pieces):
+    with pytest.raises(ValueError, match="no brackets with labels and no XX"):
+        TreeSymbols.of(pieces, "XX")

@@ -1,0 +1,57 @@
+"""Which checkpoints are best, and when training has stopped to help: on figures written down by hand."""
+
+import pytest
+
+from t2t_lite.errors import UserError
+from t2t_lite.training.evaluation.model_selection import (
+    add_evaluation,
+    best_steps,
+    evaluations_without_gain,
+    read_evaluations,
+)
+
+FIGURES = {
+    100: {"loss": 3.0, "bleu": 10.0},
+    200: {"loss": 2.0, "bleu": 12.0},
+    300: {"loss": 2.5, "bleu": 15.0},
+    400: {"loss": 2.0},
+}
+
+
+def test_what_is_added_is_read_back_in_the_order_of_steps(tmp_path):
+    for step in (300, 100, 400, 200):
+        add_evaluation(tmp_path, step, FIGURES[step])
+    assert read_evaluations(tmp_path) == FIGURES
+    assert list(read_evaluations(tmp_path)) == [100, 200, 300, 400]
+    add_evaluation(tmp_path, 100, {"loss": 1.0})
+    assert read_evaluations(tmp_path)[100] == {"loss": 1.0}
+    assert [path.name for path in tmp_path.iterdir()] == ["evaluations.json"]
+
+
+def test_a_run_without_evaluations_has_none(tmp_path):
+    assert read_evaluations(tmp_path) == {}
+    assert best_steps({}, "loss", 3) == []
+    assert evaluations_without_gain({}, "loss") == 0
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"x": {}}', '{"1": 2}'])
+def test_a_damaged_file_is_named(tmp_path, text):
+    (tmp_path / "evaluations.json").write_text(text)
+    with pytest.raises(UserError, match=r"evaluations\.json is damaged"):
+        read_evaluations(tmp_path)
+
+
+def test_a_low_loss_is_best_and_of_equals_the_earlier():
+    assert best_steps(FIGURES, "loss", 1) == [200]
+    assert best_steps(FIGURES, "loss", 3) == [200, 400, 300]
+    assert best_steps(FIGURES, "loss", 9) == [200, 400, 300, 100]
+
+
+def test_a_high_bleu_is_best_and_steps_without_one_do_not_count():
+    assert best_steps(FIGURES, "bleu", 9) == [300, 200, 100]
+
+
+def test_evaluations_since_the_best_are_counted():
+    assert evaluations_without_gain(FIGURES, "loss") == 2
+    assert evaluations_without_gain(FIGURES, "bleu") == 0
+    assert evaluations_without_gain({100: {"loss": 3.0}}, "loss") == 0

@@ -1,0 +1,88 @@
+"""Random numbers of rows: the same however rows are shared out, and never the same twice."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.training.step.dropout_seeds import RowSeeds
+
+MASK = 2**64 - 1
+
+
+def philox(counter, key):
+    """Philox4x32-10 of Salmon et al. 2011, figure 4, in whole numbers: four of 32 bits."""
+    words = [counter >> (32 * i) & 0xFFFFFFFF for i in range(4)]
+    low, high = key & 0xFFFFFFFF, key >> 32
+    for _ in range(10):
+        products = 0xD2511F53 * words[0], 0xCD9E8D57 * words[2]
+        words = [
+            products[1] >> 32 ^ words[1] ^ low,
+            products[1] & 0xFFFFFFFF,
+            products[0] >> 32 ^ words[3] ^ high,
+            products[0] & 0xFFFFFFFF,
+        ]
+        low, high = (low + 0x9E3779B9) & 0xFFFFFFFF, (high + 0xBB67AE85) & 0xFFFFFFFF
+    return words
+
+
+def expected(seed, step, place, row, size):
+    """The numbers of a row of so many elements, by the definition."""
+    blocks = -(-size // 8)
+    key = ((seed << 32) + step) & MASK
+    words = [word for block in range(blocks) for word in philox((place << 64) + row * blocks + block, key)]
+    return np.array([half for word in words for half in (word & 0xFFFF, word >> 16)])[:size]
+
+
+@pytest.mark.parametrize(
+    ("seed", "step", "row"), [(1, 2, 0), (5, 0, 7), (2**31 - 1, 2**32 - 1, 12345), (2**32 - 1, 9, 3)]
+)
+@pytest.mark.parametrize("size", [8, 24, 21])
+def test_they_are_those_of_philox_by_its_definition(seed, step, row, size):
+    seeds = RowSeeds(seed, step, row, rows=2)
+    for place in (1, 2):
+        numbers = np.array(seeds.uint16((2, size)))
+        assert numbers.dtype == np.uint16
+        for offset in range(2):
+            np.testing.assert_array_equal(numbers[offset], expected(seed, step, place, row + offset, size))
+
+
+# Sizes of a row that are and are not whole blocks; the first dimension may hold more than the rows.
+@pytest.mark.parametrize(
+    "shape_of", [lambda n: (n, 5, 16), lambda n: (n * 5, 16), lambda n: (n, 2, 3, 3), lambda n: (n, 1)]
+)
+def test_any_cut_of_the_rows_gives_each_row_the_same(shape_of):
+    rows = 12
+    whole = np.array(RowSeeds(3, 4, 0, rows).uint16(shape_of(rows))).reshape(rows, -1)
+    for cuts in ((0, 12), (0, 5, 12), (0, 1, 2, 7, 12), range(13)):
+        parts = [
+            np.array(RowSeeds(3, 4, first, end - first).uint16(shape_of(end - first))).reshape(end - first, -1)
+            for first, end in itertools.pairwise(cuts)
+        ]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_sizes_may_be_known_only_at_run_time():
+    @tf.function(input_signature=[tf.TensorSpec([None, None, 3])], autograph=False)
+    def draw(x):
+        shape = tf.shape(x)
+        return RowSeeds(3, 4, 2, shape[0]).uint16((shape[0], shape[1], 3))
+
+    for rows, length in ((2, 5), (4, 8)):
+        np.testing.assert_array_equal(
+            draw(tf.zeros([rows, length, 3])), RowSeeds(3, 4, 2, rows).uint16((rows, length, 3))
+        )
+
+
+def test_no_two_steps_replicas_micro_batches_and_places_share_a_stream():
+    # 4 steps, 2 replicas of 3 micro-batches of 2 rows, 5 places: no block of 8 numbers comes twice.
+    blocks = set()
+    count = 0
+    for step, first_row in itertools.product(range(4), range(0, 12, 2)):
+        seeds = RowSeeds(1, step, first_row, 2)
+        for _ in range(5):
+            drawn = np.array(seeds.uint16((2, 4, 8))).reshape(-1, 8)
+            blocks.update(map(bytes, drawn))
+            count += len(drawn)
+    assert count == 4 * 6 * 5 * 8 == len(blocks)
