@@ -65,8 +65,8 @@ def _print_count(hparams: HParams, arguments, estimate: float | None) -> None:
     parts = training_step_flops(hparams, vocabulary, source, target)
     step = sum(parts.values())
     total = step * hparams.train_steps
-    print(f"  counted         {_flops(total)} FLOPs, {_flops(step)} a step of {hparams.batch_tokens:,} target pieces")
-    print(f"                  (sentences of {source:g} and {target:g} pieces, vocabulary {vocabulary:,})")
+    print(f"  counted         {_flops(total)} FLOPs, {_flops(step)} a step of {hparams.batch_tokens:,} target tokens")
+    print(f"                  (sentences of {source:g} and {target:g} tokens, vocabulary {vocabulary:,})")
     table = rich.table.Table.grid(padding=(0, 2))
     for part, flops in parts.items():
         table.add_row(" " * 18 + part, f"{flops / step:6.1%}")

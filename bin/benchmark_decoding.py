@@ -1,4 +1,4 @@
-"""What `t2t-lite-benchmark --decoding` prints: sentences and pieces a second, in batches and one by one."""
+"""What `t2t-lite-benchmark --decoding` prints: sentences and tokens a second, in batches and one by one."""
 
 from pathlib import Path
 
@@ -41,11 +41,11 @@ def print_decoding(arguments) -> None:
 def _print_table(speeds) -> None:
     import rich.table
 
-    table = rich.table.Table("", *("lines", "lines/s", "pieces/s", "first time, s", "then, s"))
+    table = rich.table.Table("", *("lines", "lines/s", "tokens/s", "first time, s", "then, s"))
     for column in table.columns[1:]:
         column.justify = "right"
     for speed in speeds:
         seconds = f"{min(speed.seconds):.2f} to {max(speed.seconds):.2f}"
-        rates = (f"{speed.lines_per_second():.1f}", f"{speed.pieces_per_second():,.0f}")
+        rates = (f"{speed.lines_per_second():.1f}", f"{speed.tokens_per_second():,.0f}")
         table.add_row(speed.name, f"{speed.lines:,}", *rates, f"{speed.first_seconds:.1f}", seconds)
     cli.print_table(table)

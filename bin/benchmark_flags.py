@@ -7,7 +7,7 @@ from t2t_lite.bin.device_flags import add_device_flags
 from t2t_lite.config import PRECISIONS
 from t2t_lite.training.cost import SUSTAINED_TFLOPS
 
-# Sizes of data that nobody has given. Average pieces of a sentence of the paper's data, end symbol included, are an
+# Sizes of data that nobody has given. Average tokens of a sentence of the paper's data, end symbol included, are an
 # assumption, as the paper gives none. It matters little: less than one in a hundred of the base model's operations
 # depend on it.
 SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
@@ -74,13 +74,13 @@ def _add_model_flags(parser: cli.Parser) -> None:
     add("--hparams_set", help="name of the hparam set (default with --cost: transformer_base, then transformer_big)")
     add("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
     size = SIZES["vocab_size"]
-    add("--vocab_size", type=cli.whole_number(2), help=f"pieces of the vocabulary (default: {size})")
+    add("--vocab_size", type=cli.whole_number(2), help=f"tokens of the vocabulary (default: {size})")
     for side in ("source", "target"):
         length = SIZES[f"{side}_length"]
         add(
             f"--{side}_length",
             type=cli.positive_number,
-            help=f"average pieces of a {side} sentence (default: {length}, an assumption)",
+            help=f"average tokens of a {side} sentence (default: {length}, an assumption)",
         )
 
 

@@ -25,7 +25,7 @@ def print_training(arguments) -> None:
         # Now, and not after minutes of measuring.
         check_outputs({"--json_file": Path(arguments.json_file)}, {str(file): file for file in of_data})
     changes = f" with {arguments.hparams}" if arguments.hparams else ""
-    steps = f"{arguments.warmup_steps} + {arguments.num_steps} steps of {hparams.batch_tokens:,} target pieces"
+    steps = f"{arguments.warmup_steps} + {arguments.num_steps} steps of {hparams.batch_tokens:,} target tokens"
     print(f"{arguments.hparams_set}{changes}: {steps}\n{_describe(data)}\n", flush=True)
     costs = [
         in_a_process(_measure, hparams.replace(precision=precision), data, arguments)
@@ -49,7 +49,7 @@ def _data(arguments):
 def _describe(data) -> str:
     source, target = data.mean_lengths()
     what = data.problem.name if data.problem else data.manifest.problem
-    return f"{what}: sentences of {source:.3g} and {target:.3g} pieces, vocabulary {data.vocab_sizes()[1]:,}"
+    return f"{what}: sentences of {source:.3g} and {target:.3g} tokens, vocabulary {data.vocab_sizes()[1]:,}"
 
 
 def _measure(hparams: HParams, data, arguments):
@@ -110,7 +110,7 @@ def _print_table(costs) -> None:
             *(form.format(row[name] / UNITS[name] if name in UNITS else row[name]) for name, form in shown.items())
         )
     cli.print_table(table)
-    print("Target tokens are real pieces; padded counts all positions. Rates are of the median step unless best.")
+    print("Target tokens are real tokens; padded counts all positions. Rates are of the median step unless best.")
     if skipped := sum(cost.skipped_steps for cost in costs):
         print(f"Gradients of {skipped} steps were not finite.")
 

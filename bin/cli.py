@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from t2t_lite.aliases import alias_hint
 from t2t_lite.bin.parser import PROGRAM, Parser
 from t2t_lite.bin.process_state import restored_process_state, utf8_output
-from t2t_lite.bin.system_errors import told
+from t2t_lite.bin.system_errors import message
 from t2t_lite.config import TRUTHS
 from t2t_lite.errors import UserError, nearest
 
@@ -65,7 +65,7 @@ def _errors_for_people(program: str, debug: bool) -> Iterator[None]:
         if isinstance(error, UserError):
             print(f"{program}: error: {error}", file=sys.stderr)
             raise SystemExit(error.status) from None
-        print(f"{program}: error: {told(error)}", file=sys.stderr)
+        print(f"{program}: error: {message(error)}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

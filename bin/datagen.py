@@ -31,10 +31,14 @@ def make_parser() -> cli.Parser:
     add(
         "--vocab_kind",
         choices=("bpe", "wordpiece", "characters", "bytes", "words"),
-        help="pieces (default: the problem's)",
+        help="tokens (default: the problem's)",
     )
-    add("--vocab_size", type=cli.whole_number(1), help="number of pieces (default: the problem's)")
-    add("--vocab_file", type=cli.path, help="take this vocabulary: ours, a SentencePiece model, a list of word-pieces")
+    add("--vocab_size", type=cli.whole_number(1), help="number of tokens (default: the problem's)")
+    add(
+        "--vocab_file",
+        type=cli.path,
+        help="take this vocabulary: ours, a SentencePiece model, a list of WordPiece tokens",
+    )
     add("--runner", default="", help="generate on Apache Beam: direct, or a runner that Beam knows (extra `beam`)")
     add("--beam_options", default="", metavar="FLAGS", help="flags for the Beam pipeline")
     add(
@@ -67,7 +71,7 @@ def _datagen(arguments) -> None:
         return
     from t2t_lite.data.problem import get_problem
 
-    problem = get_problem(arguments.problem, **arguments.given)
+    problem = get_problem(arguments.problem, **arguments.problem_options)
     for name in _SETTINGS:
         if (value := getattr(arguments, name)) is not None:
             setattr(problem, name, value)

@@ -42,15 +42,15 @@ def answer_file(paths: list[Path], targets: list[Path], answers, batch_lines: in
       targets: the outputs; without any, the answers go to standard output.
       answers: `Answers`.
       batch_lines: lines of a block.
-      made_by: what the answers depend on, see `GrowingFiles`.
+      made_by: what the answers depend on, see `ResumableWriter`.
       warn: takes a line about what was odd.
     """
-    from t2t_lite.decoding.resumable_writer import GrowingFiles
+    from t2t_lite.decoding.resumable_writer import ResumableWriter
 
     size = batch_lines or BLOCK_LINES
     files, rows = None, rows_of(paths, warn)
     if targets:
-        files = GrowingFiles(targets, made_by)
+        files = ResumableWriter(targets, made_by)
         rows = files.rest_of(lambda: rows_of(paths, warn), warn)
         answers.go_on_from(files.notes)
     done = files.lines if files else 0

@@ -28,9 +28,9 @@ def print_inspection(arguments) -> None:
     print(f"{found.manifest.problem}, {found.split}, {what}: {found.examples:,} examples\n")
     _print_lengths(found)
     _print_left_out(found)
-    for number, pieces in enumerate(found.texts, start=1):
+    for number, tokens in enumerate(found.texts, start=1):
         print(f"\nExample {number}")
-        for side, parts in zip(("inputs ", "targets"), pieces):
+        for side, parts in zip(("inputs ", "targets"), tokens):
             print(f"  {side}  {'|'.join(parts)}")
 
 
@@ -38,29 +38,29 @@ def _print_lengths(found) -> None:
     import rich.table
 
     table = rich.table.Table(box=None)
-    for title in ("side", "vocabulary", "pieces", "mean", "median", "95%", "longest", "unknown"):
+    for title in ("side", "vocabulary", "tokens", "mean", "median", "95%", "longest", "unknown"):
         table.add_column(title, justify="left" if title in ("side", "vocabulary") else "right")
     for (side, counter), vocabulary in zip(found.lengths.items(), found.vocabularies):
-        pieces = sum(length * count for length, count in counter.items())
+        tokens = sum(length * count for length, count in counter.items())
         table.add_row(
             side,
             f"{vocabulary.size:,} ({vocabulary.path.name})",
-            f"{pieces:,}",
-            f"{pieces / max(1, found.examples):.1f}",
+            f"{tokens:,}",
+            f"{tokens / max(1, found.examples):.1f}",
             *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0)),
-            f"{found.unknown[side] / max(1, pieces):.2%}",
+            f"{found.unknown[side] / max(1, tokens):.2%}",
         )
     cli.print_table(table)
-    print("Lengths are pieces, the end symbol included.\n")
+    print("Lengths are tokens, the end symbol included.\n")
 
 
 def _print_left_out(found) -> None:
     dropped = found.manifest.splits.get(found.split, {}).get("dropped", {})
-    told = ", ".join(f"{count:,} ({why})" for why, count in dropped.items()) or "none"
-    print(f"Left out when the whole split was made: {told}.")
+    message = ", ".join(f"{count:,} ({why})" for why, count in dropped.items()) or "none"
+    print(f"Left out when the whole split was made: {message}.")
     if found.split == "train":
-        told = ", ".join(
+        message = ", ".join(
             f"{found.longer_than(limit):,} with max_length={limit} ({found.longer_than(limit) / found.examples:.2%})"
             for limit in _MAX_LENGTHS
         )
-        print(f"Left out in training because a side is too long: {told}. Nothing is cut.")
+        print(f"Left out in training because a side is too long: {message}. Nothing is cut.")

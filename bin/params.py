@@ -21,7 +21,7 @@ def make_parser() -> cli.Parser:
         "--vocab_size",
         type=cli.whole_number(1),
         default=37_000,
-        help="pieces of the vocabulary (default: 37000, the paper's for English-German)",
+        help="tokens of the vocabulary (default: 37000, the paper's for English-German)",
     )
     return parser
 

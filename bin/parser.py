@@ -56,15 +56,15 @@ class Parser(argparse.ArgumentParser):
 
     def _hint(self, flag: str, flags: Sequence[str]) -> str:
         name = flag.removeprefix("--")
-        if told := alias_hint(self._command, name):
-            return told
+        if message := alias_hint(self._command, name):
+            return message
         for settings in (HParams, DecodeHParams):
             if f"--{settings.FLAG}" not in flags:
                 continue
             if name in settings.names():
                 return f"; that is a setting: --{settings.FLAG}={name}=VALUE"
-            if told := alias_hint(settings.FLAG, name):
-                return f"; that is a setting of --{settings.FLAG}{told}"
+            if message := alias_hint(settings.FLAG, name):
+                return f"; that is a setting of --{settings.FLAG}{message}"
         return nearest(flag, flags)
 
     def _print_registry(self, name: str, usr_dir: str | None) -> None:

@@ -11,7 +11,7 @@ def parse_with_problem(parser: cli.Parser, argv: Sequence[str]) -> argparse.Name
     """Loads all that is registered and parses `argv`, with the flags of the problem that --problem names.
 
     Returns:
-      the arguments; `given` holds the values of the problem's own flags.
+      the arguments; `options` holds the values of the problem's own flags.
     """
     from t2t_lite.data.problem import REVERSED_SUFFIX
     from t2t_lite.plugins import load_all
@@ -28,5 +28,5 @@ def parse_with_problem(parser: cli.Parser, argv: Sequence[str]) -> argparse.Name
         value = {"nargs": "?", "const": "True"} if flag in switches else {}
         group.add_argument(f"--{flag}", metavar="VALUE", help=text, **value)
     arguments = parser.parse_args(argv)
-    arguments.given = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
+    arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
     return arguments

@@ -47,18 +47,18 @@ def print_report(checks) -> None:
 def _advice(checks) -> list[str]:
     """Returns what to do about what was found, a line each."""
     kept = {finding.kind for finding in checks.findings() if finding.count and not finding.dropped}
-    told = [
+    message = [
         f"Lines {first:,} to {last:,}: the lengths of the two sides have nothing to do with each other, so they may "
         f"not belong together. Is a line missing before, or a file out of order?"
         for first, last in checks.stretches_apart()
     ]
     if checks.dropped > MANY_DROPPED * checks.pairs:
-        told.append(f"{checks.dropped / checks.pairs:.0%} of the pairs are dropped: look at the lines named above.")
-    if "not UTF-8" in checks.flaws():
-        told.append("What is not UTF-8 is often Windows-1252 (Latin-1): iconv -f WINDOWS-1252 -t UTF-8")
+        message.append(f"{checks.dropped / checks.pairs:.0%} of the pairs are dropped: look at the lines named above.")
+    if "not UTF-8" in checks.drop_reasons():
+        message.append("What is not UTF-8 is often Windows-1252 (Latin-1): iconv -f WINDOWS-1252 -t UTF-8")
     if REPEATED in kept or kept & {in_split(split) for split in SPLITS}:
-        told.append("--drop_duplicates leaves out what was there before, and what has its source in dev or test.")
-    return told
+        message.append("--drop_duplicates leaves out what was there before, and what has its source in dev or test.")
+    return message
 
 
 def _figures(counter) -> list[str]:

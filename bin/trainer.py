@@ -31,8 +31,10 @@ def _main(flags: Sequence[str]) -> None:
         parser.error(f"--eval_metric={arguments.eval_metric} needs --eval_decode")
     if arguments.decode_hparams and not arguments.eval_decode:
         parser.error("--decode_hparams is for --eval_decode")
-    if arguments.given and not arguments.generate_data:
-        parser.error(f"--{next(iter(arguments.given))} says what data is made of, and goes with --generate_data")
+    if arguments.problem_options and not arguments.generate_data:
+        parser.error(
+            f"--{next(iter(arguments.problem_options))} says what data is made of, and goes with --generate_data"
+        )
     _run(arguments)
 
 
@@ -72,17 +74,19 @@ def _warm_start_run(arguments) -> list[str]:
 
 def _train_here(arguments, problem, hparams, is_chief: bool) -> int:
     """Makes data and run directory as far as they are missing, and trains; returns as `train` does."""
-    from t2t_lite.data.manifest import check_counted_piece, check_data, check_lengths
+    from t2t_lite.data.manifest import check_data
     from t2t_lite.data.problem import get_problem
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import RunDir, prepare_run_dir
+    from t2t_lite.training.checks import check_training
 
     if arguments.generate_data:
-        generate_data(get_problem(arguments.problem, **arguments.given), arguments.data_dir, arguments.tmp_dir)
+        generate_data(
+            get_problem(arguments.problem, **arguments.problem_options), arguments.data_dir, arguments.tmp_dir
+        )
     data_dir, output_dir = Path(arguments.data_dir), Path(arguments.output_dir)
     manifest = check_data(data_dir, problem)
-    check_lengths(manifest, hparams)
-    check_counted_piece(manifest, hparams, data_dir)
+    check_training(problem, hparams, manifest, data_dir)
     inputs, targets = (data_dir / vocabulary["file"] for vocabulary in problem.in_direction(manifest.vocabularies))
     if is_chief:
         run_dir = prepare_run_dir(
@@ -137,6 +141,6 @@ def _evaluate(arguments) -> None:
     run_dir = open_run_dir(Path(arguments.output_dir))
     _check_evaluation(arguments, run_dir.problem)
     import_tensorflow()
-    from t2t_lite.training.evaluation.continuous import follow
+    from t2t_lite.training.evaluation.continuous import evaluate_continuously
 
-    follow(run_dir, Path(arguments.data_dir), *_strategy_and_options(arguments))
+    evaluate_continuously(run_dir, Path(arguments.data_dir), *_strategy_and_options(arguments))

@@ -1,6 +1,6 @@
 """What the paper prints about its models, by the name of their set: table 3, the appendix's table, section 5.2.
 
-Perplexity (per piece) and BLEU are of newstest2013, with beam search and without averaged checkpoints.
+Perplexity (per token) and BLEU are of newstest2013, with beam search and without averaged checkpoints.
 """
 
 import dataclasses

@@ -3,8 +3,8 @@
 The paper gives 4 layers and d_model 1024, and says that dropout and learning rates were chosen on section 22 and that
 "all other parameters remained unchanged from the English-to-German base translation model". What it does not tell is
 base's here: filter 2048, 8 heads, residual dropout 0.1, warm-up 4000, constant 1, 25,000 tokens a batch, 100,000 steps.
-Three things are neither: pairs of up to 512 pieces are trained on, as trees are two and a half times as long as their
-sentences; the symbols of trees have a matrix of their own, as they share no piece with the words; and semi-supervised
+Three things are neither: pairs of up to 512 tokens are trained on, as trees are two and a half times as long as their
+sentences; the symbols of trees have a matrix of their own, as they share no token with the words; and semi-supervised
 training has the steps of the big model.
 """
 
@@ -34,7 +34,7 @@ def transformer_parsing_semi(parsing: HParams) -> HParams:
 def transformer_parsing_small(parsing: HParams) -> HParams:
     """4 + 3 layers of hidden 256 with pre-norm, SwiGLU and a count of words: for treebanks of some ten thousand trees.
 
-    Ten thousand trees are few. Pre-norm makes training start at once, and `counted_piece`, the id of the symbol for a
+    Ten thousand trees are few. Pre-norm makes training start at once, and `hard_alignment_token`, the id of the symbol for a
     word, spares the decoder learning to count; for that the sources are whole words, as treebank_parsing has them.
     """
     hidden_size, warmup = 256, 500
@@ -45,7 +45,7 @@ def transformer_parsing_small(parsing: HParams) -> HParams:
         num_heads=4,
         norm_position="pre",
         feed_forward_type="swiglu",
-        counted_piece=3,
+        hard_alignment_token=3,
         residual_dropout=0.3,
         batch_tokens=4000,
         train_steps=3000,

@@ -3,9 +3,9 @@
 Facts of its last public source (bafdc1b). What is not there or another thing here:
 - Its encoder adds a learned vector for the "target space" to every input, which is the same for all sentences of a
   problem; we leave that out.
-- Its label smoothing gives each wrong piece epsilon / (V - 1), ours epsilon / V as in the paper: the same but for one
+- Its label smoothing gives each wrong token epsilon / (V - 1), ours epsilon / V as in the paper: the same but for one
   part in V.
-- Its batch_size counts pieces with padding, of the longer side, for each GPU. `batch_tokens` counts real target pieces
+- Its batch_size counts tokens with padding, of the longer side, for each GPU. `batch_tokens` counts real target tokens
   over all devices; sets that it trained on 8 GPUs have 8 times its batch_size here, the others 1 time.
 - Its command, and not its sets, says 250,000 steps; its t2t-avg-all averages 8 checkpoints.
 """

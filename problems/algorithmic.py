@@ -10,7 +10,7 @@ MAX_LENGTH = 20
 
 
 class Algorithmic(Problem):
-    """Random words of 1 to MAX_LENGTH letters, and what an algorithm makes of them; a letter is a piece."""
+    """Random words of 1 to MAX_LENGTH letters, and what an algorithm makes of them; a letter is a token."""
 
     vocab_kind = "characters"
     vocab_size = 300

@@ -24,9 +24,9 @@ SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}
 # Shares of a treebank that says nothing about its splits.
 HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
 _SEED = 1
-_TOLD_SHARES = ", ".join(f"{share:.0%} of the trees to {split}" for split, share in HELD_OUT_SHARE.items())
-_TOLD_SHARES = f"by lot (seed {_SEED}), {_TOLD_SHARES}, the others to train"
-_TOLD = 20  # malformed trees that are named one by one
+_SPLIT_NOTE = ", ".join(f"{share:.0%} of the trees to {split}" for split, share in HELD_OUT_SHARE.items())
+_SPLIT_NOTE = f"by lot (seed {_SEED}), {_SPLIT_NOTE}, the others to train"
+_MAX_LISTED = 20  # malformed trees that are named one by one
 
 
 class Parsing(Problem):
@@ -38,40 +38,40 @@ class Parsing(Problem):
     metric = "parseval"
     decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300)
 
-    def __init__(self, is_reversed: bool = False, **given: str):
+    def __init__(self, is_reversed: bool = False, **options: str):
         if is_reversed:
             raise UserError(f"'{self.data_name}{REVERSED_SUFFIX}': a parsing problem has no other direction", status=2)
         # Whole paths: the data remembers them, and workers on other machines read them.
-        super().__init__(**{flag: ",".join(_whole_paths(flag, value)) for flag, value in given.items()})
+        super().__init__(**{flag: ",".join(_whole_paths(flag, value)) for flag, value in options.items()})
         self._malformed: dict[str, Malformed] = {}
 
     @property
     def sources(self):
         """All files of the treebanks."""
-        return tuple(OwnFile(file) for flag in self.given for file in self._files(flag))
+        return tuple(OwnFile(file) for flag in self.options for file in self._files(flag))
 
     def symbols_of(self, side):
-        """Returns the leaf for the targets, which so is their first piece, as `counted_piece` has it."""
+        """Returns the leaf for the targets, which so is their first token, as `hard_alignment_token` has it."""
         return (WORD,) if side == "targets" else ()
 
     def for_model(self, example):
         """Returns the words, and the tree's symbols."""
         return Example(example.inputs, linearise(parse_brackets(example.targets)[0]))
 
-    def remarks(self, files):
+    def notes(self, files):
         """Names the trees that cannot be read, of all splits."""
-        if self.given:
+        if self.options:
             for split in SPLITS[1:]:
                 collections.deque(self.examples(split, files), maxlen=0)
         found = [f"malformed tree: {each}" for each in self._malformed.values()]
-        if len(found) > _TOLD:
-            found[_TOLD:] = ["..."]
+        if len(found) > _MAX_LISTED:
+            found[_MAX_LISTED:] = ["..."]
         return [f"{len(self._malformed)} malformed trees are left out", *found] if found else []
 
     def _files(self, flag: str) -> list[Path]:
-        if flag not in self.given:
+        if flag not in self.options:
             return []
-        found = [file for path in self.given[flag].split(",") for file in treebank_files(Path(path))]
+        found = [file for path in self.options[flag].split(",") for file in treebank_files(Path(path))]
         return list(dict.fromkeys(found))
 
     def _read(self, paths: list[Path]) -> Iterator[Example]:
@@ -87,7 +87,7 @@ class Parsing(Problem):
 
 @PROBLEMS.register
 class WsjParsing(Parsing):
-    """Penn Treebank, Wall Street Journal: --treebank=FOLDER with wsj_*.mrg; sections 02-21, 22, 23; 16,000 pieces."""
+    """Penn Treebank, Wall Street Journal: --treebank=FOLDER with wsj_*.mrg; sections 02-21, 22, 23; 16,000 tokens."""
 
     flags = {"treebank": "folders or files with trees of the Wall Street Journal (wsj_0001.mrg), commas between them"}
 
@@ -100,14 +100,14 @@ class WsjParsing(Parsing):
             return _share(split, self._read(paths))
         return self._read([path for path in paths if section_of(path) in SECTIONS[split]])
 
-    def remarks(self, files):
+    def notes(self, files):
         """Says how the treebank is divided."""
         missing = self._missing_sections()
         if not missing:
-            told = "splits by section: train 02-21, dev 22, test 23"
+            message = "splits by section: train 02-21, dev 22, test 23"
         else:
-            told = f"sections {', '.join(f'{section:02}' for section in missing)} are missing: {_TOLD_SHARES}"
-        return [told, *super().remarks(files)]
+            message = f"sections {', '.join(f'{section:02}' for section in missing)} are missing: {_SPLIT_NOTE}"
+        return [message, *super().notes(files)]
 
     def _missing_sections(self) -> list[int]:
         present = {section_of(path) for path in self._files("treebank")}
@@ -127,12 +127,12 @@ class TreebankParsing(Parsing):
         "test_trees": "the trees of the test split (default: a share of --treebank)",
     }
 
-    def __init__(self, is_reversed: bool = False, **given: str):
-        super().__init__(is_reversed, **given)
-        if self.given and not {"treebank", "train_trees"} & self.given.keys():
+    def __init__(self, is_reversed: bool = False, **options: str):
+        super().__init__(is_reversed, **options)
+        if self.options and not {"treebank", "train_trees"} & self.options.keys():
             raise UserError(f"problem '{self.data_name}' needs --treebank=PATH or --train_trees=PATH", status=2)
         for split in SPLITS[1:]:
-            if self.given and not {"treebank", f"{split}_trees"} & self.given.keys():
+            if self.options and not {"treebank", f"{split}_trees"} & self.options.keys():
                 raise UserError(
                     f"there are no trees for the {split} split: give --{split}_trees=PATH, or --treebank=PATH",
                     status=2,
@@ -140,19 +140,19 @@ class TreebankParsing(Parsing):
 
     def examples(self, split, files):
         """Yields the trees of a split: those given for it, and if there are none or it is train, its share."""
-        if not self.given:
+        if not self.options:
             raise UserError(f"problem '{self.data_name}' needs --treebank=PATH or --train_trees=PATH", status=2)
         yield from self._read(self._files(f"{split}_trees"))
-        if split == "train" or f"{split}_trees" not in self.given:
+        if split == "train" or f"{split}_trees" not in self.options:
             yield from _share(split, self._read(self._files("treebank")))
 
-    def remarks(self, files):
+    def notes(self, files):
         """Says how --treebank is divided."""
-        told = [f"--treebank is divided: {_TOLD_SHARES}"] if "treebank" in self.given else []
-        for split in HELD_OUT_SHARE if told else ():
-            if f"{split}_trees" in self.given:
-                told.append(f"--{split}_trees is the {split} split, and what falls to it of --treebank is left out")
-        return [*told, *super().remarks(files)]
+        message = [f"--treebank is divided: {_SPLIT_NOTE}"] if "treebank" in self.options else []
+        for split in HELD_OUT_SHARE if message else ():
+            if f"{split}_trees" in self.options:
+                message.append(f"--{split}_trees is the {split} split, and what falls to it of --treebank is left out")
+        return [*message, *super().notes(files)]
 
 
 def _share(split: str, pairs: Iterator[Example]) -> Iterator[Example]:

@@ -37,15 +37,15 @@ class BerkeleyParserTrees(ParsedCorpus):
 
 @PROBLEMS.register
 class WsjParsingSemi(Mixture, Parsing):
-    """wsj_parsing and --high_confidence=F, --berkeley_parser=F, each tree once; dev and test of WSJ; 32,000 pieces."""
+    """wsj_parsing and --high_confidence=F, --berkeley_parser=F, each tree once; dev and test of WSJ; 32,000 tokens."""
 
     vocab_size = 32_000
     num_shards = 100
     flags = {**WsjParsing.flags, **HighConfidenceTrees.flags, **BerkeleyParserTrees.flags}
 
-    def __init__(self, is_reversed: bool = False, **given: str):
-        super().__init__(is_reversed, **given)
-        if given and not _CORPORA.keys() & given.keys():
+    def __init__(self, is_reversed: bool = False, **options: str):
+        super().__init__(is_reversed, **options)
+        if options and not _CORPORA.keys() & options.keys():
             raise UserError(
                 f"problem '{self.data_name}' needs --high_confidence=PATH or --berkeley_parser=PATH, or both; "
                 f"without parsed text the problem is wsj_parsing",
@@ -55,5 +55,5 @@ class WsjParsingSemi(Mixture, Parsing):
     @property
     def parts(self):
         """The treebank and those corpora that were given."""
-        corpora = [Part(name, splits=("train",)) for flag, name in _CORPORA.items() if flag in self.given]
+        corpora = [Part(name, splits=("train",)) for flag, name in _CORPORA.items() if flag in self.options]
         return (Part("wsj_parsing"), *corpora)

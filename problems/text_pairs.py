@@ -63,39 +63,41 @@ class TextPairs(Problem):
     }
     switches = frozenset({"drop_duplicates"})
 
-    def __init__(self, is_reversed: bool = False, **given: str):
-        given = {name: _whole_paths(value) if name in _FILES else value for name, value in given.items()}
-        self._drops = _truth("drop_duplicates", given.pop("drop_duplicates", "False"))
-        super().__init__(is_reversed, **given)
-        numbers = {name: given.get(name, default) for name, default in _NUMBERS.items()}
+    def __init__(self, is_reversed: bool = False, **options: str):
+        options = {name: _whole_paths(value) if name in _FILES else value for name, value in options.items()}
+        self._drops = _truth("drop_duplicates", options.pop("drop_duplicates", "False"))
+        super().__init__(is_reversed, **options)
+        numbers = {name: options.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
             if not re.fullmatch("[0-9]{1,9}", str(value)):
                 raise UserError(f"--{name} takes a whole number, not '{value}'", status=2)
         self._numbers = {name: int(value) for name, value in numbers.items()}
-        self.given = {name: value for name, value in given.items() if self._numbers.get(name) != _NUMBERS.get(name, "")}
+        self.options = {
+            name: value for name, value in options.items() if self._numbers.get(name) != _NUMBERS.get(name, "")
+        }
         if self._drops:
-            self.given["drop_duplicates"] = "True"
+            self.options["drop_duplicates"] = "True"
         self._held_out: dict[int, _Held] | None = None
         for split in SPLITS:
-            self._check_given(split)
+            self._check_options(split)
 
-    def _check_given(self, split: str) -> None:
-        source, target, tsv = (f"{split}_{kind}" in self.given for kind in ("source", "target", "tsv"))
+    def _check_options(self, split: str) -> None:
+        source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
         if source != target:
             has, lacks = ("source", "target") if source else ("target", "source")
             raise UserError(f"--{split}_{has} needs --{split}_{lacks}", status=2)
         if source and tsv:
             raise UserError(f"--{split}_tsv stands for both sides; leave out --{split}_source and _target", status=2)
 
-    def check_given(self):
+    def check_options(self):
         """Raises UserError if there is no training text."""
-        if not {"train_source", "train_tsv"} & self.given.keys():
+        if not {"train_source", "train_tsv"} & self.options.keys():
             raise _needs_text()
 
     @property
     def sources(self):
         """The files that were given."""
-        files = dict.fromkeys(file for name in _FILES if name in self.given for file in self._files(name))
+        files = dict.fromkeys(file for name in _FILES if name in self.options for file in self._files(name))
         return tuple(OwnFile(file) for file in files)
 
     def separate_splits(self):
@@ -104,13 +106,13 @@ class TextPairs(Problem):
 
     def keep_streams(self, tmp_dir):
         """Copies what another command writes, on standard input or into a pipe, to a file."""
-        for name in (name for name in _FILES if name in self.given):
-            stream = Path(self.given[name])
+        for name in (name for name in _FILES if name in self.options):
+            stream = Path(self.options[name])
             if not stream.exists() or stream.is_dir():
                 continue
             if stream.is_file():
                 if stream.is_relative_to("/dev"):  # standard input that comes from a file: it has a name of its own
-                    self.given[name] = str(stream.resolve())
+                    self.options[name] = str(stream.resolve())
                 continue
             make_folder(tmp_dir, "--tmp_dir")
             copied = partial_path(Path(tmp_dir).absolute() / name)
@@ -119,9 +121,9 @@ class TextPairs(Problem):
             # Named after its content, so that another text replaces nothing.
             kept = copied.with_name(f"{name}.{sha256_of(copied)[:12]}")
             copied.replace(kept)
-            self.given[name] = str(kept)
+            self.options[name] = str(kept)
 
-    def remarks(self, files):
+    def notes(self, files):
         """Says what is split off."""
         if not self._split_off():
             return []
@@ -143,7 +145,7 @@ class TextPairs(Problem):
         return self._find_held_out().get(self._hash(example), _TRAIN).split
 
     def examples(self, split, files):
-        """Yields the pairs of a split, whatever is in them; `flaw` says which are no good."""
+        """Yields the pairs of a split, whatever is in them; `drop_reason` says which are no good."""
         if not self._split_off() or split not in ("train", *self._split_off()):
             return self._read(split)
         if split == "train":
@@ -162,10 +164,10 @@ class TextPairs(Problem):
             else:
                 gone.add(number)
 
-    def flaw(self, split, example):
+    def drop_reason(self, split, example):
         """Returns why a pair is left out: it is no text, or it is a training pair that is too long or too uneven."""
-        if (flaw := super().flaw(split, example)) or split != "train":
-            return flaw
+        if (drop_reason := super().drop_reason(split, example)) or split != "train":
+            return drop_reason
         shorter, longer = len(example.inputs), len(example.targets)
         if shorter > longer:
             shorter, longer = longer, shorter
@@ -182,9 +184,9 @@ class TextPairs(Problem):
 
     def _read_each(self, split: str) -> list[Iterator[Example]]:
         """Returns the pairs of each file, or of each two files that belong together."""
-        if f"{split}_tsv" in self.given:
+        if f"{split}_tsv" in self.options:
             return [read_tsv(file) for file in self._files(f"{split}_tsv")]
-        if f"{split}_source" not in self.given:
+        if f"{split}_source" not in self.options:
             raise _needs_text()
         sources, targets = (self._files(f"{split}_{side}") for side in ("source", "target"))
         if len(sources) != len(targets):
@@ -196,11 +198,11 @@ class TextPairs(Problem):
 
     def _files(self, name: str) -> list[Path]:
         """Returns the files that a flag gives: paths and patterns, with commas between them."""
-        whole = Path(self.given[name])
+        whole = Path(self.options[name])
         if whole.exists():  # a comma or a bracket may be a part of a name
             found = [whole]
         else:
-            parts = self.given[name].split(",")
+            parts = self.options[name].split(",")
             # What matches nothing is named as it stands, for the error about it.
             found = [Path(file) for part in parts for file in (sorted(glob.glob(part, recursive=True)) or [part])]
         for file in found:
@@ -217,7 +219,7 @@ class TextPairs(Problem):
         seen: set[int] = set()
         for pair in pairs:
             why = None
-            if not Problem.flaw(self, "train", pair):
+            if not Problem.drop_reason(self, "train", pair):
                 number = text_hash(f"{pair.inputs}\x1f{pair.targets}")
                 why = REPEATED if number in seen else None
                 seen.add(number)
@@ -227,7 +229,7 @@ class TextPairs(Problem):
 
     def _split_off(self) -> list[str]:
         """The splits for which there is no file."""
-        return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.given.keys()]
+        return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.options.keys()]
 
     def _hash(self, pair: Example) -> int:
         from t2t_lite.data.generation.text_checks import pair_hash
@@ -242,14 +244,14 @@ class TextPairs(Problem):
 
     def _noting_held_out(self) -> Iterator[Example]:
         """Yields the training text; at its end it is known what is split off: the pairs with the lowest hashes."""
-        splits, usable, flaws = self._split_off(), 0, collections.Counter()
+        splits, usable, drop_reasons = self._split_off(), 0, collections.Counter()
         most = self._numbers["held_out"] or _MOST_HELD_OUT
         lowest: dict[int, tuple[int, Example]] = {}
         highest_first: list[int] = []  # a heap of their hashes, negative
         for line, pair in enumerate(self._read("train"), start=1):
             yield pair
-            if flaw := self.flaw("train", pair):
-                flaws[flaw] += 1
+            if drop_reason := self.drop_reason("train", pair):
+                drop_reasons[drop_reason] += 1
                 continue
             usable += 1
             number = self._hash(pair)
@@ -261,7 +263,11 @@ class TextPairs(Problem):
                 del lowest[-heapq.heappop(highest_first)]
         each = self._numbers["held_out"] or max(1, min(most, int(usable * _HELD_OUT_SHARE)))
         if len(splits) * each >= usable or len(splits) * each > len(lowest):
-            why = f" (left out: {', '.join(f'{count:,} ({flaw})' for flaw, count in flaws.items())})" if flaws else ""
+            why = (
+                f" (left out: {', '.join(f'{count:,} ({drop_reason})' for drop_reason, count in drop_reasons.items())})"
+                if drop_reasons
+                else ""
+            )
             raise UserError(
                 f"the training text has {usable} usable pairs{why}, too few different ones to split off {each} for "
                 f"each of {' and '.join(splits)}; give --dev_source and --dev_target, or a smaller --held_out"

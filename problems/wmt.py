@@ -41,7 +41,7 @@ class Wmt(Problem):
 
 @PROBLEMS.register
 class WmtEnde(Wmt):
-    """WMT 2014 English to German, 4.5 million pairs: 37,000 byte-pair pieces, dev newstest2013, test newstest2014."""
+    """WMT 2014 English to German, 4.5 million pairs: 37,000 byte-pair tokens, dev newstest2013, test newstest2014."""
 
     target_language = "de"
     vocab_size = 37_000
@@ -50,7 +50,7 @@ class WmtEnde(Wmt):
 
 @PROBLEMS.register
 class WmtEnfr(Wmt):
-    """WMT 2014 English to French, 36 million pairs in the paper: 32,000 word-pieces, newstest2013 and newstest2014."""
+    """WMT 2014 English to French, 36 million pairs in the paper: 32,000 WordPieces, newstest2013 and newstest2014."""
 
     target_language = "fr"
     vocab_kind = "wordpiece"

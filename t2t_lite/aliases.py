@@ -7,14 +7,14 @@ _RUN_KNOWS = "not needed here: the run directory (--output_dir) knows"
 _DEVICES = "not here: devices are chosen with --strategy and --num_gpus, machines with --make_tf_config"
 _ADAM = "not here: the optimizer is the paper's Adam (adam_beta1, adam_beta2, adam_epsilon)"
 _SCHEDULE = "not here: the schedule is the paper's (learning_rate_constant, learning_rate_warmup_steps)"
-_PIECES = "as in the paper (t2t-lite-datagen --vocab_size)"
+_TOKENS = "as in the paper (t2t-lite-datagen --vocab_size)"
 _EVERY_LINE = "not here: every line is decoded, in order"
 
 # By flag or command, patterns of tensor2tensor's names and what to say after "tensor2tensor's NAME is".
 _NAMES: dict[str, dict[str, str]] = {
     "problem": {
-        r"translate_ende_.*?(_rev)?": f"wmt_ende{{1}} here, of 37,000 pieces {_PIECES}",
-        r"translate_enfr_.*?(_rev)?": f"wmt_enfr{{1}} here, of 32,000 pieces {_PIECES}",
+        r"translate_ende_.*?(_rev)?": f"wmt_ende{{1}} here, of 37,000 tokens {_TOKENS}",
+        r"translate_enfr_.*?(_rev)?": f"wmt_enfr{{1}} here, of 32,000 tokens {_TOKENS}",
         r"(wsj_)?parsing_english_ptb.*": "wsj_parsing here",
         r"parsing_.*": "treebank_parsing here, with your own trees",
         r"algorithmic_(identity|shift)_.*": "algorithmic_copy here",
@@ -38,7 +38,7 @@ _NAMES: dict[str, dict[str, str]] = {
         r"transformer_(timeseries|lm\w*)|(universal|evolved)_transformer\w*|lstm_\w+": "not here",
     },
     "hparams": {
-        "batch_size": "batch_tokens here: real target pieces of one step over all devices, not padded ones of each",
+        "batch_size": "batch_tokens here: real target tokens of one step over all devices, not padded ones of each",
         "learning_rate": (
             "learning_rate_constant here: the factor of the paper's schedule, 1.0, and not a rate such as 0.001"
         ),
@@ -66,7 +66,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "layer_prepostprocess_dropout_broadcast_dims|.*_broadcast_dims|symbol_modality_num_shards": "not needed here",
     },
     "decode_hparams": {
-        "batch_size": "batch_tokens here: pieces, padding included",
+        "batch_size": "batch_tokens here: tokens, padding included",
         "max_input_size": "max_input_length here",
         "write_beam_scores": "return_beams here: all hypotheses with their scores",
         "eos_penalty": "not here; min_length_ratio keeps outputs from ending early",

@@ -21,8 +21,8 @@ Settings = TypeVar("Settings", bound="_Settings")
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 SAMPLING_METHODS = ("argmax", "random")
-# The words that settings of a model may take; the first of each is the paper's.
-WORDS = {
+# The values of settings that are one of several; the first of each is the paper's.
+CHOICES = {
     "self_attention_type": ("full", "local", "recurrent", "convolution", "separable_convolution"),
     "feed_forward_type": ("relu", "swiglu", "attention"),
     "position_encoding": ("sinusoidal", "sinusoidal_halves", "learned", "relative", "rotary"),
@@ -31,6 +31,8 @@ WORDS = {
     "tied_embeddings": ("all", "decoder", "none"),
     "precision": PRECISIONS,
 }
+# Names of settings before version 0.2, in files and on command lines, with today's.
+RENAMED = {"counted_token": "hard_alignment_token"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +60,7 @@ class _Settings:
         Raises:
           UserError: on an unknown name, with the nearest names, or an impossible value.
         """
+        changes = {RENAMED.get(name, name): value for name, value in changes.items()}
         for name in changes:
             if name not in self.names():
                 hint = alias_hint(self.FLAG, name) or nearest(name, self.names())
@@ -77,6 +80,7 @@ class _Settings:
             name, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
                 raise UserError(f"--{self.FLAG}: '{pair}' is not of the form name=value", status=2)
+            name = RENAMED.get(name, name)
             if name not in known:
                 hint = alias_hint(self.FLAG, name) or nearest(name, known)
                 unknown.append(f"unknown name '{name}'{hint}")
@@ -104,7 +108,7 @@ class _Settings:
           UserError: if the text is no JSON object or has unknown names.
         """
         try:
-            return cls(**json.loads(text))
+            return cls(**{RENAMED.get(name, name): value for name, value in json.loads(text).items()})
         except (ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(
                 f"{where} does not hold settings of this version: {error}; put a whole one in its place"
@@ -162,7 +166,7 @@ class HParams(_Settings):
     parameter_head_size: int = 64  # its d_pk and d_pv
     parameter_pairs: int = 1536  # its n_p: pairs of key and value of one head
     position_encoding: str = "sinusoidal"  # sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021
-    counted_piece: int = 0  # target piece whose count is a place in the source, of which the decoder is told; 0: none
+    hard_alignment_token: int = 0  # target token that stands for a source token, in order (Ma et al. 2017); 0: none
     max_relative_position: int = 16  # relative: distances beyond count as this one
     norm_position: str = "post"  # pre: before each sub-layer, and once more on top (Xiong et al. 2020)
     norm_type: str = "layer"  # rms: Zhang and Sennrich 2019
@@ -170,9 +174,9 @@ class HParams(_Settings):
     residual_dropout: float = 0.1  # P_drop, on each sub-layer's output and on the sum of embedding and position
     attention_dropout: float = 0.0  # on attention weights
     relu_dropout: float = 0.0  # on the inner layer of feed-forward networks
-    max_length: int = 256  # pieces, end symbol included; longer pairs are left out of training
+    max_length: int = 256  # tokens, end symbol included; longer pairs are left out of training
     label_smoothing: float = 0.1  # epsilon_ls
-    batch_tokens: int = 25_000  # real target pieces of one optimizer step over all devices
+    batch_tokens: int = 25_000  # real target tokens of one optimizer step over all devices
     train_steps: int = 100_000
     learning_rate_constant: float = 1.0  # factor of the paper's schedule
     learning_rate_warmup_steps: int = 4000
@@ -185,7 +189,7 @@ class HParams(_Settings):
 
     def __post_init__(self):
         super().__post_init__()
-        may_be_0 = ("attention_key_size", "attention_value_size", "counted_piece")
+        may_be_0 = ("attention_key_size", "attention_value_size", "hard_alignment_token")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, int):
@@ -198,27 +202,27 @@ class HParams(_Settings):
             self._require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
         for name in ("learning_rate_constant", "adam_epsilon"):
             self._require(name, 0.0 < getattr(self, name) < math.inf, "above 0 and finite")
-        for name, words in WORDS.items():
-            self._require(name, getattr(self, name) in words, " or ".join(words))
+        for name, choices in CHOICES.items():
+            self._require(name, getattr(self, name) in choices, " or ".join(choices))
         self._check_sizes()
 
     def warnings(self) -> list[str]:
         """Returns a line about each setting that is allowed and yet rarely meant, with what comes of it."""
-        told = []
+        message = []
         if self.batch_tokens < FEW_TOKENS:
-            told.append(
-                f"batch_tokens={self.batch_tokens}: a step learns from so few target pieces (at least one pair) that "
+            message.append(
+                f"batch_tokens={self.batch_tokens}: a step learns from so few target tokens (at least one pair) that "
                 f"the loss hardly falls; the paper's is {HParams.batch_tokens:,}, and small sets have 1,000 or more"
             )
         for name in ("residual_dropout", "attention_dropout", "relu_dropout"):
             if getattr(self, name) > 0.5:
-                told.append(f"{name}={getattr(self, name)}: more than half is dropped; the paper's is at most 0.3")
+                message.append(f"{name}={getattr(self, name)}: more than half is dropped; the paper's is at most 0.3")
         if self.learning_rate_constant > 10:
-            told.append(
+            message.append(
                 f"learning_rate_constant={self.learning_rate_constant}: a factor of the paper's schedule, where 1 is "
                 f"usual; a training with so high a rate diverges"
             )
-        return told
+        return message
 
     def _check_sizes(self) -> None:
         """What sizes of one model have to do with one another."""
@@ -256,7 +260,7 @@ class HParams(_Settings):
 
     @property
     def max_positions(self) -> int | None:
-        """The longest sequence, in pieces, that there are positions for; None: any. Only learned ones have an end."""
+        """The longest sequence, in tokens, that there are positions for; None: any. Only learned ones have an end."""
         return self.max_length if self.position_encoding == "learned" else None
 
 
@@ -268,20 +272,20 @@ class DecodeHParams(_Settings):
 
     beam_size: int = 4  # 1 is greedy search
     alpha: float = 0.6  # exponent of the length penalty ((5 + length) / 6) ** alpha
-    extra_length: int = 50  # an output has at most this many pieces more than its input
-    max_input_length: int = 1024  # longer inputs are cut there, in pieces, and a warning says so
-    batch_tokens: int = 1024  # pieces of one batch, padding included: of the source, and of one beam's outputs
-    min_length_ratio: float = 0.0  # an output has at least this many times the pieces of its input
+    extra_length: int = 50  # an output has at most this many tokens more than its input
+    max_input_length: int = 1024  # longer inputs are cut there, in tokens, and a warning says so
+    batch_tokens: int = 1024  # tokens of one batch, padding included: of the source, and of one beam's outputs
+    min_length_ratio: float = 0.0  # an output has at least this many times the tokens of its input
     coverage_penalty: float = 0.0  # beta of Wu et al. 2016, equation 14; 0: none
-    no_repeat_ngram_size: int = 0  # no output has the same n pieces in a row twice; 0: it may
-    diverse_beam_groups: int = 1  # groups of beams that avoid one another's pieces (Vijayakumar et al. 2016)
-    diverse_beam_strength: float = 0.5  # by so much a piece falls for each group that has chosen it already, in nats
+    no_repeat_ngram_size: int = 0  # no output has the same n tokens in a row twice; 0: it may
+    diverse_beam_groups: int = 1  # groups of beams that avoid one another's tokens (Vijayakumar et al. 2016)
+    diverse_beam_strength: float = 0.5  # by so much a token falls for each group that has chosen it already, in nats
     sampling_method: str = "argmax"  # random: each beam is drawn instead of searched for
     sampling_temp: float = 1.0  # what logits are divided by before drawing
-    sampling_keep_top_k: int = 0  # draw among so many most probable pieces; 0: all
-    sampling_keep_top_p: float = 1.0  # draw among the fewest pieces that have so much probability together
+    sampling_keep_top_k: int = 0  # draw among so many most probable tokens; 0: all
+    sampling_keep_top_p: float = 1.0  # draw among the fewest tokens that have so much probability together
     only_trees: bool = False  # parsing: search among well-formed trees over exactly the words
-    allow_unk: bool = False  # whether an output may have the unknown piece, which stands for no text
+    allow_unk: bool = False  # whether an output may have the unknown token, which stands for no text
     random_seed: int = 1  # fixes what is drawn for a line, wherever it stands in a batch
     return_beams: bool = False  # give all hypotheses of a line with their scores, and not the best one's text
     precision: str = "float32"  # or products in bfloat16 or in float16
@@ -303,8 +307,8 @@ class DecodeHParams(_Settings):
             self._require(name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
         self._require("sampling_temp", 0 < self.sampling_temp < math.inf, "above 0 and finite")
         self._require("sampling_keep_top_p", 0 < self.sampling_keep_top_p <= 1, "above 0 and at most 1")
-        for name, words in (("sampling_method", SAMPLING_METHODS), ("precision", PRECISIONS)):
-            self._require(name, getattr(self, name) in words, " or ".join(words))
+        for name, choices in (("sampling_method", SAMPLING_METHODS), ("precision", PRECISIONS)):
+            self._require(name, getattr(self, name) in choices, " or ".join(choices))
         for name in ("min_length_ratio", "no_repeat_ngram_size") if self.only_trees else ():
             # A tree repeats its leaves, and cannot grow when all words have theirs.
             self._require(name, getattr(self, name) == 0, "0 with only_trees=True")
@@ -316,15 +320,15 @@ class DecodeHParams(_Settings):
 
     def warnings(self) -> list[str]:
         """Returns a line about each setting that is allowed and yet rarely meant, with what comes of it."""
-        told, usual = [], DecodeHParams()
+        message, usual = [], DecodeHParams()
         if self.beam_size > WIDE_BEAM:
-            told.append(
+            message.append(
                 f"beam_size={self.beam_size}: a step takes about {self.beam_size // usual.beam_size} times as long as "
                 f"with {usual.beam_size}, and its memory grows with the square; outputs are rarely better above 10"
             )
         if self.batch_tokens < FEW_TOKENS:
-            told.append(
+            message.append(
                 f"batch_tokens={self.batch_tokens}: sentences are searched one by one, which takes several times as "
                 f"long as the usual {usual.batch_tokens:,}"
             )
-        return told
+        return message

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from t2t_lite.errors import UserError
 
-INCOMPLETE = ".incomplete"
-PROGRESS = ".progress"  # tells how far a file that grows is
+# In the names of all files that are not whole yet: the last extension, or for checkpoints the first word.
+INCOMPLETE = "incomplete"
 
 
 @contextlib.contextmanager
@@ -53,7 +53,17 @@ def make_folder(path: Path, flag: str) -> None:
 
 def partial_path(path: Path) -> Path:
     """Returns a name beside `path` that nobody else writes to."""
-    return path.with_name(f"{path.name}.{secrets.token_hex(4)}{INCOMPLETE}")
+    return path.with_name(f"{path.name}.{secrets.token_hex(4)}.{INCOMPLETE}")
+
+
+def growing_path(path: Path) -> Path:
+    """Returns the name beside `path` under which a file grows until it is whole."""
+    return path.with_name(f"{path.name}.{INCOMPLETE}")
+
+
+def progress_path(path: Path) -> Path:
+    """Returns the name beside `path` of the file that records how far it has grown."""
+    return path.with_name(f"{path.name}.progress")
 
 
 def check_output(path: Path, what: str) -> None:
@@ -86,7 +96,7 @@ def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> No
 
 
 def _grows_over(path: Path, other: Path) -> bool:
-    return any(is_same_file(path.with_name(path.name + ending), other) for ending in (INCOMPLETE, PROGRESS))
+    return any(is_same_file(beside, other) for beside in (growing_path(path), progress_path(path)))
 
 
 def is_same_file(path: Path, other: Path) -> bool:

@@ -125,5 +125,5 @@ def _load_builtins() -> None:
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package_name}.{module.name}")
     MODELS.register_lazily(
-        "transformer", "t2t_lite.models.transformer:Transformer", "The paper's encoder-decoder (section 3)."
+        "transformer", "t2t_lite.models.hard_alignment:make_transformer", "The paper's encoder-decoder (section 3)."
     )

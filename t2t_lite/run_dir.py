@@ -291,15 +291,3 @@ def _check_same(old: RunDir, hparams: HParams, problem: Problem, vocabulary: Pat
     for mine, other in ((old.vocabulary, vocabulary), (old.inputs_vocabulary, inputs_vocabulary)):
         if sha256_of(mine) != sha256_of(other):
             raise UserError(f"{old.path} was trained with {mine}, which differs from {other}; {advice}")
-
-
-def best_checkpoint(path: Path) -> Path:
-    """Returns the checkpoint to use, without ending: the average of checkpoints if there is one, else the last one.
-
-    Raises:
-      UserError: if there is none.
-    """
-    for kind in ("average", "ckpt"):
-        if found := list_checkpoints(path, kind):
-            return found[-1][1]
-    raise UserError(f"{path} has no checkpoint yet; train first, with t2t-lite-trainer --output_dir={path}")

@@ -94,24 +94,24 @@ def test_so_is_a_flag(command, theirs, ours, capsys):
     parser = {"trainer": trainer_flags, "decoder": decoder_flags}[command].make_parser()
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args([f"--{theirs}=1"])
-    told = capsys.readouterr().err
-    assert f"unknown flag --{theirs}; tensor2tensor's {theirs} is " in told and ours in told
+    message = capsys.readouterr().err
+    assert f"unknown flag --{theirs}; tensor2tensor's {theirs} is " in message and ours in message
     for flag in re.findall(r"--\w+", ours):
         assert flag in parser.format_help()
 
 
 @pytest.mark.parametrize(
-    ("parser", "flag", "told"),
+    ("parser", "flag", "message"),
     [
         (trainer_flags, "--batch_tokens=9", "that is a setting: --hparams=batch_tokens=VALUE"),
         (decoder_flags, "--beam_size=9", "that is a setting: --decode_hparams=beam_size=VALUE"),
         (benchmark_flags, "--num_heads=9", "that is a setting: --hparams=num_heads=VALUE"),
     ],
 )
-def test_a_setting_that_was_taken_for_a_flag_is_said_to_be_one(parser, flag, told, capsys):
+def test_a_setting_that_was_taken_for_a_flag_is_said_to_be_one(parser, flag, message, capsys):
     with pytest.raises(SystemExit, match="2"):
         parser.make_parser().parse_args([flag])
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_name_of_ours_is_not_taken_for_one_of_tensor2tensor():
         "hparams": HParams.names(),
         "decode_hparams": DecodeHParams.names(),
     }.items():
-        assert {name: told for name in names if (told := alias_hint(where, name))} == {}
+        assert {name: message for name in names if (message := alias_hint(where, name))} == {}
 
 
 def test_of_names_far_from_all_every_one_is_listed_those_with_most_in_common_first():
@@ -167,7 +167,7 @@ def test_of_names_far_from_all_every_one_is_listed_those_with_most_in_common_fir
 def test_all_that_is_unknown_is_told_at_once(capsys):
     with pytest.raises(SystemExit, match="2"):
         trainer_flags.make_parser().parse_args(["--worker_gpu=1", "--problem=x", "--eval_steps=2", "--no_such=3"])
-    told = capsys.readouterr().err
-    assert told.count("unknown flag --") == 3 and len(told.splitlines()) == 1
+    message = capsys.readouterr().err
+    assert message.count("unknown flag --") == 3 and len(message.splitlines()) == 1
     with pytest.raises(UserError, match=r"batch_tokens here.*\. unknown name 'learning_rate'; .*_constant"):
         HParams().override("batch_size=1,num_heads=4,learning_rate=0.1")

@@ -216,7 +216,7 @@ def test_a_whole_number_in_the_place_of_a_fraction_survives_the_file():
         ("position_encoding=relative,self_attention_type=local", "it must be full with position_encoding=relative"),
         ("position_encoding=rotary,self_attention_type=recurrent", "it must be full or local with position_encoding"),
         ("position_encoding=rotary,attention_key_size=5", "for heads of an even key size, not 5"),
-        ("counted_piece=-1", "counted_piece=-1 is out of range: it must be at least 0"),
+        ("hard_alignment_token=-1", "hard_alignment_token=-1 is out of range: it must be at least 0"),
         ("position_encoding=learned,max_length=1", "at least 2 with position_encoding=learned"),
         ("attention_dropout=1", "attention_dropout=1.0 is out of range: it must be at least 0 and below 1"),
         ("attention_key_size=-1", "attention_key_size=-1 is out of range: it must be at least 0"),

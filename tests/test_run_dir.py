@@ -98,14 +98,14 @@ def test_another_problem_is_refused_and_named(run, vocabulary, snapshot):
 
 
 def test_another_vocabulary_is_refused_and_both_files_are_named(run, problem, vocabulary, snapshot):
-    vocabulary.write_bytes(b"other pieces")
+    vocabulary.write_bytes(b"other tokens")
     before = snapshot(run.path)
     message = refusal(prepare_run_dir, run.path, HPARAMS, problem, vocabulary)
     assert str(vocabulary) in message and str(run.vocabulary) in message
     assert snapshot(run.path) == before
 
 
-@pytest.mark.parametrize("content", [b"other pieces", b"", None])
+@pytest.mark.parametrize("content", [b"other tokens", b"", None])
 def test_a_replaced_or_missing_vocabulary_in_the_run_directory_is_noticed(run, content):
     if content is None:
         run.vocabulary.unlink()
@@ -212,7 +212,7 @@ def test_both_vocabularies_are_copied_and_told_apart(separate_run, vocabularies,
     assert opened.vocabulary.read_bytes() == targets.name.encode()
 
 
-@pytest.mark.parametrize("content", [b"other pieces", None], ids=["other", "missing"])
+@pytest.mark.parametrize("content", [b"other tokens", None], ids=["other", "missing"])
 @pytest.mark.parametrize("side", ["inputs", "targets"])
 def test_the_vocabulary_that_is_wrong_is_named(separate_run, side, content):
     wrong, right = separate_run.inputs_vocabulary, separate_run.vocabulary
@@ -228,7 +228,7 @@ def test_the_vocabulary_that_is_wrong_is_named(separate_run, side, content):
 
 @pytest.mark.parametrize("changed", [0, 1])
 def test_going_on_with_another_vocabulary_names_the_one_that_differs(separate_run, problem, vocabularies, changed):
-    vocabularies[changed].write_bytes(b"other pieces")
+    vocabularies[changed].write_bytes(b"other tokens")
     inputs, targets = vocabularies
     message = refusal(prepare_run_dir, separate_run.path, HPARAMS, problem, targets, 1, inputs)
     assert str(vocabularies[changed]) in message and str(vocabularies[1 - changed]) not in message

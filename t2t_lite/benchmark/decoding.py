@@ -13,14 +13,14 @@ class Speed:
     Args:
       name: which way.
       lines: how many were translated each time.
-      pieces: of their translations, end symbols included.
+      tokens: of their translations, end symbols included.
       first_seconds: the first time, with whatever had to be compiled.
       seconds: each time afterwards.
     """
 
     name: str
     lines: int
-    pieces: int
+    tokens: int
     first_seconds: float
     seconds: list[float]
 
@@ -28,9 +28,9 @@ class Speed:
         """Returns the median."""
         return self.lines / statistics.median(self.seconds)
 
-    def pieces_per_second(self) -> float:
+    def tokens_per_second(self) -> float:
         """Returns the median."""
-        return self.pieces / statistics.median(self.seconds)
+        return self.tokens / statistics.median(self.seconds)
 
 
 def measure(translator, lines: Sequence[str], name: str, repeats: int, one_by_one: bool = False) -> Speed:
@@ -49,5 +49,5 @@ def measure(translator, lines: Sequence[str], name: str, repeats: int, one_by_on
         start = time.perf_counter()
         outputs = [text for call in calls for text in translator.translate(call)]
         seconds.append(time.perf_counter() - start)
-    pieces = sum(len(row) for row in translator.vocabulary.encode(outputs).to_list())
-    return Speed(name, len(lines), pieces, seconds[0], seconds[1:])
+    tokens = sum(len(row) for row in translator.vocabulary.encode(outputs).to_list())
+    return Speed(name, len(lines), tokens, seconds[0], seconds[1:])

@@ -13,9 +13,10 @@ import numpy as np
 
 from t2t_lite.benchmark.machine import Machine, describe_machine
 from t2t_lite.config import HParams
-from t2t_lite.data.manifest import Manifest, check_data, check_lengths
+from t2t_lite.data.manifest import Manifest, check_data
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
+from t2t_lite.training.checks import check_lengths
 from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.options import TrainOptions
 
@@ -40,11 +41,11 @@ class TrainingData:
         check_lengths(self.manifest, hparams)
 
     def vocab_sizes(self) -> tuple[int, int]:
-        """Returns the pieces of the vocabularies of inputs and targets."""
+        """Returns the tokens of the vocabularies of inputs and targets."""
         return self._in_direction(tuple(vocabulary["size"] for vocabulary in self.manifest.vocabularies))
 
     def mean_lengths(self) -> tuple[float, float]:
-        """Returns the average pieces of inputs and targets."""
+        """Returns the average tokens of inputs and targets."""
         return self._in_direction(tuple(self.manifest.mean_length("train", side) for side in ("inputs", "targets")))
 
     def batches(self, hparams: HParams, seed: int):
@@ -98,8 +99,8 @@ def random_data(vocab_size: int, source_length: int, target_length: int) -> Trai
     """Returns data of random ids without any padding.
 
     Args:
-      vocab_size: pieces of the vocabulary that both sides share, at least 2.
-      source_length, target_length: pieces of each sentence.
+      vocab_size: tokens of the vocabulary that both sides share, at least 2.
+      source_length, target_length: tokens of each sentence.
     """
     lengths = {"inputs": {str(source_length): 1}, "targets": {str(target_length): 1}}
     split = {"examples": 1, "shards": {}, "lengths": lengths}
@@ -107,7 +108,7 @@ def random_data(vocab_size: int, source_length: int, target_length: int) -> Trai
 
 
 class TimedStep(NamedTuple):
-    """One training step: seconds in all and of them waiting for the batch; target pieces, and positions for them."""
+    """One training step: seconds in all and of them waiting for the batch; target tokens, and positions for them."""
 
     seconds: float
     waited: float
@@ -125,9 +126,9 @@ class TrainingCost:
       parameters: trained numbers.
       steps: those that were timed.
       skipped_steps: how many of them had gradients that are not finite.
-      input_tokens_per_second: real target pieces that the input pipeline gives while nobody trains; None if there is
+      input_tokens_per_second: real target tokens that the input pipeline gives while nobody trains; None if there is
         none, as with random ids.
-      counted_flops_per_token: operations for a real target piece and what belongs to it, as `training.cost` counts.
+      counted_flops_per_token: operations for a real target token and what belongs to it, as `training.cost` counts.
       peak_flops: operations a second of all devices together.
       memory_bytes: the most in use up to the last step: of the GPU that has used most, or of the process.
       machine: what it was measured on.
@@ -147,7 +148,7 @@ class TrainingCost:
     def figures(self) -> dict[str, float | str | None]:
         """Returns all figures by name, with their units in the names.
 
-        Every step has rates of its own, its pieces over its seconds, and `median` and `best` are the median and the
+        Every step has rates of its own, its tokens over its seconds, and `median` and `best` are the median and the
         best of those. Utilisations are of the median rate.
         """
         rates = [step.target_tokens / step.seconds for step in self.steps]
@@ -205,25 +206,27 @@ def measure_training(
     import tensorflow as tf
 
     from t2t_lite.training.monitoring.throughput import memory_in_use
-    from t2t_lite.training.step.micro_batching import share_out
+    from t2t_lite.training.setup import bound_micro_batches, build_model
+    from t2t_lite.training.step.micro_batching import distribute_batches
     from t2t_lite.training.step.train_step import TrainStep
-    from t2t_lite.training.trainer import build, micro_batches
 
     data.check(hparams)
     inputs_size, targets_size = data.vocab_sizes()
-    micro = micro_batches(hparams, data.manifest, inputs_size, targets_size, strategy, options)
+    micro_batches = bound_micro_batches(hparams, data.manifest, inputs_size, targets_size, strategy, options)
     peak = _peak(strategy, hparams.precision, options.peak_tflops)
-    model, optimizer = build(hparams, targets_size, strategy, options.random_seed, inputs_size)
-    batches = share_out(strategy, data.batches(hparams, options.random_seed), micro)
+    model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
+    batches = distribute_batches(strategy, data.batches(hparams, options.random_seed), micro_batches)
     train_step = TrainStep(strategy, model, optimizer, batches.element_spec, options.random_seed, options.xla_compile)
     with data.reading():
         try:
-            try_every_graph(train_step, itertools.islice(batches, warmup_steps + num_steps), micro.static_tokens > 0)
+            try_every_graph(
+                train_step, itertools.islice(batches, warmup_steps + num_steps), micro_batches.static_tokens > 0
+            )
             steps, skipped = _time_steps(train_step, iter(batches), num_steps, warmup_steps)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
-                f"out of memory in {hparams.precision}; use a --max_tokens_per_replica below {micro.max_tokens}, or a "
-                f"smaller batch_tokens"
+                f"out of memory in {hparams.precision}; use a --max_tokens_per_replica below "
+                f"{micro_batches.max_tokens}, or a smaller batch_tokens"
             ) from error
         memory = memory_in_use()  # before anything else is measured here
         delivered = None
@@ -265,7 +268,7 @@ def try_every_graph(train_step, batches, is_compiled: bool) -> None:
 
     Args:
       train_step: function of a batch.
-      batches: of `share_out`, those that will come.
+      batches: of `distribute_batches`, those that will come.
       is_compiled: whether each shape is compiled; else only one micro-batch and several of them differ.
     """
     from t2t_lite.training.step.micro_batching import first_replica
@@ -280,7 +283,7 @@ def try_every_graph(train_step, batches, is_compiled: bool) -> None:
 
 
 def _delivered(batches, number: int) -> float:
-    """Returns the real target pieces a second of so many batches that nobody uses."""
+    """Returns the real target tokens a second of so many batches that nobody uses."""
     from t2t_lite.training.step.micro_batching import first_replica
 
     iterator = iter(batches)

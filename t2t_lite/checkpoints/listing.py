@@ -14,9 +14,11 @@ import secrets
 import shutil
 from pathlib import Path
 
+from t2t_lite.errors import UserError
+from t2t_lite.files import INCOMPLETE
+
 DATA = ".data-00000-of-00001"
 INDEX = ".index"
-_UNFINISHED = "incomplete"
 # What file systems say that cannot flush a folder.
 _NO_FLUSH = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS, errno.EACCES)
 _NAME = r"{kind}-(\d+)(?:\.v(\d+))?"
@@ -27,6 +29,18 @@ def list_checkpoints(directory: Path, kind: str = "ckpt") -> list[tuple[int, Pat
     return [(step, path) for step, versions in _found(directory, kind, INDEX) for path in versions[-1:]]
 
 
+def best_checkpoint(path: Path) -> Path:
+    """Returns the checkpoint to use, without ending: the average of checkpoints if there is one, else the last one.
+
+    Raises:
+      UserError: if there is none.
+    """
+    for kind in ("average", "ckpt"):
+        if found := list_checkpoints(path, kind):
+            return found[-1][1]
+    raise UserError(f"{path} has no checkpoint yet; train first, with t2t-lite-trainer --output_dir={path}")
+
+
 def step_of(path: Path) -> int:
     """Returns the step of a checkpoint, given its path without ending; 0 if its name tells of none."""
     match = re.fullmatch(_NAME.format(kind=".*"), Path(path).name)
@@ -35,12 +49,12 @@ def step_of(path: Path) -> int:
 
 def partial_path(path: Path) -> Path:
     """Returns a name of its own, beside `path`, under which a checkpoint of that name can be written."""
-    return path.with_name(f"{_UNFINISHED}-{path.name}-{secrets.token_hex(4)}")
+    return path.with_name(f"{INCOMPLETE}-{path.name}-{secrets.token_hex(4)}")
 
 
 def unfinished(directory: Path, kind: str) -> list[Path]:
     """Returns what processes that were killed while they wrote have left; `kind` is "ckpt" or "average"."""
-    return sorted(Path(directory).glob(f"{_UNFINISHED}-{kind}-*"))
+    return sorted(Path(directory).glob(f"{INCOMPLETE}-{kind}-*"))
 
 
 def remove_leftovers(directory: Path, kind: str) -> None:

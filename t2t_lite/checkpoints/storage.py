@@ -1,6 +1,7 @@
 """Checkpoint files: named variables in groups, in TensorFlow's format, written beside and renamed when whole."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from t2t_lite.errors import UserError
 from t2t_lite.locks import locked
 
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
+# Variables of checkpoints from before version 0.2, with their names since.
+_RENAMED = (re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention")
 
 
 def by_name(keras_variables) -> dict[str, tf.Variable]:
@@ -91,9 +94,9 @@ def read(path: Path, group: str) -> dict[str, np.ndarray]:
         reader = tf.train.load_checkpoint(str(path))
         keys = sorted(key for key in reader.get_variable_to_shape_map() if key.startswith(start))
         # TensorFlow spells a "." of a name ".." in the file.
-        return {
-            key.removeprefix(start).removesuffix(_KEY_END).replace("..", "."): reader.get_tensor(key) for key in keys
-        }
+        names = [key.removeprefix(start).removesuffix(_KEY_END).replace("..", ".") for key in keys]
+        old, new = _RENAMED
+        return {old.sub(new, name): reader.get_tensor(key) for name, key in zip(names, keys)}
     except (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError) as error:
         reason = str(error).split("\n")[0]
         raise UserError(f"checkpoint {path} is damaged ({reason}); remove {path}.* to go on without it") from error

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_lite.data.generation.records import ENCODE_BATCH, SIDES
+from t2t_lite.data.generation.records import ENCODE_BATCH
 from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.pipeline import reading_shards
+from t2t_lite.data.problem import SIDES
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 
@@ -23,10 +24,10 @@ class Inspection:
       split: whose shards they are.
       paths: the shards.
       vocabularies: of the inputs and of the targets.
-      lengths: of each side, how many examples have so many pieces, end symbols included.
+      lengths: of each side, how many examples have so many tokens, end symbols included.
       longer_sides: the same of the longer side of each example, which training compares with max_length.
-      unknown: unknown pieces of each side.
-      texts: the first examples: the pieces' texts of each side.
+      unknown: unknown tokens of each side.
+      texts: the first examples: the tokens' texts of each side.
     """
 
     manifest: Manifest
@@ -44,7 +45,7 @@ class Inspection:
         return sum(self.longer_sides.values())
 
     def longer_than(self, max_length: int) -> int:
-        """Returns how many examples have a side of more pieces than this."""
+        """Returns how many examples have a side of more tokens than this."""
         return sum(count for length, count in self.longer_sides.items() if length > max_length)
 
 
@@ -96,5 +97,5 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
             longer = tf.maximum(*(ids.row_lengths() for ids in rows))
             found.longer_sides.update(longer.numpy().tolist())
             for pair in zip(*(ids[: num_texts - len(found.texts)].to_list() for ids in rows)):
-                found.texts.append(tuple(each.pieces_of(ids) for each, ids in zip(vocabularies, pair)))
+                found.texts.append(tuple(each.tokens_of(ids) for each, ids in zip(vocabularies, pair)))
     return found

@@ -5,7 +5,6 @@ import json
 import shlex
 from pathlib import Path
 
-from t2t_lite.config import HParams
 from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of, write_text
@@ -22,7 +21,7 @@ class Manifest:
       problem: the name of the (forward) problem.
       vocabulary: {"file", "sha256", "size"} of both sides, or of the forward targets.
       splits: by split: {"examples", "plan", "shards": {file name: bytes}, "dropped": {reason: pairs}, "lengths":
-        {"inputs" | "targets" | "longer": histogram}}; a histogram maps a length in pieces (end symbol included) to the
+        {"inputs" | "targets" | "longer": histogram}}; a histogram maps a length in tokens (end symbol included) to the
         number of examples. "longer" is the longer side of each; data made by early versions has none.
       sources: SHA-256 of each source file, by name.
       inputs_vocabulary: the same as `vocabulary` of the forward inputs; None if both sides share one.
@@ -46,12 +45,12 @@ class Manifest:
         return self.inputs_vocabulary or self.vocabulary, self.vocabulary
 
     def longest(self, split: str, max_length: int) -> int:
-        """Returns the length of a split's longest side, in pieces, of those up to `max_length`."""
+        """Returns the length of a split's longest side, in tokens, of those up to `max_length`."""
         histograms = self.splits[split]["lengths"].values()
         return max(int(length) for histogram in histograms for length in histogram if int(length) <= max_length)
 
     def mean_length(self, split: str, side: str) -> float:
-        """Returns the average length of a side, "inputs" or "targets" of the forward problem, in pieces."""
+        """Returns the average length of a side, "inputs" or "targets" of the forward problem, in tokens."""
         histogram = self.splits[split]["lengths"][side]
         return sum(int(length) * number for length, number in histogram.items()) / sum(histogram.values())
 
@@ -70,11 +69,11 @@ class Manifest:
             self.unfinished.update(split=split, plan=plan, shards=self.shards_of_plan(split, plan))
         self.unfinished["shards"][name] = size
 
-    def finish_split(self, split: str, plan: str, examples: int, account: dict) -> None:
+    def finish_split(self, split: str, plan: str, examples: int, statistics: dict) -> None:
         """Notes that all shards of a split are whole."""
         shards = dict(sorted(self.shards_of_plan(split, plan).items()))
         self.unfinished.clear()
-        self.splits[split] = {"examples": examples, "plan": plan, "shards": shards, **account}
+        self.splits[split] = {"examples": examples, "plan": plan, "shards": shards, **statistics}
 
     def write(self, data_dir: Path) -> None:
         """Writes the manifest, whole."""
@@ -170,36 +169,3 @@ def _flags_of(manifest: Manifest, problem: Problem) -> str:
     return "".join(
         f" {shlex.quote(f'--{name}={value}')}" for name, value in flags.items() if value and value != usual.get(name)
     )
-
-
-def check_lengths(manifest: Manifest, hparams: HParams) -> None:
-    """Checks that pairs are short enough to train with these settings, and to evaluate on the way.
-
-    Raises:
-      UserError: if no training pair has at most `max_length` pieces on both sides, or positions are learned and a
-        dev pair, all of which are evaluated, has more of them.
-    """
-    limit = hparams.max_length
-    # With the histogram of longer sides that is exact; without it a pair of that length may still be missing.
-    shortest = max(min(map(int, histogram)) for histogram in manifest.splits["train"]["lengths"].values())
-    if shortest > limit:
-        raise UserError(
-            f"all training pairs of '{manifest.problem}' are longer than max_length={limit} pieces "
-            f"(the shortest has {shortest}); raise it with --hparams=max_length={shortest} or more"
-        )
-    longest = max(max(map(int, histogram)) for histogram in manifest.splits["dev"]["lengths"].values())
-    if hparams.max_positions and longest > hparams.max_positions:
-        raise UserError(
-            f"the longest dev pair of '{manifest.problem}' has {longest} pieces, and learned positions cover only "
-            f"max_length={hparams.max_positions}; raise it with --hparams=max_length={longest} or more"
-        )
-
-
-def check_counted_piece(manifest: Manifest, hparams: HParams, data_dir: Path) -> None:
-    """Raises UserError if the settings count pieces for places in the source, and the source has no piece for each."""
-    kind = manifest.settings.get("vocab_kind", "")
-    if hparams.counted_piece and kind != "words" and not manifest.settings.get("vocab_file"):
-        raise UserError(
-            f"counted_piece={hparams.counted_piece} is for sources of whole words, and the data in {data_dir} was made "
-            f"with --vocab_kind={kind}; make it with --vocab_kind=words, or train with --hparams=counted_piece=0"
-        )

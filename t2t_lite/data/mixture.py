@@ -40,8 +40,8 @@ class Mixture(Problem):
 
     parts: tuple[Part, ...] = ()
 
-    def __init__(self, is_reversed: bool = False, **given: str):
-        super().__init__(is_reversed, **given)
+    def __init__(self, is_reversed: bool = False, **options: str):
+        super().__init__(is_reversed, **options)
         if is_reversed and any(part.tag for part in self.parts):
             raise UserError(f"'{self.data_name}' cannot be reversed: the tags of its sources would be translations")
         if len({bool(part.weight) for part in self.parts}) > 1 or any(part.weight < 0 for part in self.parts):
@@ -51,7 +51,7 @@ class Mixture(Problem):
 
     @property
     def symbols(self):
-        """The tags, each a piece of its own."""
+        """The tags, each a token of its own."""
         return tuple(dict.fromkeys(part.tag for part in self.parts if part.tag))
 
     @property
@@ -74,18 +74,18 @@ class Mixture(Problem):
         streams = [self._repeated(number, count, size, files) for number, count, size in zip(parts, wanted, sizes)]
         yield from _interleaved(streams, wanted)
 
-    def remarks(self, files):
+    def notes(self, files):
         """Says how often each part is read, and what its parts have to say."""
-        remarks = []
+        notes = []
         for part in self.parts:
-            remarks += [f"{part.problem}: {remark}" for remark in self._problem(part).remarks(files)]
-        return remarks
+            notes += [f"{part.problem}: {note}" for note in self._problem(part).notes(files)]
+        return notes
 
     def _problem(self, part: Part) -> Problem:
         if part.problem not in self._problems:
             flags = get_problem(part.problem).flags
-            given = {name: value for name, value in self.given.items() if name in flags}
-            self._problems[part.problem] = get_problem(part.problem, **given)
+            options = {name: value for name, value in self.options.items() if name in flags}
+            self._problems[part.problem] = get_problem(part.problem, **options)
         return self._problems[part.problem]
 
     def _size(self, number: int, files: Mapping[str, Path]) -> int:
@@ -100,7 +100,7 @@ class Mixture(Problem):
         problem = self._problem(part)
         before = f"{part.tag} " if part.tag else ""
         for pair in problem.examples(split, files):
-            if not problem.flaw(split, pair):
+            if not problem.drop_reason(split, pair):
                 inputs, targets = problem.in_direction(pair)
                 yield Example(before + inputs, targets)
 
@@ -122,11 +122,11 @@ class Mixture(Problem):
 
 def _interleaved(streams: list[Iterator[Example]], counts: list[int]) -> Iterator[Example]:
     """Yields all pairs of the streams, each stream at an even pace."""
-    total, given = sum(counts), [0] * len(counts)
+    total, taken = sum(counts), [0] * len(counts)
     for done in range(0, total, _BLOCK):
         share = min(1.0, (done + _BLOCK) / total)
         for number, stream in enumerate(streams):
             due = counts[number] if share == 1.0 else int(counts[number] * share)
-            for _ in range(due - given[number]):
+            for _ in range(due - taken[number]):
                 yield next(stream)
-            given[number] = due
+            taken[number] = due

@@ -49,7 +49,7 @@ def window_of(examples: int) -> int:
 
 
 def has_pair(problem: Problem, data_dir: Path, max_length: int) -> bool:
-    """Returns whether a training pair has at most `max_length` pieces on both sides, by looking at them."""
+    """Returns whether a training pair has at most `max_length` tokens on both sides, by looking at them."""
     dataset = batches(problem, data_dir, "train", batch_tokens=1, max_length=max_length)
     return next(iter(dataset), None) is not None
 
@@ -67,15 +67,15 @@ def batches(
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
-    Each batch has about `batch_tokens` real target pieces: every window of about WINDOW pairs is cut into equal
+    Each batch has about `batch_tokens` real target tokens: every window of about WINDOW pairs is cut into equal
     shares, so that it has no short last batch, and no pair is dropped but those longer than `max_length`.
 
     Args:
       problem: whose data; if it is reversed, the sides are swapped.
       data_dir: where the shards are.
       split: "train", "dev" or "test".
-      batch_tokens: real target pieces of a batch, end symbols included.
-      max_length: pairs with a longer side, in pieces, are left out; None keeps all.
+      batch_tokens: real target tokens of a batch, end symbols included.
+      max_length: pairs with a longer side, in tokens, are left out; None keeps all.
       seed: with `epoch`, determines the order; None keeps the order by length (for evaluation).
       epoch: counted from 0.
     """

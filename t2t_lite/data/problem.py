@@ -1,4 +1,4 @@
-"""What a problem is: where its pairs come from, how they are cut into pieces, how its output is searched and scored."""
+"""What a problem is: where its pairs come from, how they are cut into tokens, how its output is searched and scored."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -20,6 +20,9 @@ class Example(NamedTuple):
 
     inputs: str
     targets: str
+
+
+SIDES = Example._fields
 
 
 class Unusable(str):
@@ -85,11 +88,11 @@ class Problem:
 
     vocab_kind: str = "bpe"  # or "wordpiece", "characters", "bytes", "words"
     targets_vocab_kind: str = ""  # that of the targets, if they have a vocabulary of another kind
-    vocab_size: int = 8000  # pieces of a vocabulary
-    byte_fallback: bool = True  # bpe: characters without a piece are written in bytes, which 256 pieces are kept for
-    character_coverage: float = 0.9995  # with byte_fallback: the share of the text's characters that get pieces
+    vocab_size: int = 8000  # tokens of a vocabulary
+    byte_fallback: bool = True  # bpe: characters without a token are written in bytes, which 256 tokens are kept for
+    character_coverage: float = 0.9995  # with byte_fallback: the share of the text's characters that get tokens
     vocab_file: str = ""  # a vocabulary made elsewhere, instead; "INPUTS,TARGETS" for one of each side
-    symbols: tuple[str, ...] = ()  # texts that are always one piece, such as a tag for the target language
+    symbols: tuple[str, ...] = ()  # texts that are always one token, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
     metric: str = "bleu"  # how outputs are scored: or "parseval", for trees
@@ -100,9 +103,9 @@ class Problem:
     switches: frozenset[str] = frozenset()  # those of them that need no value, which is "True" then
     checks_text: bool = False  # look for what is often wrong with text from anywhere, and report it
 
-    def __init__(self, is_reversed: bool = False, **given: str):
+    def __init__(self, is_reversed: bool = False, **options: str):
         self.is_reversed = is_reversed
-        self.given = given  # values of `flags`
+        self.options = options  # values of `flags`
 
     @property
     def data_name(self) -> str:
@@ -118,16 +121,16 @@ class Problem:
     def vocab_filenames(self) -> tuple[str, str]:
         """The vocabularies' file names in `--data_dir`: forward inputs, forward targets; the same twice if shared.
 
-        One for which the text held fewer pieces is called by their number, see `vocab_filename`.
+        One for which the text held fewer tokens is called by their number, see `vocab_filename`.
         """
         return tuple(self.vocab_filename(side, self.vocab_size) for side in Example._fields)
 
     def vocab_filename(self, side: str, size: int) -> str:
-        """Returns the name of a vocabulary with so many pieces; `side` is the forward "inputs" or "targets"."""
+        """Returns the name of a vocabulary with so many tokens; `side` is the forward "inputs" or "targets"."""
         kind = self.kind_of(side)
         ending = {"bpe": "subwords", "wordpiece": "wordpieces"}.get(kind, kind)
         its_own = "" if self.shared_vocabulary else f"{side}."
-        return f"vocab.{self.data_name}.{'given' if self.vocab_file else size}.{its_own}{ending}"
+        return f"vocab.{self.data_name}.{'options' if self.vocab_file else size}.{its_own}{ending}"
 
     def kind_of(self, side: str) -> str:
         """Returns the kind of a side's vocabulary; `side` is the forward "inputs" or "targets"."""
@@ -170,12 +173,12 @@ class Problem:
           split: "train", "dev" or "test".
           files: the path of each of `sources`, by its name, checked.
 
-        The same pairs each time: they are read once to count and to learn pieces, and again to be written.
+        The same pairs each time: they are read once to count and to learn tokens, and again to be written.
         """
         old = "; tensor2tensor's generate_samples is called so here" if hasattr(self, "generate_samples") else ""
         raise UserError(f"problem '{self.name}' has no examples(self, split, files), which yields its pairs{old}")
 
-    def check_given(self) -> None:
+    def check_options(self) -> None:
         """Raises UserError, of status 2, if flags of its own are missing that data cannot be made without."""
 
     def keep_streams(self, tmp_dir: Path) -> None:
@@ -187,10 +190,10 @@ class Problem:
         return SPLITS[1:]
 
     def for_model(self, example: Example) -> Example:
-        """Returns a pair as the model reads and writes it: what is cut into pieces. The plain text stays as it was."""
+        """Returns a pair as the model reads and writes it: what is cut into tokens. The plain text stays as it was."""
         return example
 
-    def flaw(self, split: str, example: Example) -> str | None:
+    def drop_reason(self, split: str, example: Example) -> str | None:
         """Returns in a few words why a pair is left out, for the manifest to count; None keeps it."""
         for side in example:
             if isinstance(side, Unusable):
@@ -208,13 +211,13 @@ class Problem:
         del example
         return "train"
 
-    def remarks(self, files: Mapping[str, Path]) -> list[str]:
+    def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns what the user should be told about the data that is made from these files, a line each."""
         del files
         return []
 
 
-def get_problem(name: str, **given: str) -> Problem:
+def get_problem(name: str, **options: str) -> Problem:
     """Returns the problem called `name` in the registry, with `_rev` for swapped sides.
 
     Args:
@@ -227,8 +230,8 @@ def get_problem(name: str, **given: str) -> Problem:
     if name not in PROBLEMS and name.endswith(REVERSED_SUFFIX):
         forward = name.removesuffix(REVERSED_SUFFIX)
         if forward in PROBLEMS:
-            return _checked(PROBLEMS[forward](is_reversed=True, **given))
-    return _checked(PROBLEMS[name](**given))
+            return _checked(PROBLEMS[forward](is_reversed=True, **options))
+    return _checked(PROBLEMS[name](**options))
 
 
 def _checked(problem: Problem) -> Problem:

@@ -9,8 +9,8 @@ import tensorflow as tf
 from t2t_lite.decoding.batching import by_length, padded
 
 
-class MemoryAttention:
-    """How much outputs attend to their sources, by teacher forcing.
+class CrossAttentionWeights:
+    """Cross-attention weights of given outputs, with teacher forcing.
 
     Args:
       model: a built `Seq2SeqModel` with its weights.
@@ -28,16 +28,16 @@ class MemoryAttention:
         Args:
           sources, outputs: the ids of each, with the end symbol.
           layer: which decoder layer's.
-          batch_tokens: how many pieces a batch may have, padding included.
+          batch_tokens: how many tokens a batch may have, padding included.
 
         Returns:
-          float32 [output pieces, source pieces] of each.
+          float32 [output tokens, source tokens] of each.
         """
         if layer not in self._graphs:
             ids = tf.TensorSpec([None, None], tf.int32)
 
             def attention(inputs, targets):
-                return tf.reduce_mean(self._model.attention(inputs, targets, "memory", layer), 1)
+                return tf.reduce_mean(self._model.attention(inputs, targets, "cross", layer), 1)
 
             self._graphs[layer] = tf.function(attention, input_signature=[ids, ids], autograph=False)
         found = [np.zeros([0, 0])] * len(sources)
@@ -50,11 +50,11 @@ class MemoryAttention:
 
 
 def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str]) -> str:
-    """Links each word of an output to the word of the source that its pieces attend to most.
+    """Links each word of an output to the word of the source that its tokens attend to most.
 
     Args:
-      weights: float [output pieces, source pieces], how much each piece of the output attends to each of the source.
-      source, output: the pieces' texts, blanks included. Pieces of one word follow one another.
+      weights: float [output tokens, source tokens], how much each token of the output attends to each of the source.
+      source, output: the tokens' texts, blanks included. Tokens of one word follow one another.
 
     Returns:
       "i-j ..." for the output's words j in order, from 0, each with its source word i: the format of Pharaoh.
@@ -72,12 +72,12 @@ def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str])
     return " ".join(links)
 
 
-def _words(pieces: Sequence[str]) -> list[list[int]]:
-    """Returns the numbers of the words that each piece has characters of: none if it is blanks only."""
+def _words(tokens: Sequence[str]) -> list[list[int]]:
+    """Returns the numbers of the words that each token has characters of: none if it is blanks only."""
     found, word, inside = [], -1, False
-    for piece in pieces:
+    for token in tokens:
         words = []
-        for character in piece:
+        for character in token:
             if character.isspace():
                 inside = False
                 continue

@@ -7,17 +7,17 @@ import numpy as np
 from t2t_lite.data.vocab import PAD_ID
 
 
-def by_length(rows: Sequence[int], lengths: Sequence[int], rows_of: Callable[[int], int]) -> Iterator[list[int]]:
+def by_length(rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callable[[int], int]) -> Iterator[list[int]]:
     """Cuts rows into batches of similar lengths, the longest first.
 
     Args:
       rows: which rows.
       lengths: the length of every row.
-      rows_of: how many rows of a length make a batch.
+      batch_size_of: how many rows of a length make a batch.
     """
     batch: list[int] = []
     for row in sorted(rows, key=lambda row: -lengths[row]):
-        if batch and len(batch) >= rows_of(lengths[batch[0]]):
+        if batch and len(batch) >= batch_size_of(lengths[batch[0]]):
             yield batch
             batch = []
         batch.append(row)

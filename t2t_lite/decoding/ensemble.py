@@ -8,7 +8,7 @@ import tensorflow as tf
 class Ensemble:
     """Models of one vocabulary that offer to a search what a `Seq2SeqModel` does.
 
-    A piece's probability is the mean of the models' probabilities.
+    A token's probability is the mean of the models' probabilities.
 
     Args:
       models: built models with their weights.
@@ -21,26 +21,26 @@ class Ensemble:
         self.max_positions = min(positions, default=None)
 
     def start_decoding(self, inputs, beam_size, max_length):
-        """Returns (memories, caches), a list of each, see `Seq2SeqModel`."""
-        memories, caches = zip(*(model.start_decoding(inputs, beam_size, max_length) for model in self.models))
-        return list(memories), list(caches)
+        """Returns (encoded sources, states), a list of each, see `Seq2SeqModel`."""
+        encoded_sources, states = zip(*(model.start_decoding(inputs, beam_size, max_length) for model in self.models))
+        return list(encoded_sources), list(states)
 
-    def grow_caches(self, caches, beam_size, max_length):
-        """Returns larger caches, see `Seq2SeqModel`."""
-        return [model.grow_caches(part, beam_size, max_length) for model, part in zip(self.models, caches)]
+    def grow_state(self, states, beam_size, max_length):
+        """Returns larger states, see `Seq2SeqModel`."""
+        return [model.grow_state(state, beam_size, max_length) for model, state in zip(self.models, states)]
 
-    def decode_step(self, ids, position, memories, caches, lineage):
-        """Returns (logarithms of mean probabilities, caches, mean attention), see `Seq2SeqModel`."""
-        logits, caches, attention = zip(
+    def decode_step(self, ids, position, encoded_sources, states, ancestry):
+        """Returns (logarithms of mean probabilities, states, mean attention), see `Seq2SeqModel`."""
+        logits, states, attention = zip(
             *(
-                model.decode_step(ids, position, memory, part, lineage)
-                for model, memory, part in zip(self.models, memories, caches)
+                model.decode_step(ids, position, encoded_source, state, ancestry)
+                for model, encoded_source, state in zip(self.models, encoded_sources, states)
             )
         )
-        return _mean(logits), list(caches), tf.add_n(list(attention)) / len(self.models)
+        return _mean(logits), list(states), tf.add_n(list(attention)) / len(self.models)
 
     def __call__(self, inputs, targets):
-        """Returns the logarithms of mean probabilities of all target pieces, see `Seq2SeqModel.call`."""
+        """Returns the logarithms of mean probabilities of all target tokens, see `Seq2SeqModel.call`."""
         return _mean([model(inputs, targets) for model in self.models])
 
 

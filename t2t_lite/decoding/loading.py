@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.listing import existing, list_checkpoints, step_of
+from t2t_lite.checkpoints.listing import best_checkpoint, existing, list_checkpoints, step_of
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
-from t2t_lite.run_dir import RunDir, best_checkpoint, open_run_dir
+from t2t_lite.run_dir import RunDir, open_run_dir
 
 
 class Loaded(NamedTuple):

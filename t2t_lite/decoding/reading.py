@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-# More bytes of a line are not kept in memory. Inputs are cut at far fewer pieces (`max_input_length`).
+# More bytes of a line are not kept in memory. Inputs are cut at far fewer tokens (`max_input_length`).
 MAX_BYTES = 2**20
 
 

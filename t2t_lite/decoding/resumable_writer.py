@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import INCOMPLETE, PROGRESS, check_output, write_text
+from t2t_lite.files import check_output, growing_path, progress_path, write_text
 
 
-class GrowingFiles:
+class ResumableWriter:
     """Files with a line for each line of an input. They have their names when they are whole.
 
     Beside the first of them, "<name>.progress" tells how far they are after each block. A file whose name ends in .gz
@@ -37,13 +37,10 @@ class GrowingFiles:
                 raise UserError(f"{path} is asked for twice; give each output a file of its own")
         self._paths = paths
         self._made_by = json.loads(json.dumps(made_by))  # as it will be read back
-        self._progress = paths[0].with_name(paths[0].name + PROGRESS)
+        self._progress = progress_path(paths[0])
         # What is no regular file cannot be gone on with.
         self._in_place = [path.exists() and not path.is_file() for path in paths]
-        self._partials = [
-            path if in_place else path.with_name(path.name + INCOMPLETE)
-            for path, in_place in zip(paths, self._in_place)
-        ]
+        self._partials = [path if in_place else growing_path(path) for path, in_place in zip(paths, self._in_place)]
         self._files = []
         self.notes = {}
         self._digest = hashlib.sha256()

@@ -47,7 +47,7 @@ class Scorer:
           ValueError: if padding stands within an output: it would count nothing.
         """
         if any(PAD_ID in output for output in outputs):
-            raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and no piece")
+            raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and no token")
         found = [(0.0, 0.0)] * len(sources)
         positions = max(1, min(settings.batch_tokens, _LOGITS // self._vocab_size))
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]

@@ -12,26 +12,18 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import WIDE_BEAM, DecodeHParams
-from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, Vocabulary
-from t2t_lite.decoding.alignment import MemoryAttention, alignment
+from t2t_lite.data.vocab import EOS_ID, Vocabulary
+from t2t_lite.decoding.alignment import CrossAttentionWeights, alignment
 from t2t_lite.decoding.batching import by_length, padded
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.loading import load
 from t2t_lite.decoding.scorer import Scorer
-from t2t_lite.decoding.search.beam_search import BeamSearch
-from t2t_lite.decoding.search.beam_state import EXISTS, SearchResult, Sentences
-from t2t_lite.decoding.search.sampling import Sampling
+from t2t_lite.decoding.search.beam_state import EXISTS, SearchResult
 from t2t_lite.decoding.search.searcher import Searcher
+from t2t_lite.decoding.search_requests import LineConstraint, SearchRequest, beam_search_of, constraints_of
 from t2t_lite.decoding.single_text import or_a_single_text
+from t2t_lite.decoding.tokenizing import MAX_POSITIONS, encode_lines
 from t2t_lite.errors import UserError
-from t2t_lite.parsing.tree_constraint import TreeSymbols
-from t2t_lite.trees.linear import WORD
-from t2t_lite.trees.tokenizer import split_at_blanks
-
-# What warnings call the model's `max_positions`.
-_POSITIONS = "all that learned positions cover (max_length)"
-# A piece has fewer characters than this, so that of a longer text no more need be cut into pieces.
-_CHARACTERS = 64
 
 
 class Hypothesis(NamedTuple):
@@ -39,7 +31,7 @@ class Hypothesis(NamedTuple):
 
     text: str
     score: float  # log_prob / length penalty + coverage penalty: what the search ranks by
-    log_prob: float  # sum of the log-probabilities of its pieces and of the end, in nats
+    log_prob: float  # sum of the log-probabilities of its tokens and of the end, in nats
 
 
 class Translator:
@@ -79,7 +71,7 @@ class Translator:
         self._xla_compile = xla_compile
         self._searchers = {}
         self._scorer = Scorer(model)
-        self._memory_attention = MemoryAttention(model)
+        self._cross_attention = CrossAttentionWeights(model)
         self._lock = threading.Lock()
 
     @classmethod
@@ -124,6 +116,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
+        constraints: Sequence[LineConstraint] = (),
         **settings,
     ) -> list[str] | list[Hypothesis] | str | Hypothesis:
         """Translates lines.
@@ -135,6 +128,7 @@ class Translator:
           prefixes: for each line what its translation begins with; "" for anything. None: anything for all.
           first_line: the number of the first of them, for warnings and, with sampling, for the random numbers.
           on_done: called with a number of lines whenever so many more are translated.
+          constraints: further rules about the next token, such as those of a grammar.
           settings: other values of settings of `DecodeHParams` than the translator's, such as beam_size=8.
 
         Returns:
@@ -143,7 +137,7 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        found = self._search(lines, prefixes, first_line, on_done, num_wanted=1, **settings)
+        found = self._search(lines, prefixes, first_line, on_done, 1, constraints, **settings)
         best = [beams[0] for beams in found]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
@@ -154,48 +148,56 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
+        constraints: Sequence[LineConstraint] = (),
         **settings,
     ) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Translates lines, with all hypotheses of each: the best first, or samples as they were drawn.
 
         Arguments and errors are those of `translate`. Of a line there are `beam_size`, or fewer if no more exist.
         """
-        return self._search(lines, prefixes, first_line, on_done, num_wanted=0, **settings)
+        return self._search(lines, prefixes, first_line, on_done, 0, constraints, **settings)
 
-    def _search(self, lines, prefixes, first_line: int, on_done, num_wanted: int, **settings) -> list[list[Hypothesis]]:
+    def _search(
+        self, lines, prefixes, first_line: int, on_done, num_wanted: int, constraints=(), **settings
+    ) -> list[list[Hypothesis]]:
         settings = self.decode_hparams.replace(**settings)
         if settings.precision != self.decode_hparams.precision:
             raise UserError("the precision is that of the loaded model; give it in from_run_dir's decode_hparams")
+        if settings.only_trees and not constraints:
+            raise UserError("only_trees=True is for parsing: use a Parser")
         if prefixes is not None and len(prefixes) != len(lines):
             raise UserError(f"there are {len(lines)} lines and {len(prefixes)} prefixes; give each line one")
         sources = self._encode(self.inputs_vocabulary, lines, settings, first_line, "line")
         starts = None
         if prefixes is not None:
-            starts = self._encode(self.vocabulary, prefixes, settings, first_line, "the prefix of line")
-        found = [[Hypothesis("", 0.0, 0.0)] for _ in lines]
-        searcher = self._searcher(settings, num_wanted)
+            ended = self._encode(self.vocabulary, prefixes, settings, first_line, "the prefix of line")
+            starts = [ids[:-1] for ids in ended]
+        constraints = constraints_of(settings, sources, starts, constraints)
+        request = SearchRequest(sources, settings, constraints, self.model.max_positions, first_line)
+        results = [[Hypothesis("", 0.0, 0.0)] for _ in lines]
+        searcher = self._searcher(settings, num_wanted, constraints)
         with_text = [row for row, line in enumerate(lines) if line.strip()]
         if on_done and len(with_text) < len(lines):
             on_done(len(lines) - len(with_text))
-        batches = list(by_length(with_text, [len(source) for source in sources], searcher.rows_of))
+        batches = list(by_length(with_text, [len(source) for source in sources], searcher.batch_size_of))
 
         def search(rows):
-            sentences = self._sentences(rows, lines, sources, starts, settings, first_line)
-            result = searcher(padded([sources[row] for row in rows]), sentences)
-            for place, row in enumerate(rows):
+            inputs = request.inputs_of(rows)
+            found = searcher(padded([sources[row] for row in rows]), inputs)
+            for index, row in enumerate(rows):
                 prefix = (prefixes[row], starts[row]) if prefixes else ("", [])
-                found[row] = self._hypotheses(SearchResult(*(part[place] for part in result)), *prefix)
+                results[row] = self._hypotheses(SearchResult(*(part[index] for part in found)), *prefix)
             if on_done:
                 on_done(len(rows))
-            stopped = (result.ids[:, 0] != EOS_ID).all(1) & (sentences.limits == self.model.max_positions)
+            stopped = (found.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.model.max_positions)
             return [row for row, was_stopped in zip(rows, stopped) if was_stopped]
 
         for row in sorted(itertools.chain.from_iterable(self._map(search, batches))):
-            # Else extra_length stopped it, which stands for "no sensible output is longer".
+            # Otherwise extra_length stopped it, which means "no sensible output is longer".
             if len(sources[row]) + settings.extra_length > self.model.max_positions:
-                positions = f"{self.model.max_positions} pieces, which is {_POSITIONS}"
+                positions = f"{self.model.max_positions} tokens, which is {MAX_POSITIONS}"
                 self._warn(f"line {first_line + row}: the output was cut at {positions}")
-        return found
+        return results
 
     @or_a_single_text("inputs", "targets")
     def score(
@@ -217,31 +219,32 @@ class Translator:
         scores = self._scorer(sources, outputs, settings)
         return [Hypothesis(text, *scored) for text, scored in zip(targets, scores, strict=True)]
 
-    def attention(self, line: str, translation: str, kind: str = "memory", layer: int | None = None):
+    def attention(self, line: str, translation: str, kind: str = "cross", layer: int | None = None):
         """Gives the attention weights of one layer for a line and its translation.
 
         Args:
           line, translation: texts.
-          kind: "encoder" or "decoder" for its self-attention, "memory" for what the decoder attends to in the source.
+          kind: "encoder" or "decoder" for their self-attention, "cross" for the decoder's attention to the source.
           layer: its number from 0, -1 the last; None: the one that is nearest to a word alignment.
 
         Returns:
-          (weights, float32 [heads, queries, keys] of which each row sums to 1; the queries' pieces; the keys' pieces).
-          A query of the decoder is what predicts its piece. The last piece is the end symbol, "".
+          (weights, float32 [heads, queries, keys] of which each row sums to 1; the queries' tokens; the keys' tokens).
+          A query of the decoder is what predicts its token. The last token is the end symbol, "".
 
         Raises:
           UserError: if there is no such layer, it has no attention, or there are several models.
         """
-        if kind not in ("encoder", "decoder", "memory"):
-            raise UserError(f"attention is that of the encoder, the decoder or the memory, not '{kind}'")
+        kind = "cross" if kind == "memory" else kind  # its name before version 0.2
+        if kind not in ("encoder", "decoder", "cross"):
+            raise UserError(f"attention kinds are encoder, decoder and cross, not '{kind}'")
         layer = self._layer(layer)
         (source,), (output,) = self._pair([line], [translation])
         try:
             weights = self.model.attention(padded([source]), padded([output]), kind, layer)[0]
         except ValueError as error:
             raise UserError(str(error)) from error
-        sides = ([*self.inputs_vocabulary.pieces_of(source), ""], [*self.vocabulary.pieces_of(output), ""])
-        queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "memory": (1, 0)}[kind]
+        sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
+        queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
         return np.asarray(weights), sides[queries], sides[keys]
 
     @or_a_single_text("lines", "translations")
@@ -264,11 +267,11 @@ class Translator:
         layer = self._layer(layer)
         sources, outputs = self._pair(lines, translations)
         try:
-            found = self._memory_attention(sources, outputs, layer, self.decode_hparams.batch_tokens)
+            found = self._cross_attention(sources, outputs, layer, self.decode_hparams.batch_tokens)
         except ValueError as error:
             raise UserError(str(error)) from error
         return [
-            alignment(weights, self.inputs_vocabulary.pieces_of(source), self.vocabulary.pieces_of(output))
+            alignment(weights, self.inputs_vocabulary.tokens_of(source), self.vocabulary.tokens_of(output))
             for weights, source, output in zip(found, sources, outputs)
         ]
 
@@ -290,71 +293,25 @@ class Translator:
         with ThreadPoolExecutor(self.num_threads) as threads:
             return list(threads.map(function, items))
 
-    def _searcher(self, settings: DecodeHParams, num_wanted: int) -> Searcher:
-        random = settings.sampling_method == "random"
-        # At the start there are no more hypotheses than pieces; a few beams without one do no harm.
-        if settings.beam_size > max(self.vocabulary.size, WIDE_BEAM) and not random:
+    def _searcher(self, settings: DecodeHParams, num_wanted: int, constraints: Sequence[LineConstraint]) -> Searcher:
+        # At the start there are no more hypotheses than tokens; a few empty beams do no harm.
+        if settings.beam_size > max(self.vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
             raise UserError(
-                f"beam_size={settings.beam_size} is more than the {self.vocabulary.size:,} pieces of "
+                f"beam_size={settings.beam_size} is more than the {self.vocabulary.size:,} tokens of "
                 f"{self.vocabulary.path.name}; 4 is usual for translation, and more than 100 rarely helps"
             )
-        sampling = Sampling(settings.sampling_temp, settings.sampling_keep_top_k, settings.sampling_keep_top_p)
-        search = BeamSearch(
-            self.vocabulary.size,
-            settings.beam_size,
-            settings.alpha,
-            groups=settings.beam_size if random else settings.diverse_beam_groups,
-            diversity_strength=settings.diverse_beam_strength,
-            coverage_beta=settings.coverage_penalty,
-            no_repeat_ngram_size=settings.no_repeat_ngram_size,
-            num_wanted=num_wanted,
-            sampling=sampling if random else None,
-            tree_symbols=self._tree_symbols() if settings.only_trees else None,
-            never=(PAD_ID,) if settings.allow_unk else (PAD_ID, UNKNOWN_ID),
-        )
+        search = beam_search_of(settings, self.vocabulary.size, num_wanted, constraints)
+        key = search, settings.batch_tokens
         with self._lock:
-            if (search, settings.batch_tokens) not in self._searchers:
+            if key not in self._searchers:
                 for line in settings.warnings():
                     self._warn(line)
-                made = Searcher(self.model, search, settings.batch_tokens, self._xla_compile)
-                self._searchers[search, settings.batch_tokens] = made
-            return self._searchers[search, settings.batch_tokens]
-
-    def _tree_symbols(self) -> TreeSymbols:
-        try:
-            return TreeSymbols.of(self.vocabulary.pieces(), WORD)
-        except ValueError as error:
-            raise UserError(f"only_trees=True is for parsing: this model does not write trees ({error})") from error
-
-    def _sentences(self, rows, lines, sources, starts, settings: DecodeHParams, first_line: int) -> Sentences:
-        """Returns what the search has to know of some rows."""
-        lengths = np.array([len(sources[row]) for row in rows], np.int32)
-        limits = lengths + settings.extra_length
-        prefixes = min_lengths = leaf_counts = uniforms = ()
-        if settings.only_trees:
-            leaf_counts = np.array([len(split_at_blanks(lines[row])) for row in rows], np.int32)
-            # Always enough for the words, whatever extra_length is.
-            limits = np.maximum(limits, leaf_counts + 1)
-        if starts is not None:
-            prefixes = padded([starts[row][:-1] for row in rows])
-            limits = np.maximum(limits, np.count_nonzero(prefixes, axis=1).astype(np.int32) + 1)
-        if self.model.max_positions is not None:
-            limits = np.minimum(limits, self.model.max_positions)
-        if settings.min_length_ratio:
-            min_lengths = np.ceil(settings.min_length_ratio * (lengths - 1)).astype(np.int32) + 1  # with the end symbol
-        if settings.sampling_method == "random":
-            drawn = [
-                np.random.default_rng([settings.random_seed, first_line + row]).random(
-                    [limits.max(), settings.beam_size], np.float32
-                )
-                for row in rows
-            ]
-            uniforms = np.stack(drawn).transpose(0, 2, 1)  # drawn by position: the first are the same for any number
-        return Sentences(limits, min_lengths, prefixes, leaf_counts=leaf_counts, uniforms=uniforms)
+                self._searchers[key] = Searcher(self.model, search, settings.batch_tokens, self._xla_compile)
+            return self._searchers[key]
 
     def _hypotheses(self, result: SearchResult, prefix: str, prefix_ids: list[int]) -> list[Hypothesis]:
-        """Returns the hypotheses of one line, whose result has no batch, from their pieces."""
-        # A prefix stands as it was given: pieces have lost characters that the vocabulary does not know.
+        """Returns the hypotheses of one line, whose result has no batch, from their tokens."""
+        # A prefix stands as it was given: tokens have lost characters that the vocabulary does not know.
         (known,) = self.vocabulary.decode([prefix_ids])
         texts = [prefix + text.removeprefix(known) for text in self.vocabulary.decode(result.ids)]
         found = [
@@ -364,20 +321,6 @@ class Translator:
         ]
         return found or [Hypothesis(prefix, float("-inf"), float("-inf"))]
 
-    def _encode(
-        self, vocabulary: Vocabulary, lines: Sequence[str], settings: DecodeHParams, first_line: int, name: str
-    ):
-        """Returns the ids of each text, a list with the end symbol; those that are too long are cut and told of."""
-        limit, positions = settings.max_input_length, self.model.max_positions
-        told = f"max_input_length={limit}; raise that in --decode_hparams"
-        if positions is not None and positions <= limit:
-            limit = positions
-            told = f"{limit}, which is {_POSITIONS}; split it, or train with a larger max_length"
-        texts = [line[: limit * _CHARACTERS].encode("utf-8", errors="replace") for line in lines]
-        ids = vocabulary.encode(tf.constant(texts, tf.string)).to_list() if texts else []
-        for number, row in enumerate(ids):
-            if len(row) > limit:
-                self._warn(f"{name} {first_line + number} has {len(row)} pieces and was cut to {told}")
-                # Cut before the end symbol, so that every source still ends with one.
-                ids[number] = [*row[: limit - 1], EOS_ID]
-        return ids
+    def _encode(self, vocabulary: Vocabulary, lines, settings: DecodeHParams, first_line: int, name: str):
+        """Returns the ids of each text with the end symbol, see `encode_lines`."""
+        return encode_lines(vocabulary, lines, settings, self.model.max_positions, self._warn, first_line, name)

@@ -104,13 +104,13 @@ class MultiHeadAttention(keras.layers.Layer):
     def call(self, queries, keys_values, attention_mask, seeds=None):
         """Returns float [batch, queries, hidden]."""
         mixed, _ = attend(queries, *keys_values, attention_mask, lambda weights: self.dropout(weights, seeds=seeds))
-        return self.join(mixed)
+        return self.combine_heads(mixed)
 
     def attention_to(self, queries, keys, attention_mask):
         """Returns how much each query attends to each key, float32 [batch, heads, queries, length]."""
         return attention_weights(_scores(queries, keys), attention_mask)
 
-    def join(self, mixed):
+    def combine_heads(self, mixed):
         """Concatenates the heads, float [batch, heads, queries, d_v], and projects them to [batch, queries, hidden]."""
         batch, _, length, _ = ops.shape(mixed)
         joined = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.num_heads * self.value_size))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from keras import ops
 
 
-class Lineage(NamedTuple):
+class BeamAncestry(NamedTuple):
     """The hypotheses of one position, `beam` for each sentence."""
 
     parents: Any  # int [batch, beam], the beam of the position before that each hypothesis extends
@@ -18,33 +18,33 @@ class Lineage(NamedTuple):
     ancestors: Any
 
 
-def no_lineage(batch, beam_size, max_length):
-    """Returns what `next_lineage` takes as the lineage before position 0: beams without ancestors."""
+def initial_ancestry(batch, beam_size, max_length):
+    """Returns what `next_ancestry` takes as the ancestry before position 0: beams without ancestors."""
     beams = ops.broadcast_to(ops.arange(beam_size, dtype="int32"), (batch, beam_size))
-    return Lineage(beams, ops.full((batch, beam_size, max_length), -1, dtype="int32"))
+    return BeamAncestry(beams, ops.full((batch, beam_size, max_length), -1, dtype="int32"))
 
 
-def next_lineage(lineage, parents, position):
-    """Returns the lineage at an int `position` whose hypotheses extend those of `lineage` in the given order."""
+def next_ancestry(ancestry, parents, position):
+    """Returns the ancestry at an int `position` whose hypotheses extend those of `ancestry` in the given order."""
     beams = ops.arange(parents.shape[1], dtype="int32")[None, :, None]
-    ancestors = ops.take_along_axis(lineage.ancestors, parents[:, :, None], axis=1)
+    ancestors = ops.take_along_axis(ancestry.ancestors, parents[:, :, None], axis=1)
     here = ops.arange(ops.shape(ancestors)[2]) == position
-    return Lineage(parents, ops.where(here, beams, ancestors))
+    return BeamAncestry(parents, ops.where(here, beams, ancestors))
 
 
-def with_room(lineage, position, max_length):
-    """Returns the lineage of a position with room for `max_length` positions; it may be the first that was wanting."""
-    more = max_length - ops.shape(lineage.ancestors)[2]
-    ancestors = ops.pad(lineage.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1)
+def grow_ancestry(ancestry, position, max_length):
+    """Returns the ancestry of a position with room for `max_length` positions; it may be the first that was wanting."""
+    more = max_length - ops.shape(ancestry.ancestors)[2]
+    ancestors = ops.pad(ancestry.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1)
     beams = ops.arange(ancestors.shape[1], dtype="int32")[None, :, None]
-    return Lineage(lineage.parents, ops.where(ops.arange(max_length) == position, beams, ancestors))
+    return BeamAncestry(ancestry.parents, ops.where(ops.arange(max_length) == position, beams, ancestors))
 
 
-def own_entries(ancestors):
+def ancestry_mask(ancestors):
     """Returns which of all beams' entries belong to a hypothesis.
 
     Args:
-      ancestors: int [batch, beam, length], as a `Lineage` has them.
+      ancestors: int [batch, beam, length], as a `BeamAncestry` has them.
 
     Returns:
       bool [batch, 1, beam, length * beam]: an attention mask over entries that lie position by position.
@@ -54,7 +54,7 @@ def own_entries(ancestors):
     return ops.reshape(own, (batch, 1, beam, length * beam))
 
 
-def follow(state, lineage):
+def gather_parents(state, ancestry):
     """Gives each hypothesis the state of the one that it extends, [batch, beam, ...]: a state that has no positions."""
-    parents = ops.reshape(lineage.parents, (*ops.shape(lineage.parents), *(1 for _ in state.shape[2:])))
+    parents = ops.reshape(ancestry.parents, (*ops.shape(ancestry.parents), *(1 for _ in state.shape[2:])))
     return ops.take_along_axis(state, parents, axis=1)

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from t2t_lite.layers.beam_ancestry import follow
+from t2t_lite.layers.beam_ancestry import gather_parents
 
 
 class Convolution(keras.layers.Layer):
@@ -49,8 +49,8 @@ class Convolution(keras.layers.Layer):
         """Returns the inputs as they are."""
         return cache
 
-    def step(self, x, position, cache, lineage):
+    def step(self, x, position, cache, ancestry):
         """Returns (float [batch, beam, hidden], the last `reach` inputs), see `SelfAttention`."""
-        window = ops.concatenate([follow(cache, lineage), ops.cast(x, cache.dtype)[:, :, None]], axis=2)
+        window = ops.concatenate([gather_parents(cache, ancestry), ops.cast(x, cache.dtype)[:, :, None]], axis=2)
         y = self.convolution(ops.reshape(window, (-1, self.reach + 1, self.hidden_size)))
         return ops.reshape(y, ops.shape(x)), window[:, :, 1:]

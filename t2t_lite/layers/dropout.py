@@ -15,7 +15,7 @@ class Dropout(keras.layers.Layer):
     Call arguments:
       x: float, any shape.
       seeds: the source of random numbers: an object whose method `uint16(shape)` returns uniform integers below 2**16,
-        different at each call, such as `t2t_lite.training.step.dropout_seeds.RowSeeds`, which needs the rows of the
+        different at each call, such as `t2t_lite.training.step.dropout_seeds.DropoutSeeds`, which needs the rows of the
         batch to be contiguous in x. None: no random numbers.
       training: whether there is dropout without `seeds`, too; then Keras' own global generator gives the numbers.
     """

@@ -8,7 +8,7 @@ class Embedding(keras.layers.Layer):
     """Maps ids to vectors, and vectors to logits, with the same weight.
 
     Args:
-      vocab_size: number of pieces.
+      vocab_size: number of tokens.
       hidden_size: width of a vector.
 
     Call arguments:

@@ -3,7 +3,7 @@
 from keras import ops
 
 from t2t_lite.layers.attention import attention_weights
-from t2t_lite.layers.beam_ancestry import own_entries
+from t2t_lite.layers.beam_ancestry import ancestry_mask
 from t2t_lite.layers.self_attention import SelfAttention
 
 
@@ -31,14 +31,14 @@ class LocalSelfAttention(SelfAttention):
         queries, keys_values = self.heads(x, ops.arange(length))
         if padding_mask is None:
             padding_mask = ops.ones((1, 1, 1, length), "bool")
-        return self.join(self.attend_in_blocks(queries, *keys_values, padding_mask, seeds))
+        return self.combine_heads(self.attend_in_blocks(queries, *keys_values, padding_mask, seeds))
 
     def attend_in_blocks(self, queries, keys, values, padding_mask, seeds=None):
         """Mixes the values of each position's neighborhood: `attend` in O(r n d).
 
         Args:
           queries, keys, values: float [batch, heads, length, size], as `heads` gives them.
-          padding_mask: bool [batch, 1, 1, length], True = a piece and not padding.
+          padding_mask: bool [batch, 1, 1, length], True = a token and not padding.
           seeds: the random numbers of a training step, see `Dropout`; None otherwise.
 
         Returns:
@@ -94,7 +94,7 @@ class LocalSelfAttention(SelfAttention):
         """Returns the cache as it is: it holds r positions, whatever the length."""
         return cache
 
-    def step(self, x, position, cache, lineage):
+    def step(self, x, position, cache, ancestry):
         """Makes one step, see `SelfAttention`; a position takes the place of the one that went out of reach."""
         beam_size, size = x.shape[1], self.neighborhood_size
         here = ops.reshape(position, (1,))
@@ -102,6 +102,6 @@ class LocalSelfAttention(SelfAttention):
         cache = cache.with_entries(position % size * beam_size, *keys_values)
         # The newest position that a place can hold; before all places have been taken once, some hold none.
         held = position - (position - ops.arange(size)) % size
-        ancestors = ops.take(lineage.ancestors, ops.maximum(held, 0), axis=2)
-        mask = own_entries(ops.where(held >= 0, ancestors, -1))
-        return self.mix(queries, cache.keys_values, mask, here, ops.repeat(held, beam_size)), cache
+        ancestors = ops.take(ancestry.ancestors, ops.maximum(held, 0), axis=2)
+        mask = ancestry_mask(ops.where(held >= 0, ancestors, -1))
+        return self.attend(queries, cache.keys_values, mask, here, ops.repeat(held, beam_size)), cache

@@ -4,7 +4,7 @@ from keras import ops
 
 
 def padding_mask(ids):
-    """Returns which positions hold a piece and not padding: int [batch, length] -> bool [batch, 1, 1, length]."""
+    """Returns which positions hold a token and not padding: int [batch, length] -> bool [batch, 1, 1, length]."""
     return ops.not_equal(ids, 0)[:, None, None, :]
 
 

@@ -37,6 +37,10 @@ def sinusoidal_halves(positions, hidden_size):
     return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
 
 
+# The values of `position_encoding` that are functions (positions, hidden_size) whose result is added to embeddings.
+SINUSOIDS = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoidal_halves}
+
+
 def rotate(x, positions):
     """Rotates each pair of channels by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864).
 

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from t2t_lite.layers.beam_ancestry import follow
+from t2t_lite.layers.beam_ancestry import gather_parents
 
 
 class Recurrent(keras.layers.Layer):
@@ -46,10 +46,10 @@ class Recurrent(keras.layers.Layer):
         """Returns the state as it is."""
         return cache
 
-    def step(self, x, position, cache, lineage):
+    def step(self, x, position, cache, ancestry):
         """Returns (float [batch, beam, hidden], the new state), see `SelfAttention`."""
         (units,) = self.directions
-        before = ops.reshape(follow(cache, lineage), (-1, self.hidden_size))
+        before = ops.reshape(gather_parents(cache, ancestry), (-1, self.hidden_size))
         state = units.advance(before, ops.reshape(units.project(x), (-1, 3 * self.hidden_size)))
         state = ops.reshape(state, ops.shape(cache))
         return state, state

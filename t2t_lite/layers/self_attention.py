@@ -7,7 +7,7 @@ What may stand in the place of self-attention (table 1 of the paper) has the sam
 from keras import ops
 
 from t2t_lite.layers.attention import MultiHeadAttention, attention_weights
-from t2t_lite.layers.beam_ancestry import own_entries
+from t2t_lite.layers.beam_ancestry import ancestry_mask
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.masks import causal_mask
 from t2t_lite.layers.positions import rotate
@@ -23,8 +23,8 @@ class SelfAttention(MultiHeadAttention):
 
     Call arguments:
       x: float [batch, length, hidden].
-      padding_mask: bool [batch, 1, 1, length], True = a piece and not padding; ignored if causal, where padding comes
-        after all pieces and so is never seen by them.
+      padding_mask: bool [batch, 1, 1, length], True = a token and not padding; ignored if causal, where padding comes
+        after all tokens and so is never seen by them.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
@@ -37,7 +37,7 @@ class SelfAttention(MultiHeadAttention):
         """Returns float [batch, length, hidden]."""
         positions = ops.arange(ops.shape(x)[1])
         queries, keys_values = self.heads(x, positions)
-        return self.mix(queries, keys_values, self._mask(x, padding_mask), positions, positions, seeds)
+        return self.attend(queries, keys_values, self._mask(x, padding_mask), positions, positions, seeds)
 
     def attention(self, x, padding_mask=None):
         """Returns how much each position attends to each other, float32 [batch, heads, length, length]."""
@@ -62,7 +62,7 @@ class SelfAttention(MultiHeadAttention):
         """
         return ops.matmul(queries, ops.swapaxes(keys, -1, -2))
 
-    def mix(self, queries, keys_values, attention_mask, query_positions, key_positions, seeds=None):
+    def attend(self, queries, keys_values, attention_mask, query_positions, key_positions, seeds=None):
         """Returns float [batch, queries, hidden]; positions are as for `scores`."""
         return super().call(queries, keys_values, attention_mask, seeds=seeds)
 
@@ -80,14 +80,14 @@ class SelfAttention(MultiHeadAttention):
         none = (0, 0)
         return Cache(ops.pad(cache.keys, (none, none, none, more)), ops.pad(cache.values, (none, none, more, none)))
 
-    def step(self, x, position, cache, lineage):
+    def step(self, x, position, cache, ancestry):
         """Makes one step of a causal layer.
 
         Args:
           x: float [batch, beam, hidden], the hypotheses' newest position.
           position: int scalar, that of x.
           cache: keys and values of all positions so far, as `start_cache` and earlier steps gave it.
-          lineage: the `Lineage` of the hypotheses.
+          ancestry: the `BeamAncestry` of the hypotheses.
 
         Returns:
           (float [batch, beam, hidden], the cache with the keys and values of x written in).
@@ -98,7 +98,7 @@ class SelfAttention(MultiHeadAttention):
         cache = cache.with_entries(position * beam_size, *keys_values)
         length = ops.shape(cache.values)[2] // beam_size
         key_positions = ops.repeat(ops.arange(length), beam_size)
-        return self.mix(queries, cache.keys_values, own_entries(lineage.ancestors), here, key_positions), cache
+        return self.attend(queries, cache.keys_values, ancestry_mask(ancestry.ancestors), here, key_positions), cache
 
 
 class RelativeSelfAttention(SelfAttention):
@@ -129,14 +129,14 @@ class RelativeSelfAttention(SelfAttention):
         scores = super().scores(queries, keys, query_positions, key_positions)
         return scores + _by_query(queries, ops.swapaxes(relative, -1, -2))
 
-    def mix(self, queries, keys_values, attention_mask, query_positions, key_positions, seeds=None):
+    def attend(self, queries, keys_values, attention_mask, query_positions, key_positions, seeds=None):
         """Returns float [batch, queries, hidden]."""
         keys, values = keys_values
         scores = self.scores(queries, keys, query_positions, key_positions)
         weights = ops.cast(attention_weights(scores, attention_mask), values.dtype)
         weights = self.dropout(weights, seeds=seeds)
         relative = self._relative(self.relative_values, query_positions, key_positions)
-        return self.join(ops.matmul(weights, values) + _by_query(weights, relative))
+        return self.combine_heads(ops.matmul(weights, values) + _by_query(weights, relative))
 
     def _relative(self, vectors, query_positions, key_positions):
         """Returns the vector of each distance, float [queries, keys, size]."""

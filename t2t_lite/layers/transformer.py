@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from t2t_lite.layers.beam_ancestry import Lineage
+from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.norm import LayerNorm
 
@@ -60,7 +60,7 @@ class EncoderLayer(keras.layers.Layer):
 
     Call arguments:
       x: float [batch, length, hidden].
-      padding_mask: bool [batch, 1, 1, length], True = a piece, not padding.
+      padding_mask: bool [batch, 1, 1, length], True = a token, not padding.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
@@ -88,7 +88,7 @@ class Stepping(NamedTuple):
 
     position: Any  # int scalar, that of the input
     cache: Any  # as `self_attention.start_cache` and earlier steps gave it
-    lineage: Lineage  # of the hypotheses
+    ancestry: BeamAncestry  # of the hypotheses
 
 
 class DecoderOutput(NamedTuple):
@@ -102,60 +102,60 @@ class DecoderOutput(NamedTuple):
 class DecoderLayer(keras.layers.Layer):
     """Causal self-attention, or what stands in its place, attention over the encoder's output, feed-forward network.
 
-    The same code trains on whole sequences and steps through one piece by piece. In stepping, x is the newest position
+    The same code trains on whole sequences and steps through one token by token. In stepping, x is the newest position
     of all of a sentence's hypotheses, side by side, and `cache` what the self-attention keeps of all positions so far.
 
     Args:
       self_attention: a layer as `SelfAttention`, causal.
-      memory_attention: a `MultiHeadAttention`.
+      cross_attention: a `MultiHeadAttention`.
       feed_forward: a layer as `FeedForward`.
       residuals: the `Residual` of each of them.
 
     Call arguments:
       x: float [batch, length, hidden]; in stepping [batch, beam, hidden].
-      memory: this layer's encoder keys and values, as `memory_of` gives them, each [batch, heads, source, depth]. All
+      keys_values: of the encoder's output, as `cross_keys_values` returns them, each [batch, heads, source, depth]. All
         hypotheses of a sentence share them.
-      source_mask: bool [batch, 1, 1, source], True = a piece of the source, not padding.
+      source_mask: bool [batch, 1, 1, source], True = a token of the source, not padding.
       stepping: `Stepping`, or None for whole sequences.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
-    def __init__(self, self_attention, memory_attention, feed_forward, residuals, **kwargs):
+    def __init__(self, self_attention, cross_attention, feed_forward, residuals, **kwargs):
         super().__init__(**kwargs)
         self.self_attention = self_attention
-        self.memory_attention = memory_attention
+        self.cross_attention = cross_attention
         self.feed_forward = feed_forward
-        self.self_attention_residual, self.memory_attention_residual, self.feed_forward_residual = residuals
+        self.self_attention_residual, self.cross_attention_residual, self.feed_forward_residual = residuals
 
     def build(self, input_shape):
         """Makes the weights; the width is the last of `input_shape`."""
         for part in (
             self.self_attention,
             self.self_attention_residual,
-            self.memory_attention,
-            self.memory_attention_residual,
+            self.cross_attention,
+            self.cross_attention_residual,
             self.feed_forward,
             self.feed_forward_residual,
         ):
             part.build(input_shape)
 
-    def memory_of(self, encoded):
+    def cross_keys_values(self, encoded):
         """Projects the encoder's output [batch, source, hidden] to this layer's keys and values."""
-        return self.memory_attention.keys_values(encoded)
+        return self.cross_attention.keys_values(encoded)
 
-    def call(self, x, memory, source_mask, stepping=None, seeds=None):
+    def call(self, x, keys_values, source_mask, stepping=None, seeds=None):
         """Returns `DecoderOutput`."""
         x, cache = self.after_self_attention(x, stepping, seeds)
-        queries = self.memory_queries(x)
-        y = self.memory_attention(queries, memory, source_mask, seeds=seeds)
-        # Who needs it in whole sequences asks for it; a graph leaves out what nobody uses.
-        attention = stepping and self.memory_attention.attention_to(queries, memory[0], source_mask)
-        x = self.memory_attention_residual(x, y, seeds=seeds)
+        queries = self.cross_queries(x)
+        y = self.cross_attention(queries, keys_values, source_mask, seeds=seeds)
+        # Only a search reads the weights; a graph prunes them where nothing does.
+        attention = stepping and self.cross_attention.attention_to(queries, keys_values[0], source_mask)
+        x = self.cross_attention_residual(x, y, seeds=seeds)
         y = self.feed_forward(self.feed_forward_residual.before(x), seeds=seeds)
         return DecoderOutput(self.feed_forward_residual(x, y, seeds=seeds), cache, attention)
 
     def after_self_attention(self, x, stepping=None, seeds=None):
-        """Returns (what attends to the memory, float [batch, length, hidden], the cache after this step or None)."""
+        """Returns (the input of cross-attention, float [batch, length, hidden]; the cache after this step or None)."""
         given, cache = self.self_attention_residual.before(x), None
         if stepping is None:
             y = self.self_attention(given, seeds=seeds)
@@ -163,6 +163,6 @@ class DecoderLayer(keras.layers.Layer):
             y, cache = self.self_attention.step(given, *stepping)
         return self.self_attention_residual(x, y, seeds=seeds), cache
 
-    def memory_queries(self, x):
-        """Projects what attends to the memory to queries, float [batch, heads, length, d_k]."""
-        return self.memory_attention.queries(self.memory_attention_residual.before(x))
+    def cross_queries(self, x):
+        """Projects the output of `after_self_attention` to queries, float [batch, heads, length, d_k]."""
+        return self.cross_attention.queries(self.cross_attention_residual.before(x))

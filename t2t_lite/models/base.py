@@ -8,8 +8,8 @@ class Seq2SeqModel(keras.Model):
 
     Args:
       hparams: the settings, an `HParams`.
-      vocab_size: number of target pieces.
-      inputs_vocab_size: number of source pieces; None: one vocabulary serves both sides.
+      vocab_size: number of target tokens.
+      inputs_vocab_size: number of source tokens; None: one vocabulary serves both sides.
     """
 
     def __init__(self, hparams, vocab_size, inputs_vocab_size=None, **kwargs):
@@ -22,7 +22,7 @@ class Seq2SeqModel(keras.Model):
 
     @property
     def max_positions(self):
-        """The longest sequence of either side, in pieces, that the model can take; None: any."""
+        """The longest sequence of either side, in tokens, that the model can take; None: any."""
         return None
 
     @property
@@ -31,7 +31,7 @@ class Seq2SeqModel(keras.Model):
         raise NotImplementedError("a model defines alignment_layer")
 
     def call(self, inputs, targets, seeds=None):
-        """Gives the logits of every target piece from the source and the target pieces before it (teacher forcing).
+        """Gives the logits of every target token from the source and the target tokens before it (teacher forcing).
 
         Args:
           inputs: int [batch, source length], padded with 0.
@@ -48,36 +48,36 @@ class Seq2SeqModel(keras.Model):
         """Prepares the model for decoding faster. No weight may change afterwards."""
 
     def start_decoding(self, inputs, beam_size, max_length):
-        """Encodes the source and prepares empty caches.
+        """Encodes the source and prepares the decoder's state.
 
         Args:
           inputs: int [batch, source length], padded with 0.
           beam_size: hypotheses of each sentence.
-          max_length: target positions that the caches can hold.
+          max_length: target positions that the state has room for.
 
         Returns:
-          (memory, caches), nests of tensors whose first dimension is the batch: memory is what all hypotheses of a
-          sentence share and no step changes, caches is what the steps so far leave for the next one.
+          (encoded_source, state), nests of tensors whose first dimension is the batch. All hypotheses of a sentence
+          share the encoded source, and no step changes it; the state is what the steps so far leave for the next one.
         """
         raise NotImplementedError("a model defines start_decoding()")
 
-    def grow_caches(self, caches, beam_size, max_length):
-        """Returns the caches with room for `max_length` target positions, which is more than they had."""
-        raise NotImplementedError("a model defines grow_caches()")
+    def grow_state(self, state, beam_size, max_length):
+        """Returns the state with room for `max_length` target positions, which is more than it had."""
+        raise NotImplementedError("a model defines grow_state()")
 
-    def decode_step(self, ids, position, memory, caches, lineage):
-        """Gives the logits of the next piece of every hypothesis.
+    def decode_step(self, ids, position, encoded_source, state, ancestry):
+        """Returns the logits of the next token of every hypothesis.
 
         Args:
-          ids: int [batch, beam], the piece before (0 at the start).
-          position: int scalar, the position of the piece to come, from 0 to the caches' max_length - 1.
-          memory: from `start_decoding`.
-          caches: from `start_decoding` or the last step.
-          lineage: the `Lineage` of the hypotheses, by which their caches are found.
+          ids: int [batch, beam], the previous token (0 at the start).
+          position: int scalar, the position of the next token, from 0 to the state's max_length - 1.
+          encoded_source: from `start_decoding`.
+          state: from `start_decoding` or the previous step.
+          ancestry: the `BeamAncestry` of the hypotheses, by which they find their entries in the state.
 
         Returns:
-          (logits, float [batch, beam, vocab]; caches; how much each hypothesis attends to each piece of the source,
-          float32 [batch, beam, source length], of which a row sums to 1: that of `alignment_layer`).
+          (logits, float [batch, beam, vocab]; the new state; cross-attention of `alignment_layer`, averaged over its
+          heads, float32 [batch, beam, source length], whose rows sum to 1).
         """
         raise NotImplementedError("a model defines decode_step()")
 
@@ -86,7 +86,7 @@ class Seq2SeqModel(keras.Model):
 
         Args:
           inputs, targets: as `call` takes them.
-          kind: "encoder" or "decoder" for its self-attention, "memory" for what the decoder attends to in the source.
+          kind: "encoder" or "decoder" for their self-attention, "cross" for the decoder's attention to the source.
           layer: its number from 0; -1 is the last.
 
         Returns:

@@ -18,7 +18,7 @@ PARTS = {
     "encoder self-attention": r"encoder_\d+/self_attention/.*",
     "encoder feed-forward": r"encoder_\d+/feed_forward/.*",
     "decoder self-attention": r"decoder_\d+/self_attention/.*",
-    "decoder memory attention": r"decoder_\d+/memory_attention/.*",
+    "decoder cross-attention": r"decoder_\d+/cross_attention/.*",
     "decoder feed-forward": r"decoder_\d+/feed_forward/.*",
     "norms": r"(encoder|decoder)_\d+/\w+_residual/norm/\w+|(encoder|decoder)_norm/\w+",
 }
@@ -29,8 +29,8 @@ def count_parameters(hparams: HParams, vocab_size: int, inputs_vocab_size: int |
 
     Args:
       hparams: the settings; their model must be one of `MODELS`.
-      vocab_size: number of target pieces.
-      inputs_vocab_size: number of source pieces; None: one vocabulary serves both sides.
+      vocab_size: number of target tokens.
+      inputs_vocab_size: number of source tokens; None: one vocabulary serves both sides.
 
     Raises:
       UserError: if there is no such model, or it has a variable that belongs to no part.

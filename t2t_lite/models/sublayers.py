@@ -25,9 +25,9 @@ def decoder_layer(hparams, index, policy):
     """Returns the decoder's layer number `index`, counted from 0, as the settings want it; `policy` is its dtype."""
     return DecoderLayer(
         self_attention(hparams, True, index, policy),
-        MultiHeadAttention(**_heads(hparams), name="memory_attention", dtype=policy),
+        MultiHeadAttention(**_heads(hparams), name="cross_attention", dtype=policy),
         feed_forward(hparams, policy),
-        _residuals(hparams, policy, "self_attention", "memory_attention", "feed_forward"),
+        _residuals(hparams, policy, "self_attention", "cross_attention", "feed_forward"),
         name=f"decoder_{index}",
         dtype=policy,
     )

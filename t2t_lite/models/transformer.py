@@ -4,31 +4,45 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t_lite.layers.beam_ancestry import follow
+from t2t_lite.errors import UserError
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.masks import padding_mask
-from t2t_lite.layers.positions import LearnedPositions, sinusoidal_halves, sinusoids
+from t2t_lite.layers.positions import SINUSOIDS, LearnedPositions
 from t2t_lite.layers.transformer import Stepping, make_norm
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.sublayers import decoder_layer, encoder_layer
 
-_SINUSOIDS = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoidal_halves}
+
+class EncodedSource(NamedTuple):
+    """The encoder's output as the decoder's cross-attention reads it; the same for all steps and hypotheses."""
+
+    caches: list  # of each decoder layer the `Cache` of its cross-attention, [batch, heads, source, depth]
+    source_mask: Any  # bool [batch, 1, 1, source], True = a token, False = padding
 
 
-class Memory(NamedTuple):
-    """What the decoder knows of the source."""
+class DecoderState(NamedTuple):
+    """What the steps so far leave for the next one."""
 
-    caches: list  # for each decoder layer the `Cache` of the encoder's output, [batch, heads, source, depth]
-    source_mask: Any  # bool [batch, 1, 1, source], True = a piece
-    encoded: Any = ()  # float [batch, source, hidden], the encoder's output, if places in the source are counted
+    caches: list  # of each decoder layer what `SelfAttention.start_cache` and `step` return
 
 
 class Transformer(Seq2SeqModel):
-    """Encoder-decoder with attention only. See `Seq2SeqModel` for its arguments and methods."""
+    """Encoder-decoder with attention only. See `Seq2SeqModel` for its arguments and methods.
+
+    Raises:
+      UserError: if the settings want hard alignment, which only `HardAlignmentTransformer` has.
+    """
+
+    has_hard_alignment = False
 
     def __init__(self, hparams, vocab_size, inputs_vocab_size=None, **kwargs):
+        if hparams.hard_alignment_token and not self.has_hard_alignment:
+            raise UserError(
+                f"hard_alignment_token={hparams.hard_alignment_token}: {type(self).__name__} has no hard alignment; "
+                f"derive it from HardAlignmentTransformer, or set hard_alignment_token=0"
+            )
         super().__init__(hparams, vocab_size, inputs_vocab_size, dtype=hparams.precision, **kwargs)
         policy = self.dtype_policy
         self._make_embeddings(policy)
@@ -87,9 +101,9 @@ class Transformer(Seq2SeqModel):
         """Returns the logits, float [batch, target length, vocab]."""
         source_mask = padding_mask(inputs)
         encoded = self._encode(inputs, source_mask, seeds)
-        x = self._embed_all(_shifted(targets), "targets", seeds, (encoded, source_mask))
+        x = self._embed_targets(shift_right(targets), encoded, source_mask, seeds)
         for layer in self.decoder_layers:
-            x = layer(x, layer.memory_of(encoded), source_mask, seeds=seeds).x
+            x = layer(x, layer.cross_keys_values(encoded), source_mask, seeds=seeds).x
         return self._logits(x)
 
     def freeze(self):
@@ -97,43 +111,23 @@ class Transformer(Seq2SeqModel):
         self.projection.freeze()
 
     def start_decoding(self, inputs, beam_size, max_length):
-        """Returns (memory, caches), see `Seq2SeqModel`."""
+        """Returns (`EncodedSource`, `DecoderState`), see `Seq2SeqModel`."""
         source_mask = padding_mask(inputs)
-        encoded = self._encode(inputs, source_mask, None)
-        of_source = [Cache.of(*layer.memory_of(encoded)) for layer in self.decoder_layers]
-        memory = Memory(of_source, source_mask, encoded if self.hparams.counted_piece else ())
+        encoded_source = self._encoded_source(self._encode(inputs, source_mask, None), source_mask)
         batch = ops.shape(inputs)[0]
-        layers = [layer.self_attention for layer in self.decoder_layers]
-        caches = [layer.start_cache(batch, beam_size, max_length) for layer in layers]
-        if self.hparams.counted_piece:
-            caches.append(ops.zeros((batch, beam_size), "int32"))
-        return memory, caches
+        caches = [layer.self_attention.start_cache(batch, beam_size, max_length) for layer in self.decoder_layers]
+        return encoded_source, DecoderState(caches)
 
-    def grow_caches(self, caches, beam_size, max_length):
-        """Returns larger caches, see `Seq2SeqModel`."""
+    def grow_state(self, state, beam_size, max_length):
+        """Returns a state with larger caches, see `Seq2SeqModel`."""
         layers = [layer.self_attention for layer in self.decoder_layers]
-        grown = [layer.grow_cache(cache, beam_size, max_length) for layer, cache in zip(layers, caches)]
-        return [*grown, *caches[len(layers) :]]
+        caches = [layer.grow_cache(cache, beam_size, max_length) for layer, cache in zip(layers, state.caches)]
+        return state._replace(caches=caches)
 
-    def decode_step(self, ids, position, memory, caches, lineage):
-        """Returns (logits, caches, attention), see `Seq2SeqModel`; the attention is that of `alignment_layer`."""
-        x, counts = self.embedding(ids), []  # [batch, beam, hidden]
-        for count in caches[len(self.decoder_layers) :]:
-            counts.append(follow(count, lineage) + self._is_counted(ids))
-            x = x + _places(memory.encoded, memory.source_mask, counts[-1])
-        if self.learned_positions:
-            x = x + self.learned_positions["targets"].at(position)
-        else:
-            x = self._add_sinusoids(x, ops.reshape(position, (1,)))
-        outputs, position = [], ops.convert_to_tensor(position, "int32")
-        for layer, of_source, cache in zip(self.decoder_layers, memory.caches, caches):
-            outputs.append(
-                layer(x, of_source.keys_values, memory.source_mask, stepping=Stepping(position, cache, lineage))
-            )
-            x = outputs[-1].x
-        attention = outputs[self.alignment_layer].attention
-        caches = [output.cache for output in outputs] + counts
-        return self._logits(x), caches, ops.mean(attention, axis=1)
+    def decode_step(self, ids, position, encoded_source, state, ancestry):
+        """Returns (logits, state, attention), see `Seq2SeqModel`; the attention is that of `alignment_layer`."""
+        x = self._embed_step(self.embedding(ids), position)  # [batch, beam, hidden]
+        return self._step(x, position, encoded_source, state, ancestry)
 
     def attention(self, inputs, targets, kind, layer):
         """Returns the attention weights of one layer, see `Seq2SeqModel`."""
@@ -141,37 +135,58 @@ class Transformer(Seq2SeqModel):
         if not -len(layers) <= layer < len(layers):
             raise ValueError(f"there is no layer {layer}: {kind} attention has layers 0 to {len(layers) - 1}")
         chosen = layers[layer]
-        if kind != "memory" and not hasattr(chosen.self_attention, "attention"):
+        if kind != "cross" and not hasattr(chosen.self_attention, "attention"):
             raise ValueError(f"self_attention_type={self.hparams.self_attention_type} has no attention weights")
         source_mask = padding_mask(inputs)
         if kind == "encoder":
-            x = self._embed_all(inputs, "inputs", None)
+            x = self._embed(inputs, "inputs", None)
             for below in layers[: layers.index(chosen)]:
                 x = below(x, source_mask)
             return chosen.self_attention.attention(chosen.self_attention_residual.before(x), source_mask)
         encoded = self._encode(inputs, source_mask, None)
-        x = self._embed_all(_shifted(targets), "targets", None, (encoded, source_mask))
+        x = self._embed_targets(shift_right(targets), encoded, source_mask, None)
         for below in layers[: layers.index(chosen)]:
-            x = below(x, below.memory_of(encoded), source_mask).x
+            x = below(x, below.cross_keys_values(encoded), source_mask).x
         if kind == "decoder":
             return chosen.self_attention.attention(chosen.self_attention_residual.before(x))
-        queries = chosen.memory_queries(chosen.after_self_attention(x)[0])
-        return chosen.memory_attention.attention_to(queries, chosen.memory_of(encoded)[0], source_mask)
+        queries = chosen.cross_queries(chosen.after_self_attention(x)[0])
+        return chosen.cross_attention.attention_to(queries, chosen.cross_keys_values(encoded)[0], source_mask)
 
     def _encode(self, inputs, mask, seeds):
-        x = self._embed_all(inputs, "inputs", seeds)
+        """Returns the encoder's output, float [batch, source, hidden]."""
+        x = self._embed(inputs, "inputs", seeds)
         for layer in self.encoder_layers:
             x = layer(x, mask, seeds=seeds)
         return self.final_norms["encoder"](x) if self.final_norms else x
 
+    def _encoded_source(self, encoded, source_mask):
+        """Projects the encoder's output to each decoder layer's keys and values: `EncodedSource`."""
+        return EncodedSource(
+            [Cache.of(*layer.cross_keys_values(encoded)) for layer in self.decoder_layers], source_mask
+        )
+
+    def _step(self, x, position, encoded_source, state, ancestry):
+        """Runs the decoder layers on the newest position, float [batch, beam, hidden]; returns as `decode_step`."""
+        outputs, position = [], ops.convert_to_tensor(position, "int32")
+        for layer, cross_cache, cache in zip(self.decoder_layers, encoded_source.caches, state.caches):
+            stepping = Stepping(position, cache, ancestry)
+            outputs.append(layer(x, cross_cache.keys_values, encoded_source.source_mask, stepping=stepping))
+            x = outputs[-1].x
+        attention = ops.mean(outputs[self.alignment_layer].attention, axis=1)
+        return self._logits(x), state._replace(caches=[output.cache for output in outputs]), attention
+
     def _logits(self, x):
         return self.projection.logits(self.final_norms["decoder"](x) if self.final_norms else x)
 
-    def _embed_all(self, ids, side, seeds, source=None):
+    def _embed_targets(self, ids, encoded, source_mask, seeds):
+        """Embeds the decoder's inputs, int [batch, length]; a subclass may add what it knows of the source."""
+        del encoded, source_mask
+        return self._embed(ids, "targets", seeds)
+
+    def _embed(self, ids, side, seeds, added=None):
         """Embeds whole sequences, int [batch, length] of the side "inputs" or "targets", with their positions.
 
-        With a counted piece, targets have the encoder's output at the place that they have got to, too; `source` is
-        that output and its mask.
+        `added` is float [batch, length, hidden] that is added before the dropout, or None.
         """
         x = (self.inputs_embedding if side == "inputs" else self.embedding)(ids)
         length = ops.shape(ids)[1]
@@ -179,36 +194,22 @@ class Transformer(Seq2SeqModel):
             x = x + self.learned_positions[side].first(length)
         else:
             x = self._add_sinusoids(x, ops.arange(length))
-        if source and self.hparams.counted_piece:
-            x = x + _places(*source, ops.cumsum(self._is_counted(ids), axis=1))
+        if added is not None:
+            x = x + added
         return self.embedding_dropout(x, seeds=seeds)
 
+    def _embed_step(self, x, position):
+        """Adds the positional encoding of an int `position` to the embeddings of one step, [batch, beam, hidden]."""
+        if self.learned_positions:
+            return x + self.learned_positions["targets"].at(position)
+        return self._add_sinusoids(x, ops.reshape(position, (1,)))
+
     def _add_sinusoids(self, x, positions):
-        """Adds the encoding of int positions [length] if it is one that embeddings have added."""
-        encode = _SINUSOIDS.get(self.hparams.position_encoding)
+        """Adds the encoding of int positions [length] if `position_encoding` is one that is added to embeddings."""
+        encode = SINUSOIDS.get(self.hparams.position_encoding)
         return x + ops.cast(encode(positions, self.hparams.hidden_size), x.dtype) if encode else x
 
-    def _is_counted(self, ids):
-        return ops.cast(ids == self.hparams.counted_piece, "int32")
 
-
-def _shifted(targets):
-    """Shifts int [batch, length] right by one; 0 stands for the start."""
+def shift_right(targets):
+    """Shifts int [batch, length] right by one; 0 is the start symbol."""
     return ops.pad(targets[:, :-1], ((0, 0), (1, 0)))
-
-
-def _places(encoded, source_mask, counts):
-    """Returns the encoder's output at places in the source (Ma et al. 2017, "Deterministic Attention").
-
-    Args:
-      encoded: float [batch, source, hidden].
-      source_mask: bool [batch, 1, 1, source], True = a piece.
-      counts: int [batch, length], how many pieces of the source are done with: the place of the next one. After the
-        source's last piece, the end symbol, it is that.
-
-    Returns:
-      float [batch, length, hidden].
-    """
-    last = ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True) - 1
-    places = ops.clip(counts, 0, ops.maximum(last, 0))
-    return ops.take_along_axis(encoded, places[:, :, None], axis=1)

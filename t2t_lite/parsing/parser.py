@@ -1,4 +1,4 @@
-"""Sentences in, trees out: a translator whose outputs are the symbols of trees, rebuilt and repaired."""
+"""SearchInputs in, trees out: a translator whose outputs are the symbols of trees, rebuilt and repaired."""
 
 import collections
 from collections.abc import Callable, Sequence
@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
+from t2t_lite.parsing.tree_constraint import TreeSymbols, only_trees
 from t2t_lite.trees.cleaning import clean
-from t2t_lite.trees.linear import linearise
+from t2t_lite.trees.linear import WORD, linearise
 from t2t_lite.trees.repair import REPAIRS, repair
 from t2t_lite.trees.tokenizer import split_at_blanks
 from t2t_lite.trees.tree import parse_brackets, words_of
@@ -31,6 +32,7 @@ class Parser:
         self._split = split
         self.decode_hparams = translator.decode_hparams
         self.checkpoints = translator.checkpoints
+        self._symbols: TreeSymbols | None = None  # made when a search needs them
         self.parsed = self.repaired = 0
         self.repairs: collections.Counter[str] = collections.Counter()
 
@@ -49,7 +51,7 @@ class Parser:
           the tree of each line, in order: "(TOP (S ...))". A line without any word gives "".
         """
         words, texts = self._cut(lines, options)
-        found = self._translator.translate(texts, return_scores=True, **options)
+        found = self._translator.translate(texts, return_scores=True, **self._constrained(words, options))
         best = [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
@@ -57,7 +59,7 @@ class Parser:
     def n_best(self, lines: Sequence[str] | str, **options) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Parses lines, with all trees of each, the best first; repair may have made two of them the same."""
         words, texts = self._cut(lines, options)
-        found = self._translator.n_best(texts, **options)
+        found = self._translator.n_best(texts, **self._constrained(words, options))
         return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
 
     @or_a_single_text("inputs", "targets")
@@ -99,6 +101,17 @@ class Parser:
             raise UserError("a parser takes no prefixes: its trees are over the words of the line")
         words = [self._split(line) for line in lines]
         return words, [" ".join(each) for each in words]
+
+    def _constrained(self, words: list[list[str]], options: dict) -> dict:
+        """Returns the options of `Translator.translate`, with the tree constraint if `only_trees` asks for it."""
+        if not options.get("only_trees", self.decode_hparams.only_trees):
+            return options
+        if self._symbols is None:
+            try:
+                self._symbols = TreeSymbols.of(self._translator.vocabulary.tokens(), WORD)
+            except ValueError as error:
+                raise UserError(f"only_trees=True is for parsing: this model does not write trees ({error})") from error
+        return options | {"constraints": [only_trees(self._symbols, [len(each) for each in words])]}
 
     def _trees(self, words: list[str], beams: list[Hypothesis]) -> list[Hypothesis]:
         """Returns the hypotheses of one line with trees for their symbols, and counts what the best one needed."""

@@ -32,9 +32,9 @@ def training_step_flops(
     """Counts the operations of one optimizer step, forward and backward.
 
     Args:
-      hparams: the settings; a step has `batch_tokens` target pieces and as many source pieces as the lengths say.
-      vocab_size: number of target pieces; source pieces are looked up, which is no product.
-      source_length, target_length: average pieces of a sentence, end symbol included.
+      hparams: the settings; a step has `batch_tokens` target tokens and as many source tokens as the lengths say.
+      vocab_size: number of target tokens; source tokens are looked up, which is no product.
+      source_length, target_length: average tokens of a sentence, end symbol included.
 
     Returns:
       operations by part, in the order of `forward_flops`.
@@ -58,7 +58,7 @@ def forward_flops(hparams: HParams, vocab_size: int, source_length: float, targe
         "encoder self-attention": encoder * _self_attention(hparams, source_length, causal=False),
         "encoder feed-forward": encoder * source_length * _feed_forward(hparams),
         "decoder self-attention": decoder * _self_attention(hparams, target_length, causal=True),
-        "decoder memory attention": decoder * _attention(hparams, target_length, source_length, source_length),
+        "decoder cross-attention": decoder * _attention(hparams, target_length, source_length, source_length),
         "decoder feed-forward": decoder * target_length * _feed_forward(hparams),
         "logits": target_length * hparams.hidden_size * vocab_size,
     }

@@ -3,16 +3,13 @@
 import signal
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.checkpoints.training_state import TrainingState
-from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.pipeline import epochs
+from t2t_lite.data.problem import SIDES
 from t2t_lite.errors import UserError
-from t2t_lite.run_dir import RunDir
 from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.evaluation.evaluator import Evaluator
 from t2t_lite.training.evaluation.model_selection import (
@@ -22,110 +19,100 @@ from t2t_lite.training.evaluation.model_selection import (
     read_evaluations,
 )
 from t2t_lite.training.monitoring.peak_flops import peak_flops
+from t2t_lite.training.monitoring.profiler import Profiler
 from t2t_lite.training.monitoring.progress import Progress
-from t2t_lite.training.monitoring.throughput import Meter
+from t2t_lite.training.monitoring.throughput import Throughput
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.schedule import learning_rate
-from t2t_lite.training.signal_handling import Interruption
-from t2t_lite.training.step.micro_batching import MicroBatches, first_replica, share_out
+from t2t_lite.training.setup import Training
+from t2t_lite.training.signal_handling import StopSignals
+from t2t_lite.training.step.micro_batching import distribute_batches, first_replica
 from t2t_lite.training.step.train_step import StepReport, TrainStep
-from t2t_lite.training.strategy import of_all_workers
+from t2t_lite.training.strategy import all_gather
 
 # Steps whose loss or gradients are not finite, one after the other, that end a run. A loss scale that is halved at each
 # of them needs more to find its place.
 MOST_SKIPPED_IN_ROW = 5
 MOST_SKIPPED_IN_ROW_WITH_LOSS_SCALE = 20
-# Of a run, counted from where it goes on: the steps that --profile traces.
-PROFILED = range(5, 10)
 
 
-class Loop:
-    """One training, from where its state is to its last step.
+class TrainingLoop:
+    """The loop of one training, from its state to its last step.
 
     Args:
-      run_dir, data_dir, manifest: settings, problem and its data.
-      strategy: the devices.
-      model, state: what `train` has built and perhaps restored.
-      micro: how large a micro-batch may be.
-      options: see `TrainOptions`.
-      progress: where to say and record what happens.
-      is_chief: whether this worker is the one that writes.
+      training: what `set_up` returned.
+      progress: shows and records what happens.
     """
 
-    def __init__(
-        self,
-        run_dir: RunDir,
-        data_dir: Path,
-        manifest: Manifest,
-        strategy,
-        model,
-        state: TrainingState,
-        micro: MicroBatches,
-        options: TrainOptions,
-        progress: Progress,
-        is_chief: bool,
-    ):
-        self._path, self._hparams, self._options = run_dir.path, run_dir.hparams, options
-        self._strategy, self._state, self._progress, self._is_chief = strategy, state, progress, is_chief
-        self._step = self._first_step = state.step
-        self._data = share_out(
-            strategy,
+    def __init__(self, training: Training, progress: Progress):
+        self._training, self._progress = training, progress
+        self._path, self._hparams, self._options = training.run_dir.path, training.run_dir.hparams, training.options
+        self._strategy, self._state, self._is_chief = training.strategy, training.state, training.is_chief
+        self._step = self._first_step = training.state.step
+        self._data = distribute_batches(
+            training.strategy,
             epochs(
-                run_dir.problem,
-                data_dir,
+                training.run_dir.problem,
+                training.data_dir,
                 batch_tokens=self._hparams.batch_tokens,
                 max_length=self._hparams.max_length,
-                seed=options.random_seed,
-                first_epoch=int(state.epoch),
-                skip=int(state.position),
+                seed=self._options.random_seed,
+                first_epoch=int(training.state.epoch),
+                skip=int(training.state.position),
             ),
-            micro,
+            training.micro_batches,
         )
         self._train_step = TrainStep(
-            strategy, model, state.optimizer, self._data.element_spec, options.random_seed, options.xla_compile
+            training.strategy,
+            training.model,
+            training.state.optimizer,
+            self._data.element_spec,
+            self._options.random_seed,
+            self._options.xla_compile,
         )
-        self._micro = micro
-        self._longest = manifest.longest("train", self._hparams.max_length)
-        self._make_evaluator = lambda: Evaluator(
-            run_dir, data_dir, strategy, model, micro, options.eval_decode and is_chief, options.decode_hparams
-        )
-        self._evaluator = None  # made when it is first needed: whoever starts a training waits for its first step
-        lengths = [manifest.mean_length("train", side) for side in ("inputs", "targets")]
-        lengths = run_dir.problem.in_direction(lengths)
-        flops = sum(training_step_flops(self._hparams, model.vocab_size, *lengths).values())
-        given = options.peak_tflops and options.peak_tflops * 1e12 * strategy.num_replicas_in_sync
-        measure = None if given else lambda: peak_flops(strategy, self._hparams.precision)
-        self._meter = Meter(strategy.num_replicas_in_sync, flops / self._hparams.batch_tokens, given, measure)
+        self._evaluator = None  # made at the first evaluation: users wait for the first step
+        self._throughput = self._make_throughput()
 
-    def run(self, interruption: Interruption) -> int:
-        """Trains. Returns the number of the signal that ended it early, else 0."""
+    def _make_throughput(self) -> Throughput:
+        training, options = self._training, self._options
+        lengths = [training.manifest.mean_length("train", side) for side in SIDES]
+        lengths = training.run_dir.problem.in_direction(lengths)
+        flops = sum(training_step_flops(self._hparams, training.model.vocab_size, *lengths).values())
+        replicas = self._strategy.num_replicas_in_sync
+        peak = options.peak_tflops and options.peak_tflops * 1e12 * replicas
+        measure = None if peak else lambda: peak_flops(self._strategy, self._hparams.precision)
+        return Throughput(replicas, flops / self._hparams.batch_tokens, peak, measure)
+
+    def run(self, signals: StopSignals) -> int:
+        """Trains. Returns the number of the signal that stopped it, else 0."""
         if self._is_over_before_it_begins():
             return 0
-        self._rehearse()
-        due = _Due(self._options, self._hparams.train_steps)
-        profile = _Profile(self._path / "train" if self._options.profile and self._is_chief else None)
-        self._meter.restart()
+        self._check_memory()
+        schedule = CheckpointSchedule(self._options, self._hparams.train_steps)
+        profiler = Profiler(self._path / "train" if self._options.profile and self._is_chief else None)
+        self._throughput.restart()
         for batch, waited in _timed(self._data):
-            wishes = (float(interruption.number > 0), float(self._is_chief and due.at(self._step + 1)))
-            report = self._train_step(batch, wishes)
+            requests = (float(signals.number > 0), float(self._is_chief and schedule.is_due(self._step + 1)))
+            report = self._train_step(batch, requests)
             self._step += 1
-            self._watch(report, waited, batch)
-            profile.after_step()
-            told_to_stop, is_due = report.requests > 0
-            if told_to_stop or is_due:
+            self._monitor(report, waited, batch)
+            profiler.after_step()
+            stop, checkpoint = report.requests > 0
+            if stop or checkpoint:
                 self._save(batch)
-                due.restart()
-            if told_to_stop:
-                return self._stop(interruption.number)
-            if is_due and self._evaluate():
+                schedule.restart()
+            if stop:
+                return self._stop(signals.number)
+            if checkpoint and self._evaluate():
                 return 0
             if self._step >= self._hparams.train_steps:
                 return 0
         raise AssertionError("the training data has no end")
 
-    def _rehearse(self) -> None:
-        """Runs the largest micro-batch there can be, so that a lack of memory shows now and not after hours."""
-        rows, length = self._micro.largest(self._longest)
+    def _check_memory(self) -> None:
+        """Runs the largest possible micro-batch, so that a lack of memory shows now and not after hours."""
+        longest = self._training.manifest.longest("train", self._hparams.max_length)
+        rows, length = self._training.micro_batches.largest_shape(longest)
         ids = np.ones([1, rows, length], "int32")
         whole = {"inputs": ids, "targets": ids, "tokens": np.float32(ids.size)}
         whole |= {name: np.int64(0) for name in ("epoch", "position", "first_row")}
@@ -134,25 +121,25 @@ class Loop:
             for name, part in whole.items()
         }
         try:
-            self._train_step.rehearse(batch)
+            self._train_step.check_memory(batch)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
-                f"out of memory with {rows} pairs of {length} pieces, the largest micro-batch; use a "
+                f"out of memory with {rows} pairs of {length} tokens, the largest micro-batch; use a "
                 f"--max_tokens_per_replica below {rows * length}, or a smaller max_length"
             ) from error
 
-    def _watch(self, report: StepReport, waited: float, batch) -> None:
-        """Counts, reports when it is time, and ends a run that learns nothing any more."""
-        self._meter.add(report, waited)
+    def _monitor(self, report: StepReport, waited: float, batch) -> None:
+        """Counts, reports when it is time, and ends a run whose steps are all skipped."""
+        self._throughput.add(report, waited)
         self._progress.after_step(self._step)
         is_first, is_last = self._step == self._first_step + 1, self._step >= self._hparams.train_steps
         if is_first or is_last or self._step % self._options.log_step_count_steps == 0:
             self._report(batch)
-        if is_first:  # for the same reason measured only now
-            self._meter.measure_peak()
+        if is_first:  # not before, because users wait for the first step
+            self._throughput.measure_peak()
         has_scale = self._state.optimizer.loss_scale is not None
         most = MOST_SKIPPED_IN_ROW_WITH_LOSS_SCALE if has_scale else MOST_SKIPPED_IN_ROW
-        if self._meter.skipped_in_row < most:
+        if self._throughput.skipped_in_row < most:
             return
         kept = self._path / f"not-finite-{self._step}.npz"
         if self._is_chief:
@@ -164,7 +151,7 @@ class Loop:
         )
 
     def _report(self, batch) -> None:
-        figures = self._meter.figures()
+        figures = self._throughput.figures()
         figures["epoch"] = float(first_replica(batch["epoch"])) + 1
         figures["learning_rate"] = float(learning_rate(self._step, self._hparams))
         self._progress.report(self._step, figures)
@@ -190,10 +177,22 @@ class Loop:
             if self._is_chief:
                 add_evaluation(self._path, self._step, figures)
             self._progress.after_evaluation(self._step, figures, self._evaluator.samples)
-        if self._meter.peak:
-            self._meter.measure_peak()
-        self._meter.restart()
+        if self._throughput.peak:
+            self._throughput.measure_peak()
+        self._throughput.restart()
         return self._is_without_gain()
+
+    def _make_evaluator(self) -> Evaluator:
+        training, options = self._training, self._options
+        return Evaluator(
+            training.run_dir,
+            training.data_dir,
+            training.strategy,
+            training.model,
+            training.micro_batches,
+            options.eval_decode and training.is_chief,
+            options.decode_hparams,
+        )
 
     def _is_without_gain(self) -> bool:
         patience, metric = self._options.early_stopping_patience, self._options.eval_metric
@@ -202,7 +201,7 @@ class Loop:
         evaluations = read_evaluations(self._path) if self._is_chief else {}
         without_gain = evaluations_without_gain(evaluations, metric)
         # The chief decides; the others have nothing to add.
-        if not of_all_workers(self._strategy, float(without_gain >= patience)).any():
+        if not all_gather(self._strategy, float(without_gain >= patience)).any():
             return False
         best = ", ".join(f"ckpt-{step}" for step in best_steps(evaluations, metric, 1))
         self._progress.say(
@@ -216,10 +215,7 @@ class Loop:
         every = self._options.save_checkpoints_steps
         if self._step and every and self._step % every == 0:
             is_missing = self._is_chief and self._step not in read_evaluations(self._path)
-            if (
-                self._options.schedule == "train_and_evaluate"
-                and of_all_workers(self._strategy, float(is_missing)).any()
-            ):
+            if self._options.schedule == "train_and_evaluate" and all_gather(self._strategy, float(is_missing)).any():
                 return self._evaluate()
         return self._is_without_gain()
 
@@ -231,15 +227,16 @@ class Loop:
         return number or signal.SIGTERM
 
 
-class _Due:
-    """Says when a checkpoint is due: at the last step; by steps, or by seconds since the last one."""
+class CheckpointSchedule:
+    """Says when a checkpoint is due: at the last step; every so many steps, or so many seconds after the last one."""
 
     def __init__(self, options: TrainOptions, last_step: int):
         self._options = options
         self._last_step = last_step
         self.restart()
 
-    def at(self, step: int) -> bool:
+    def is_due(self, step: int) -> bool:
+        """Returns whether a checkpoint is due after a step."""
         if step >= self._last_step:
             return True
         if self._options.save_checkpoints_steps:
@@ -247,24 +244,8 @@ class _Due:
         return time.monotonic() - self._since >= self._options.save_checkpoints_secs
 
     def restart(self) -> None:
+        """Counts seconds from now."""
         self._since = time.monotonic()
-
-
-class _Profile:
-    """Writes a TensorBoard trace of the steps `PROFILED` into a directory; None: of none."""
-
-    def __init__(self, directory: Path | None):
-        self._directory = directory
-        self._steps = 0
-
-    def after_step(self) -> None:
-        self._steps += 1
-        if self._directory is None:
-            return
-        if self._steps == PROFILED.start:
-            tf.profiler.experimental.start(str(self._directory))
-        elif self._steps == PROFILED.stop:
-            tf.profiler.experimental.stop()
 
 
 def _timed(data) -> Iterator[tuple]:

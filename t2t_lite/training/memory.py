@@ -34,8 +34,8 @@ def step_bytes_fixed(hparams: HParams, vocab_size: int, inputs_vocab_size: int |
 
     Args:
       hparams: the settings.
-      vocab_size: number of target pieces.
-      inputs_vocab_size: number of source pieces; None: one vocabulary serves both sides.
+      vocab_size: number of target tokens.
+      inputs_vocab_size: number of source tokens; None: one vocabulary serves both sides.
 
     Raises:
       UserError: as `count_parameters`.
@@ -55,7 +55,7 @@ def step_bytes_fixed(hparams: HParams, vocab_size: int, inputs_vocab_size: int |
 
 
 def bytes_per_length(hparams: HParams, length: int) -> int:
-    """Returns what a training step holds once for all its sentences because they are `length` pieces long.
+    """Returns what a training step holds once for all its sentences because they are `length` tokens long.
 
     That is little but for relative positions: a vector for each pair of positions, and its gradient, in each layer.
     """
@@ -70,8 +70,8 @@ def bytes_per_token(hparams: HParams, vocab_size: int, length: int) -> float:
 
     Args:
       hparams: the settings.
-      vocab_size: number of target pieces.
-      length: pieces of both sides of all sentences; attention takes more for a position of a longer sentence.
+      vocab_size: number of target tokens.
+      length: tokens of both sides of all sentences; attention takes more for a position of a longer sentence.
     """
     encoder_layer = _self_attention(hparams, length, causal=False) + _feed_forward(hparams) + 2 * _residual(hparams)
     decoder_layer = (
@@ -98,7 +98,7 @@ def choose_max_tokens(
     Args:
       hparams, vocab_size, inputs_vocab_size: as `step_bytes_fixed` takes them.
       free_bytes: free for this device before the model is built, as `free_memory` says.
-      length: pieces of the longest sentence that there can be.
+      length: tokens of the longest sentence that there can be.
 
     Raises:
       UserError: if a single sentence of that length does not fit.
@@ -109,7 +109,7 @@ def choose_max_tokens(
     tokens = int((usable - fixed) // per_token)
     if tokens < length:
         raise UserError(
-            f"a sentence of {length} pieces takes about {_in_mib(length * per_token)} to train on, model and optimizer "
+            f"a sentence of {length} tokens takes about {_in_mib(length * per_token)} to train on, model and optimizer "
             f"{_in_mib(fixed)}, but {USABLE_SHARE:.0%} of the {_in_mib(free_bytes)} that are free is only "
             f"{_in_mib(usable)}: use a smaller max_length or model, or --max_tokens_per_replica={length} to try it"
         )

@@ -6,7 +6,7 @@ import signal
 import threading
 
 
-class Interruption:
+class StopSignals:
     """Notes SIGTERM and SIGINT while it is open. The second one of them ends the process as if it were not.
 
     Use as a context manager. Outside the main thread, which alone is told of signals, it notes nothing.

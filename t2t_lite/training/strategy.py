@@ -71,7 +71,7 @@ def has_workers(strategy: tf.distribute.Strategy) -> bool:
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
-def sum_over_workers(strategy: tf.distribute.Strategy, numbers: np.ndarray) -> np.ndarray:
+def all_reduce_sum(strategy: tf.distribute.Strategy, numbers: np.ndarray) -> np.ndarray:
     """Returns the sum of what each worker gives, float64 of any shape; each must ask at the same point."""
     if not has_workers(strategy):
         return numbers
@@ -84,12 +84,12 @@ def sum_over_workers(strategy: tf.distribute.Strategy, numbers: np.ndarray) -> n
     return strategy.reduce("SUM", per_replica, axis=None).numpy()
 
 
-def of_all_workers(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
+def all_gather(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
     """Returns the numbers that the workers give, float64 [workers]; each must ask at the same point."""
     if not has_workers(strategy):
         return np.array([number])
     workers, index = workers_of_environment()
-    return sum_over_workers(strategy, number * np.eye(len(workers))[index])
+    return all_reduce_sum(strategy, number * np.eye(len(workers))[index])
 
 
 def _split_cpu(parts: int) -> None:

@@ -1,33 +1,24 @@
-"""Setting a training up: the model on its devices, where it goes on, what it starts from."""
+"""Trains a model: setup, then the training loop, until the last step or a signal."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_lite.checkpoints.training_state import TrainingState
-from t2t_lite.config import HParams
-from t2t_lite.data.generation.records import LONGER
-from t2t_lite.data.manifest import Manifest, check_data, check_lengths
-from t2t_lite.data.pipeline import has_pair, reading_shards
+from t2t_lite.data.pipeline import reading_shards
 from t2t_lite.errors import UserError
-from t2t_lite.registry import MODELS
 from t2t_lite.run_dir import RunDir
-from t2t_lite.training.loop import Loop
-from t2t_lite.training.memory import choose_max_tokens
+from t2t_lite.training.loop import TrainingLoop
 from t2t_lite.training.monitoring.progress import Progress
-from t2t_lite.training.optimizer import Adam
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.signal_handling import Interruption
-from t2t_lite.training.step.micro_batching import MicroBatches
-from t2t_lite.training.strategy import has_workers, of_all_workers
-from t2t_lite.training.tf_config import workers_of_environment
-from t2t_lite.training.warm_start import warm_start
+from t2t_lite.training.setup import set_up
+from t2t_lite.training.signal_handling import StopSignals
+from t2t_lite.training.strategy import has_workers
 
 
 def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> int:
-    """Trains until `hparams.train_steps` steps have been made, going on from the last checkpoint if there is one.
+    """Trains up to step `hparams.train_steps`, from the last checkpoint if there is one.
 
     Args:
       run_dir: what `prepare_run_dir` made: settings, problem and vocabularies.
@@ -36,60 +27,32 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
       options: see `TrainOptions`.
 
     Returns:
-      the number of the signal that ended it early, after a checkpoint; else 0.
+      the number of the signal that stopped it, after a checkpoint; else 0.
 
     Raises:
       UserError: on unusable data or checkpoints, settings that do not suit the data, a full disk or memory, or a
-        training whose loss or gradients are no numbers any more.
+        training whose loss or gradients are no longer finite.
     """
-    hparams, problem = run_dir.hparams, run_dir.problem
-    manifest = check_data(data_dir, problem)
-    problem.check_hparams(hparams)
-    check_lengths(manifest, hparams)
-    _check_any_pair(run_dir, data_dir, manifest)
-    sizes = [vocabulary["size"] for vocabulary in problem.in_direction(manifest.vocabularies)]
-    is_chief = workers_of_environment()[1] == 0
-    with _other_workers_alive(strategy):
-        micro = micro_batches(hparams, manifest, *sizes, strategy, options)
-        model, optimizer = build(hparams, sizes[1], strategy, options.random_seed, sizes[0])
-        state = TrainingState(model, optimizer)
-        notes = [*hparams.warnings(), _opening_line(model, strategy, manifest, hparams)]
-        _start(state, model, run_dir, options, notes.append)
-        if len(set(of_all_workers(strategy, state.step))) > 1:
-            raise UserError(
-                f"the workers see different checkpoints in {run_dir.path}; it must be a folder that all share"
-            )
+    with _lost_workers_reported(strategy):
+        training = set_up(run_dir, data_dir, strategy, options)
+    first_step, last_step = training.state.step, run_dir.hparams.train_steps
     with (
-        _other_workers_alive(strategy),
-        Progress(run_dir.path, state.step, hparams.train_steps, silent=not is_chief) as progress,
-        reading_shards(problem.data_name, data_dir),
-        Interruption() as interruption,
+        _lost_workers_reported(strategy),
+        Progress(run_dir.path, first_step, last_step, silent=not training.is_chief) as progress,
+        reading_shards(run_dir.problem.data_name, data_dir),
+        StopSignals() as signals,
     ):
-        for note in notes:
+        for note in training.notes:
             progress.say(note)
-        if state.step >= hparams.train_steps:
-            progress.say(f"already trained for {state.step} steps; raise --train_steps to train on")
+        if first_step >= last_step:
+            progress.say(f"already trained for {first_step} steps; raise --train_steps to train on")
             return 0
-        loop = Loop(run_dir, data_dir, manifest, strategy, model, state, micro, options, progress, is_chief)
-        return loop.run(interruption)
-
-
-def _check_any_pair(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> None:
-    """Looks for a pair that is short enough, if the manifest does not say whether there is one."""
-    limit, lengths = run_dir.hparams.max_length, manifest.splits["train"]["lengths"]
-    longest = max(int(length) for histogram in lengths.values() for length in histogram)
-    if LONGER in lengths or longest <= limit:
-        return
-    with reading_shards(run_dir.problem.data_name, data_dir):
-        if not has_pair(run_dir.problem, data_dir, limit):
-            raise UserError(
-                f"no training pair of '{manifest.problem}' has both sides within max_length={limit} pieces; raise it "
-                f"with --hparams=max_length={longest}, or less"
-            )
+        return TrainingLoop(training, progress).run(signals)
 
 
 @contextlib.contextmanager
-def _other_workers_alive(strategy) -> Iterator[None]:
+def _lost_workers_reported(strategy) -> Iterator[None]:
+    """Turns the errors that follow from the loss of another worker into a UserError."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
@@ -99,84 +62,3 @@ def _other_workers_alive(strategy) -> Iterator[None]:
             "another worker has ended or cannot be reached; start all workers again, and they go on from the last "
             "checkpoint"
         ) from error
-
-
-def build(
-    hparams: HParams,
-    vocab_size: int,
-    strategy: tf.distribute.Strategy,
-    random_seed: int,
-    inputs_vocab_size: int | None = None,
-):
-    """Returns a built model with seeded weights and its optimizer, on the devices of `strategy`.
-
-    Args:
-      hparams: the settings.
-      vocab_size: number of target pieces.
-      strategy: the devices.
-      random_seed: fixes the initial weights.
-      inputs_vocab_size: number of source pieces; None if both sides share a vocabulary.
-    """
-    import keras
-
-    with strategy.scope():
-        keras.utils.set_random_seed(random_seed)
-        model = MODELS[hparams.model](hparams, vocab_size, inputs_vocab_size)
-        model.build()
-        optimizer = Adam(model.trainable_variables, hparams)
-    return model, optimizer
-
-
-def micro_batches(
-    hparams: HParams, manifest: Manifest, inputs_size: int, targets_size: int, strategy, options: TrainOptions
-) -> MicroBatches:
-    """Returns how large a micro-batch may be: as many positions as were asked for, or as fit the free memory.
-
-    More than 1.25 times a device's share of a batch is never asked for: few batches have so much padding, and everyone
-    waits for the rehearsal of the largest micro-batch. All workers use the least that one of them may.
-
-    Args:
-      hparams: the settings.
-      manifest: of the data; says how long sentences are.
-      inputs_size, targets_size: pieces of the vocabularies.
-      strategy: the devices.
-      options: max_tokens_per_replica, free_bytes and xla_compile.
-
-    Raises:
-      UserError: if not even one sentence fits.
-    """
-    share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
-    largest = 5 * share // 4 + 1
-    most = options.max_tokens_per_replica
-    if most is None and options.free_bytes is not None:
-        length = manifest.longest("train", hparams.max_length)
-        most = choose_max_tokens(hparams, targets_size, inputs_size, options.free_bytes, length)
-    most = int(of_all_workers(strategy, min(most or largest, largest)).min())
-    # In halves of a share, so that not too much of the last micro-batch of a fixed size is padding.
-    is_static = options.xla_compile or isinstance(strategy, tf.distribute.TPUStrategy)
-    return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0)
-
-
-def _start(state: TrainingState, model, run_dir: RunDir, options: TrainOptions, say: Callable[[str], None]) -> None:
-    """Gives the model the weights that it starts with: those of the last checkpoint, or of another run."""
-    restored = state.restore(run_dir.path, say)
-    if restored:
-        say(f"going on from {restored}")
-    elif options.warm_start_from:
-        for line in warm_start(model, Path(options.warm_start_from), run_dir.vocabulary, run_dir.inputs_vocabulary):
-            say(line)
-        state.optimizer.restart_averages()
-
-
-def _opening_line(model, strategy, manifest, hparams) -> str:
-    pairs, lengths = manifest.splits["train"]["examples"], manifest.splits["train"]["lengths"]
-    longer = sum(
-        number for length, number in lengths.get(LONGER, lengths["targets"]).items() if int(length) > hparams.max_length
-    )
-    at_least = "" if LONGER in lengths else "at least "
-    left_out = f" ({at_least}{longer:,} longer than max_length={hparams.max_length} left out)" if longer else ""
-    replicas = strategy.num_replicas_in_sync
-    return (
-        f"{manifest.problem}: {pairs:,} training pairs{left_out}, {model.count_params():,} parameters, "
-        f"{replicas} device{'s' if replicas > 1 else ''}, {hparams.precision}"
-    )

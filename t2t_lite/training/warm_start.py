@@ -1,4 +1,4 @@
-"""Warm start: the weights of another run as initial values, those of embeddings by the text of their pieces."""
+"""Warm start: the weights of another run as initial values, those of embeddings by the text of their tokens."""
 
 import dataclasses
 from pathlib import Path
@@ -7,13 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.listing import existing, list_checkpoints, step_of
+from t2t_lite.checkpoints.listing import best_checkpoint, existing, list_checkpoints, step_of
 from t2t_lite.data.vocab import UNKNOWN_ID, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.models.parameters import symbolic_model
-from t2t_lite.run_dir import RunDir, best_checkpoint, open_run_dir
+from t2t_lite.run_dir import RunDir, open_run_dir
 
-# A model's parts whose weight has a row for each piece of a side. Parts that share a matrix are one object.
+# A model's parts whose weight has a row for each token of a side. Parts that share a matrix are one object.
 _PIECE_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
 
 # More lines than this about one kind of difference would hide the others.
@@ -56,7 +56,7 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
 def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> list[str]:
     """Gives a model the weights of another run, as far as they fit. Optimizer and step are none of its business.
 
-    A weight is taken if its name and shape agree. Of tables with a row for each piece, the rows of the pieces that
+    A weight is taken if its name and shape agree. Of tables with a row for each token, the rows of the tokens that
     both vocabularies have are taken; of learned positions, the first ones, as many as both have. Padding, end and
     unknown are the same in every vocabulary. What is not taken keeps its initial values.
 
@@ -154,15 +154,15 @@ def _fit(arrays: dict[str, np.ndarray], variables: dict, rows_to_take: dict[str,
 
 def _rows_to_take(model, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: Path) -> dict[str, _Rows]:
     """Returns the rows to take of every weight, by name, whose rows stand for something that can be recognized."""
-    here, there = _pieces(vocabulary, inputs_vocabulary), _pieces(run_dir.vocabulary, run_dir.inputs_vocabulary)
+    here, there = _tokens(vocabulary, inputs_vocabulary), _tokens(run_dir.vocabulary, run_dir.inputs_vocabulary)
     # Which of its parts share a matrix, the other run's settings say and its checkpoint does not.
     other = symbolic_model(run_dir.hparams, len(there["targets"]), len(there["inputs"]))
     found: dict[str, _Rows] = {}
     for part, side in _PIECE_TABLES.items():
         mine, theirs = getattr(model, part, None), getattr(other, part, None)
         if mine is not None and theirs is not None:
-            shared = _shared_pieces(here[side], there[side])
-            found.setdefault(_name(mine.weight), _Rows(_name(theirs.weight), *shared, "pieces"))
+            shared = _shared_tokens(here[side], there[side])
+            found.setdefault(_name(mine.weight), _Rows(_name(theirs.weight), *shared, "tokens"))
     positions = getattr(other, "learned_positions", {})
     for side, mine in getattr(model, "learned_positions", {}).items():
         if side in positions:
@@ -171,19 +171,19 @@ def _rows_to_take(model, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: P
     return found
 
 
-def _pieces(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, list[str]]:
-    """Returns the pieces of each side."""
-    targets = inputs = open_vocabulary(vocabulary).pieces()
+def _tokens(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, list[str]]:
+    """Returns the tokens of each side."""
+    targets = inputs = open_vocabulary(vocabulary).tokens()
     if inputs_vocabulary != vocabulary:
-        inputs = open_vocabulary(inputs_vocabulary).pieces()
+        inputs = open_vocabulary(inputs_vocabulary).tokens()
     return {"inputs": inputs, "targets": targets}
 
 
-def _shared_pieces(here: list[str], there: list[str]) -> tuple[list[int], list[int]]:
-    """Returns the ids of what two vocabularies share: (those here, those of the same pieces there)."""
+def _shared_tokens(here: list[str], there: list[str]) -> tuple[list[int], list[int]]:
+    """Returns the ids of what two vocabularies share: (those here, those of the same tokens there)."""
     first = UNKNOWN_ID + 1  # the ids up to unknown mean the same everywhere, whatever they are called
-    ids_there = {piece: number for number, piece in enumerate(there[first:], first)}
-    shared = {number: ids_there[piece] for number, piece in enumerate(here[first:], first) if piece in ids_there}
+    ids_there = {token: number for number, token in enumerate(there[first:], first)}
+    shared = {number: ids_there[token] for number, token in enumerate(here[first:], first) if token in ids_there}
     return [*range(first), *shared], [*range(first), *shared.values()]
 
 

@@ -14,7 +14,7 @@ COST = TrainingCost(
     precision="float32",
     replicas=4,
     parameters=1000,
-    # 100, 50, 80 and 120 pieces a second; 200, 100, 80 and 160 with padding.
+    # 100, 50, 80 and 120 tokens a second; 200, 100, 80 and 160 with padding.
     steps=[
         TimedStep(1.0, 0.25, 100, 200),
         TimedStep(2.0, 0.25, 100, 200),

@@ -11,7 +11,7 @@ from t2t_lite.checkpoints.listing import list_checkpoints
 from t2t_lite.checkpoints.training_state import TrainingState
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
-from t2t_lite.training.trainer import build
+from t2t_lite.training.setup import build_model
 
 TINY = HParams(num_encoder_layers=1, num_decoder_layers=1, hidden_size=8, filter_size=12, num_heads=2)
 
@@ -22,7 +22,7 @@ def restore_model(model, path):
 
 def make(seed=1, hparams=TINY):
     """A model and the state of its training."""
-    model, optimizer = build(hparams, 11, tf.distribute.get_strategy(), seed)
+    model, optimizer = build_model(hparams, 11, tf.distribute.get_strategy(), seed)
     return model, TrainingState(model, optimizer)
 
 

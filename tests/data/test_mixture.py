@@ -145,7 +145,9 @@ def test_flawed_pairs_of_a_part_are_not_there_and_do_not_count():
     assert (counts["plum"].total(), counts["pear"].total()) == (150, 150)
     assert len(counts["plum"]) == 75 and set(counts["plum"].values()) == {2}
     assert len(pairs_of(mixture, "dev")) == 6 + 1
-    assert not [pair for split in ("train", "dev") for pair in pairs_of(mixture, split) if mixture.flaw(split, pair)]
+    assert not [
+        pair for split in ("train", "dev") for pair in pairs_of(mixture, split) if mixture.drop_reason(split, pair)
+    ]
 
 
 @pytest.mark.parametrize("weight", [0, 1])
@@ -247,7 +249,7 @@ def test_the_sources_are_those_of_the_parts_each_once():
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
-def test_a_tag_is_a_single_piece_at_the_start_of_each_source(tmp_path, kind):
+def test_a_tag_is_a_single_token_at_the_start_of_each_source(tmp_path, kind):
     tags = ("<2apple>", "<2pear>")
     parts = [Part(name, tag=tag) for name, tag in zip((APPLES, PEARS), tags)]
     mixture = mixture_of(*parts, vocab_kind=kind, vocab_size=400)()
@@ -257,7 +259,7 @@ def test_a_tag_is_a_single_piece_at_the_start_of_each_source(tmp_path, kind):
     found = []
     for record in tf.data.TFRecordDataset(paths):
         features = tf.train.Example.FromString(record.numpy()).features.feature
-        inputs, targets = (vocabulary.pieces_of(features[side].int64_list.value) for side in ("inputs", "targets"))
+        inputs, targets = (vocabulary.tokens_of(features[side].int64_list.value) for side in ("inputs", "targets"))
         assert next(part for part in inputs if part.strip()) in tags
         assert sum(part in tags for part in inputs) == 1 and not set(tags) & set(targets)
         found.append(Example("".join(inputs).removeprefix(" "), "".join(targets).removeprefix(" ")))

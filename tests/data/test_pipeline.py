@@ -273,7 +273,7 @@ def test_settings_that_fit_each_side_and_no_whole_pair_are_refused_and_not_tried
     )
     vocabulary = vocabulary_paths(tmp_path, Uneven())[1]
     run_dir = RunDir(tmp_path / "run", hparams, Uneven(), vocabulary, vocabulary)
-    with pytest.raises(UserError, match=r"max_length=12 pieces.*--hparams=max_length=\d+"):
+    with pytest.raises(UserError, match=r"max_length=12 tokens.*--hparams=max_length=\d+"):
         train(run_dir, tmp_path, tf.distribute.get_strategy(), TrainOptions())
     lengths = json.loads(path.read_text())["splits"]["train"]["lengths"]
     assert by_early_version or min(map(int, lengths["longer"])) > 12 > max(min(map(int, lengths["inputs"])), 2)

@@ -16,7 +16,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-# Called by the number of their pieces: the inputs do not hold the 40 that are asked for.
+# Called by the number of their tokens: the inputs do not hold the 40 that are asked for.
 INPUTS, TARGETS, SHARED = (f"vocab.spelled.{name}subwords" for name in ("24.inputs.", "40.targets.", "40."))
 
 
@@ -125,7 +125,7 @@ def test_a_manifest_that_knows_of_one_vocabulary_only_is_still_read(tmp_path):
 
 
 @pytest.mark.parametrize("name", [INPUTS, TARGETS])
-@pytest.mark.parametrize("content", [b"other pieces", None], ids=["other", "missing"])
+@pytest.mark.parametrize("content", [b"other tokens", None], ids=["other", "missing"])
 @pytest.mark.parametrize("is_reversed", [False, True])
 def test_the_vocabulary_that_is_wrong_is_named(spelled, name, content, is_reversed):
     if content is None:

@@ -11,28 +11,28 @@ def links_of(text):
     return [tuple(int(number) for number in link.split("-")) for link in text.split()]
 
 
-def random_pieces(rng):
-    """Returns pieces that hold at most one word's characters each, with blanks before, after, or alone."""
-    pieces = []
+def random_tokens(rng):
+    """Returns tokens that hold at most one word's characters each, with blanks before, after, or alone."""
+    tokens = []
     for _ in range(rng.integers(0, 9)):
         before, after = (str(rng.choice(["", "", " ", "  ", "\u00a0", "\t"])) for _ in range(2))
-        pieces.append(before + str(rng.choice(["", "a", "bc", "ü.", "#", "⁇"])) + after)
-    return [*pieces, ""] if rng.random() < 0.5 else pieces
+        tokens.append(before + str(rng.choice(["", "a", "bc", "ü.", "#", "⁇"])) + after)
+    return [*tokens, ""] if rng.random() < 0.5 else tokens
 
 
-def membership(pieces):
-    """Returns bool [words, pieces]: which pieces have characters of which word, by their places in the joined text."""
-    ends = np.cumsum([len(piece) for piece in pieces], dtype=int)
-    words = [match.span() for match in re.finditer(r"\S+", "".join(pieces))]
-    belongs = np.zeros([len(words), len(pieces)], bool)
+def membership(tokens):
+    """Returns bool [words, tokens]: which tokens have characters of which word, by their places in the joined text."""
+    ends = np.cumsum([len(token) for token in tokens], dtype=int)
+    words = [match.span() for match in re.finditer(r"\S+", "".join(tokens))]
+    belongs = np.zeros([len(words), len(tokens)], bool)
     for word, (first, end) in enumerate(words):
-        for column, (piece, piece_end) in enumerate(zip(pieces, ends)):
-            inside = range(max(first, piece_end - len(piece)), min(end, piece_end))
+        for column, (token, token_end) in enumerate(zip(tokens, ends)):
+            inside = range(max(first, token_end - len(token)), min(end, token_end))
             belongs[word, column] = len(inside) > 0
     return belongs
 
 
-def test_words_of_one_piece_go_to_their_largest_weight():
+def test_words_of_one_token_go_to_their_largest_weight():
     weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]])
     assert alignment(weights, ["a", " b", " c"], ["x", " y"]) == "1-0 0-1"
 
@@ -46,14 +46,14 @@ def test_all_words_may_go_to_one_word():
     assert alignment(weights, ["a", " b"], ["x", " y", " z"]) == "1-0 1-1 1-2"
 
 
-def test_a_source_word_has_the_weight_of_all_its_pieces():
-    # No piece of "bcd" has the largest weight, but they have it together.
+def test_a_source_word_has_the_weight_of_all_its_tokens():
+    # No token of "bcd" has the largest weight, but they have it together.
     weights = np.array([[0.4, 0.2, 0.2, 0.2]])
     assert alignment(weights, ["a", " b", "c", "d"], ["x"]) == "1-0"
 
 
-def test_an_output_word_has_the_mean_of_its_pieces():
-    # The first piece of "xyz" goes to word 0, and so do two of three; the mean does not.
+def test_an_output_word_has_the_mean_of_its_tokens():
+    # The first token of "xyz" goes to word 0, and so do two of three; the mean does not.
     weights = np.array([[0.55, 0.45], [0.55, 0.45], [0.0, 1.0]])
     assert alignment(weights, ["a", " b"], ["x", "y", "z"]) == "1-0"
 
@@ -64,18 +64,18 @@ def test_numbers_of_words_are_of_more_than_one_digit():
     assert alignment(weights, words, words) == " ".join(f"{11 - word}-{word}" for word in range(12))
 
 
-def test_a_piece_of_blanks_only_belongs_to_no_word():
+def test_a_token_of_blanks_only_belongs_to_no_word():
     # The blanks of the source have the largest weights; those of the output would turn the link round.
     weights = np.array([[0.3, 0.6, 0.1], [0.0, 0.0, 1.0], [0.1, 0.9, 0.0]])
     assert alignment(weights, ["a", " ", "b"], ["x", " ", "y"]) == "0-0 0-1"
 
 
-def test_a_piece_of_blanks_ends_a_word():
+def test_a_token_of_blanks_ends_a_word():
     assert alignment(np.eye(5), ["a", "b", " ", "c", "d"], ["v", " ", "w", "x", "y"]) == "0-0 1-1"
     assert alignment(np.eye(3), ["a", "\u00a0", "b"], ["x", "\t", "y"]) == "0-0 1-1"
 
 
-def test_a_blank_at_the_end_of_a_piece_ends_a_word():
+def test_a_blank_at_the_end_of_a_token_ends_a_word():
     assert alignment(np.eye(3), ["a ", "b", "c"], ["x ", "y ", "z"]) == "0-0 1-1 1-2"
 
 
@@ -88,7 +88,7 @@ def test_the_end_symbol_belongs_to_no_word():
     assert alignment(weights, ["a", " b", ""], ["x", " y", ""]) == "0-0 1-1"
 
 
-def test_an_empty_piece_within_a_word_does_not_end_it():
+def test_an_empty_token_within_a_word_does_not_end_it():
     assert alignment(np.eye(4), ["a", "", "b", " c"], ["x", "", "y", " z"]) == "0-0 1-1"
 
 
@@ -114,7 +114,7 @@ def test_a_source_without_words_has_no_links(source):
 def test_every_word_of_a_split_at_blanks_has_one_link(seed):
     rng = np.random.default_rng(seed)
     for _ in range(50):
-        source, output = [*random_pieces(rng), " word"], random_pieces(rng)
+        source, output = [*random_tokens(rng), " word"], random_tokens(rng)
         links = links_of(alignment(rng.random([len(output), len(source)]), source, output))
         assert [word for _, word in links] == list(range(len("".join(output).split())))
         assert all(0 <= word < len("".join(source).split()) for word, _ in links)
@@ -124,7 +124,7 @@ def test_every_word_of_a_split_at_blanks_has_one_link(seed):
 def test_links_are_those_of_the_summed_and_averaged_weights(seed):
     rng = np.random.default_rng(seed)
     for _ in range(50):
-        source, output = [*random_pieces(rng), " word"], random_pieces(rng)
+        source, output = [*random_tokens(rng), " word"], random_tokens(rng)
         weights = rng.dirichlet(np.full(len(source), 0.5), size=len(output))
         source_words, output_words = membership(source).astype(float), membership(output).astype(float)
         means = output_words / output_words.sum(1, keepdims=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.decoding.resumable_writer import GrowingFiles
+from t2t_lite.decoding.resumable_writer import ResumableWriter
 from t2t_lite.errors import UserError
 
 MADE_BY = {"model": "a", "beam": 4}
@@ -19,7 +19,7 @@ ANSWERS = (lambda line: f"{line.strip()}!", lambda line: " ".join(f"{i}-{i}" for
 def start(paths, lines=LINES, made_by=MADE_BY):
     """Returns the files, the lines that they do not answer yet, and what was said."""
     said = []
-    files = GrowingFiles(paths, made_by)
+    files = ResumableWriter(paths, made_by)
     return files, files.rest_of(lambda: iter(lines), said.append), said
 
 
@@ -371,13 +371,13 @@ def test_a_directory_is_no_output(tmp_path, place):
     paths[place] = tmp_path / "folder"
     paths[place].mkdir()
     with pytest.raises(UserError, match=r"folder is a directory"):
-        GrowingFiles(paths, MADE_BY)
+        ResumableWriter(paths, MADE_BY)
     assert names_in(tmp_path) == ["folder"]
 
 
 def test_the_same_file_twice_is_an_error(tmp_path):
     with pytest.raises(UserError, match=r"out is asked for twice"):
-        GrowingFiles([tmp_path / "out", tmp_path / "." / "out"], MADE_BY)
+        ResumableWriter([tmp_path / "out", tmp_path / "." / "out"], MADE_BY)
     assert names_in(tmp_path) == []
 
 
@@ -429,7 +429,7 @@ def test_a_run_that_starts_anew_leaves_nothing_that_another_could_go_on_from(tmp
 def test_lines_may_be_rows_of_several_inputs(tmp_path):
     path, rows = tmp_path / "out", [("a", "x"), ("b", ""), ("c", "z")]
     for stop in (1, None):
-        files = GrowingFiles([path], MADE_BY)
+        files = ResumableWriter([path], MADE_BY)
         for row in itertools.islice(files.rest_of(lambda: iter(rows), lambda line: None), stop):
             files.append([row], [["-".join(row)]])
     assert files.lines == 3
@@ -463,7 +463,7 @@ def test_one_file_by_two_names_is_asked_for_twice(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder")
     with pytest.raises(UserError, match="link/out is asked for twice"):
-        GrowingFiles([tmp_path / "folder" / "out", tmp_path / "link" / "out"], MADE_BY)
+        ResumableWriter([tmp_path / "folder" / "out", tmp_path / "link" / "out"], MADE_BY)
 
 
 def test_an_empty_input_gives_a_gzip_file_of_nothing(tmp_path):

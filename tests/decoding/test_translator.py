@@ -50,10 +50,10 @@ def test_lines_without_text_give_empty_lines_and_no_line_gives_none(translator):
 def test_an_output_is_at_most_extra_length_longer_than_its_input(small_run):
     translator = Translator.from_run_dir(small_run, "extra_length=3", xla_compile=False)
     line = "The old man sees the small dogs."
-    pieces = translator.vocabulary.encode([line]).row_lengths().numpy()[0]
+    tokens = translator.vocabulary.encode([line]).row_lengths().numpy()[0]
     output = translator.translate([line])[0]
     # A model of six steps never ends by itself, so the limit is what ends it.
-    assert 0 < translator.vocabulary.encode([output]).row_lengths().numpy()[0] <= pieces + 3 + 1
+    assert 0 < translator.vocabulary.encode([output]).row_lengths().numpy()[0] <= tokens + 3 + 1
 
 
 def test_a_line_over_the_limit_is_cut_and_said(small_run):
@@ -88,7 +88,7 @@ def test_an_unknown_decode_setting_names_the_nearest(small_run):
 
 
 class Stutter:
-    """Stands in for a model: gives every piece of the source `times` times, in order, and then the end.
+    """Stands in for a model: gives every token of the source `times` times, in order, and then the end.
 
     Args:
       vocab_size: of the targets.
@@ -103,20 +103,20 @@ class Stutter:
     def start_decoding(self, inputs, beam_size, max_length):
         return inputs, tf.zeros([tf.shape(inputs)[0], 1])
 
-    def grow_caches(self, caches, beam_size, max_length):
-        return caches
+    def grow_state(self, state, beam_size, max_length):
+        return state
 
-    def decode_step(self, ids, position, memory, caches, lineage):
-        place = tf.minimum(position // self.times, tf.shape(memory)[1] - 1)
-        logits = 20.0 * tf.one_hot(memory[:, place], self.vocab_size)
+    def decode_step(self, ids, position, encoded_source, state, ancestry):
+        place = tf.minimum(position // self.times, tf.shape(encoded_source)[1] - 1)
+        logits = 20.0 * tf.one_hot(encoded_source[:, place], self.vocab_size)
         if self.max_positions is not None:
             logits = tf.where(position < self.max_positions, logits, np.nan)
-        return tf.repeat(logits[:, tf.newaxis], ids.shape[1], axis=1), caches, None
+        return tf.repeat(logits[:, tf.newaxis], ids.shape[1], axis=1), state, None
 
 
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory):
-    """A vocabulary whose only pieces are a blank and the letters a to h, so that "a b c" is 6 pieces with the end."""
+    """A vocabulary whose only tokens are a blank and the letters a to h, so that "a b c" is 6 tokens with the end."""
     path = tmp_path_factory.mktemp("letters") / "vocab"
     train_vocabulary([" ".join("abcdefgh")], 12, path)
     return open_vocabulary(path)
@@ -127,16 +127,16 @@ def stutter(letters, said, settings="", **arguments):
     return Translator(model, letters, DecodeHParams().override(settings), warn=said.append)
 
 
-def pieces_of(letters, text):
+def tokens_of(letters, text):
     return int(letters.encode(tf.constant([text])).row_lengths()[0])
 
 
-def text_of(letters, pieces):
-    """A text of so many pieces, the end symbol included."""
-    text = next(text for text in ("ab" * n for n in range(1, 100)) if pieces_of(letters, text) >= pieces)
-    while pieces_of(letters, text) > pieces:
+def text_of(letters, tokens):
+    """A text of so many tokens, the end symbol included."""
+    text = next(text for text in ("ab" * n for n in range(1, 100)) if tokens_of(letters, text) >= tokens)
+    while tokens_of(letters, text) > tokens:
         text = text[:-1]
-    assert pieces_of(letters, text) == pieces
+    assert tokens_of(letters, text) == tokens
     return text
 
 
@@ -152,13 +152,13 @@ def test_an_output_that_ends_just_in_time_gives_no_warning(letters):
 def test_an_output_that_positions_stop_is_told_of_with_its_line(letters, beam_size):
     said = []
     translator = stutter(letters, said, f"beam_size={beam_size},batch_tokens=32", max_positions=9, times=2)
-    short, long, longer = (text_of(letters, pieces) for pieces in (4, 6, 8))
+    short, long, longer = (text_of(letters, tokens) for tokens in (4, 6, 8))
     outputs = translator.translate([longer, short, "", long, short], first_line=7)
-    words = "the output was cut at 9 pieces, which is all that learned positions cover (max_length)"
+    words = "the output was cut at 9 tokens, which is all that learned positions cover (max_length)"
     assert said == [f"line 7: {words}", f"line 10: {words}"]
     assert outputs[2] == "" and outputs[1] == outputs[4]
     for place, text in ((0, longer), (3, long)):
-        # 9 pieces, of which the first two are the blank that a text begins with.
+        # 9 tokens, of which the first two are the blank that a text begins with.
         assert outputs[place] == " " + "".join(2 * letter for letter in text)[:7]
 
 
@@ -175,7 +175,7 @@ def test_an_output_that_extra_length_stops_is_not_told_of(letters):
 
 
 @pytest.mark.parametrize(
-    "settings, pieces, told",
+    "settings, tokens, message",
     [
         ("max_input_length=8", 8, "max_input_length=8; raise that in --decode_hparams"),
         (
@@ -190,12 +190,12 @@ def test_an_output_that_extra_length_stops_is_not_told_of(letters):
         ),
     ],
 )
-def test_an_input_is_cut_at_the_lower_of_two_limits_which_is_named(letters, settings, pieces, told):
+def test_an_input_is_cut_at_the_lower_of_two_limits_which_is_named(letters, settings, tokens, message):
     said = []
     translator = stutter(letters, said, settings, max_positions=9)
     (output,) = translator.translate([text_of(letters, 20)], first_line=3)
-    assert said == [f"line 3 has 20 pieces and was cut to {told}"]
-    assert text_of(letters, 20).startswith(output) and pieces_of(letters, output) == pieces
+    assert said == [f"line 3 has 20 tokens and was cut to {message}"]
+    assert text_of(letters, 20).startswith(output) and tokens_of(letters, output) == tokens
 
 
 def test_a_model_with_learned_positions_goes_to_their_end_and_no_further(letters):
@@ -221,8 +221,8 @@ def test_a_model_with_learned_positions_goes_to_their_end_and_no_further(letters
 
 def _without_end(decode_step):
     def step(*arguments):
-        logits, caches, attention = decode_step(*arguments)
-        return logits - 1e6 * tf.one_hot(EOS_ID, logits.shape[-1]), caches, attention
+        logits, state, attention = decode_step(*arguments)
+        return logits - 1e6 * tf.one_hot(EOS_ID, logits.shape[-1]), state, attention
 
     return step
 
@@ -317,7 +317,7 @@ def test_given_translations_are_scored_by_one_pass(translator):
 
 
 @pytest.mark.parametrize("kind", ["memory", "encoder", "decoder"])
-def test_attention_rows_sum_to_one_and_stand_for_pieces(kind, translator):
+def test_attention_rows_sum_to_one_and_stand_for_tokens(kind, translator):
     line, text = "The girl sings in the garden.", "Das Kind singt."
     weights, queries, keys = translator.attention(line, text, kind, 0)
     assert weights.shape == (2, len(queries), len(keys))
@@ -326,8 +326,8 @@ def test_attention_rows_sum_to_one_and_stand_for_pieces(kind, translator):
     assert ("".join(queries).strip(), "".join(keys).strip()) == sides
     if kind == "decoder":
         assert not np.triu(weights, 1).any()
-    for wrong, told in ((("memory", 5), "no layer 5"), (("both", 0), "not 'both'")):
-        with pytest.raises(UserError, match=told):
+    for wrong, message in ((("memory", 5), "no layer 5"), (("both", 0), "not 'both'")):
+        with pytest.raises(UserError, match=message):
             translator.attention(line, text, *wrong)
 
 

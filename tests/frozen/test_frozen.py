@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from t2t_lite.checkpoints import listing, storage
-from t2t_lite.run_dir import best_checkpoint, open_run_dir
+from t2t_lite.checkpoints.listing import best_checkpoint
+from t2t_lite.run_dir import open_run_dir
 
 HERE = Path(__file__).resolve().parent
 RUNS = sorted(path.parent for path in HERE.glob("*/*/expected.json"))
@@ -85,7 +86,7 @@ def test_it_decodes_to_the_same_texts_with_the_same_scores(frozen, flags, run_di
     near = {"rel": tolerance(run_dir, 1e-3), "abs": tolerance(run_dir, 1e-3)}
     for name in ("score", "log_prob"):
         assert [best[name] for best in found] == pytest.approx([best[name] for best in expected["best"]], **near)
-    # Scored as given pairs, the texts have these log-probabilities, or less where the search wrote other pieces.
+    # Scored as given pairs, the texts have these log-probabilities, or less where the search wrote other tokens.
     inputs = (frozen / "inputs.txt").read_text(encoding="utf-8").splitlines()
     pairs = "".join(f"{line}\t{best['text']}\n" for line, best in zip(inputs, found, strict=True))
     (tmp_path / "pairs.tsv").write_text(pairs, encoding="utf-8")

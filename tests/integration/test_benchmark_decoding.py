@@ -11,10 +11,10 @@ def test_it_tells_how_fast_a_model_translates(small_run, command, tmp_path):
     batches, single = (re.split(r" *│ *", line.strip("│ ")) for line in result.stdout.splitlines() if "│" in line)
     assert (batches[:2], single[:2]) == (["batches of 1024", "3"], ["one by one", "2"])
     for row in (batches, single):
-        rate, pieces, first, least, most = (
+        rate, tokens, first, least, most = (
             float(number.replace(",", "")) for number in (*row[2:5], *row[5].split(" to "))
         )
-        assert pieces > rate > 0 and 0 <= least <= most and first > 0
+        assert tokens > rate > 0 and 0 <= least <= most and first > 0
     assert re.search(r"2048x2048 float32 product: \d+ GFLOP/s before, \d+ after", result.stdout)
     assert "ckpt-6; medians of 2 times" in result.stdout
 

@@ -79,7 +79,7 @@ def test_random_ids_compiled(command, tmp_path):
     assert printed[1] == f"{row['target_tokens_per_second_median']:,.0f}"
     assert printed[-1] == f"{row['peak_memory_bytes'] / 2**20:,.0f}"
     assert f"{row['utilisation_by_counted_flops']:.1%}" in printed
-    assert "random ids: sentences of 20 and 16 pieces, vocabulary 100" in lines
+    assert "random ids: sentences of 20 and 16 tokens, vocabulary 100" in lines
     assert "tokens/s" in "".join(lines) and "input" not in "".join(lines) and "a device's" not in "".join(lines)
 
 

@@ -167,7 +167,7 @@ def test_n_lines_in_are_n_lines_out_in_order(translated):
 def test_the_decoder_says_what_it_uses_and_what_it_cut_and_nothing_else(translated, averaged):
     lines = translated[1].splitlines()
     assert lines[0] == f"using {averaged / 'average-6'}"
-    cut = r"line 519 has \d+ pieces and was cut to max_input_length=1024; raise that in --decode_hparams"
+    cut = r"line 519 has \d+ tokens and was cut to max_input_length=1024; raise that in --decode_hparams"
     assert re.fullmatch(cut, lines[1])
     assert re.fullmatch(r"522 lines in [\d.]+ s, [\d.]+ lines/s", lines[2])
     assert len(lines) == 3

@@ -72,9 +72,11 @@ def test_as_many_lines_come_out_of_a_hostile_file_as_went_in(small_run, command,
     assert len(outputs) == len(HOSTILE)
     for source, output in zip(HOSTILE, outputs):
         assert bool(output) == bool(source.decode(errors="replace").strip())
-    told = [line for line in result.stderr.splitlines() if "line" in line]
-    assert f"{tmp_path / 'in.txt'}, line 10: not UTF-8 (invalid start byte at byte 4); replaced by U+FFFD" in told
-    assert any(re.fullmatch(r"line 6 has \d+ pieces and was cut to max_input_length=1024; .*", line) for line in told)
+    message = [line for line in result.stderr.splitlines() if "line" in line]
+    assert f"{tmp_path / 'in.txt'}, line 10: not UTF-8 (invalid start byte at byte 4); replaced by U+FFFD" in message
+    assert any(
+        re.fullmatch(r"line 6 has \d+ tokens and was cut to max_input_length=1024; .*", line) for line in message
+    )
     # Without what stands at the ends of lines and before the first, from a pipe, it is the same.
     piped = command("decoder", *flags, stdin=b"\n".join(HOSTILE) + b"\n")
     assert piped.stdout.split("\n")[:-1] == outputs
@@ -262,7 +264,7 @@ def test_run_directories_of_one_vocabulary_search_together(small_run, command, t
 
 
 @pytest.mark.parametrize(
-    "flags, told",
+    "flags, message",
     [
         (["--decode_interactive", "--decode_from_file=x"], "--decode_interactive and --decode_from_file"),
         (["--score_file=x", "--decode_from_file=y"], "--score_file and --decode_from_file"),
@@ -274,7 +276,7 @@ def test_run_directories_of_one_vocabulary_search_together(small_run, command, t
         (["--xla_compile=perhaps"], "takes True or False, not 'perhaps'"),
     ],
 )
-def test_flags_that_do_not_go_together(flags, told, command):
+def test_flags_that_do_not_go_together(flags, message, command):
     result = command("decoder", "--output_dir=nowhere", *flags)
     assert result.returncode == 2
-    assert told in result.stderr and len(result.stderr.splitlines()) == 1
+    assert message in result.stderr and len(result.stderr.splitlines()) == 1

@@ -118,18 +118,18 @@ import numpy as np
 import tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all
-from t2t_lite.training.step.micro_batching import share_out
+from t2t_lite.training.step.micro_batching import distribute_batches
 from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import make_strategy
-from t2t_lite.training.trainer import build
+from t2t_lite.training.setup import build_model
 
 load_all()
 for size in (16, 24):
     strategy = make_strategy(virtual_devices=4)
     hparams = HParams(num_encoder_layers=2, num_decoder_layers=2, hidden_size=size, filter_size=24, num_heads=2)
-    model, optimizer = build(hparams, 19, strategy, 1)
+    model, optimizer = build_model(hparams, 19, strategy, 1)
     ids = np.ones([1, 8, 5], "int32")
-    batches = share_out(strategy, tf.data.Dataset.from_tensor_slices({"inputs": ids, "targets": ids}))
+    batches = distribute_batches(strategy, tf.data.Dataset.from_tensor_slices({"inputs": ids, "targets": ids}))
     step = TrainStep(strategy, model, optimizer, batches.element_spec, random_seed=1)
     step(next(iter(batches)))
 graphs = [function.graph.as_graph_def() for function in step._learn._list_all_concrete_functions()]

@@ -138,9 +138,9 @@ def test_inspecting_shows_examples_lengths_and_what_is_left_out(own_text, genera
         assert f"text_pairs, train, 10 shards: {count:,} examples" in result.stdout
         for side in ("inputs", "targets"):
             lengths = {int(n): times for n, times in manifest["splits"]["train"]["lengths"][side].items()}
-            pieces = sum(n * times for n, times in lengths.items())
+            tokens = sum(n * times for n, times in lengths.items())
             of_8000 = r"[\d,]+ \(vocab\.text_pairs\.8000\.subwords\)"
-            row = rf"{side} +{of_8000} +{pieces:,} +{pieces / count:.1f} +\d+ +\d+ +{max(lengths)} "
+            row = rf"{side} +{of_8000} +{tokens:,} +{tokens / count:.1f} +\d+ +\d+ +{max(lengths)} "
             assert re.search(row, result.stdout)
     else:
         assert "text_pairs, train, text_pairs-train-00003-of-00010: " in result.stdout

@@ -58,12 +58,12 @@ def datagen(command, tmp_path):
     """Runs datagen with flags, of which files are those of a folder, and returns its output."""
 
     def run(folder, stdin=b"", status=0, **flags):
-        given = [
+        options = [
             f"--{name}={folder / value if '.' in value else value}" for name, value in flags.items() if value != ""
         ]
-        given += [f"--{name}" for name, value in flags.items() if value == ""]
+        options += [f"--{name}" for name, value in flags.items() if value == ""]
         data = f"--data_dir={tmp_path / 'data'}"
-        result = command("datagen", "--problem=text_pairs", data, "--vocab_size=400", *given, stdin=stdin)
+        result = command("datagen", "--problem=text_pairs", data, "--vocab_size=400", *options, stdin=stdin)
         assert result.returncode == status, result.stderr
         assert status == 0 or len(result.stderr.splitlines()) == 1
         return result.stdout if status == 0 else result.stderr
@@ -132,21 +132,21 @@ def test_a_split_that_is_given_the_wrong_way_round_is_found(texts, datagen, spli
 
 def test_lines_without_a_tab_are_counted_also_where_no_other_is_left(texts, datagen, tmp_path):
     (tmp_path / "no.tsv").write_text("no tab here\nnor here\nnor there\n")
-    told = datagen(tmp_path, train_tsv="no.tsv", status=1)
-    assert "has 0 usable pairs (left out: 3 (a line without a tab))" in told
+    message = datagen(tmp_path, train_tsv="no.tsv", status=1)
+    assert "has 0 usable pairs (left out: 3 (a line without a tab))" in message
     others = {name: str(texts / value) for name, value in OTHERS.items()}
-    told = datagen(tmp_path, train_tsv="no.tsv", **others, status=1)
-    assert "no usable train examples: all 3 are dropped: 3 (a line without a tab)" in told
+    message = datagen(tmp_path, train_tsv="no.tsv", **others, status=1)
+    assert "no usable train examples: all 3 are dropped: 3 (a line without a tab)" in message
 
 
 def test_an_empty_file_and_a_directory_are_called_so(texts, datagen, tmp_path):
     (tmp_path / "empty.en").touch()
     (tmp_path / "folder.en").mkdir()
-    for source, told in (
+    for source, message in (
         ("empty.en", "empty.en is empty; give a file with"),
         ("folder.en", "folder.en is a directory"),
     ):
-        assert told in datagen(tmp_path, train_source=source, train_target=str(texts / "train.de"), status=1)
+        assert message in datagen(tmp_path, train_source=source, train_target=str(texts / "train.de"), status=1)
     assert "--dev_tsv: " in datagen(texts, train_tsv="train.tsv", dev_tsv=str(tmp_path / "empty.en"), status=1)
 
 
@@ -164,7 +164,7 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_said_to_be_smaller_and_call
     result = command("datagen", "--problem=text_pairs", *flags)
     size = manifest_of(tmp_path)["vocabulary"]["size"]
     assert result.returncode == 0 and size < 5000
-    assert f"learned {size:,} pieces, not 999,999 (--vocab_size)" in result.stdout
+    assert f"learned {size:,} tokens, not 999,999 (--vocab_size)" in result.stdout
     assert [path.name for path in (tmp_path / "data").glob("vocab*")] == [f"vocab.text_pairs.{size}.subwords"]
     assert "nothing to do" in command("datagen", "--problem=text_pairs", *flags).stdout
 
@@ -195,8 +195,8 @@ def test_a_line_that_is_missing_in_one_of_several_files_moves_no_line_of_the_nex
 
 
 def test_files_that_do_not_answer_one_another_are_refused(texts, datagen):
-    told = datagen(texts, train_source="part?.en", train_target="train.de", status=1)
-    assert "--train_source has 2 files and --train_target 1; each source file needs its translations" in told
+    message = datagen(texts, train_source="part?.en", train_target="train.de", status=1)
+    assert "--train_source has 2 files and --train_target 1; each source file needs its translations" in message
     assert "no such file: " in datagen(texts, train_source="nothing*.en", train_target="train.de", status=1)
 
 
@@ -301,14 +301,14 @@ def test_damaged_data_is_found_by_datagen_and_mended_as_it_says(texts, command, 
     for content, advise in ((whole[:-9], "datagen"), (whole[:40] + b"bent" + whole[44:], "trainer")):
         shard.write_bytes(content)
         if advise == "datagen":
-            told = refused_line("datagen", *flags, f"--train_tsv={texts / 'train.tsv'}", "--vocab_size=400")
-            assert "nothing to do" not in told and "--vocab_size=400" in told
+            message = refused_line("datagen", *flags, f"--train_tsv={texts / 'train.tsv'}", "--vocab_size=400")
+            assert "nothing to do" not in message and "--vocab_size=400" in message
         else:
             train = ("--hparams_set=transformer_tiny", f"--output_dir={tmp_path / 'run'}", "--train_steps=1")
-            told = refused_line(
+            message = refused_line(
                 "trainer", *flags, *train, "--peak_tflops=1", "--hparams=hidden_size=16,batch_tokens=2000"
             )
-        assert f"{shard} " in told and "remove it and run" in told
+        assert f"{shard} " in message and "remove it and run" in message
         shard.unlink()
         assert "is missing; make it again" in refused_line("datagen", "--inspect", *flags)
         again = command("datagen", *flags, f"--train_tsv={texts / 'train.tsv'}", "--vocab_size=400")

@@ -146,7 +146,7 @@ def test_checkpoints_are_evaluated_by_another_process_and_drawn(made, command, t
 
 
 @pytest.mark.parametrize(
-    ("flags", "told", "status"),
+    ("flags", "message", "status"),
     [
         (["--eval_metric=bleu", "--eval_decode"], "'wsj_parsing' is scored by f1", 2),
         (["--eval_metric=f1"], "--eval_metric=f1 needs --eval_decode", 2),
@@ -154,16 +154,16 @@ def test_checkpoints_are_evaluated_by_another_process_and_drawn(made, command, t
         (["--eval_decode", "--decode_hparams=beam=1"], "unknown name 'beam'", 2),
     ],
 )
-def test_evaluations_that_a_problem_does_not_have_are_refused(made, command, flags, told, status):
+def test_evaluations_that_a_problem_does_not_have_are_refused(made, command, flags, message, status):
     finished = command("trainer", "--schedule=eval", f"--data_dir={made[0]}", f"--output_dir={made[1]}", *flags)
-    assert finished.returncode == status and told in finished.stderr
+    assert finished.returncode == status and message in finished.stderr
 
 
 def test_parsed_lines_are_trees_over_their_words_and_repairs_are_told(made, decode, command, tmp_path):
     finished, trees = decode()
     check_trees(trees, sentences_of(made[0]))
-    (told,) = [line for line in finished.stderr.splitlines() if "needed repair" in line]
-    assert f" of {len(trees)} trees (" in told
+    (message,) = [line for line in finished.stderr.splitlines() if "needed repair" in line]
+    assert f" of {len(trees)} trees (" in message
     score = command(
         "score",
         "--metric=parseval",
@@ -288,7 +288,7 @@ def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, caps
 
 
 @pytest.mark.parametrize(
-    ("flags", "told", "status"),
+    ("flags", "message", "status"),
     [
         (["--draw_trees=x.svg"], "--draw_trees goes with --decode_to_file", 2),
         (["--tokenizer=words"], "--tokenizer", 2),
@@ -306,9 +306,9 @@ def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, caps
         ),
     ],
 )
-def test_flags_that_do_not_go_together_are_refused(made, command, flags, told, status):
+def test_flags_that_do_not_go_together_are_refused(made, command, flags, message, status):
     finished = command("decoder", f"--output_dir={made[1]}", *flags)
-    assert finished.returncode == status and told in finished.stderr
+    assert finished.returncode == status and message in finished.stderr
     assert len(finished.stderr.splitlines()) == 1
 
 
@@ -324,17 +324,17 @@ def test_a_translation_model_refuses_what_is_for_parsing(small_run, command, tmp
 
 
 @pytest.mark.parametrize(
-    ("gold", "trees", "told"),
+    ("gold", "trees", "message"),
     [
         ("(TOP (S (NN a)))\n(TOP (S\n", "(TOP (S (NN a)))\n(TOP (S (NN a)))\n", "line 2"),
         ("(TOP (S (NN a)))\n", "", "has 0 lines but"),
     ],
 )
-def test_what_cannot_be_scored_is_told_in_a_line(command, tmp_path, gold, trees, told):
+def test_what_cannot_be_scored_is_told_in_a_line(command, tmp_path, gold, trees, message):
     (tmp_path / "gold").write_text(gold)
     (tmp_path / "trees").write_text(trees)
     flags = [f"--hypothesis={tmp_path / 'trees'}", f"--reference={tmp_path / 'gold'}"]
     finished = command("score", "--metric=parseval", *flags)
-    assert finished.returncode == 1 and told in finished.stderr and len(finished.stderr.splitlines()) == 1
+    assert finished.returncode == 1 and message in finished.stderr and len(finished.stderr.splitlines()) == 1
     refused = command("score", "--per_sentence", *flags)
     assert refused.returncode == 2 and "--per_sentence goes with --metric=parseval" in refused.stderr

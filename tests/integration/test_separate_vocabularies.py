@@ -8,7 +8,7 @@ import pytest
 from t2t_lite.checkpoints import storage
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 
-# Called by the pieces that there are, fewer than the problem asks for.
+# Called by the tokens that there are, fewer than the problem asks for.
 NAMES = {
     side: f"vocab.multi30k_ende_separate.{size}.{side}.subwords"
     for side, size in {"inputs": 1560, "targets": 2308}.items()
@@ -88,7 +88,7 @@ def test_the_run_keeps_both_vocabularies_in_its_own_direction(run_dir, data):
         assert (run_dir / name).read_bytes() == (data / name).read_bytes()
 
 
-def test_each_matrix_has_a_row_for_each_piece_of_its_side(run_dir):
+def test_each_matrix_has_a_row_for_each_token_of_its_side(run_dir):
     sizes = [open_vocabulary(run_dir / name).size for name in sides_of(run_dir)]
     assert sizes[0] != sizes[1]  # else the test would show nothing
     arrays = storage.read(run_dir / "ckpt-2", "model")
@@ -151,7 +151,7 @@ def test_learned_positions_that_do_not_cover_the_dev_split_are_refused(
     changes = f"tied_embeddings=none,position_encoding=learned,max_length={longest_dev - 1}"
     result = train(tmp_path / "run", "multi30k_ende_separate", changes, **without_tensorflow)
     line = refused(result, tmp_path / "run")
-    assert f"has {longest_dev} pieces" in line and f"--hparams=max_length={longest_dev} or more" in line
+    assert f"has {longest_dev} tokens" in line and f"--hparams=max_length={longest_dev} or more" in line
 
 
 def test_learned_positions_that_just_cover_the_dev_split_train_and_decode(train, tmp_path, longest_dev, command):

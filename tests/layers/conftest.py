@@ -59,8 +59,8 @@ def stepped(descending_beams):
     def run(layer, x, room=0):
         cache = layer.start_cache(len(x), 1, x.shape[1] + room)
         outputs = []
-        for position, lineage, _ in descending_beams(len(x), 1, x.shape[1], room=room):
-            y, cache = layer.step(x[:, position : position + 1], tf.constant(position), cache, lineage)
+        for position, ancestry, _ in descending_beams(len(x), 1, x.shape[1], room=room):
+            y, cache = layer.step(x[:, position : position + 1], tf.constant(position), cache, ancestry)
             outputs.append(tf.cast(y, "float32").numpy())
         return np.concatenate(outputs, axis=1)
 
@@ -69,7 +69,7 @@ def stepped(descending_beams):
 
 @pytest.fixture(scope="session")
 def follows_its_ancestors(descending_beams):
-    """Asserts that stepping with beams gives each hypothesis what one pass over all its pieces gives it.
+    """Asserts that stepping with beams gives each hypothesis what one pass over all its tokens gives it.
 
     follows_its_ancestors(layer, hidden_size): the cache grows twice on the way.
     """
@@ -77,11 +77,11 @@ def follows_its_ancestors(descending_beams):
     def check(layer, hidden_size, batch=2, beam_size=3, length=11):
         vectors = np.random.default_rng(5).normal(size=(10, hidden_size)).astype("float32")
         cache, room = layer.start_cache(batch, beam_size, 4), 4
-        for position, lineage, histories in descending_beams(batch, beam_size, length):
+        for position, ancestry, histories in descending_beams(batch, beam_size, length):
             if position == room:
                 room += 4
                 cache = layer.grow_cache(cache, beam_size, room)
-            known = lineage._replace(ancestors=_of_length(lineage.ancestors, room))
+            known = ancestry._replace(ancestors=_of_length(ancestry.ancestors, room))
             y, cache = layer.step(vectors[histories[:, :, -1]], tf.constant(position), cache, known)
             whole = layer(vectors[histories].reshape(batch * beam_size, position + 1, hidden_size))
             expected = np.array(whole)[:, -1].reshape(batch, beam_size, hidden_size)

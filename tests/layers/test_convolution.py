@@ -105,9 +105,9 @@ def test_stepping_gives_what_one_pass_gives(kernel_size, dilation, separable, pa
 def test_a_cache_is_as_long_as_the_kernel_reaches_and_never_longer(paper, descending_beams):
     layer = make(paper, causal=True, kernel_size=5, dilation=2)
     cache = layer.start_cache(2, 3, 100)
-    for position, lineage, _ in descending_beams(2, 3, 12):
+    for position, ancestry, _ in descending_beams(2, 3, 12):
         assert cache.shape == (2, 3, 8, HIDDEN)
-        _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, lineage)
+        _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, ancestry)
 
 
 @pytest.mark.parametrize("separable", [False, True])

@@ -7,7 +7,7 @@ from keras import ops
 from support.seeds import seeds_of
 
 from t2t_lite.layers.dropout import Dropout
-from t2t_lite.training.step.dropout_seeds import RowSeeds
+from t2t_lite.training.step.dropout_seeds import DropoutSeeds
 
 SHAPE = (200, 500)
 
@@ -26,7 +26,7 @@ def test_the_same_seed_gives_the_same_masks_place_by_place():
 
 def test_the_step_may_be_traced():
     layer = Dropout(0.3)
-    traced = tf.function(lambda step: layer(tf.ones(SHAPE), seeds=RowSeeds(1, step, 0, 1)))
+    traced = tf.function(lambda step: layer(tf.ones(SHAPE), seeds=DropoutSeeds(1, step, 0, 1)))
     for step in (2, 3):
         result = traced(tf.constant(step, tf.int64)).numpy()
         np.testing.assert_array_equal(result != 0.0, kept(layer, seeds_of(1, step)))

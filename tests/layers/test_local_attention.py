@@ -149,9 +149,9 @@ def test_a_sentence_shorter_than_the_neighborhood_steps_with_room_left(paper, st
 def test_a_cache_is_as_long_as_the_neighborhood_and_never_longer(paper, descending_beams):
     layer = make(paper, True, 4, key_size=5, value_size=2)
     cache = layer.start_cache(2, 3, 100)
-    for position, lineage, _ in descending_beams(2, 3, 7):
+    for position, ancestry, _ in descending_beams(2, 3, 7):
         assert [tuple(part.shape) for part in cache] == [(2, HEADS, 5, 12), (2, HEADS, 12, 2)]
-        _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, lineage)
+        _, cache = layer.step(random(2, 3, HIDDEN), tf.constant(position), cache, ancestry)
 
 
 @pytest.mark.parametrize("neighborhood_size", [2, 4, 16])
@@ -171,7 +171,7 @@ def test_attention_weights_are_those_of_the_neighborhood(causal, paper):
     # Positions of padding need no weights, and those that see nothing but padding have even ones.
     assert not weights[0][:, (far < -layer.before) | (far > layer.after)].any() and not weights[1, :, :6, 6:].any()
     values = np.array(layer.heads(x, np.arange(9))[1][1])
-    np.testing.assert_allclose(layer.join(weights @ values)[0], layer(x, mask[:, None, None, :])[0], atol=1e-5)
+    np.testing.assert_allclose(layer.combine_heads(weights @ values)[0], layer(x, mask[:, None, None, :])[0], atol=1e-5)
 
 
 def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(paper, stepped):

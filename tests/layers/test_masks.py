@@ -5,7 +5,7 @@ import numpy as np
 from t2t_lite.layers.masks import causal_mask, padding_mask
 
 
-def test_padding_is_hidden_and_pieces_are_seen():
+def test_padding_is_hidden_and_tokens_are_seen():
     ids = np.array([[7, 1, 0, 0], [4, 5, 6, 1], [0, 0, 0, 0]])
     mask = np.array(padding_mask(ids))
     assert mask.dtype == bool

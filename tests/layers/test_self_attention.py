@@ -150,7 +150,7 @@ def test_rotary_attention_depends_on_distances_only(shift, paper):
     outputs = []
     for moved in (positions, positions + shift):
         queries, keys_values = layer.heads(x, moved)
-        outputs.append((np.array(queries), np.array(layer.mix(queries, keys_values, everything, moved, moved))))
+        outputs.append((np.array(queries), np.array(layer.attend(queries, keys_values, everything, moved, moved))))
     (queries, here), (moved_queries, there) = outputs
     assert np.abs(moved_queries - queries).max() > 0.1
     np.testing.assert_allclose(there, here, atol=1e-5)
@@ -285,7 +285,7 @@ def test_attention_weights_are_what_the_values_are_mixed_with(kind, causal, pape
         assert not weights[1, ..., 3:].any()
     if not isinstance(layer, RelativeSelfAttention):  # which adds to the values what depends on the distance
         values = np.array(layer.heads(x, np.arange(LENGTH))[1][1])
-        np.testing.assert_allclose(layer.join(weights @ values), layer(x, mask), atol=1e-5)
+        np.testing.assert_allclose(layer.combine_heads(weights @ values), layer(x, mask), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", make_layers(True))

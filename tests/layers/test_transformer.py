@@ -32,9 +32,9 @@ def make_encoder_layer(**how):
 
 def make_decoder_layer(**how):
     residuals = [Residual(0.3, **how, name=f"residual_{i}") for i in range(3)]
-    memory_attention = MultiHeadAttention(HIDDEN, HEADS)
+    cross_attention = MultiHeadAttention(HIDDEN, HEADS)
     return DecoderLayer(
-        SelfAttention(HIDDEN, HEADS, causal=True), memory_attention, FeedForward(HIDDEN, FILTER), residuals
+        SelfAttention(HIDDEN, HEADS, causal=True), cross_attention, FeedForward(HIDDEN, FILTER), residuals
     )
 
 
@@ -58,7 +58,7 @@ def test_an_encoder_layer_is_two_sub_layers_each_normalized_after_the_sum(encode
 
 def test_a_decoder_layer_is_three_sub_layers_each_normalized_after_the_sum(decoder_layer, paper):
     x, encoded = random(BATCH, TARGET, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
-    result = decoder_layer(x, decoder_layer.memory_of(encoded), MEMORY_MASK).x
+    result = decoder_layer(x, decoder_layer.cross_keys_values(encoded), MEMORY_MASK).x
     for row in range(BATCH):
         given = x[row].astype("float64"), np.tri(TARGET, dtype=bool), encoded[row].astype("float64")
         expected = paper.decoder_layer(decoder_layer, *given, MEMORY_MASK[row, 0])
@@ -83,11 +83,11 @@ def test_dropout_is_on_the_sub_layer_and_not_on_what_bypasses_it(paper):
 @pytest.mark.parametrize("beam", [1, 3])
 def test_stepping_gives_each_hypothesis_what_one_pass_gives(decoder_layer, beam, descending_beams):
     vectors, encoded = random(10, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
-    memory = decoder_layer.memory_of(encoded)
-    memory_of_each = decoder_layer.memory_of(encoded.repeat(beam, axis=0))
+    memory = decoder_layer.cross_keys_values(encoded)
+    memory_of_each = decoder_layer.cross_keys_values(encoded.repeat(beam, axis=0))
     cache = decoder_layer.self_attention.start_cache(BATCH, beam, TARGET + 2)  # a cache may have room left
-    for position, lineage, histories in descending_beams(BATCH, beam, TARGET, room=2):
-        x, stepping = vectors[histories[:, :, -1]], Stepping(tf.constant(position), cache, lineage)
+    for position, ancestry, histories in descending_beams(BATCH, beam, TARGET, room=2):
+        x, stepping = vectors[histories[:, :, -1]], Stepping(tf.constant(position), cache, ancestry)
         y, cache, attention = decoder_layer(x, memory, MEMORY_MASK, stepping=stepping)
         sequences = vectors[histories].reshape(BATCH * beam, position + 1, HIDDEN)
         whole = decoder_layer(sequences, memory_of_each, MEMORY_MASK.repeat(beam, axis=0))

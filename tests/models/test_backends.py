@@ -8,9 +8,9 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_lite.config import WORDS, HParams
-from t2t_lite.layers.beam_ancestry import next_lineage, no_lineage
-from t2t_lite.models.transformer import Transformer
+from t2t_lite.config import CHOICES, HParams
+from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
+from t2t_lite.models.hard_alignment import make_transformer
 
 pytest.importorskip("jax", reason="needs jax (pip install -e '.[dev]')")
 
@@ -28,26 +28,26 @@ BASE = HParams(
     max_length=12,
 )
 # Every word of every setting that chooses a part of the model.
-CHANGES = [{name: word} for name, words in WORDS.items() if name != "precision" for word in words]
-CHANGES.append({"counted_piece": 5})
+CHANGES = [{name: word} for name, words in CHOICES.items() if name != "precision" for word in words]
+CHANGES.append({"hard_alignment_token": 5})
 INPUTS = np.array([[3, 4, 5, 6, 7, 1], [7, 8, 1, 0, 0, 0]], "int32")
 TARGETS = np.array([[9, 2, 12, 1, 0, 0, 0], [5, 5, 3, 4, 6, 2, 1]], "int32")
 
 
 def logits(changes):
     """The logits of a model whose weights are a function of their names, by one pass and step by step."""
-    model = Transformer(BASE.replace(**changes), 13)
+    model = make_transformer(BASE.replace(**changes), 13)
     model.build()
     for variable in model.variables:
         rng = np.random.default_rng(list(variable.path.encode()))
         variable.assign(rng.normal(0.0, variable.shape[0] ** -0.5, variable.shape).astype("float32"))
     at_once = keras.ops.convert_to_numpy(model(INPUTS, TARGETS))
-    memory, caches = model.start_decoding(INPUTS, 1, TARGETS.shape[1])
+    encoded_source, state = model.start_decoding(INPUTS, 1, TARGETS.shape[1])
     steps, before = [], np.zeros((len(TARGETS), 1), "int32")
-    lineage = no_lineage(len(TARGETS), 1, TARGETS.shape[1])
+    ancestry = initial_ancestry(len(TARGETS), 1, TARGETS.shape[1])
     for position in range(TARGETS.shape[1]):
-        lineage = next_lineage(lineage, np.zeros((len(TARGETS), 1), "int32"), position)
-        step, caches, _ = model.decode_step(before, position, memory, caches, lineage)
+        ancestry = next_ancestry(ancestry, np.zeros((len(TARGETS), 1), "int32"), position)
+        step, state, _ = model.decode_step(before, position, encoded_source, state, ancestry)
         steps.append(keras.ops.convert_to_numpy(step))
         before = TARGETS[:, position, None]
     return np.stack([at_once, np.concatenate(steps, axis=1)])

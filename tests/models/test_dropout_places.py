@@ -18,7 +18,7 @@ PAPER = [
     "encoder_0/self_attention_residual",
     "encoder_0/feed_forward_residual",
     "decoder_0/self_attention_residual",
-    "decoder_0/memory_attention_residual",
+    "decoder_0/cross_attention_residual",
     "decoder_0/feed_forward_residual",
 ]
 TENSOR2TENSOR = [
@@ -26,7 +26,7 @@ TENSOR2TENSOR = [
     "encoder_0/self_attention",
     "encoder_0/feed_forward",
     "decoder_0/self_attention",
-    "decoder_0/memory_attention",
+    "decoder_0/cross_attention",
     "decoder_0/feed_forward",
 ]
 

@@ -14,7 +14,7 @@ from t2t_lite.checkpoints import storage
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.registry import HPARAMS, MODELS
 from t2t_lite.training.optimizer import Adam
-from t2t_lite.training.step.micro_batching import share_out
+from t2t_lite.training.step.micro_batching import distribute_batches
 from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import make_strategy
 
@@ -74,7 +74,7 @@ def after_one_step(name):
     optimizer = Adam(model.trainable_variables, hparams)
     before = [np.array(variable) for variable in model.variables]
     batch = {"inputs": INPUTS[None], "targets": TARGETS[None]}
-    batches = share_out(strategy, tf.data.Dataset.from_tensor_slices(batch))
+    batches = distribute_batches(strategy, tf.data.Dataset.from_tensor_slices(batch))
     step = TrainStep(strategy, model, optimizer, batches.element_spec, random_seed=1)
     return model, before, step(next(iter(batches))).sums
 
@@ -102,7 +102,7 @@ def test_it_builds_in_its_full_size(name):
 def test_one_training_step_changes_every_weight_and_leaves_it_finite(name):
     model, before, sums = after_one_step(name)
     assert float(sums.tokens) == np.count_nonzero(TARGETS)
-    # The loss of a model that knows nothing is about log(vocab) for each piece.
+    # The loss of a model that knows nothing is about log(vocab) for each token.
     assert 0.5 < float(sums.plain) / float(sums.tokens) / np.log(VOCAB) < 3.0
     for variable, old in zip(model.variables, before):
         assert np.isfinite(np.array(variable)).all(), variable.path
@@ -114,10 +114,10 @@ def test_decoding_with_caches_equals_one_full_pass(name, descending_beams):
     model, _, _ = after_one_step(name)
     beam_size = 2
     rows, length = len(INPUTS) * beam_size, 10  # more than two neighborhoods
-    memory, caches = model.start_decoding(INPUTS, beam_size, length)
-    assert all(tensor.shape[0] == len(INPUTS) for tensor in tf.nest.flatten((memory, caches)))
-    for position, lineage, histories in descending_beams(len(INPUTS), beam_size, length, VOCAB):
-        logits, caches, _ = model.decode_step(histories[:, :, -1], position, memory, caches, lineage)
+    encoded_source, state = model.start_decoding(INPUTS, beam_size, length)
+    assert all(tensor.shape[0] == len(INPUTS) for tensor in tf.nest.flatten((encoded_source, state)))
+    for position, ancestry, histories in descending_beams(len(INPUTS), beam_size, length, VOCAB):
+        logits, state, _ = model.decode_step(histories[:, :, -1], position, encoded_source, state, ancestry)
         targets = np.concatenate([histories[:, :, 1:], histories[:, :, :1]], axis=2)
         full = model(INPUTS.repeat(beam_size, axis=0), targets.reshape(rows, position + 1))[:, -1]
         np.testing.assert_allclose(logits, np.array(full).reshape(logits.shape), atol=1e-4)

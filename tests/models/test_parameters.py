@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_lite.config import WORDS, HParams
+from t2t_lite.config import CHOICES, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.hparams.paper_figures import PAPER_FIGURES
 from t2t_lite.models import parameters
@@ -39,7 +39,7 @@ def test_the_papers_figures_within_4_percent_with_the_vocabulary_that_they_imply
 
 @pytest.mark.parametrize("name", sorted(PRINTED.keys() - {"transformer_big"}))
 def test_the_papers_figures_to_the_printed_digit_with_a_vocabulary_of_41100(name):
-    # Section 5.1 says "about 37000" pieces. All of these figures agree with sizes from 41,004 to 41,208, and with no
+    # Section 5.1 says "about 37000" tokens. All of these figures agree with sizes from 41,004 to 41,208, and with no
     # others; that of big agrees with about 35,900.
     assert round(total(name, 41_100) / 1e6) == PRINTED[name]
 
@@ -68,14 +68,14 @@ def test_the_parts_of_base_are_those_of_the_papers_formulae():
         "encoder self-attention": n * 4 * d * d,
         "encoder feed-forward": n * (2 * d * f + f + d),
         "decoder self-attention": n * 4 * d * d,
-        "decoder memory attention": n * 4 * d * d,
+        "decoder cross-attention": n * 4 * d * d,
         "decoder feed-forward": n * (2 * d * f + f + d),
         "norms": n * (2 + 3) * 2 * d,
     }
 
 
 def words():
-    return [(name, word) for name, choices in WORDS.items() for word in choices]
+    return [(name, word) for name, choices in CHOICES.items() for word in choices]
 
 
 @pytest.mark.parametrize(("name", "word"), words())

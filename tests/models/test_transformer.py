@@ -6,7 +6,9 @@ import tensorflow as tf
 from support.seeds import seeds_of
 
 from t2t_lite.config import HParams
-from t2t_lite.layers.beam_ancestry import next_lineage, no_lineage
+from t2t_lite.errors import UserError
+from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
+from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS, MODELS
@@ -17,8 +19,8 @@ INPUTS = np.array([[3, 4, 5, 6, 1], [7, 8, 1, 0, 0]], "int32")
 TARGETS = np.array([[9, 2, 12, 1, 0, 0], [5, 5, 3, 4, 6, 1]], "int32")
 
 
-def make(hparams=SMALL):
-    model = Transformer(hparams, VOCAB)
+def make(hparams=SMALL, kind=Transformer):
+    model = kind(hparams, VOCAB)
     model.build()
     return model
 
@@ -30,37 +32,37 @@ def model(paper):
     return model
 
 
-def pieces(ids):
+def tokens(ids):
     """The ids without the padding at their end."""
-    return [int(piece) for piece in ids if piece != 0]
+    return [int(token) for token in ids if token != 0]
 
 
 def test_logits_equal_a_forward_pass_in_numpy_sentence_by_sentence(model, paper):
     logits = np.array(model(INPUTS, TARGETS))
     assert logits.shape == (*TARGETS.shape, VOCAB)
     for row in range(len(INPUTS)):
-        expected = paper.logits(model, pieces(INPUTS[row]), pieces(TARGETS[row]))
+        expected = paper.logits(model, tokens(INPUTS[row]), tokens(TARGETS[row]))
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-4)
 
 
-def test_a_counted_piece_shows_the_decoder_the_place_in_the_source_that_it_has_got_to(paper):
-    model = make(SMALL.replace(counted_piece=5))
+def test_hard_alignment_adds_the_encoder_output_of_the_next_source_token(paper):
+    model = make(SMALL.replace(hard_alignment_token=5), HardAlignmentTransformer)
     paper.randomize(model)
     logits = np.array(model(INPUTS, TARGETS))
     for row in range(len(INPUTS)):
-        expected = paper.logits(model, pieces(INPUTS[row]), pieces(TARGETS[row]), counted=5)
+        expected = paper.logits(model, tokens(INPUTS[row]), tokens(TARGETS[row]), counted=5)
         np.testing.assert_allclose(logits[row, : len(expected)], expected, atol=1e-5)
-        without = paper.logits(model, pieces(INPUTS[row]), pieces(TARGETS[row]))
+        without = paper.logits(model, tokens(INPUTS[row]), tokens(TARGETS[row]))
         assert abs(without - expected).max() > 1e-3
 
 
 @pytest.mark.parametrize("room", [0, 3])
 def test_counts_follow_their_hypotheses(paper, room, descending_beams):
-    model = make(SMALL.replace(counted_piece=5))
+    model = make(SMALL.replace(hard_alignment_token=5), HardAlignmentTransformer)
     paper.randomize(model)
-    memory, caches = model.start_decoding(INPUTS, 3, 6 + room)
-    for position, lineage, histories in descending_beams(2, 3, 6, VOCAB, room):
-        logits, caches, _ = model.decode_step(histories[:, :, -1], position, memory, caches, lineage)
+    encoded_source, state = model.start_decoding(INPUTS, 3, 6 + room)
+    for position, ancestry, histories in descending_beams(2, 3, 6, VOCAB, room):
+        logits, state, _ = model.decode_step(histories[:, :, -1], position, encoded_source, state, ancestry)
         expected = after(model, INPUTS, histories)
         np.testing.assert_allclose(np.array(logits), expected, atol=1e-4)
 
@@ -119,7 +121,7 @@ def test_rows_of_a_batch_do_not_influence_one_another(model):
 
 
 @pytest.mark.parametrize("position", range(6))
-def test_a_target_piece_influences_only_the_logits_after_it(model, position):
+def test_a_target_token_influences_only_the_logits_after_it(model, position):
     changed = TARGETS.copy()
     changed[:, position] = 11
     before, after = np.array(model(INPUTS, TARGETS)), np.array(model(INPUTS, changed))
@@ -132,9 +134,9 @@ def test_a_target_piece_influences_only_the_logits_after_it(model, position):
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_stepping_with_caches_equals_one_full_pass(model, beam_size, room, descending_beams):
     length = 6
-    memory, caches = model.start_decoding(INPUTS, beam_size, length + room)
-    for position, lineage, histories in descending_beams(len(INPUTS), beam_size, length, VOCAB, room):
-        logits, caches, attention = model.decode_step(histories[:, :, -1], position, memory, caches, lineage)
+    encoded_source, state = model.start_decoding(INPUTS, beam_size, length + room)
+    for position, ancestry, histories in descending_beams(len(INPUTS), beam_size, length, VOCAB, room):
+        logits, state, attention = model.decode_step(histories[:, :, -1], position, encoded_source, state, ancestry)
         assert logits.shape == (len(INPUTS), beam_size, VOCAB)
         expected = after(model, INPUTS, histories)
         np.testing.assert_allclose(logits, expected, atol=1e-5)
@@ -160,16 +162,16 @@ def test_a_frozen_model_gives_the_same_logits(model):
 
 
 def test_caches_have_a_row_for_each_sentence_and_keep_their_shapes_until_they_grow(model, descending_beams):
-    memory, caches = model.start_decoding(INPUTS, 3, 7)
-    shapes = [tensor.shape for tensor in tf.nest.flatten(caches)]
+    encoded_source, state = model.start_decoding(INPUTS, 3, 7)
+    shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
     assert all(shape[0] == len(INPUTS) for shape in shapes)
-    ((_, lineage, histories),) = descending_beams(2, 3, 1, room=6)
-    _, stepped, _ = model.decode_step(histories[:, :, 0], 0, memory, caches, lineage)
-    larger = model.grow_caches(stepped, 3, 9)
+    ((_, ancestry, histories),) = descending_beams(2, 3, 1, room=6)
+    _, stepped, _ = model.decode_step(histories[:, :, 0], 0, encoded_source, state, ancestry)
+    larger = model.grow_state(stepped, 3, 9)
     assert [tensor.shape for tensor in tf.nest.flatten(larger)] == [
         tensor.shape for tensor in tf.nest.flatten(model.start_decoding(INPUTS, 3, 9)[1])
     ]
-    tf.nest.assert_same_structure(stepped, caches)
+    tf.nest.assert_same_structure(stepped, state)
     assert [tensor.shape for tensor in tf.nest.flatten(stepped)] == shapes
 
 
@@ -178,16 +180,16 @@ def test_stepping_works_inside_a_traced_loop_with_unknown_shapes(model):
     def last_logits(inputs, targets):
         length = tf.shape(targets)[1]
         batch = tf.shape(inputs)[0]
-        memory, caches = model.start_decoding(inputs, 1, length)
+        encoded_source, state = model.start_decoding(inputs, 1, length)
         before, logits = tf.zeros([batch, 1], tf.int32), tf.zeros([batch, 1, VOCAB])
-        lineage = no_lineage(batch, 1, length)
+        ancestry = initial_ancestry(batch, 1, length)
         for position in tf.range(length):
             tf.autograph.experimental.set_loop_options(
-                shape_invariants=[(cache, tf.TensorShape([None] * 4)) for cache in tf.nest.flatten(caches)]
-                + [(lineage.parents, tf.TensorShape([None, 1])), (lineage.ancestors, tf.TensorShape([None, 1, None]))]
+                shape_invariants=[(cache, tf.TensorShape([None] * 4)) for cache in tf.nest.flatten(state)]
+                + [(ancestry.parents, tf.TensorShape([None, 1])), (ancestry.ancestors, tf.TensorShape([None, 1, None]))]
             )
-            lineage = next_lineage(lineage, tf.zeros_like(lineage.parents), position)
-            logits, caches, _ = model.decode_step(before, position, memory, caches, lineage)
+            ancestry = next_ancestry(ancestry, tf.zeros_like(ancestry.parents), position)
+            logits, state, _ = model.decode_step(before, position, encoded_source, state, ancestry)
             logits = tf.ensure_shape(logits, [None, 1, VOCAB])
             before = targets[:, position, None]
         return logits[:, 0]
@@ -211,13 +213,13 @@ def test_bfloat16_keeps_float32_variables_and_gives_nearby_logits(model):
 def test_bfloat16_stepping_stays_near_the_full_pass(paper):
     low = make(SMALL.replace(precision="mixed_bfloat16"))
     paper.randomize(low)
-    memory, caches = low.start_decoding(INPUTS, 1, 2)
-    assert {tensor.dtype for tensor in tf.nest.flatten(caches)} == {tf.bfloat16}
+    encoded_source, state = low.start_decoding(INPUTS, 1, 2)
+    assert {tensor.dtype for tensor in tf.nest.flatten(state)} == {tf.bfloat16}
     full = np.array(tf.cast(low(INPUTS, TARGETS), tf.float32))
-    lineage = next_lineage(no_lineage(2, 1, 2), np.zeros((2, 1), "int32"), 0)
-    _, caches, _ = low.decode_step(np.zeros((2, 1), "int32"), 0, memory, caches, lineage)
-    lineage = next_lineage(lineage, np.zeros((2, 1), "int32"), 1)
-    logits, _, _ = low.decode_step(TARGETS[:, :1], 1, memory, caches, lineage)
+    ancestry = next_ancestry(initial_ancestry(2, 1, 2), np.zeros((2, 1), "int32"), 0)
+    _, state, _ = low.decode_step(np.zeros((2, 1), "int32"), 0, encoded_source, state, ancestry)
+    ancestry = next_ancestry(ancestry, np.zeros((2, 1), "int32"), 1)
+    logits, _, _ = low.decode_step(TARGETS[:, :1], 1, encoded_source, state, ancestry)
     np.testing.assert_allclose(tf.cast(logits[:, 0], tf.float32), full[:, 1], atol=0.15)
 
 
@@ -244,4 +246,10 @@ def test_every_variable_gets_a_gradient(model):
 
 
 def test_it_is_found_by_its_name():
-    assert MODELS["transformer"] is Transformer
+    assert type(MODELS["transformer"](SMALL, VOCAB)) is Transformer
+    assert type(MODELS["transformer"](SMALL.replace(hard_alignment_token=5), VOCAB)) is HardAlignmentTransformer
+
+
+def test_hard_alignment_is_refused_by_a_model_without_it():
+    with pytest.raises(UserError, match="hard_alignment_token=5: Transformer has no hard alignment"):
+        make(SMALL.replace(hard_alignment_token=5))

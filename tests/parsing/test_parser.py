@@ -28,13 +28,13 @@ class Dictionary:
     def start_decoding(self, inputs, beam_size, max_length):
         return tf.gather(self.says, inputs), tf.zeros([tf.shape(inputs)[0], 1])
 
-    def grow_caches(self, caches, beam_size, max_length):
-        return caches
+    def grow_state(self, state, beam_size, max_length):
+        return state
 
-    def decode_step(self, ids, position, memory, caches, lineage):
-        place = tf.minimum(position, tf.shape(memory)[1] - 1)
-        logits = 5.0 * tf.one_hot(memory[:, place], self.vocab_size)
-        return tf.repeat(logits[:, tf.newaxis], ids.shape[1], axis=1), caches, None
+    def decode_step(self, ids, position, encoded_source, state, ancestry):
+        place = tf.minimum(position, tf.shape(encoded_source)[1] - 1)
+        logits = 5.0 * tf.one_hot(encoded_source[:, place], self.vocab_size)
+        return tf.repeat(logits[:, tf.newaxis], ids.shape[1], axis=1), state, None
 
     def __call__(self, inputs, targets):
         said = tf.gather(self.says, inputs)[:, : tf.shape(targets)[1]]
@@ -54,7 +54,7 @@ def vocabularies(tmp_path_factory):
 def make(vocabularies):
     """Makes a parser with some settings."""
     inputs, targets = vocabularies
-    says = [0, 1, 2, *(targets.pieces().index(SAYS[word]) for word in inputs.pieces()[3:])]
+    says = [0, 1, 2, *(targets.tokens().index(SAYS[word]) for word in inputs.tokens()[3:])]
 
     def make(settings="beam_size=1", **options):
         decode_hparams = DecodeHParams().override(settings)
@@ -129,7 +129,7 @@ def test_hypotheses_keep_the_scores_of_their_symbols(make):
     parser = make("beam_size=3")
     best, *others = parser.n_best(["leaf leaf"])[0]
     assert best.text == "(TOP (XX leaf) (XX leaf))"
-    # The three pieces, the end included, have a logit of 5 among zeros.
+    # The three tokens, the end included, have a logit of 5 among zeros.
     assert best.log_prob == pytest.approx(3 * (5 - np.log(np.exp(5) + 7)), abs=1e-4)
     assert all(other.score <= best.score for other in others)
     assert parser.translate(["leaf leaf"], return_scores=True) == [best]
@@ -162,7 +162,7 @@ def test_given_trees_are_cleaned_first(make):
 
 
 @pytest.mark.parametrize(
-    ("tree", "told"),
+    ("tree", "message"),
     [
         ("(TOP rain", r"'\(TOP rain' is not a tree in brackets"),
         ("", "'' is not one tree in brackets"),
@@ -171,8 +171,8 @@ def test_given_trees_are_cleaned_first(make):
         ("(TOP (XX leaf) (XX leaf))", "the tree has 2 words, and the line has 1"),
     ],
 )
-def test_what_is_no_tree_over_the_line_is_not_scored_and_the_line_is_named(make, tree, told):
-    with pytest.raises(UserError, match=f"line 8: .*{told}|line 8: {told}"):
+def test_what_is_no_tree_over_the_line_is_not_scored_and_the_line_is_named(make, tree, message):
+    with pytest.raises(UserError, match=f"line 8: .*{message}|line 8: {message}"):
         make().score(["leaf", "leaf"], ["(TOP (XX leaf))", tree], first_line=7)
 
 

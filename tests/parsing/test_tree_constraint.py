@@ -8,27 +8,27 @@ import tensorflow as tf
 
 from t2t_lite.decoding.search.beam_search import beam_search
 from t2t_lite.decoding.search.sampling import Sampling
-from t2t_lite.parsing.tree_constraint import TreeSymbols
+from t2t_lite.parsing.tree_constraint import TreeConstraint, TreeSymbols
 from t2t_lite.trees.linear import rebuild
 from t2t_lite.trees.tree import words_of
 
-PIECES = ("<pad>", "</s>", "<unk>", "XX", "(S", ")S", "(NP", ")NP")
-SYMBOLS = TreeSymbols.of(PIECES, "XX")
+TOKENS = ("<pad>", "</s>", "<unk>", "XX", "(S", ")S", "(NP", ")NP")
+SYMBOLS = TreeSymbols.of(TOKENS, "XX")
 EOS = 1
 WIDE = 300  # more than there are trees of 7 symbols over 3 words
 ALPHA = 0.3
 
 
 def tables(sentences, length, seed):
-    """Logits by sentence, position and last piece."""
+    """Logits by sentence, position and last token."""
     random = np.random.default_rng(seed)
-    return (2.0 * random.normal(size=(sentences, length, len(PIECES), len(PIECES)))).astype("float32")
+    return (2.0 * random.normal(size=(sentences, length, len(TOKENS), len(TOKENS)))).astype("float32")
 
 
 def search(logits, leaf_counts, beam_size, length_limits=None, compiled=False, **rules):
     table = tf.constant(logits)
 
-    def step(ids, position, state, lineage):
+    def step(ids, position, state, ancestry):
         return tf.gather(table[:, position], ids, batch_dims=1), state, None
 
     def run():
@@ -36,13 +36,13 @@ def search(logits, leaf_counts, beam_size, length_limits=None, compiled=False, *
             step,
             (),
             len(logits),
-            len(PIECES),
+            len(TOKENS),
             beam_size=beam_size,
             alpha=ALPHA,
             max_length=logits.shape[1],
             length_limits=length_limits,
-            tree_symbols=SYMBOLS,
-            leaf_counts=tf.constant(leaf_counts, tf.int32),
+            constraints=(TreeConstraint(SYMBOLS),),
+            constraint_inputs={"leaf_counts": tf.constant(leaf_counts, tf.int32)},
             **rules,
         )
 
@@ -50,7 +50,7 @@ def search(logits, leaf_counts, beam_size, length_limits=None, compiled=False, *
 
 
 def text_of(ids):
-    return " ".join(PIECES[piece] for piece in ids if piece not in (0, EOS))
+    return " ".join(TOKENS[token] for token in ids if token not in (0, EOS))
 
 
 def is_tree(symbols, words):
@@ -65,9 +65,9 @@ def words(count):
 
 
 def all_trees(count, length):
-    """The ids, with the end symbol, of all trees over `count` words of at most `length` pieces."""
+    """The ids, with the end symbol, of all trees over `count` words of at most `length` tokens."""
     for symbols in range(1, length):
-        for ids in itertools.product(range(3, len(PIECES)), repeat=symbols):
+        for ids in itertools.product(range(3, len(TOKENS)), repeat=symbols):
             if ids.count(3) == count and is_tree(text_of(ids), words(count)):
                 yield (*ids, EOS)
 
@@ -104,8 +104,8 @@ def test_whatever_the_model_wants_outputs_are_trees_over_the_words_within_the_li
     for count, limit, outputs, log_probs in zip(counts, limits, found.ids.numpy(), found.log_probs.numpy()):
         assert log_probs[0] > -1e8
         for ids in outputs[log_probs > -1e8]:
-            pieces = ids[ids > 0]
-            assert pieces[-1] == EOS and len(pieces) <= limit
+            tokens = ids[ids > 0]
+            assert tokens[-1] == EOS and len(tokens) <= limit
             assert is_tree(text_of(ids), words(count)), text_of(ids)
 
 
@@ -118,10 +118,10 @@ def test_a_free_search_of_the_same_model_does_write_what_is_no_tree():
     logits = tables(12, 20, seed=1)
     table = tf.constant(logits)
 
-    def step(ids, position, state, lineage):
+    def step(ids, position, state, ancestry):
         return tf.gather(table[:, position], ids, batch_dims=1), state, None
 
-    found = beam_search(step, (), 12, len(PIECES), beam_size=4, alpha=ALPHA, max_length=20)
+    found = beam_search(step, (), 12, len(TOKENS), beam_size=4, alpha=ALPHA, max_length=20)
     assert not any(is_tree(text_of(ids), words(2)) for ids in found.ids[:, 0].numpy())
 
 
@@ -152,8 +152,8 @@ def test_symbols_are_told_by_their_looks_and_a_label_needs_both_brackets():
 
 
 @pytest.mark.parametrize(
-    "pieces", [["<pad>", "the", "cat"], ["<pad>", "XX"], ["<pad>", "(S", ")S"], ["XX", "(S", ")NP"]]
+    "tokens", [["<pad>", "the", "cat"], ["<pad>", "XX"], ["<pad>", "(S", ")S"], ["XX", "(S", ")NP"]]
 )
-def test_other_vocabularies_are_refused(pieces):
+def test_other_vocabularies_are_refused(tokens):
     with pytest.raises(ValueError, match="no brackets with labels and no XX"):
-        TreeSymbols.of(pieces, "XX")
+        TreeSymbols.of(tokens, "XX")

@@ -86,7 +86,7 @@ def test_the_reversed_problem_asks_for_the_word(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_letter_is_exactly_one_piece_of_the_generated_data(name, tmp_path):
+def test_each_letter_is_exactly_one_token_of_the_generated_data(name, tmp_path):
     class Few(type(get_problem(name))):
         data_name = name
         num_examples = {"train": 600, "dev": 30, "test": 30}
@@ -95,8 +95,8 @@ def test_each_letter_is_exactly_one_piece_of_the_generated_data(name, tmp_path):
     manifest = generate(problem, tmp_path, tmp_path / "none", say=lambda line: None)
     vocabulary = open_vocabulary(vocabulary_paths(tmp_path, problem)[0])
     ids = {letter: vocabulary.encode_all([letter]).to_list()[0] for letter in LETTERS}
-    assert all(len(pieces) == 2 and pieces[1] == EOS_ID for pieces in ids.values())
-    assert len({pieces[0] for pieces in ids.values()}) == 20
+    assert all(len(tokens) == 2 and tokens[1] == EOS_ID for tokens in ids.values())
+    assert len({tokens[0] for tokens in ids.values()}) == 20
     for split in SPLITS:
         source = collections.Counter(pairs_of(name, split)[: problem.num_examples[split]])
         path = str(tmp_path / problem.shard_filename(split, 0))

@@ -35,8 +35,8 @@ def write_wsj(folder, sections, nested=True, files=2, trees=3):
     return folder
 
 
-def pairs(name, split, **given):
-    return list(get_problem(name, **{flag: str(value) for flag, value in given.items()}).examples(split, {}))
+def pairs(name, split, **options):
+    return list(get_problem(name, **{flag: str(value) for flag, value in options.items()}).examples(split, {}))
 
 
 def nouns(examples):
@@ -54,8 +54,8 @@ def test_the_wall_street_journal_is_divided_by_section(tmp_path, nested):
         for word, example in zip(words, examples):
             assert example.inputs == f"the {word} sleeps ."
             assert example.targets == CLEAN.format(word=word)
-    (told,) = get_problem("wsj_parsing", treebank=str(tmp_path)).remarks({})
-    assert told == "splits by section: train 02-21, dev 22, test 23"
+    (message,) = get_problem("wsj_parsing", treebank=str(tmp_path)).notes({})
+    assert message == "splits by section: train 02-21, dev 22, test 23"
 
 
 def test_if_sections_are_missing_trees_are_divided_by_lot_and_that_is_said(tmp_path):
@@ -67,8 +67,8 @@ def test_if_sections_are_missing_trees_are_divided_by_lot_and_that_is_said(tmp_p
         # Binomial, 4 standard deviations.
         assert abs(len(found[split]) - 1000 * share) < 4 * (1000 * share * (1 - share)) ** 0.5
     assert found == {split: nouns(pairs("wsj_parsing", split, treebank=tmp_path)) for split in SPLITS}
-    (told,) = get_problem("wsj_parsing", treebank=str(tmp_path)).remarks({})
-    assert told.startswith("sections 20, 21, 22, 23 are missing: by lot (seed 1), 5% of the trees to dev, 5% of the")
+    (message,) = get_problem("wsj_parsing", treebank=str(tmp_path)).notes({})
+    assert message.startswith("sections 20, 21, 22, 23 are missing: by lot (seed 1), 5% of the trees to dev, 5% of the")
 
 
 def test_the_sample_is_divided_whole(wsj_dir):
@@ -94,8 +94,8 @@ def test_any_treebank_is_divided_unless_splits_are_given(tmp_path):
 
 def test_what_is_left_out_of_a_divided_treebank_is_told(tmp_path):
     write_wsj(tmp_path, [30], nested=False)
-    given = {flag: str(tmp_path) for flag in ("treebank", "dev_trees")}
-    shares, left = get_problem("treebank_parsing", **given).remarks({})
+    options = {flag: str(tmp_path) for flag in ("treebank", "dev_trees")}
+    shares, left = get_problem("treebank_parsing", **options).notes({})
     assert "5% of the trees to dev, 5% of the trees to test, the others to train" in shares
     assert left == "--dev_trees is the dev split, and what falls to it of --treebank is left out"
 
@@ -108,8 +108,8 @@ def test_a_missing_path_is_not_the_current_folder(paths):
 
 def test_a_file_that_is_given_twice_is_read_once(tmp_path):
     write_wsj(tmp_path, [1, 2])
-    given = f"{tmp_path}, {tmp_path / '01'},{tmp_path / '01' / 'wsj_0100.mrg'}"
-    found = [word for split in SPLITS for word in nouns(pairs("wsj_parsing", split, treebank=given))]
+    options = f"{tmp_path}, {tmp_path / '01'},{tmp_path / '01' / 'wsj_0100.mrg'}"
+    found = [word for split in SPLITS for word in nouns(pairs("wsj_parsing", split, treebank=options))]
     assert len(found) == len(set(found)) == 12
 
 
@@ -125,7 +125,7 @@ def test_paths_may_be_several_and_relative(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "given", "told"),
+    ("name", "options", "message"),
     [
         ("wsj_parsing", {}, "--treebank=FOLDER"),
         ("wsj_parsing", {"treebank": "nowhere"}, r"no such file or folder: .*nowhere"),
@@ -135,9 +135,9 @@ def test_paths_may_be_several_and_relative(tmp_path, monkeypatch):
         ("wsj_parsing_semi", {"treebank": "x"}, "--high_confidence=PATH or --berkeley_parser=PATH"),
     ],
 )
-def test_what_is_missing_is_named(name, given, told):
-    with pytest.raises(UserError, match=told):
-        pairs(name, "train", **given)
+def test_what_is_missing_is_named(name, options, message):
+    with pytest.raises(UserError, match=message):
+        pairs(name, "train", **options)
 
 
 def test_parsing_has_no_other_direction():
@@ -180,8 +180,8 @@ def made(tmp_path):
 
 def test_malformed_trees_are_counted_and_named_by_file_and_line(made):
     _, _, manifest, said = made
-    told = [line.split("malformed tree: ")[1] for line in said if "malformed tree: " in line]
-    assert [line.split("/")[-1] for line in told] == [
+    message = [line.split("malformed tree: ")[1] for line in said if "malformed tree: " in line]
+    assert [line.split("/")[-1] for line in message] == [
         "wsj_0305.mrg, line 5: the bracket of 'S' is not closed",
         "wsj_0405.mrg, line 5: more than a word in the brackets of 'DT'",
         "wsj_0405.mrg, line 6: a closing bracket too many",
@@ -202,8 +202,8 @@ def test_the_data_holds_words_and_symbols_and_the_text_trees(made):
     from t2t_lite.data.vocab import open_vocabulary
 
     symbols = open_vocabulary(vocabulary_paths(data_dir, problem)[1])
-    assert symbols.pieces()[3] == "XX"
-    assert sorted(symbols.pieces()[3:]) == sorted(["XX", "(S", ")S", "(NP", ")NP", "(VP", ")VP"])
+    assert symbols.tokens()[3] == "XX"
+    assert sorted(symbols.tokens()[3:]) == sorted(["XX", "(S", ")S", "(NP", ")NP", "(VP", ")VP"])
 
 
 SIDES = ("inputs", "targets")
@@ -215,9 +215,9 @@ def test_many_malformed_trees_are_not_all_named(tmp_path):
     others = {f"{split}_trees": str(tmp_path / "b") for split in SPLITS[1:]}
     problem = get_problem("treebank_parsing", train_trees=str(tmp_path), **others)
     assert len(list(problem.examples("train", {}))) == 31
-    told = problem.remarks({})
-    assert told[0] == "30 malformed trees are left out" and len(told) == 22 and told[-1] == "..."
-    assert list(problem.examples("train", {})) and problem.remarks({}) == told  # not counted again
+    message = problem.notes({})
+    assert message[0] == "30 malformed trees are left out" and len(message) == 22 and message[-1] == "..."
+    assert list(problem.examples("train", {})) and problem.notes({}) == message  # not counted again
 
 
 def test_parsed_corpora_are_trained_on_once_beside_the_treebank(tmp_path):
@@ -244,7 +244,7 @@ def test_malformed_trees_of_a_part_are_told_by_the_mixture(tmp_path):
     flags = {"treebank": str(tmp_path / "wsj"), "high_confidence": str(tmp_path / "agreed.ptb")}
     problem = get_problem("wsj_parsing_semi", **flags)
     assert nouns_of_one_word(problem) == ["a"]
-    assert [line for line in problem.remarks({}) if "malformed" in line] == [
+    assert [line for line in problem.notes({}) if "malformed" in line] == [
         "high_confidence_trees: 1 malformed trees are left out",
         f"high_confidence_trees: malformed tree: {tmp_path / 'agreed.ptb'}, line 2: "
         f"more than a word in the brackets of 'NN'",
@@ -267,10 +267,10 @@ def test_changed_trees_are_not_mixed_with_data_made_before(made, tmp_path):
 
 def test_a_vocabulary_of_words_may_be_given_for_the_source_side_alone(made, tmp_path):
     problem, data_dir, _, _ = made
-    given = vocabulary_paths(data_dir, problem)[0]
+    options = vocabulary_paths(data_dir, problem)[0]
     again = get_problem("wsj_parsing", treebank=str(tmp_path / "trees"))
-    again.vocab_file = f"{given},"
+    again.vocab_file = f"{options},"
     generate(again, tmp_path / "again", tmp_path / "none", lambda line: None, GenerateOptions(num_workers=1))
     inputs, targets = vocabulary_paths(tmp_path / "again", again)
-    assert inputs.read_bytes() == given.read_bytes()
+    assert inputs.read_bytes() == options.read_bytes()
     assert targets.read_bytes() == (vocabulary_paths(data_dir, problem)[1]).read_bytes()

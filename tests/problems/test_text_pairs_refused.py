@@ -237,7 +237,7 @@ def test_a_vocabulary_that_an_interrupted_generation_left_is_not_used_for_other_
         shared_vocabulary = False
 
     def interrupt(line):
-        if line.endswith("pieces of targets"):
+        if line.endswith("tokens of targets"):
             raise Stop
 
     with pytest.raises(Stop):

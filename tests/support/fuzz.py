@@ -150,7 +150,7 @@ class Outcome(NamedTuple):
 
     kind: str  # "ended well", "refused", or what is wrong
     seconds: float
-    told: str  # the last line
+    message: str  # the last line
 
 
 def write_world(folder: Path) -> None:
@@ -277,7 +277,7 @@ def try_line(line: Line, folder: Path, environment: dict[str, str]) -> Outcome:
     seconds = time.monotonic() - begin
     after = contents_of(folder)
     lines = result.stderr.strip().splitlines()
-    told = lines[-1] if lines else ""
+    message = lines[-1] if lines else ""
     allowed = may_change(line)
     changed = [name for name in before | after if before.get(name) != after.get(name)]
     wrong = [name for name in changed if not any(name == each or name.startswith(f"{each}/") for each in allowed)]
@@ -288,11 +288,11 @@ def try_line(line: Line, folder: Path, environment: dict[str, str]) -> Outcome:
         kind = f"changed {', '.join(sorted(wrong)[:3])}"
     elif result.returncode == 0 and not errors:
         kind = "ended well"
-    elif result.returncode in (1, 2) and errors == [told]:
+    elif result.returncode in (1, 2) and errors == [message]:
         kind = "refused" if result.returncode == 1 or not changed else f"status 2, and changed {changed[0]}"
     else:
         kind = f"status {result.returncode} with {len(errors)} lines of errors"
-    return Outcome(kind, seconds, told)
+    return Outcome(kind, seconds, message)
 
 
 def main() -> int:
@@ -313,7 +313,7 @@ def main() -> int:
             outcomes.append(outcome)
             if arguments.show or outcome.kind not in ("ended well", "refused"):
                 shown = " ".join(flag if len(flag) < 150 else flag[:150] + "..." for flag in line.flags)
-                print(f"{seed}: {outcome.kind}, {outcome.seconds:.1f} s: {line.command} {shown}\n    {outcome.told}")
+                print(f"{seed}: {outcome.kind}, {outcome.seconds:.1f} s: {line.command} {shown}\n    {outcome.message}")
                 sys.stdout.flush()
     seconds = [outcome.seconds for outcome in outcomes]
     print(dict(collections.Counter(outcome.kind for outcome in outcomes)))

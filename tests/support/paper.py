@@ -60,8 +60,8 @@ class PaperInNumpy:
     def decoder_layer(cls, layer, x, allowed, encoded, memory_allowed):
         """Section 3.1: LayerNorm(x + Sublayer(x)), three times."""
         x = cls.layer_norm(layer.self_attention_residual, x + cls.multi_head(layer.self_attention, x, x, allowed))
-        y = cls.multi_head(layer.memory_attention, x, encoded, memory_allowed)
-        x = cls.layer_norm(layer.memory_attention_residual, x + y)
+        y = cls.multi_head(layer.cross_attention, x, encoded, memory_allowed)
+        x = cls.layer_norm(layer.cross_attention_residual, x + y)
         return cls.layer_norm(layer.feed_forward_residual, x + cls.feed_forward(layer.feed_forward, x))
 
     @staticmethod
@@ -74,7 +74,7 @@ class PaperInNumpy:
     def logits(cls, model, inputs, targets, counted=None):
         """The whole model on one unpadded sentence pair: lists of ids -> float64 [target length, vocab].
 
-        With a counted piece, the encoder's output at the place that so many of it have led to is added to the targets.
+        With a counted token, the encoder's output at the place that so many of it have led to is added to the targets.
         """
         matrix = _float64(model.embedding.weight)
         hidden_size = matrix.shape[1]

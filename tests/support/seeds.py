@@ -1,8 +1,8 @@
 """Random numbers for dropout in tests."""
 
-from t2t_lite.training.step.dropout_seeds import RowSeeds
+from t2t_lite.training.step.dropout_seeds import DropoutSeeds
 
 
-def seeds_of(random_seed: int = 1, step: int = 2) -> RowSeeds:
+def seeds_of(random_seed: int = 1, step: int = 2) -> DropoutSeeds:
     """Returns those of a step, for all rows of a batch together."""
-    return RowSeeds(random_seed, step, first_row=0, rows=1)
+    return DropoutSeeds(random_seed, step, first_row=0, rows=1)

@@ -5,7 +5,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from t2t_lite.config import WORDS, HParams
+from t2t_lite.config import CHOICES, HParams
 from t2t_lite.hparams.paper_figures import PAPER_FIGURES
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
@@ -29,7 +29,7 @@ SMALL = HParams(
     parameter_pairs=7,
 )
 CHANGES = [
-    *({name: word} for name, words in WORDS.items() if name != "precision" for word in words),
+    *({name: word} for name, words in CHOICES.items() if name != "precision" for word in words),
     {"self_attention_type": "local", "position_encoding": "rotary"},
     {"self_attention_type": "convolution", "dilation_growth": 2},
     {"attention_key_size": 0, "attention_value_size": 0},
@@ -69,9 +69,9 @@ UNCOUNTED_PRODUCTS = ("Einsum", "Conv3D", "XlaDot", "XlaDotV2", "SparseMatMul", 
 
 
 def rounds_of(loop):
-    """How often a loop runs that takes a tensor to pieces, one in each round."""
-    pieces = {tensor.op.inputs[0].shape[0] for tensor in loop.inputs if tensor.op.type == "TensorListFromTensor"}
-    (rounds,) = pieces
+    """How often a loop runs that takes a tensor to tokens, one in each round."""
+    tokens = {tensor.op.inputs[0].shape[0] for tensor in loop.inputs if tensor.op.type == "TensorListFromTensor"}
+    (rounds,) = tokens
     return rounds
 
 
@@ -116,7 +116,7 @@ def test_long_sequences_are_where_local_attention_saves_work():
     parts = [forward_flops(hparams, VOCAB, 800, 800) for hparams in (full, local)]
     for part in ("encoder self-attention", "decoder self-attention"):
         assert parts[1][part] < parts[0][part] / 10
-    for part in ("decoder memory attention", "logits"):
+    for part in ("decoder cross-attention", "logits"):
         assert parts[1][part] == parts[0][part]
 
 
@@ -124,11 +124,11 @@ def test_a_step_is_three_forward_passes_of_all_its_pairs():
     hparams = SMALL.replace(batch_tokens=800)
     forward = forward_flops(hparams, VOCAB, SOURCE_LENGTH, TARGET_LENGTH)
     step = training_step_flops(hparams, VOCAB, SOURCE_LENGTH, TARGET_LENGTH)
-    assert step == {part: 3 * 100 * count for part, count in forward.items()}  # 100 pairs of 8 target pieces
+    assert step == {part: 3 * 100 * count for part, count in forward.items()}  # 100 pairs of 8 target tokens
 
 
-def test_the_papers_models_need_six_operations_a_parameter_and_piece_and_little_more():
-    # What every parameter does: one multiplication with its addition forward and two backward for each piece it sees.
+def test_the_papers_models_need_six_operations_a_parameter_and_token_and_little_more():
+    # What every parameter does: one multiplication with its addition forward and two backward for each token it sees.
     hparams = HPARAMS["transformer_base"]()
     matrices = 37_000 * 512 + 6 * (12 * 512 * 512 + 4 * 512 * 2048)
     counted = sum(training_step_flops(hparams, 37_000, 28, 28).values())

@@ -16,9 +16,9 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import open_run_dir
 from t2t_lite.scoring.bleu import corpus_bleu
-from t2t_lite.training.evaluation.continuous import follow
+from t2t_lite.training.evaluation.continuous import evaluate_continuously
 from t2t_lite.training.evaluation.model_selection import best_steps, read_evaluations
-from t2t_lite.training.monitoring.throughput import Meter
+from t2t_lite.training.monitoring.throughput import Throughput
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.step.loss import LossSums
 from t2t_lite.training.step.train_step import StepReport
@@ -161,18 +161,18 @@ def test_three_lines_of_the_dev_split_are_shown_with_their_translations_at_each_
 def test_utilisation_is_of_the_best_measured_peak_and_never_more_than_all_of_it():
     step = StepReport(LossSums(8.0, 6.0, 4.0), 4.0, 1.0, True, np.zeros(2))
     peaks = iter([10.0, 5.0, 20.0, 1e-9, 1e-9])
-    meter = Meter(1, flops_per_token=1e-30, measure=lambda: next(peaks))
+    meter = Throughput(1, flops_per_token=1e-30, measure=lambda: next(peaks))
     for best in (10.0, 10.0, 20.0):
         meter.measure_peak()
         assert meter.peak == best
     meter.add(step, 0.0)
     figures = meter.figures()
     assert (figures["loss"], figures["nll_loss"]) == (2.0, 1.5) and 0.0 < figures["utilisation"] < 1e-20
-    fast = Meter(1, flops_per_token=1e30, measure=lambda: next(peaks))
+    fast = Throughput(1, flops_per_token=1e30, measure=lambda: next(peaks))
     fast.measure_peak()
     fast.add(step, 0.0)
     assert fast.figures()["utilisation"] == 1.0
-    given = Meter(1, flops_per_token=1e30, peak=1.0)
+    given = Throughput(1, flops_per_token=1e30, peak=1.0)
     given.add(step, 0.0)
     assert given.figures()["utilisation"] > 1e20  # who gives a wrong peak shall see it
 
@@ -183,7 +183,7 @@ def test_an_evaluator_beside_the_training_finds_the_same_figures(run, chosen, gr
     run(hparams, grammar_data, tmp_path, PROBLEM, save_checkpoints_steps=3, schedule="train")
     assert not (tmp_path / "evaluations.json").exists()
     options = TrainOptions(schedule="eval", eval_decode=True, eval_wait_secs=0)
-    follow(open_run_dir(tmp_path), grammar_data, tf.distribute.get_strategy(), options)
+    evaluate_continuously(open_run_dir(tmp_path), grammar_data, tf.distribute.get_strategy(), options)
     found, expected = read_evaluations(tmp_path), read_evaluations(chosen)
     assert found.keys() == expected.keys()
     for step, figures in expected.items():

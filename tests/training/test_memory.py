@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.config import WORDS, HParams
+from t2t_lite.config import CHOICES, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.free_memory import free_memory
 from t2t_lite.models.parameters import count_parameters
@@ -35,10 +35,10 @@ quiet.import_tensorflow()
 import numpy as np, tensorflow as tf
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all
-from t2t_lite.training.step.micro_batching import MicroBatches, share_out
+from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
 from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import make_strategy
-from t2t_lite.training.trainer import build
+from t2t_lite.training.setup import build_model
 
 def status(name):
     with open("/proc/self/status") as file:
@@ -50,10 +50,10 @@ strategy = make_strategy()
 tf.matmul(tf.ones((512, 512)), tf.ones((512, 512)))  # loads the libraries that are loaded late
 before = status("VmRSS")
 vocab_size = case["vocab_size"]
-model, optimizer = build(HParams(**case["hparams"]), vocab_size, strategy, 1, vocab_size)
+model, optimizer = build_model(HParams(**case["hparams"]), vocab_size, strategy, 1, vocab_size)
 rows = np.random.default_rng(1).integers(3, vocab_size, (1, case["rows"], case["length"])).astype("int32")
 batches = tf.data.Dataset.from_tensor_slices({"inputs": rows, "targets": rows}).repeat(2)
-batches = share_out(strategy, batches, MicroBatches(case["max_tokens"]))
+batches = distribute_batches(strategy, batches, MicroBatches(case["max_tokens"]))
 train_step = TrainStep(strategy, model, optimizer, batches.element_spec, random_seed=1)
 for batch in batches:
     train_step(batch)
@@ -101,7 +101,7 @@ def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
 @pytest.mark.parametrize(
     "changes",
     [
-        *({name: word} for name, words in WORDS.items() for word in words),
+        *({name: word} for name, words in CHOICES.items() for word in words),
         {"self_attention_type": "local", "attention_dropout": 0.1},
         {"feed_forward_type": "attention", "attention_dropout": 0.1},
         {"residual_dropout": 0.0, "relu_dropout": 0.1},
@@ -133,7 +133,7 @@ def test_full_attention_keeps_its_weights_for_each_position():
 
 
 def test_the_logits_are_held_four_times():
-    for precision in WORDS["precision"]:
+    for precision in CHOICES["precision"]:
         hparams = SMALL.replace(precision=precision)
         growth = bytes_per_token(hparams, VOCAB + 1000, 64) - bytes_per_token(hparams, VOCAB, 64)
         assert growth == pytest.approx(ALLOCATOR_OVERHEAD * 1000 * 4 * 4)
@@ -181,7 +181,7 @@ def test_at_least_one_sentence_has_to_fit():
         choose_max_tokens(SMALL, VOCAB, None, enough - 100, length)
     message = str(error.value)
     assert "\n" not in message
-    assert f"a sentence of 64 pieces takes about {math.ceil(sentence / MIB)} MiB" in message
+    assert f"a sentence of 64 tokens takes about {math.ceil(sentence / MIB)} MiB" in message
     assert f"model and optimizer {math.ceil(fixed / MIB)} MiB" in message
     assert f"80% of the {math.ceil(enough / MIB)} MiB" in message
     assert "max_length" in message

@@ -18,7 +18,7 @@ from t2t_lite.registry import HPARAMS, PROBLEMS
 
 @PROBLEMS.register
 class CopyWordsForTest(Problem):
-    """Sentences of invented words, to be copied."""
+    """SearchInputs of invented words, to be copied."""
 
     vocab_size = 64
     byte_fallback = False

@@ -1,4 +1,4 @@
-"""Warm starts against the checkpoint's arrays, and the pieces that SentencePiece itself reads from a vocabulary."""
+"""Warm starts against the checkpoint's arrays, and the tokens that SentencePiece itself reads from a vocabulary."""
 
 import keras
 import numpy as np
@@ -33,21 +33,21 @@ SENTENCES = {
 
 @pytest.fixture(scope="module")
 def vocabularies(tmp_path_factory):
-    """Three vocabularies that share some pieces, under other ids, by name."""
+    """Three vocabularies that share some tokens, under other ids, by name."""
     directory = tmp_path_factory.mktemp("vocabularies")
     for (name, sentences), size in zip(SENTENCES.items(), (70, 90, 80)):
         train_vocabulary(sentences, size, directory / f"{name}.subwords")
     return {name: directory / f"{name}.subwords" for name in SENTENCES}
 
 
-def pieces_of(path):
+def tokens_of(path):
     model = sentencepiece.SentencePieceProcessor(model_file=str(path))
     return [model.id_to_piece(number) for number in range(model.get_piece_size())]
 
 
 def make(hparams, vocabulary, inputs_vocabulary=None, seed=2):
     keras.utils.set_random_seed(seed)
-    sizes = [len(pieces_of(path)) for path in (vocabulary, inputs_vocabulary or vocabulary)]
+    sizes = [len(tokens_of(path)) for path in (vocabulary, inputs_vocabulary or vocabulary)]
     model = MODELS[hparams.model](hparams, *sizes)
     model.build()
     return model
@@ -98,18 +98,18 @@ def assert_same(one, other, but=()):
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
-def assert_rows_by_piece(after, before, pieces, old_rows, old_pieces):
-    """Every row is that of the same piece in the other table, or what it was before. Returns how many are the former.
+def assert_rows_by_token(after, before, tokens, old_rows, old_tokens):
+    """Every row is that of the same token in the other table, or what it was before. Returns how many are the former.
 
     Symbols stand first in all vocabularies and have the same names.
     """
     shared = 0
-    for number, piece in enumerate(pieces):
-        found = piece in old_pieces
-        expected = old_rows[old_pieces.index(piece)] if found else before[number]
-        np.testing.assert_array_equal(after[number], expected, err_msg=piece)
+    for number, token in enumerate(tokens):
+        found = token in old_tokens
+        expected = old_rows[old_tokens.index(token)] if found else before[number]
+        np.testing.assert_array_equal(after[number], expected, err_msg=token)
         shared += found
-    assert 3 < shared < len(pieces), "the case has nothing to tell apart"
+    assert 3 < shared < len(tokens), "the case has nothing to tell apart"
     return shared
 
 
@@ -123,23 +123,23 @@ def test_a_run_of_the_same_settings_gives_every_weight_and_is_left_as_it_was(run
     assert snapshot(directory) == files
 
 
-def test_with_another_vocabulary_rows_follow_their_pieces(run, vocabularies):
+def test_with_another_vocabulary_rows_follow_their_tokens(run, vocabularies):
     directory, old = run
     before, after, lines = started(TINY, directory, vocabularies["new"])
     assert_same(after, old, but=[EMBEDDING])
-    old_pieces, new_pieces = pieces_of(vocabularies["old"]), pieces_of(vocabularies["new"])
-    shared = assert_rows_by_piece(after[EMBEDDING], before[EMBEDDING], new_pieces, old[EMBEDDING], old_pieces)
+    old_tokens, new_tokens = tokens_of(vocabularies["old"]), tokens_of(vocabularies["new"])
+    shared = assert_rows_by_token(after[EMBEDDING], before[EMBEDDING], new_tokens, old[EMBEDDING], old_tokens)
     assert lines == [
         f"warm start from {directory}/ckpt-200: {len(old) - 1} of {len(old)} weights taken, 1 in part",
-        f"  in part: {EMBEDDING}: {shared} of {len(new_pieces)} pieces",
+        f"  in part: {EMBEDDING}: {shared} of {len(new_tokens)} tokens",
     ]
 
 
-def test_a_vocabulary_with_the_same_pieces_in_another_order_is_taken_whole(run, vocabularies, tmp_path):
+def test_a_vocabulary_with_the_same_tokens_in_another_order_is_taken_whole(run, vocabularies, tmp_path):
     directory, old = run
     proto = model_class().FromString(vocabularies["old"].read_bytes())
-    last = proto.pieces.pop()
-    proto.pieces.insert(3, last)
+    last = proto.tokens.pop()
+    proto.tokens.insert(3, last)
     (tmp_path / "moved").write_bytes(proto.SerializeToString())
     _, after, lines = started(TINY, directory, tmp_path / "moved")
     np.testing.assert_array_equal(after[EMBEDDING], np.insert(old[EMBEDDING][:-1], 3, old[EMBEDDING][-1], axis=0))
@@ -153,9 +153,9 @@ def test_each_side_of_separate_vocabularies_is_taken_from_the_shared_one(run, vo
     )
     tables = {EMBEDDING: "new", PROJECTION: "new", INPUTS: "german"}
     assert_same(after, old, but=tables)
-    old_pieces = pieces_of(vocabularies["old"])
+    old_tokens = tokens_of(vocabularies["old"])
     for name, vocabulary in tables.items():
-        assert_rows_by_piece(after[name], before[name], pieces_of(vocabularies[vocabulary]), old[EMBEDDING], old_pieces)
+        assert_rows_by_token(after[name], before[name], tokens_of(vocabularies[vocabulary]), old[EMBEDDING], old_tokens)
     assert "3 in part" in lines[0]
     assert lines[-1] == "  settings there: tied_embeddings: all, not none"
 

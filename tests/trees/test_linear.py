@@ -101,7 +101,7 @@ ERRORS = {
     "an opening bracket alone": ("( XX )", 1, "'(' is no symbol"),
     "a closing bracket alone": ("(S XX ) )S", 1, "')' is no symbol"),
     "a word": ("(S dog )S", 1, "'dog' is no symbol"),
-    "an unknown piece": ("(S XX ⁇ )S", 1, "'⁇' is no symbol"),
+    "an unknown token": ("(S XX ⁇ )S", 1, "'⁇' is no symbol"),
     "a leaf in small letters": ("(S xx )S", 1, "'xx' is no symbol"),
     "symbols without a blank": ("(S (NP XX)NP )S", 1, "'XX)NP' is no symbol"),
 }

@@ -21,7 +21,7 @@ RULES = {
     "blanks": (" \n\t ", "a", "(TOP (S (XX a)))", {EMPTY}),
     "nothing that is a symbol": ("⁇ ( ) xx (NP)", "a b", "(TOP (S (XX a) (XX b)))", {EMPTY}),
     # UNKNOWN
-    "an unknown piece is left out": ("(S ⁇ XX )S", "a", "(TOP (S (XX a)))", {UNKNOWN}),
+    "an unknown token is left out": ("(S ⁇ XX )S", "a", "(TOP (S (XX a)))", {UNKNOWN}),
     "a bracket alone is left out": ("( (S XX ) )S", "a", "(TOP (S (XX a)))", {UNKNOWN}),
     "two brackets in one are left out": ("(S ((S (S(NP XX )S) ()) )S", "a", "(TOP (S (XX a)))", {UNKNOWN}),
     "symbols without a blank are left out": (

@@ -19,8 +19,10 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.data.generation import shuffle
-from t2t_lite.data.generation.records import Account, encode_pairs
+from t2t_lite.data.generation.plan import Plan
+from t2t_lite.data.generation.records import encode_pairs
 from t2t_lite.data.generation.split_writer import SplitJob, pairs_of
+from t2t_lite.data.generation.statistics import Statistics
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text, written_whole
@@ -28,7 +30,7 @@ from t2t_lite.plugins import load_all
 from t2t_lite.registry import PROBLEMS
 
 RANGES = 16  # into which the text is divided if nothing else is asked for
-_ACCOUNT = -1  # stands for a shard's number where it is not records that are grouped
+_STATISTICS = -1  # stands for a shard's number where it is not records that are grouped
 _open_vocabulary = functools.cache(open_vocabulary)
 
 
@@ -38,7 +40,7 @@ class _Task:
 
     problem: bytes
     usr_dir: str | None
-    plan: shuffle.Plan
+    plan: Plan
     files: dict[str, Path]
     max_cases: int
     vocabularies: tuple[Path, Path]
@@ -77,19 +79,19 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
     each = math.ceil(chunks / min(chunks, num_workers or RANGES))
     # The last one has no end: the number of pairs may be an estimate.
     ranges = [(first, first + each if first + each < chunks else None) for first in range(0, chunks, each)]
-    account_path = job.work.absolute() / "account.json"
+    statistics_path = job.work.absolute() / "statistics.json"
     task = _Task.of(job)
     with pipeline:
-        encode, write = functools.partial(_encode, task), functools.partial(_write, task, account_path)
+        encode, write = functools.partial(_encode, task), functools.partial(_write, task, statistics_path)
         encoded = pipeline | beam.Create(ranges) | beam.Reshuffle() | beam.FlatMapTuple(encode)
         _ = encoded | beam.GroupByKey() | beam.MapTuple(write)
-    account = Account.from_json(json.loads(account_path.read_text(encoding="utf-8")))
-    job.check(account)
+    statistics = Statistics.from_json(json.loads(statistics_path.read_text(encoding="utf-8")))
+    job.check(statistics)
     for shard, path in task.shards.items():
         if not path.exists():  # no record was drawn for it
             _write_shard(task, shard, [])
         job.shard_is_done(shard)
-    job.is_done(account)
+    job.is_done(statistics)
 
 
 def check_runner(runner: str, options: str) -> None:
@@ -113,7 +115,7 @@ def _new_pipeline(runner: str, options: str):
 
 
 def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any]]:
-    """Yields (shard, (chunk, bucket, records)) for a range of chunks, and (_ACCOUNT, account as JSON) of each."""
+    """Yields (shard, (chunk, bucket, records)) for a range of chunks, and (_STATISTICS, statistics as JSON) of each."""
     load_all(task.usr_dir)
     problem, plan = pickle.loads(task.problem), task.plan
     vocabularies = [_open_vocabulary(path) for path in task.vocabularies]
@@ -123,17 +125,17 @@ def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any
     for number in itertools.count(first):
         if not (chunk := list(itertools.islice(mine, size))):
             break
-        records, account = encode_pairs(problem, plan.split, chunk, vocabularies)
+        records, statistics = encode_pairs(problem, plan.split, chunk, vocabularies)
         for bucket, content in enumerate(shuffle.buckets_of_chunk(plan, number, records)):
             shard = bucket // plan.buckets_per_shard
             if content and shard in task.shards:
                 yield shard, (number, bucket, content)
-        yield _ACCOUNT, account.as_json()
+        yield _STATISTICS, statistics.as_json()
 
 
-def _write(task: _Task, account_path: Path, key: int, values: Iterable) -> None:
-    if key == _ACCOUNT:
-        _write_account(account_path, values)
+def _write(task: _Task, statistics_path: Path, key: int, values: Iterable) -> None:
+    if key == _STATISTICS:
+        _write_statistics(statistics_path, values)
     else:
         _write_shard(task, key, values)
 
@@ -148,9 +150,9 @@ def _write_shard(task: _Task, shard: int, parts: Iterable[tuple[int, int, list[b
                 writer.write(record)
 
 
-def _write_account(path: Path, accounts: Iterable[dict]) -> None:
-    total = Account()
-    for account in accounts:
-        total.add(Account.from_json(account))
+def _write_statistics(path: Path, parts: Iterable[dict]) -> None:
+    total = Statistics()
+    for part in parts:
+        total.add(Statistics.from_json(part))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(total.as_json()))

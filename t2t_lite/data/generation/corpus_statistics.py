@@ -1,32 +1,34 @@
-"""The first pass over a training text: its pairs are counted, a random sample is kept, and own text is looked at."""
+"""Corpus statistics: a first pass over the training text counts pairs, keeps a random sample and checks own text."""
 
 import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
+from t2t_lite.data.generation.progress import PairProgress
 from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, TextChecks
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.errors import UserError
 
-# More pairs than these make learning pieces slower and the pieces no better.
+# More pairs than these make learning tokens slower and the tokens no better.
 SAMPLE_PAIRS = 200_000
-BEGIN_PAIRS = 100  # by which equal splits are found
+FIRST_PAIRS = 100  # by which equal splits are found
 # No sample needs a longer text; memory is bounded by this. Equal beginnings have equal hashes.
 SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
 
 @dataclass
-class Survey:
+class CorpusStatistics:
     """What a pass has shown.
 
     Args:
       pairs: how many there were, those that the problem drops included.
-      begin: the first BEGIN_PAIRS of them.
+      first_pairs: the first FIRST_PAIRS of them.
       sample: (number from 1, pair) of all that are kept for training, or of SAMPLE_PAIRS at random over the whole.
     """
 
     pairs: int
-    begin: list[Example]
+    first_pairs: list[Example]
     sample: list[tuple[int, Example]]
 
     def texts(self, sides: Iterable[str]) -> list[str]:
@@ -35,20 +37,20 @@ class Survey:
         return [getattr(pair, side) for _, pair in self.sample for side in sides]
 
 
-def survey(
+def corpus_statistics(
     problem: Problem,
     pairs: Iterable[Example],
     checks: TextChecks | None,
-    tell: Callable[[int], None],
+    count_pair: Callable[[int], None],
     size: int = SAMPLE_PAIRS,
-) -> Survey:
+) -> CorpusStatistics:
     """Goes through the pairs once. The same pairs give the same sample.
 
     Args:
       problem: whose they are.
       pairs: its `raw_pairs`.
       checks: looks at each, if given.
-      tell: takes the number of pairs so far, after each.
+      count_pair: receives the number of pairs so far, after each.
       size: how many pairs the sample has at most.
 
     Raises:
@@ -56,21 +58,21 @@ def survey(
     """
     generator = random.Random(size)
     sample: list[tuple[int, Example, Example]] = []  # number, pair, what the model sees of it
-    begin: list[Example] = []
+    first_pairs: list[Example] = []
     count = kept = 0
     for count, pair in enumerate(pairs, start=1):
-        tell(count)
+        count_pair(count)
         if not isinstance(pair, Example):
             raise UserError(
                 f"problem '{problem.data_name}' yields {pair!r:.60} as pair {count}; its examples(split, files) has to "
                 f"yield Example(inputs, targets)"
             )
-        if count <= BEGIN_PAIRS:
-            begin.append(pair)
-        flaw = problem.flaw("train", pair)
+        if count <= FIRST_PAIRS:
+            first_pairs.append(pair)
+        drop_reason = problem.drop_reason("train", pair)
         if checks is not None:
-            checks.add(pair, flaw)
-        if flaw:
+            checks.add(pair, drop_reason)
+        if drop_reason:
             continue
         kept += 1
         # An even sample whatever their number (Vitter 1985, algorithm R).
@@ -80,7 +82,55 @@ def survey(
             sample[place] = (count, *_kept(problem, pair))
     if checks is not None:
         checks.judge_directions([(number, pair) for number, pair, _ in sample])
-    return Survey(count, begin, [(number, seen) for number, pair, seen in sample if problem.split_of(pair) == "train"])
+    return CorpusStatistics(
+        count, first_pairs, [(number, seen) for number, pair, seen in sample if problem.split_of(pair) == "train"]
+    )
+
+
+def examine_corpus(
+    problem: Problem, files: dict[str, Path], say: Callable[[str], None], report: Callable[[TextChecks], None]
+) -> CorpusStatistics:
+    """Makes the statistics of a problem's training text and reports what is wrong with it.
+
+    Args:
+      problem: whose text it is.
+      files: its sources.
+      say: receives lines about progress.
+      report: receives the checks of own text, if the problem wants them.
+
+    Raises:
+      UserError: if no pair is usable.
+    """
+    checks = None
+    if problem.checks_text:
+        checks = TextChecks({split: problem.examples(split, files) for split in problem.separate_splits()})
+    progress = PairProgress(f"{problem.data_name}: counting", say)
+    try:
+        statistics = corpus_statistics(problem, problem.raw_pairs(files), checks, progress)
+    except UserError:
+        if checks is not None and checks.pairs:
+            report(checks)  # it may say why
+        raise
+    if not statistics.pairs:
+        raise no_examples(problem, "train")
+    if checks is not None:
+        report(checks)
+    for note in problem.notes(files):
+        say(f"{problem.data_name}: {note}")
+    if not statistics.sample:
+        why = f": {checks.drop_reasons()}" if checks is not None else ""
+        raise UserError(
+            f"problem '{problem.data_name}' has no usable train examples: all {statistics.pairs} are dropped{why}"
+        )
+    return statistics
+
+
+def no_examples(problem: Problem, split: str) -> UserError:
+    """Returns the error for a split without any pair."""
+    return UserError(
+        f"problem '{problem.data_name}' has no {split} examples, and train, dev and test need some each; check its "
+        f"sources and its examples(split, files)"
+    )
 
 
 def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:

@@ -3,10 +3,12 @@
 import time
 from collections.abc import Callable
 
+from t2t_lite.formatting import format_duration
+
 SECONDS = 10  # between two lines
 
 
-class PairMeter:
+class PairProgress:
     """Counts pairs and says so now and then.
 
     Args:
@@ -32,11 +34,5 @@ class PairMeter:
         self._told = now
         speed = (done - self._first) / (now - self._begin)
         of_all = f" of {self._total:,}" if self._total else ""
-        left = f", {_duration((self._total - done) / speed)} left" if self._total and speed else ""
+        left = f", {format_duration((self._total - done) / speed)} left" if self._total and speed else ""
         self._say(f"{self._what}: {done:,}{of_all} pairs, {speed:,.0f} pairs/s{left}")
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -7,50 +7,22 @@ number of workers nor an interruption changes a byte.
 """
 
 import contextlib
-import hashlib
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow
 import tensorflow as tf
 
-from t2t_lite.data.generation.records import Account
+from t2t_lite.data.generation.plan import Plan
+from t2t_lite.data.generation.statistics import Statistics
 from t2t_lite.files import written_whole
 
 # Any order of records is a function of this, the plan and the sources only.
 SEED = 1706_03762
 _COLUMN = "record"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the records of a split are spread.
-
-    Args:
-      split: its name.
-      num_shards: files.
-      buckets_per_shard: each of which has to fit into memory.
-      chunk_pairs: pairs that are encoded together.
-      made_of: what the records depend on (checksums of vocabularies, say).
-    """
-
-    split: str
-    num_shards: int
-    buckets_per_shard: int
-    chunk_pairs: int
-    made_of: str = ""
-
-    @property
-    def digest(self) -> str:
-        """What tells this plan from others."""
-        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
-
-    def buckets_of(self, shard: int) -> range:
-        """Returns the numbers of a shard's buckets."""
-        return range(shard * self.buckets_per_shard, (shard + 1) * self.buckets_per_shard)
+_STATISTICS = "account"  # the key under which a chunk file holds its statistics
 
 
 def buckets_of_chunk(plan: Plan, number: int, records: Sequence[bytes]) -> list[list[bytes]]:
@@ -73,9 +45,9 @@ def chunk_path(folder: Path, number: int) -> Path:
     return folder / f"chunk-{number:06d}.arrow"
 
 
-def write_chunk(plan: Plan, folder: Path, number: int, records: Sequence[bytes], account: Account) -> None:
-    """Keeps a chunk: an Arrow file with a batch of records for each bucket, and the account beside them."""
-    about = {"account": json.dumps(account.as_json())}
+def write_chunk(plan: Plan, folder: Path, number: int, records: Sequence[bytes], statistics: Statistics) -> None:
+    """Keeps a chunk: an Arrow file with a batch of records for each bucket, and the statistics beside them."""
+    about = {_STATISTICS: json.dumps(statistics.as_json())}
     schema = pyarrow.schema([(_COLUMN, pyarrow.binary())], metadata=about)
     with (
         written_whole(chunk_path(folder, number)) as partial,
@@ -86,10 +58,10 @@ def write_chunk(plan: Plan, folder: Path, number: int, records: Sequence[bytes],
             writer.write_batch(pyarrow.record_batch([pyarrow.array(bucket, pyarrow.binary())], schema=schema))
 
 
-def account_of_chunk(folder: Path, number: int) -> Account:
-    """Returns the account of a chunk that is kept."""
+def statistics_of_chunk(folder: Path, number: int) -> Statistics:
+    """Returns the statistics of a chunk that is kept."""
     with _opened(folder, number) as reader:
-        return Account.from_json(json.loads(reader.schema.metadata[b"account"]))
+        return Statistics.from_json(json.loads(reader.schema.metadata[_STATISTICS.encode()]))
 
 
 def write_shard(plan: Plan, folder: Path, chunks: int, shard: int, path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from t2t_lite.data.generation.network import why_unreachable
 from t2t_lite.data.problem import OwnFile, Problem, Source, TfdsSource
 from t2t_lite.errors import UserError
-from t2t_lite.files import sha256_of
+from t2t_lite.files import INCOMPLETE, sha256_of
 
 
 def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
@@ -32,7 +32,7 @@ def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
 
 def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
     """Raises UserError if flags are missing, or a source that is not in place cannot be fetched. Takes seconds."""
-    problem.check_given()
+    problem.check_options()
     for source in problem.sources:
         if isinstance(source, OwnFile):
             _check_own(source.path)
@@ -72,15 +72,15 @@ def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
 
 def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
     """Says which files to place where."""
-    told = []
+    message = []
     if files := [source for source in lacking if isinstance(source, Source)]:
         folders = dict.fromkeys(source.url.rpartition("/")[0] + "/" for source in files)
-        told.append(f"{', '.join(source.name for source in files)} (from {' and '.join(folders)})")
+        message.append(f"{', '.join(source.name for source in files)} (from {' and '.join(folders)})")
     for source in lacking:
         if isinstance(source, TfdsSource):
             texts = f"{', '.join(source.placed)} (plain or with .gz), or " if source.placed else ""
-            told.append(f"{texts}a folder {source.name} that tensorflow-datasets has prepared")
-    return f"place by hand in {tmp_dir.absolute()} (--tmp_dir): {'; and '.join(told)}"
+            message.append(f"{texts}a folder {source.name} that tensorflow-datasets has prepared")
+    return f"place by hand in {tmp_dir.absolute()} (--tmp_dir): {'; and '.join(message)}"
 
 
 def digests_of(files: Mapping[str, Path]) -> dict[str, str]:
@@ -128,7 +128,7 @@ def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
 def prepared_folder(source: TfdsSource, tmp_dir: Path) -> Path | None:
     """Returns the folder of a data set's newest version that has been prepared in `tmp_dir`; None: there is none."""
     prepared = [path.parent for path in (tmp_dir / source.name).glob("*/dataset_info.json")]
-    prepared = [path for path in prepared if "incomplete" not in path.name]
+    prepared = [path for path in prepared if "incomplete" not in path.name]  # as tensorflow-datasets calls them
     return max(prepared, key=lambda path: [int(part) for part in path.name.split(".") if part.isdigit()], default=None)
 
 
@@ -165,7 +165,7 @@ def _check_published(source: Source, path: Path) -> None:
 def _fetch(source: Source, path: Path, problem: Problem) -> None:
     import keras  # here, because files that are in place need no download
 
-    part_name = source.name + ".incomplete"
+    part_name = f"{source.name}.{INCOMPLETE}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = keras.utils.get_file(

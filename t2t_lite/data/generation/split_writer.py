@@ -9,8 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from t2t_lite.data.generation import shuffle
-from t2t_lite.data.generation.progress import PairMeter
-from t2t_lite.data.generation.records import Account, encode_pairs
+from t2t_lite.data.generation.corpus_statistics import no_examples
+from t2t_lite.data.generation.plan import Plan
+from t2t_lite.data.generation.progress import PairProgress
+from t2t_lite.data.generation.records import encode_pairs
+from t2t_lite.data.generation.statistics import Statistics
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.data.vocab import Vocabulary
@@ -42,7 +45,7 @@ class SplitJob:
     """
 
     problem: Problem
-    plan: shuffle.Plan
+    plan: Plan
     files: dict[str, Path]
     max_cases: int
     vocabularies: tuple[Vocabulary, Vocabulary]
@@ -86,34 +89,32 @@ class SplitJob:
         self.manifest.add_shard(self.name, self.plan.digest, path.name, path.stat().st_size)
         self.manifest.write(self.data_dir)
 
-    def is_done(self, account: Account) -> None:
+    def is_done(self, statistics: Statistics) -> None:
         """Writes into the manifest that the split is whole, and clears away what is needed no more."""
-        self.manifest.finish_split(self.name, self.plan.digest, account.examples, account.as_json())
+        self.manifest.finish_split(self.name, self.plan.digest, statistics.examples, statistics.as_json())
         self.manifest.write(self.data_dir)
         shutil.rmtree(self.work, ignore_errors=True)
 
-    def check(self, account: Account) -> None:
+    def check(self, statistics: Statistics) -> None:
         """Compares the number of pairs with what was published, and says if it differs.
 
         Raises:
           UserError: if nothing is left, or it is a test split that is not whole: no score on it could be compared.
         """
         name = self.problem.data_name
-        if not account.examples:
-            raise UserError(
-                f"problem '{name}' has no {self.name} examples, and train, dev and test need some each; check its "
-                f"sources and its examples(split, files)"
-            )
-        published = self.problem.published_counts.get(self.name, account.pairs)
-        if account.pairs == published:
+        if not statistics.examples:
+            raise no_examples(self.problem, self.name)
+        published = self.problem.published_counts.get(self.name, statistics.pairs)
+        if statistics.pairs == published:
             return
-        difference = account.pairs - published
-        told = (
-            f"has {account.pairs:,} pairs, {abs(difference):,} {'more' if difference > 0 else 'fewer'} than published"
-        )
+        difference = statistics.pairs - published
+        comparison = "more" if difference > 0 else "fewer"
+        message = f"has {statistics.pairs:,} pairs, {abs(difference):,} {comparison} than published"
         if self.name == "test":
-            raise UserError(f"the test split of '{name}' {told}: it is not the published test set; check its sources")
-        self.say(f"{name}: {self.name}: {told}")
+            raise UserError(
+                f"the test split of '{name}' {message}: it is not the published test set; check its sources"
+            )
+        self.say(f"{name}: {self.name}: {message}")
 
 
 def write_split(job: SplitJob, num_workers: int) -> None:
@@ -130,27 +131,27 @@ def write_split(job: SplitJob, num_workers: int) -> None:
     # Threads: nearly all of the time goes into TensorFlow, which lets others run.
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         chunks = _encode_missing(job, pool, workers)
-        account = Account()
+        statistics = Statistics()
         for number in range(chunks):
-            account.add(shuffle.account_of_chunk(job.work, number))
-        job.check(account)
+            statistics.add(shuffle.statistics_of_chunk(job.work, number))
+        job.check(statistics)
 
         def write(shard):
             shuffle.write_shard(job.plan, job.work, chunks, shard, job.shard_path(shard))
             return shard
 
-        meter = PairMeter(f"{job.problem.data_name}: {job.name}: shuffling", job.say, account.examples)
-        per_shard = account.examples // job.plan.num_shards
+        progress = PairProgress(f"{job.problem.data_name}: {job.name}: shuffling", job.say, statistics.examples)
+        per_shard = statistics.examples // job.plan.num_shards
         for done, shard in enumerate(_in_turn(pool, write, missing, workers), start=1):
             job.shard_is_done(shard)
-            meter(done * per_shard)
-    job.is_done(account)
+            progress(done * per_shard)
+    job.is_done(statistics)
 
 
 def _encode_missing(job: SplitJob, pool, workers: int) -> int:
     """Encodes those chunks that are not kept from an earlier run, and returns how many chunks there are."""
     job.work.mkdir(parents=True, exist_ok=True)
-    meter = PairMeter(f"{job.problem.data_name}: {job.name}: encoding", job.say, job.total)
+    progress = PairProgress(f"{job.problem.data_name}: {job.name}: encoding", job.say, job.total)
     chunks = 0
 
     def missing():
@@ -163,12 +164,12 @@ def _encode_missing(job: SplitJob, pool, workers: int) -> int:
 
     def encode(numbered):
         number, chunk = numbered
-        records, account = encode_pairs(job.problem, job.name, chunk, job.vocabularies)
-        shuffle.write_chunk(job.plan, job.work, number, records, account)
+        records, statistics = encode_pairs(job.problem, job.name, chunk, job.vocabularies)
+        shuffle.write_chunk(job.plan, job.work, number, records, statistics)
         return number, len(chunk)
 
     for number, size in _in_turn(pool, encode, missing(), workers):
-        meter(number * job.plan.chunk_pairs + size)
+        progress(number * job.plan.chunk_pairs + size)
     return chunks
 
 

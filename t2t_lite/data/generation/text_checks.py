@@ -67,7 +67,7 @@ class TextChecks:
         self.pairs = 0
         self.lines = dict.fromkeys(Example._fields, 0)
         self.words = {side: collections.Counter() for side in Example._fields}
-        self._flaws: dict[str, Finding] = {}
+        self._dropped: dict[str, Finding] = {}
         self._identical = Finding("both sides are the same", dropped=False)
         self._distinct = _DistinctCount()
         self._swapped = Finding("the sides seem to be swapped", dropped=False)
@@ -76,15 +76,15 @@ class TextChecks:
         self._others = {split: _Split(split, pairs) for split, pairs in splits.items()}
         self.reversed_splits: list[str] = []
 
-    def add(self, pair: Example, flaw: str | None) -> None:
+    def add(self, pair: Example, drop_reason: str | None) -> None:
         """Looks at the next pair, which is dropped if it has a flaw."""
         self.pairs += 1
         if isinstance(pair.targets, WithMore):
             self._more_columns.note(self.pairs)
-        if flaw:
+        if drop_reason:
             for side, text in zip(Example._fields, pair):
                 self.lines[side] += not isinstance(text, Unusable) or "not have" not in text
-            self._flaws.setdefault(flaw, Finding(flaw, dropped=True)).note(self.pairs)
+            self._dropped.setdefault(drop_reason, Finding(drop_reason, dropped=True)).note(self.pairs)
             return
         inputs, targets = pair
         self.lines["inputs"] += 1
@@ -126,11 +126,11 @@ class TextChecks:
             lines=self._distinct.repeated_lines,
             is_estimate=not self._distinct.is_exact,
         )
-        found = [*self._flaws.values()]
-        if REPEATED not in self._flaws:  # else those are dropped
+        found = [*self._dropped.values()]
+        if REPEATED not in self._dropped:  # else those are dropped
             found.append(repeated)
         found += [self._identical, self._swapped]
-        found += [each.overlap for each in self._others.values() if each.overlap.kind not in self._flaws]
+        found += [each.overlap for each in self._others.values() if each.overlap.kind not in self._dropped]
         # Of what is as it should be in nearly every text there is no line.
         rare = [self._more_columns, *(each.swapped for each in self._others.values())]
         return found + [each for each in rare if each.count]
@@ -142,11 +142,11 @@ class TextChecks:
     @property
     def dropped(self) -> int:
         """How many pairs are dropped."""
-        return sum(each.count for each in self._flaws.values())
+        return sum(each.count for each in self._dropped.values())
 
-    def flaws(self) -> str:
+    def drop_reasons(self) -> str:
         """Says why pairs are dropped, and how many: "3 (a line without a tab)"."""
-        return ", ".join(f"{each.count:,} ({each.kind})" for each in self._flaws.values())
+        return ", ".join(f"{each.count:,} ({each.kind})" for each in self._dropped.values())
 
 
 class _Split:

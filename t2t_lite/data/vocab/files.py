@@ -10,9 +10,9 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
 
 _KINDS: dict[str, Callable] = {
-    "bytes": wordpiece.PieceVocabulary,
-    "characters": wordpiece.PieceVocabulary,
-    "wordpiece": wordpiece.PieceVocabulary,
+    "bytes": wordpiece.TokenListVocabulary,
+    "characters": wordpiece.TokenListVocabulary,
+    "wordpiece": wordpiece.TokenListVocabulary,
     "wordpiece_list": wordpiece.PlainListVocabulary,
     "words": words.WordVocabulary,
 }
@@ -50,10 +50,10 @@ def train_vocabulary(
 
     Args:
       texts: sentences.
-      size: number of pieces, or fewer if the text holds no more.
+      size: number of tokens, or fewer if the text holds no more.
       path: where to write.
       kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (whole ones, cut at blanks).
-      symbols: texts that are always a piece of their own (not of characters and bytes); of words they are the first.
+      symbols: texts that are always a token of their own (not of characters and bytes); of words they are the first.
       byte_fallback, character_coverage: of "bpe", see `train_bpe`.
 
     Raises:
@@ -70,16 +70,16 @@ def train_vocabulary(
     elif kind == "words":
         content = words.train_words(texts, size, symbols)
     else:
-        content = wordpiece.train_pieces(kind, texts, size, symbols)
+        content = wordpiece.train_tokens(kind, texts, size, symbols)
     with written_whole(path) as partial:
         partial.write_bytes(content)
 
 
 def import_vocabulary(source: Path, path: Path) -> None:
-    """Takes over a vocabulary file: one of ours as it is, a SentencePiece model or a list of word-pieces renumbered.
+    """Imports a vocabulary file: one of ours as it is; a SentencePiece model or a list of WordPieces is renumbered.
 
     Args:
-      source: the file. A list has a piece a line, and those that go on a word begin with "##".
+      source: the file. A list has a token a line, and those that go on a word begin with "##".
       path: where to write ours.
 
     Raises:
@@ -101,5 +101,5 @@ def import_vocabulary(source: Path, path: Path) -> None:
             open_vocabulary(partial)
     except UserError as error:
         raise UserError(
-            f"{source} is not a vocabulary of t2t-lite, a SentencePiece model or a list of word-pieces ({error})"
+            f"{source} is not a vocabulary of t2t-lite, a SentencePiece model or a list of WordPiece tokens ({error})"
         ) from error

@@ -31,27 +31,29 @@ class SentencePieceVocabulary(Vocabulary):
       UserError: if the file is no such model.
     """
 
+    starts_with_blank = True  # SentencePiece's own decode drops all blanks at the start of a text
+
     def __init__(self, path: Path):
         super().__init__(path)
         model = self.path.read_bytes()
         try:
-            pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+            processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except RuntimeError as error:
             raise UserError(f"{path} is not a vocabulary file; generate the data again (t2t-lite-datagen)") from error
-        if (pieces.pad_id(), pieces.eos_id(), pieces.unk_id()) != (PAD_ID, EOS_ID, UNKNOWN_ID):
+        if (processor.pad_id(), processor.eos_id(), processor.unk_id()) != (PAD_ID, EOS_ID, UNKNOWN_ID):
             raise UserError(f"{path} does not number padding, end and unknown 0, 1, 2; make it with t2t-lite-datagen")
-        self.size = pieces.get_piece_size()
-        self._processor = pieces
-        self._pieces = pieces.id_to_piece(list(range(self.size)))
-        self._texts = [piece.replace(BLANK, " ") for piece in self._pieces]
+        self.size = processor.get_piece_size()
+        self._processor = processor
+        self._tokens = processor.id_to_piece(list(range(self.size)))
+        self._texts = [token.replace(BLANK, " ") for token in self._tokens]
         self._texts[UNKNOWN_ID] = UNKNOWN_TEXT
-        self._bytes = {piece: int(self._pieces[piece][3:-1], 16) for piece in range(self.size) if pieces.is_byte(piece)}
+        self._bytes = {id: int(self._tokens[id][3:-1], 16) for id in range(self.size) if processor.is_byte(id)}
         with stderr_held_back():  # tensorflow-text's copy of SentencePiece tells of every model that it loads
             self._tokenizer = tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
 
-    def pieces(self) -> list[str]:
-        """Returns the text of every piece, by id, with `BLANK` for a blank; those of ids 0 to 2 are symbols."""
-        return self._pieces
+    def tokens(self) -> list[str]:
+        """Returns the text of every token, by id, with `BLANK` for a blank; those of ids 0 to 2 are symbols."""
+        return self._tokens
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
@@ -68,16 +70,11 @@ class SentencePieceVocabulary(Vocabulary):
         values = np.fromiter(itertools.chain.from_iterable(rows), np.int32, lengths.sum())
         return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
 
-    def decode(self, ids: np.ndarray) -> list[str]:
-        """Turns int [batch, length], padded with 0, into texts; what follows an end symbol is left out."""
-        # Not SentencePiece's own decode, which drops blanks at the start of a text.
-        return [text.removeprefix(" ") for text in super().decode(ids)]
+    def _text_of(self, token: int) -> str:
+        return self._texts[token]
 
-    def _text_of(self, piece: int) -> str:
-        return self._texts[piece]
-
-    def _byte_of(self, piece: int) -> int | None:
-        return self._bytes.get(piece)
+    def _byte_of(self, token: int) -> int | None:
+        return self._bytes.get(token)
 
 
 def train_bpe(
@@ -87,17 +84,17 @@ def train_bpe(
     byte_fallback: bool = False,
     character_coverage: float = 1.0,
 ) -> bytes:
-    """Learns byte-pair pieces and returns them as a SentencePiece model.
+    """Learns byte-pair tokens and returns them as a SentencePiece model.
 
     The same texts give the same model. Decoding an encoded text gives it back: with `byte_fallback` any text but for
-    U+2581, which is how SentencePiece writes a blank; without it texts of characters that got pieces.
+    U+2581, which is how SentencePiece writes a blank; without it texts of characters that got tokens.
 
     Args:
       texts: sentences.
-      size: number of pieces, or fewer if the text holds no more.
-      symbols: texts that are always a piece of their own.
-      byte_fallback: whether 256 of the pieces are bytes, in which characters without a piece are written.
-      character_coverage: with `byte_fallback`, the share of the texts' characters that get pieces: the rarest do
+      size: number of tokens, or fewer if the text holds no more.
+      symbols: texts that are always a token of their own.
+      byte_fallback: whether 256 of the tokens are bytes, in which characters without a token are written.
+      character_coverage: with `byte_fallback`, the share of the texts' characters that get tokens: the rarest do
         without. Else all get one.
 
     Raises:
@@ -128,8 +125,8 @@ def train_bpe(
         characters = len(set().union(*texts))
         bytes_too = ", and so does each of the 256 bytes (without them: byte_fallback = False)" if byte_fallback else ""
         raise UserError(
-            f"cannot make a vocabulary of {size} pieces: the text has {characters} different characters, each of "
-            f"which needs a piece{bytes_too}; raise the problem's vocab_size"
+            f"cannot make a vocabulary of {size} tokens: the text has {characters} different characters, each of "
+            f"which needs a token{bytes_too}; raise the problem's vocab_size"
         ) from error
     return model.getvalue()
 
@@ -137,7 +134,7 @@ def train_bpe(
 def renumbered(model: bytes) -> bytes:
     """Returns a SentencePiece model whose ids 0, 1, 2 are padding, end and unknown, and which has no start symbol.
 
-    Its other pieces keep their order, so that a text is cut as before.
+    Its other tokens keep their order, so that a text is tokenized as before.
 
     Raises:
       UserError: if it is no SentencePiece model.
@@ -192,7 +189,7 @@ def model_class():
 
 
 def is_plain_list(content: bytes) -> bool:
-    """True if a file could be a list with a word-piece a line, and so is no SentencePiece model."""
+    """True if a file could be a list with one WordPiece token per line, and so is no SentencePiece model."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

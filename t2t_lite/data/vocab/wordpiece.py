@@ -1,34 +1,32 @@
-"""Vocabularies that are lists of pieces: word-pieces (Schuster and Nakajima 2012), characters, bytes.
+"""Vocabularies that are lists of tokens: WordPiece tokens (Schuster and Nakajima 2012), characters, bytes.
 
-The file is JSON: {"kind": ..., "pieces": [...]}. Ids 0 to 2 are padding, end and unknown; ids 3 to 258 are the 256
-bytes, in which everything is written that no other piece is there for, so that any text comes back as it was (but
-for NUL in word-pieces); then come the pieces. Word-pieces keep the blank that stands before a word (" the"), and those
-that go on a word begin with "##". A list made elsewhere has neither blanks nor bytes: see `PlainListVocabulary`.
+The file is JSON: {"kind": ..., "pieces": [...]}. Ids 0 to 2 are padding, end and unknown. Ids 3 to 258 are the 256
+bytes, which encode everything that has no token, so that decoding restores any text (except NUL with WordPiece). Then
+come the tokens. WordPiece tokens keep the blank before a word (" the"), and continuations of a word begin with "##". A
+list made elsewhere has neither blanks nor bytes: see `PlainListVocabulary`.
 """
 
 import collections
-import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.vocab.base import EOS_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
+from t2t_lite.data.vocab.base import SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary, json_content, with_end_symbol
 from t2t_lite.errors import UserError
 from t2t_lite.quiet import stderr_held_back
 
 with stderr_held_back():  # a few lines of C++ at every import
     import tensorflow_text
 
-SYMBOLS = ("<pad>", "</s>", "<unk>")
 FIRST_BYTE = len(SYMBOLS)
-FIRST_PIECE = FIRST_BYTE + 256
+FIRST_TOKEN = FIRST_BYTE + 256
 JOINER = "##"
 _UNKNOWN = "[UNK]"
 # Letters, marks and digits, by blocks of Unicode that have few other characters. Exact classes such as \p{L} take the
-# regular expressions of TensorFlow three times as long, and encoding is to be as fast as that of byte-pair pieces.
+# regular expressions of TensorFlow three times as long, and encoding is to be as fast as that of byte-pair tokens.
 _LETTERS = (
     r"0-9A-Za-z\x{AA}\x{B5}\x{BA}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1FFF}\x{2C00}-\x{2DFF}\x{3040}-\x{FEFE}"
     r"\x{FF10}-\x{FF19}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{FF66}-\x{1CFFF}\x{20000}-\x{10FFFF}"
@@ -39,8 +37,8 @@ _PARTS = rf" ?[{_LETTERS}]+| ?[^{_LETTERS} ]| "
 MAX_WORDS = 100_000
 
 
-class PieceVocabulary(Vocabulary):
-    """Bytes, characters or word-pieces; any text comes back as it was.
+class TokenListVocabulary(Vocabulary):
+    """Bytes, characters or WordPiece tokens; any text comes back as it was.
 
     Args:
       path: the file.
@@ -50,45 +48,47 @@ class PieceVocabulary(Vocabulary):
     def __init__(self, path: Path, content: dict):
         super().__init__(path)
         self._own = content["pieces"]
-        self._texts = [piece.removeprefix(JOINER) if content["kind"] == "wordpiece" else piece for piece in self._own]
-        self.size = FIRST_PIECE + len(self._own)
-        self._encode_pieces = {"bytes": _Bytes, "characters": _Characters, "wordpiece": _WordPieces}[content["kind"]](
+        self._texts = [token.removeprefix(JOINER) if content["kind"] == "wordpiece" else token for token in self._own]
+        self.size = FIRST_TOKEN + len(self._own)
+        self._encode_tokens = {"bytes": _Bytes, "characters": _Characters, "wordpiece": _WordPiece}[content["kind"]](
             self._own, content.get("symbols", [])
         )
 
-    def pieces(self) -> list[str]:
-        """Returns a name for every piece, by id; bytes are called <0x00> to <0xFF>."""
+    def tokens(self) -> list[str]:
+        """Returns a name for every token, by id; bytes are called <0x00> to <0xFF>."""
         return [*SYMBOLS, *(f"<0x{byte:02X}>" for byte in range(256)), *self._own]
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
-        return _with_end(self._encode_pieces(texts))
+        return with_end_symbol(self._encode_tokens(texts))
 
-    def _text_of(self, piece: int) -> str:
-        return UNKNOWN_TEXT if piece < FIRST_PIECE else self._texts[piece - FIRST_PIECE]
+    def _text_of(self, token: int) -> str:
+        return UNKNOWN_TEXT if token < FIRST_TOKEN else self._texts[token - FIRST_TOKEN]
 
-    def _byte_of(self, piece: int) -> int | None:
-        return piece - FIRST_BYTE if FIRST_BYTE <= piece < FIRST_PIECE else None
+    def _byte_of(self, token: int) -> int | None:
+        return token - FIRST_BYTE if FIRST_BYTE <= token < FIRST_TOKEN else None
 
 
 class PlainListVocabulary(Vocabulary):
-    """A list of word-pieces made elsewhere, a word begins with one and goes on with those that begin with "##".
+    """A list of WordPiece tokens made elsewhere, a word begins with one and goes on with those that begin with "##".
 
     Texts are cut at blanks and punctuation, as BERT does it, and come back with a blank between any two words. A list
-    without capitals is taken to be for text in lower case. What it has no pieces for is unknown.
+    without capitals is taken to be for text in lower case. What it has no tokens for is unknown.
     """
+
+    starts_with_blank = True
 
     def __init__(self, path: Path, content: dict):
         super().__init__(path)
         self._own = content["pieces"]
         self.size = len(SYMBOLS) + len(self._own)
-        self._lowercase = all(piece == piece.lower() for piece in self._own)
+        self._lowercase = all(token == token.lower() for token in self._own)
         self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
             [*self._own, _UNKNOWN], suffix_indicator=JOINER, unknown_token=_UNKNOWN, token_out_type=tf.int32
         )
 
-    def pieces(self) -> list[str]:
-        """Returns every piece as it stands in the list, by id."""
+    def tokens(self) -> list[str]:
+        """Returns every token as it stands in the list, by id."""
         return [*SYMBOLS, *self._own]
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -96,32 +96,28 @@ class PlainListVocabulary(Vocabulary):
         texts = tf.strings.lower(texts, encoding="utf-8") if self._lowercase else texts
         ids = self._tokenizer.tokenize(texts)
         known = ids.flat_values < len(self._own)
-        return _with_end(ids.with_flat_values(tf.where(known, ids.flat_values + len(SYMBOLS), UNKNOWN_ID)))
+        return with_end_symbol(ids.with_flat_values(tf.where(known, ids.flat_values + len(SYMBOLS), UNKNOWN_ID)))
 
-    def decode(self, ids: np.ndarray) -> list[str]:
-        """Turns int [batch, length], padded with 0, into texts; what follows an end symbol is left out."""
-        return [text.removeprefix(" ") for text in super().decode(ids)]
-
-    def _text_of(self, piece: int) -> str:
-        if piece < len(SYMBOLS):
+    def _text_of(self, token: int) -> str:
+        if token < len(SYMBOLS):
             return " " + UNKNOWN_TEXT
-        text = self._own[piece - len(SYMBOLS)]
+        text = self._own[token - len(SYMBOLS)]
         return text.removeprefix(JOINER) if text.startswith(JOINER) else " " + text
 
 
 class _Bytes:
-    def __init__(self, pieces: Sequence[str], symbols: Sequence[str]):
-        del pieces, symbols
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]):
+        del tokens, symbols
 
     def __call__(self, texts):
         return _bytes_of(texts)
 
 
 class _Characters:
-    def __init__(self, pieces: Sequence[str], symbols: Sequence[str]):
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]):
         del symbols
-        self._ids = np.full(max(map(ord, pieces), default=0) + 2, -1, np.int32)
-        self._ids[[ord(character) for character in pieces]] = FIRST_PIECE + np.arange(len(pieces), dtype=np.int32)
+        self._ids = np.full(max(map(ord, tokens), default=0) + 2, -1, np.int32)
+        self._ids[[ord(character) for character in tokens]] = FIRST_TOKEN + np.arange(len(tokens), dtype=np.int32)
 
     def __call__(self, texts):
         characters = tf.strings.unicode_split(texts, "UTF-8")
@@ -132,21 +128,21 @@ class _Characters:
         return _join(characters, ids, -1)
 
 
-class _WordPieces:
-    def __init__(self, pieces: Sequence[str], symbols: Sequence[str]):
+class _WordPiece:
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]):
         self._cut = _cutter(symbols)
         self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
-            [*pieces, _UNKNOWN],
+            [*tokens, _UNKNOWN],
             suffix_indicator=JOINER,
             unknown_token=_UNKNOWN,
             token_out_type=tf.int32,
             no_pretokenization=True,
         )
-        self._unknown = FIRST_PIECE + len(pieces)
+        self._unknown = FIRST_TOKEN + len(tokens)
 
     def __call__(self, texts):
         words = self._cut(texts)
-        return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_PIECE, self._unknown)
+        return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_TOKEN, self._unknown)
 
 
 def _cutter(symbols: Sequence[str]):
@@ -175,38 +171,34 @@ def _bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:
 
 
 def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.RaggedTensor:
-    """Puts the ids of the parts of texts together, with bytes for the parts that have no pieces.
+    """Puts the ids of the parts of texts together, with bytes for the parts that have no tokens.
 
     Args:
       parts: strings [batch, (parts)].
-      ids: int32 [all parts, (pieces)] of their flat values.
-      unknown: the id that a part without pieces has.
+      ids: int32 [all parts, (tokens)] of their flat values.
+      unknown: the id that a part without tokens has.
 
     Returns:
       int32 [batch, (length)].
     """
     is_known = tf.not_equal(ids, unknown)
-    has_pieces = tf.reduce_all(is_known, axis=1)
-    as_bytes = _bytes_of(tf.where(has_pieces, "", parts.flat_values))
+    has_tokens = tf.reduce_all(is_known, axis=1)
+    as_bytes = _bytes_of(tf.where(has_tokens, "", parts.flat_values))
     joined = tf.concat([tf.ragged.boolean_mask(ids, is_known), as_bytes], axis=1)
     return parts.with_flat_values(joined).merge_dims(1, 2)
 
 
-def _with_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
-    return tf.concat([ids, tf.fill([ids.nrows(), 1], EOS_ID)], axis=1)
-
-
-def train_pieces(kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
+def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
     """Learns a vocabulary of a kind, "wordpiece", "characters" or "bytes", and returns its file's content.
 
     Args:
-      kind: what its pieces are.
+      kind: what its tokens are.
       texts: sentences; "bytes" needs none.
-      size: number of pieces, the first 259 included, or fewer if the text holds no more.
-      symbols: texts that are always a word-piece of their own.
+      size: number of tokens, the first 259 included, or fewer if the text holds no more.
+      symbols: texts that are always a WordPiece token of their own.
 
     Raises:
-      UserError: if `size` leaves no room for pieces, or something cannot be a symbol.
+      UserError: if `size` leaves no room for tokens, or something cannot be a symbol.
     """
     for symbol in symbols if kind == "wordpiece" else ():
         if (
@@ -216,24 +208,24 @@ def train_pieces(kind: str, texts: Sequence[str], size: int, symbols: Sequence[s
             or list(symbols).count(symbol) > 1
         ):
             raise UserError(f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, long or given twice")
-    room = size - FIRST_PIECE - len(symbols)
+    room = size - FIRST_TOKEN - len(symbols)
     if kind != "bytes" and room < 1:
         raise UserError(
-            f"vocab_size={size} leaves no room: the first {FIRST_PIECE} pieces are symbols and bytes; raise it"
+            f"vocab_size={size} leaves no room: the first {FIRST_TOKEN} tokens are symbols and bytes; raise it"
         )
     if kind == "bytes":
-        pieces = []
+        tokens = []
     elif kind == "characters":
         counts = collections.Counter()
         for text in texts:
             counts.update(text)
-        pieces = [character for character, _ in _by_frequency(counts)[:room]]
+        tokens = [character for character, _ in _by_frequency(counts)[:room]]
     else:
-        pieces = [*symbols, *_learn_word_pieces(texts, room, symbols)]
-    return _content(kind, pieces, symbols)
+        tokens = [*symbols, *_learn_word_tokens(texts, room, symbols)]
+    return json_content(kind, tokens, symbols=list(symbols))
 
 
-def _learn_word_pieces(texts: Sequence[str], size: int, symbols: Sequence[str]) -> list[str]:
+def _learn_word_tokens(texts: Sequence[str], size: int, symbols: Sequence[str]) -> list[str]:
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
     cut, counts = _cutter(symbols), collections.Counter()
@@ -242,10 +234,10 @@ def _learn_word_pieces(texts: Sequence[str], size: int, symbols: Sequence[str]) 
         counts.update(words)
     words = [(word.decode(), count) for word, count in _by_frequency(counts) if word.decode() not in symbols]
     words = words[:MAX_WORDS]
-    # A piece has to be at least as frequent as some threshold, for which the learner searches. All words that are
-    # frequent enough are pieces: so it is not lower than this, and rarely sixteen times as high.
+    # A token has to be at least as frequent as some threshold, for which the learner searches. All words that are
+    # frequent enough are tokens: so it is not lower than this, and rarely sixteen times as high.
     least = words[min(size, len(words)) - 1][1]
-    pieces = learner.learn(
+    tokens = learner.learn(
         words,
         size,
         [],
@@ -256,7 +248,7 @@ def _learn_word_pieces(texts: Sequence[str], size: int, symbols: Sequence[str]) 
         slack_ratio=0.02,
         joiner=JOINER,
     )
-    return [piece for piece in pieces if piece not in symbols][:size]
+    return [token for token in tokens if token not in symbols][:size]
 
 
 def _by_frequency(counts: collections.Counter) -> list:
@@ -264,7 +256,7 @@ def _by_frequency(counts: collections.Counter) -> list:
 
 
 def plain_list(content: bytes) -> bytes:
-    """Turns a list of word-pieces made elsewhere, one a line, into our file's content.
+    """Turns a list of WordPiece tokens made elsewhere, one a line, into our file's content.
 
     Its own symbols, in brackets ("[CLS]"), are left out: ids 0 to 2 stand for them.
 
@@ -272,14 +264,9 @@ def plain_list(content: bytes) -> bytes:
       UserError: if it is no such list.
     """
     lines = [line.rstrip("\r") for line in content.decode("utf-8-sig").split("\n")]
-    pieces = [line for line in lines if line and not re.fullmatch(r"\[([A-Z]+|unused)\d*\]", line)]
-    if len(pieces) < 2 or not any(piece.startswith(JOINER) for piece in pieces):
-        raise UserError(f'not a list of word-pieces: no line begins with "{JOINER}"')
-    if len(set(pieces)) < len(pieces):
-        raise UserError("a list of word-pieces with a piece that stands in it twice")
-    return _content("wordpiece_list", pieces, ())
-
-
-def _content(kind: str, pieces: Iterable[str], symbols: Iterable[str]) -> bytes:
-    content = {"kind": kind, "symbols": list(symbols), "pieces": list(pieces)}
-    return (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()
+    tokens = [line for line in lines if line and not re.fullmatch(r"\[([A-Z]+|unused)\d*\]", line)]
+    if len(tokens) < 2 or not any(token.startswith(JOINER) for token in tokens):
+        raise UserError(f'not a list of WordPiece tokens: no line begins with "{JOINER}"')
+    if len(set(tokens)) < len(tokens):
+        raise UserError("a list of WordPiece tokens with a token that stands in it twice")
+    return json_content("wordpiece_list", tokens, symbols=[])

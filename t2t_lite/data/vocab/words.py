@@ -4,16 +4,13 @@ The file is JSON: {"kind": "words", "pieces": [...]}. Ids 0 to 2 are padding, en
 """
 
 import collections
-import json
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 
-from t2t_lite.data.vocab.base import EOS_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
+from t2t_lite.data.vocab.base import SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary, json_content, with_end_symbol
 
-SYMBOLS = ("<pad>", "</s>", "<unk>")
 # So many different words may be all that there are. Of more, those that a text has once are left to be unknown:
 # otherwise nothing would be learned of unknown words.
 _CLOSED = 1000
@@ -27,6 +24,8 @@ class WordVocabulary(Vocabulary):
       content: what it holds.
     """
 
+    starts_with_blank = True
+
     def __init__(self, path: Path, content: dict):
         super().__init__(path)
         self._own = content["pieces"]
@@ -36,26 +35,20 @@ class WordVocabulary(Vocabulary):
             tf.lookup.KeyValueTensorInitializer(tf.constant(self._own, tf.string), ids), UNKNOWN_ID
         )
 
-    def pieces(self) -> list[str]:
+    def tokens(self) -> list[str]:
         """Returns every word, by id; those of ids 0 to 2 are symbols."""
         return [*SYMBOLS, *self._own]
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
-        ids = self._ids.lookup(tf.strings.split(texts))
-        end = tf.fill([ids.nrows(), 1], EOS_ID)
-        return tf.concat([ids, tf.RaggedTensor.from_tensor(end, row_splits_dtype=ids.row_splits.dtype)], axis=1)
+        return with_end_symbol(self._ids.lookup(tf.strings.split(texts)))
 
-    def decode(self, ids: np.ndarray) -> list[str]:
-        """Turns int [batch, length], padded with 0, into texts; what follows an end symbol is left out."""
-        return [text.removeprefix(" ") for text in super().decode(ids)]
-
-    def _text_of(self, piece: int) -> str:
-        return " " + (UNKNOWN_TEXT if piece < len(SYMBOLS) else self._own[piece - len(SYMBOLS)])
+    def _text_of(self, token: int) -> str:
+        return " " + (UNKNOWN_TEXT if token < len(SYMBOLS) else self._own[token - len(SYMBOLS)])
 
 
 def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) -> bytes:
-    """Returns a vocabulary file of the symbols and the most frequent words, with at most `size` pieces.
+    """Returns a vocabulary file of the symbols and the most frequent words, with at most `size` tokens.
 
     Of more than 1,000 different words, those that occur once are left out.
     """
@@ -68,4 +61,4 @@ def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) ->
     known = {word for word, count in counts.items() if count >= least}
     others = sorted(known - set(symbols), key=lambda word: (-counts[word], word))
     words = [*symbols, *others][: size - len(SYMBOLS)]
-    return (json.dumps({"kind": "words", "pieces": words}, ensure_ascii=False, indent=0) + "\n").encode()
+    return json_content("words", words)

@@ -1,62 +1,69 @@
 """Beam search with a finished and an alive set of hypotheses per sentence; greedy, diverse and random ones, too.
 
 The search is that of Wu et al. 2016, "Google's Neural Machine Translation System", section 7
-(https://arxiv.org/abs/1609.08144), in the form that tensor2tensor gave it. It knows nothing of any model: a
-function gives the logits of the next piece, and a nest of tensors is that function's memory.
+(https://arxiv.org/abs/1609.08144), in the form that tensor2tensor gave it. It knows no model: a
+function gives the logits of the next token, and a nest of tensors is that function's state.
 """
 
 import dataclasses
 
 import tensorflow as tf
 
-from t2t_lite.decoding.search import constraints
-from t2t_lite.decoding.search.beam_state import EXISTS, NONE, Loop, SearchResult, Sentences, cannot_improve, finish
-from t2t_lite.decoding.search.candidates import Candidates, best_candidates, given_candidates, log_normaliser
+from t2t_lite.decoding.search.beam_state import (
+    EXISTS,
+    NONE,
+    BeamState,
+    SearchInputs,
+    SearchResult,
+    is_final,
+    merge_finished,
+)
+from t2t_lite.decoding.search.candidates import Candidates, best_candidates, given_candidates, log_normalizer
+from t2t_lite.decoding.search.constraints import Constraint, forbid
 from t2t_lite.decoding.search.coverage_penalty import coverage_penalty
 from t2t_lite.decoding.search.length_penalty import length_penalty
-from t2t_lite.decoding.search.sampling import Sampling, draw
-from t2t_lite.layers.beam_ancestry import next_lineage, no_lineage
-from t2t_lite.parsing.tree_constraint import TreeSymbols, keep_well_formed
+from t2t_lite.decoding.search.sampling import Sampling, sample_tokens
+from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 
 
 @dataclasses.dataclass(frozen=True)
 class BeamSearch:
     """Finds the outputs with the highest log P(Y) / lp(Y) + cp(X; Y): length penalty and coverage penalty.
 
-    At every position each sentence's alive hypotheses are extended by one piece, and the 2 * beam_size best
-    extensions are kept: at most beam_size of them end, so at least beam_size go on. Those that end compete for the
-    finished set; one that reaches its length limit without the end symbol is taken as finished as it is. A sentence
-    stops as soon as no alive hypothesis can enter its finished set any more, and is not changed from then on, so its
-    result does not depend on the other sentences. With one beam this is greedy search.
+    At every position each sentence's alive hypotheses are extended by one token, and the 2 * beam_size best extensions
+    are kept: at most beam_size of them end, so at least beam_size stay alive. Those that end compete for the finished
+    set; a hypothesis that reaches its length limit without the end symbol counts as finished. A sentence is done when
+    no alive hypothesis can enter its finished set any more, and does not change after that, so its result does not
+    depend on the other inputs. With one beam this is greedy search.
 
     With several groups (Vijayakumar et al. 2016, "Diverse Beam Search", arXiv 1610.02424) each has its own alive and
-    finished set of beam_size / groups hypotheses. The groups choose one after the other, and each time an earlier group
-    chose a piece in the same position, that piece counts `diversity_strength` less in the choice of what goes on;
-    log-probabilities and scores are free of that.
+    finished set of beam_size / groups hypotheses. The groups choose one after the other, and a token loses
+    `diversity_strength` for each time that an earlier group chose it at this position. Log-probabilities and scores
+    do not include that.
 
-    With `sampling` every hypothesis is a group for itself, and draws its pieces.
+    With `sampling` every hypothesis is a group of its own, and its tokens are drawn.
 
-    A step is a function (ids, position, state, lineage) -> (logits, state, attention):
-        ids: int32 [batch, beam], the last piece of every hypothesis (0, the start symbol, at position 0);
+    A step is a function (ids, position, decoder, ancestry) -> (logits, decoder, attention):
+        ids: int32 [batch, beam], the last token of every hypothesis (0, the start symbol, at position 0);
         position: int32 [];
-        state: a nest of tensors [batch, ...]; the one returned has the structure, shapes and types of the one given;
-        lineage: the hypotheses' `Lineage`, by which the function finds in its state what belongs to each of them;
+        decoder: the model's state, a nest of tensors [batch, ...]; the returned one has the same structure, shapes and
+            types;
+        ancestry: the hypotheses' `BeamAncestry`, by which the function finds the entries of each in the state;
         logits: [batch, beam, vocab] of any float type;
-        attention: float32 [batch, beam, source], of which the coverage penalty is made; else it may be None.
+        attention: float32 [batch, beam, source], for the coverage penalty; without one it may be None.
 
     Args:
-        vocab_size: pieces in the vocabulary.
+        vocab_size: tokens in the vocabulary.
         beam_size: hypotheses kept per sentence.
         alpha: exponent of the length penalty, at least 0; 0 compares plain log-probabilities.
         groups: a divisor of beam_size.
         diversity_strength: in nats.
         coverage_beta: strength of the coverage penalty; 0: none.
-        no_repeat_ngram_size: no output has the same n-gram of this size twice; 0: it may.
-        num_wanted: how many of the best hypotheses (of each group) are looked for; the others that are found by then
+        num_wanted: how many of the best hypotheses (of each group) are searched for; the others that are found by then
             may not be the best ones. 0: all.
         sampling: `Sampling`, or None to search; needs groups = beam_size.
-        tree_symbols: what the pieces do in a tree, if no output may be anything but one; needs `leaf_counts`.
-        never: pieces that no output has, unless its prefix has them: padding, which would not be scored.
+        constraints: rules about the next token, applied in this order.
+        never: tokens that no output has: padding, which would not be scored. With a `Prefix`, give them to that.
         eos_id: the end symbol.
     """
 
@@ -66,10 +73,9 @@ class BeamSearch:
     groups: int = 1
     diversity_strength: float = 0.0
     coverage_beta: float = 0.0
-    no_repeat_ngram_size: int = 0
     num_wanted: int = 0
     sampling: Sampling | None = None
-    tree_symbols: TreeSymbols | None = None
+    constraints: tuple[Constraint, ...] = ()
     never: tuple[int, ...] = (0,)
     eos_id: int = 1
 
@@ -79,15 +85,15 @@ class BeamSearch:
         if self.beam_size % self.groups or (self.sampling and self.groups != self.beam_size):
             raise ValueError(f"{self.groups} groups do not fit beam_size {self.beam_size}")
 
-    def start(self, sentences: Sentences, state, max_length) -> Loop:
-        """The loop before the first piece: one empty hypothesis per sentence and group is alive, none is finished.
+    def start(self, inputs: SearchInputs, decoder, max_length) -> BeamState:
+        """The state before the first token: one empty hypothesis per sentence and group is alive, none is finished.
 
         Args:
-            sentences: the sentences.
-            state: what the first step gets.
+            inputs: of the sentences.
+            decoder: the model's state before the first step.
             max_length: positions that there is room for, int or scalar tensor.
         """
-        batch, beam = tf.shape(sentences.limits)[0], self.beam_size
+        batch, beam = tf.shape(inputs.limits)[0], self.beam_size
         ids = tf.zeros([batch, beam, max_length], tf.int32)  # [batch, beam, max_length]
         zeros = tf.zeros([batch, beam], tf.int32)  # [batch, beam]
         nothing = tf.fill([batch, beam], NONE)  # [batch, beam]
@@ -95,36 +101,36 @@ class BeamSearch:
         first = tf.range(beam) % (beam // self.groups) == 0
         coverage = ()
         if self.coverage_beta:
-            coverage = tf.zeros([batch, beam, tf.shape(sentences.source_mask)[1]])
-        nobody = no_lineage(batch, beam, max_length)
-        return Loop(
+            coverage = tf.zeros([batch, beam, tf.shape(inputs.source_mask)[1]])
+        initial = initial_ancestry(batch, beam, max_length)
+        return BeamState(
             position=tf.constant(0),
             ids=ids,
             last=zeros,
             log_probs=tf.where(first, 0.0, nothing),  # [batch, beam]
-            lineage=next_lineage(nobody, nobody.parents, 0),
+            ancestry=next_ancestry(initial, initial.parents, 0),
             coverage=coverage,
             finished=SearchResult(ids=ids, lengths=zeros, log_probs=nothing, scores=nothing),
-            done=tf.repeat(sentences.limits[:, tf.newaxis] == 0, self.groups, axis=1),  # [batch, groups]
-            state=tf.nest.map_structure(tf.convert_to_tensor, state),
+            done=tf.repeat(inputs.limits[:, tf.newaxis] == 0, self.groups, axis=1),  # [batch, groups]
+            decoder=tf.nest.map_structure(tf.convert_to_tensor, decoder),
         )
 
-    def advance(self, step, loop: Loop, sentences: Sentences, until=0) -> Loop:
-        """Goes on until there is no room for more pieces or at most `until` sentences are not done."""
-        shapes = [tensor.shape for tensor in tf.nest.flatten(loop)]
+    def advance(self, step, state: BeamState, inputs: SearchInputs, until=0) -> BeamState:
+        """Goes on until there is no room for more tokens or at most `until` sentences are not done."""
+        shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
 
-        def goes_on(loop):
-            undone = tf.reduce_sum(tf.cast(~tf.reduce_all(loop.done, 1), tf.int32))
-            return (loop.position < tf.shape(loop.ids)[2]) & (undone > until)
+        def goes_on(state):
+            undone = tf.reduce_sum(tf.cast(~tf.reduce_all(state.done, 1), tf.int32))
+            return (state.position < tf.shape(state.ids)[2]) & (undone > until)
 
-        def body(loop):
-            loop = self._next(step, loop, sentences)
-            # With sizes known only at run time, shape inference loses what the loop needs to know.
-            for tensor, shape in zip(tf.nest.flatten(loop), shapes, strict=True):
+        def body(state):
+            state = self._next(step, state, inputs)
+            # With sizes known only at run time, shape inference loses what the state needs to know.
+            for tensor, shape in zip(tf.nest.flatten(state), shapes, strict=True):
                 tensor.set_shape(shape)
-            return (loop,)
+            return (state,)
 
-        return tf.while_loop(goes_on, body, (loop,))[0]
+        return tf.while_loop(goes_on, body, (state,))[0]
 
     def result(self, finished: SearchResult) -> SearchResult:
         """The finished hypotheses, best first; samples as they were drawn."""
@@ -133,121 +139,109 @@ class BeamSearch:
         _, order = tf.math.top_k(finished.scores, self.beam_size)
         return SearchResult(*(tf.gather(part, order, batch_dims=1) for part in finished))
 
-    def _next(self, step, loop: Loop, sentences: Sentences) -> Loop:
-        """Chooses the pieces of one position."""
-        logits, state, attention = step(loop.last, loop.position, loop.state, loop.lineage)
+    def _next(self, step, state: BeamState, inputs: SearchInputs) -> BeamState:
+        """Chooses the tokens of one position."""
+        logits, decoder, attention = step(state.last, state.position, state.decoder, state.ancestry)
         if not tf.TensorShape([None, self.beam_size, self.vocab_size]).is_compatible_with(logits.shape):
             raise ValueError(f"logits have shape {logits.shape}, not [batch, {self.beam_size}, {self.vocab_size}]")
         logits = tf.cast(logits, tf.float32)
         logits.set_shape([None, self.beam_size, self.vocab_size])
-        normaliser = log_normaliser(logits)  # [batch, beam, 1]
-        logits = self._constrain(logits, loop, sentences)
-        coverage = loop.coverage + attention if self.coverage_beta else ()
+        normalizer = log_normalizer(logits)  # [batch, beam, 1]
+        unconstrained = logits
+        for constraint in self.constraints:
+            logits = constraint.apply(logits, unconstrained, state, inputs)
+        coverage = state.coverage + attention if self.coverage_beta else ()
         width = self.beam_size // self.groups
         alive, taken, finished, done = [], [], [], []
         for group in range(self.groups):
             beams = slice(group * width, (group + 1) * width)
             candidates = self._extend(
-                logits[:, beams], normaliser[:, beams], loop, beams, sentences, tf.concat(taken, 1) if taken else None
+                logits[:, beams], normalizer[:, beams], state, beams, inputs, tf.concat(taken, 1) if taken else None
             )
-            length = loop.position + 1
+            length = state.position + 1
             # [batch, candidates]; at its limit every hypothesis of a sentence ends
-            ended = (candidates.pieces == self.eos_id) | (length >= sentences.limits)[:, tf.newaxis]
-            new = self._scored(candidates, loop, coverage, sentences)
-            before = SearchResult(*(part[:, beams] for part in loop.finished))
-            finished.append(finish(before, new, ended & ~loop.done[:, group, tf.newaxis]))
+            ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]
+            new = self._scored(candidates, state, coverage, inputs)
+            before = SearchResult(*(part[:, beams] for part in state.finished))
+            finished.append(merge_finished(before, new, ended & ~state.done[:, group, tf.newaxis]))
             _, kept = tf.math.top_k(tf.where(ended, NONE, candidates.merits), width)  # [batch, width]
             chosen = Candidates(*(tf.gather(part, kept, batch_dims=1) for part in candidates))  # [batch, width]
-            taken.append(tf.where(chosen.log_probs > EXISTS, chosen.pieces, -1))
+            taken.append(tf.where(chosen.log_probs > EXISTS, chosen.tokens, -1))
             log_probs = tf.where(tf.gather(ended, kept, batch_dims=1), NONE, chosen.log_probs)  # [batch, width]
             alive.append(chosen._replace(log_probs=log_probs))
             wanted = min(self.num_wanted or width, width)
-            final = cannot_improve(finished[-1], wanted, log_probs, sentences.limits, self.alpha)
-            done.append((loop.done[:, group] | final)[:, tf.newaxis])
-        log_probs, parents, pieces, _ = (tf.concat(parts, 1) for parts in zip(*alive))  # [batch, beam]
-        return Loop(
-            position=loop.position + 1,
-            ids=_appended(loop, parents, pieces),
-            last=pieces,
+            final = is_final(finished[-1], wanted, log_probs, inputs.limits, self.alpha)
+            done.append((state.done[:, group] | final)[:, tf.newaxis])
+        log_probs, parents, tokens, _ = (tf.concat(parts, 1) for parts in zip(*alive))  # [batch, beam]
+        return BeamState(
+            position=state.position + 1,
+            ids=_appended(state, parents, tokens),
+            last=tokens,
             log_probs=log_probs,
-            lineage=next_lineage(loop.lineage, parents, loop.position + 1),
+            ancestry=next_ancestry(state.ancestry, parents, state.position + 1),
             coverage=tf.gather(coverage, parents, batch_dims=1) if self.coverage_beta else (),
             finished=SearchResult(*(tf.concat(parts, 1) for parts in zip(*finished))),
             done=tf.concat(done, 1),
-            state=state,
+            decoder=decoder,
         )
 
-    def _constrain(self, free, loop, sentences):
-        """The logits with those pieces out of reach that may not come next."""
-        logits = free
-        if not isinstance(sentences.min_lengths, tuple):
-            logits = constraints.forbid_end(logits, self.eos_id, loop.position + 1 < sentences.min_lengths)
-        if self.no_repeat_ngram_size:
-            logits = constraints.forbid_repeats(logits, loop.ids, loop.position, self.no_repeat_ngram_size)
-        if self.tree_symbols:
-            about = (sentences.limits, sentences.leaf_counts, self.tree_symbols, self.eos_id)
-            logits = keep_well_formed(logits, loop.ids, loop.position, *about)
-        if not isinstance(sentences.prefixes, tuple):
-            logits = constraints.forbid(logits, self.never)
-            logits = constraints.force_prefix(logits, free, sentences.prefixes, loop.position)
-        return logits
+    def _extend(self, logits, normalizer, state, beams, inputs, taken):
+        """The extensions of one group, parents counted over all groups.
 
-    def _extend(self, logits, normaliser, loop, beams, sentences, taken):
-        """The extensions of one group, parents counted over all groups; `taken` is what earlier groups chose, or -1."""
-        log_probs = loop.log_probs[:, beams]
-        never = self.never if isinstance(sentences.prefixes, tuple) else ()  # a prefix may have anything
+        `taken` is int32 [batch, n], the tokens that earlier groups chose, -1 where none; None for the first group.
+        """
+        log_probs = state.log_probs[:, beams]
         if self.sampling:
-            uniforms = tf.gather(sentences.uniforms[:, beams], loop.position, axis=2)  # [batch, 1]
-            logits = constraints.forbid(logits, never)
-            pieces = draw(logits[:, 0], uniforms[:, 0], self.sampling)[:, tf.newaxis]
-            candidates = given_candidates(pieces, logits, normaliser, log_probs)
+            uniforms = tf.gather(inputs.uniforms[:, beams], state.position, axis=2)  # [batch, 1]
+            logits = forbid(logits, self.never)
+            tokens = sample_tokens(logits[:, 0], uniforms[:, 0], self.sampling)[:, tf.newaxis]
+            candidates = given_candidates(tokens, logits, normalizer, log_probs)
         elif taken is not None and self.diversity_strength:
-            often = tf.reduce_sum(tf.one_hot(taken, self.vocab_size), 1)  # [batch, vocab]
-            penalty = self.diversity_strength * often
-            candidates = best_candidates(logits - penalty[:, tf.newaxis], normaliser, log_probs, never)
-            # A piece that was out of reach stays there.
-            lost = tf.where(candidates.log_probs > NONE, tf.gather(penalty, candidates.pieces, batch_dims=1), 0.0)
+            counts = tf.reduce_sum(tf.one_hot(taken, self.vocab_size), 1)  # [batch, vocab]
+            penalty = self.diversity_strength * counts
+            candidates = best_candidates(logits - penalty[:, tf.newaxis], normalizer, log_probs, self.never)
+            # A forbidden token stays forbidden.
+            lost = tf.where(candidates.log_probs > NONE, tf.gather(penalty, candidates.tokens, batch_dims=1), 0.0)
             candidates = candidates._replace(log_probs=candidates.log_probs + lost)
         else:
-            candidates = best_candidates(logits, normaliser, log_probs, never)
+            candidates = best_candidates(logits, normalizer, log_probs, self.never)
         return candidates._replace(parents=candidates.parents + beams.start)
 
-    def _scored(self, candidates, loop, coverage, sentences):
+    def _scored(self, candidates, state, coverage, inputs):
         """The candidates as if all of them ended here: SearchResult [batch, candidates]."""
-        scores = candidates.log_probs / length_penalty(loop.position + 1, self.alpha)
+        scores = candidates.log_probs / length_penalty(state.position + 1, self.alpha)
         if self.coverage_beta:
             covered = tf.gather(coverage, candidates.parents, batch_dims=1)  # [batch, candidates, source]
-            scores += coverage_penalty(covered, sentences.source_mask[:, tf.newaxis], self.coverage_beta)
-        lengths = tf.fill(tf.shape(scores), loop.position + 1)  # [batch, candidates]
-        ids = _appended(loop, candidates.parents, candidates.pieces)
+            scores += coverage_penalty(covered, inputs.source_mask[:, tf.newaxis], self.coverage_beta)
+        lengths = tf.fill(tf.shape(scores), state.position + 1)  # [batch, candidates]
+        ids = _appended(state, candidates.parents, candidates.tokens)
         return SearchResult(ids, lengths, candidates.log_probs, scores)
 
 
-def _appended(loop, parents, pieces):
-    """The pieces of the parents' hypotheses with a new one each: int32 [batch, ..., max_length]."""
-    here = tf.range(tf.shape(loop.ids)[2]) == loop.position  # [max_length]
-    return tf.where(here, pieces[:, :, tf.newaxis], tf.gather(loop.ids, parents, batch_dims=1))
+def _appended(state, parents, tokens):
+    """The tokens of the parents' hypotheses with a new one each: int32 [batch, ..., max_length]."""
+    here = tf.range(tf.shape(state.ids)[2]) == state.position  # [max_length]
+    return tf.where(here, tokens[:, :, tf.newaxis], tf.gather(state.ids, parents, batch_dims=1))
 
 
-def beam_search(step, state, batch_size, vocab_size, *, beam_size, alpha, max_length, length_limits=None, **rules):
+def beam_search(step, decoder, batch_size, vocab_size, *, beam_size, alpha, max_length, length_limits=None, **options):
     """A whole search in one go.
 
     The shapes are static, so that XLA can compile the search, when batch_size and max_length are Python ints.
 
     Args:
-        step, state: as `BeamSearch` takes them.
+        step, decoder: as `BeamSearch` takes them.
         batch_size: sentences, int or scalar tensor.
-        vocab_size, beam_size, alpha: as `BeamSearch` takes them, and more `rules` of it or of `Sentences` by name.
-        max_length: largest output length in pieces including the end symbol, at least 1, int or scalar tensor.
-        length_limits: int32 [batch], the same for each sentence, taken into 1 ... max_length; None for no more limits.
+        vocab_size, beam_size, alpha: as `BeamSearch` takes them, and more `options` of it or of `SearchInputs` by name.
+        max_length: largest output length in tokens including the end symbol, at least 1, int or scalar tensor.
+        length_limits: int32 [batch], the same of each sentence, clipped to 1 ... max_length; None: max_length for all.
 
     Returns:
         SearchResult, best hypothesis first.
     """
     limits = tf.fill([batch_size], max_length) if length_limits is None else length_limits
     limits = tf.clip_by_value(tf.cast(limits, tf.int32), 1, max_length)  # [batch]
-    about_sentences = {name: rules.pop(name) for name in Sentences._fields if name in rules}
-    sentences = Sentences(limits, **about_sentences)
-    search = BeamSearch(vocab_size, beam_size, alpha, **rules)
-    loop = search.advance(step, search.start(sentences, state, max_length), sentences)
-    return search.result(loop.finished)
+    inputs = SearchInputs(limits, **{name: options.pop(name) for name in SearchInputs._fields if name in options})
+    search = BeamSearch(vocab_size, beam_size, alpha, **options)
+    state = search.advance(step, search.start(inputs, decoder, max_length), inputs)
+    return search.result(state.finished)

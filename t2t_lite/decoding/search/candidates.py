@@ -1,4 +1,4 @@
-"""The best one-piece extensions of a sentence's alive hypotheses."""
+"""Candidates: the best one-token extensions of a sentence's alive hypotheses."""
 
 from typing import NamedTuple
 
@@ -8,58 +8,58 @@ from t2t_lite.decoding.search.beam_state import NONE
 
 
 class Candidates(NamedTuple):
-    """One-piece extensions of alive hypotheses, best first."""
+    """One-token extensions of alive hypotheses, best first."""
 
     log_probs: tf.Tensor  # float32 [batch, candidates], at least -1e9
     parents: tf.Tensor  # int32 [batch, candidates], the alive hypothesis that is extended, 0 <= parent < beam
-    pieces: tf.Tensor  # int32 [batch, candidates], the new piece
-    merits: tf.Tensor  # float32 [batch, candidates], what they are chosen by: log_probs, but for diversity
+    tokens: tf.Tensor  # int32 [batch, candidates], the new token
+    merits: tf.Tensor  # float32 [batch, candidates], the ranking: log_probs minus the diversity penalty
 
 
-def log_normaliser(logits):
+def log_normalizer(logits):
     """log(sum(exp(logits))) over the last axis, which is kept."""
     highest = tf.reduce_max(logits, -1, keepdims=True)
     return highest + tf.math.log(tf.reduce_sum(tf.exp(logits - highest), -1, keepdims=True))
 
 
-def best_candidates(logits, normaliser, log_probs, never=()):
+def best_candidates(logits, normalizer, log_probs, never=()):
     """The extensions with the largest log-probabilities: Candidates.
 
-    The best pieces of each row are taken from the raw logits, and only these are normalised: the result is that of
-    a top_k over all beam * vocabulary log-probabilities of a sentence, which need not be written to memory.
+    The best tokens of each row are selected from the raw logits, and only these are normalized. The result is that of
+    a top_k over all beam * vocabulary log-probabilities of a sentence, which are never written to memory.
 
     Args:
       logits: float32 [batch, beam, vocab].
-      normaliser: float32 [batch, beam, 1], as `log_normaliser` gives it.
+      normalizer: float32 [batch, beam, 1], as `log_normalizer` gives it.
       log_probs: float32 [batch, beam], of the alive hypotheses.
-      never: pieces that extend nothing. They are passed over here, as a pass over all logits costs more.
+      never: tokens that are no candidates. They are masked here, because a pass over all logits costs more.
 
     Returns:
-      2 * beam candidates: at most beam of them end, so at least beam go on. With one beam it is one, as in greedy
-      search the best piece alone decides whether the hypothesis ends.
+      2 * beam candidates: at most beam of them end, so at least beam stay alive. With one beam it is one, because in
+      greedy search the best token alone decides whether the hypothesis ends.
     """
     beam_size, vocab_size = logits.shape[1:]
     wanted = 1 if beam_size == 1 else 2 * beam_size
     per_row = min(wanted + len(never), vocab_size)
-    best, pieces = largest(tf.reshape(logits, [-1, vocab_size]), per_row)  # [rows, per_row]
-    for piece in never:
-        best = tf.where(pieces == piece, NONE, best)
-    extended = tf.reshape(best, [-1, beam_size, per_row]) - normaliser + log_probs[:, :, tf.newaxis]
+    best, tokens = blockwise_top_k(tf.reshape(logits, [-1, vocab_size]), per_row)  # [rows, per_row]
+    for token in never:
+        best = tf.where(tokens == token, NONE, best)
+    extended = tf.reshape(best, [-1, beam_size, per_row]) - normalizer + log_probs[:, :, tf.newaxis]
     extended = tf.reshape(tf.maximum(extended, NONE), [-1, beam_size * per_row])  # [batch, beam * per_row]
     extended, chosen = tf.math.top_k(extended, min(wanted, beam_size * per_row))  # [batch, candidates]
-    pieces = tf.gather(tf.reshape(pieces, [-1, beam_size * per_row]), chosen, batch_dims=1)  # [batch, candidates]
-    return Candidates(extended, chosen // per_row, pieces, extended)
+    tokens = tf.gather(tf.reshape(tokens, [-1, beam_size * per_row]), chosen, batch_dims=1)  # [batch, candidates]
+    return Candidates(extended, chosen // per_row, tokens, extended)
 
 
-def given_candidates(pieces, logits, normaliser, log_probs):
-    """One extension of each hypothesis, by the given piece, int32 [batch, beam]: Candidates; arguments as above."""
-    chosen = tf.gather(logits, pieces[:, :, tf.newaxis], batch_dims=2) - normaliser  # [batch, beam, 1]
-    parents = tf.broadcast_to(tf.range(tf.shape(pieces)[1]), tf.shape(pieces))
+def given_candidates(tokens, logits, normalizer, log_probs):
+    """One extension of each hypothesis, by the given token, int32 [batch, beam]: Candidates; arguments as above."""
+    chosen = tf.gather(logits, tokens[:, :, tf.newaxis], batch_dims=2) - normalizer  # [batch, beam, 1]
+    parents = tf.broadcast_to(tf.range(tf.shape(tokens)[1]), tf.shape(tokens))
     extended = tf.maximum(chosen[:, :, 0] + log_probs, NONE)
-    return Candidates(extended, parents, pieces, extended)
+    return Candidates(extended, parents, tokens, extended)
 
 
-def largest(logits, count):
+def blockwise_top_k(logits, count):
     """tf.math.top_k over a large vocabulary, equal but for the order of equal logits; logits are [rows, vocab].
 
     The `count` largest logits lie in the `count` blocks of the vocabulary with the largest maxima. Maxima are much
@@ -77,5 +77,5 @@ def largest(logits, count):
     _, chosen = tf.math.top_k(tf.reduce_max(blocks, 1), count)  # [rows, count]
     inside = tf.gather(tf.transpose(blocks, [0, 2, 1]), chosen, batch_dims=1)  # [rows, count, length]
     best, places = tf.math.top_k(tf.reshape(inside, [-1, count * length]), count)  # [rows, count]
-    pieces = places % length * number + tf.gather(chosen, places // length, batch_dims=1)  # [rows, count]
-    return best, pieces
+    tokens = places % length * number + tf.gather(chosen, places // length, batch_dims=1)  # [rows, count]
+    return best, tokens

@@ -1,59 +1,97 @@
-"""What an output may not be: each function takes logits and gives them with the forbidden pieces out of reach.
+"""Constraints of a search: each sets the logits of the tokens that may not come next to `NONE`."""
 
-Logits are float32 [batch, beam, vocab].
-"""
+import dataclasses
+from typing import Protocol
 
 import tensorflow as tf
 
-from t2t_lite.decoding.search.beam_state import NONE
+from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs
 
 
-def forbid(logits, pieces):
-    """Forbids some pieces, a tuple of their ids, everywhere."""
-    forbidden = tf.reduce_any(tf.range(tf.shape(logits)[2])[:, tf.newaxis] == tf.constant(pieces, tf.int32), 1)
-    return tf.where(forbidden, NONE, logits)
+class Constraint(Protocol):
+    """A rule about the next token. It is frozen and hashable: a search is compiled for its constraints."""
+
+    def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
+        """Returns the logits with forbidden tokens at `NONE`.
+
+        Args:
+          logits: float32 [batch, beam, vocab], after the constraints before this one.
+          unconstrained: the same before any constraint.
+          state: the hypotheses so far.
+          inputs: of the sentences; `inputs.constraint_inputs` holds the arrays that this constraint needs, by name.
+        """
+        ...
 
 
-def forbid_end(logits, eos_id, too_early):
-    """Forbids the end symbol in the sentences for which it is too early, bool [batch]."""
-    end = tf.range(tf.shape(logits)[2]) == eos_id
-    return tf.where(too_early[:, tf.newaxis, tf.newaxis] & end, NONE, logits)
-
-
-def force_prefix(logits, free, prefixes, position):
-    """Forbids everything but the prefix's piece, as long as there is one; that may not be forbidden by other rules.
+@dataclasses.dataclass(frozen=True)
+class MinLength:
+    """No output ends before it has `min_lengths` tokens (int32 [batch], with the end symbol).
 
     Args:
-      logits: float32 [batch, beam, vocab].
-      free: the same, before anything was forbidden.
-      prefixes: int32 [batch, length], padded with 0.
-      position: int32 [], of the piece to be chosen.
+      eos_id: the end symbol.
     """
-    here = tf.range(tf.shape(prefixes)[1]) == position
-    wanted = tf.reduce_sum(tf.where(here, prefixes, 0), 1)[:, tf.newaxis, tf.newaxis]  # 0: nothing
-    forced = tf.where(tf.range(tf.shape(logits)[2]) == wanted, free, NONE)
-    return tf.where(wanted > 0, forced, logits)
+
+    eos_id: int = 1
+
+    def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
+        """See `Constraint`."""
+        del unconstrained
+        too_early = state.position + 1 < inputs.constraint_inputs["min_lengths"]
+        end = tf.range(tf.shape(logits)[2]) == self.eos_id
+        return tf.where(too_early[:, tf.newaxis, tf.newaxis] & end, NONE, logits)
 
 
-def forbid_repeats(logits, ids, position, size):
-    """Forbids every piece that would make the last `size` pieces of a hypothesis an n-gram that it already has.
+@dataclasses.dataclass(frozen=True)
+class NoRepeatNgram:
+    """No output has the same n-gram twice.
 
     Args:
-      logits: float32 [batch, beam, vocab].
-      ids: int32 [batch, beam, max_length], the hypotheses' pieces.
-      position: int32 [], how many they are.
       size: n, at least 1.
     """
-    shape = tf.shape(logits)
-    starts = tf.maximum(tf.shape(ids)[2] - size + 1, 0)  # n-grams that fit into max_length
-    # Those whose last piece has been chosen.
-    same = tf.broadcast_to(tf.range(starts) + size <= position, [shape[0], shape[1], starts])
-    for place in range(size - 1):
-        newest = tf.gather(ids, tf.maximum(position - size + 1 + place, 0), axis=2)  # [batch, beam]
-        same &= ids[:, :, place : place + starts] == newest[:, :, tf.newaxis]
-    ends = tf.reshape(ids[:, :, size - 1 : size - 1 + starts], [-1, starts])  # [rows, starts], the n-grams' last pieces
-    rows = tf.broadcast_to(tf.range(shape[0] * shape[1])[:, tf.newaxis], tf.shape(ends))
-    values = tf.where(tf.reshape(same, [-1, starts]), NONE, logits.dtype.max)
-    flat = tf.reshape(logits, [-1, shape[2]])
-    flat = tf.tensor_scatter_nd_min(flat, tf.stack([rows, ends], -1), values)
-    return tf.reshape(flat, shape)
+
+    size: int
+
+    def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
+        """See `Constraint`."""
+        del unconstrained, inputs
+        ids, position, shape = state.ids, state.position, tf.shape(logits)
+        starts = tf.maximum(tf.shape(ids)[2] - self.size + 1, 0)  # n-grams that fit into max_length
+        # Those whose last token has been chosen.
+        same = tf.broadcast_to(tf.range(starts) + self.size <= position, [shape[0], shape[1], starts])
+        for place in range(self.size - 1):
+            newest = tf.gather(ids, tf.maximum(position - self.size + 1 + place, 0), axis=2)  # [batch, beam]
+            same &= ids[:, :, place : place + starts] == newest[:, :, tf.newaxis]
+        # [rows, starts], the n-grams' last tokens
+        ends = tf.reshape(ids[:, :, self.size - 1 : self.size - 1 + starts], [-1, starts])
+        rows = tf.broadcast_to(tf.range(shape[0] * shape[1])[:, tf.newaxis], tf.shape(ends))
+        values = tf.where(tf.reshape(same, [-1, starts]), NONE, logits.dtype.max)
+        flat = tf.reshape(logits, [-1, shape[2]])
+        flat = tf.tensor_scatter_nd_min(flat, tf.stack([rows, ends], -1), values)
+        return tf.reshape(flat, shape)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prefix:
+    """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), whatever other constraints say.
+
+    Args:
+      never: tokens that no output has after its prefix. A search with prefixes forbids them here, because a prefix may
+        have them.
+    """
+
+    never: tuple[int, ...] = ()
+
+    def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
+        """See `Constraint`."""
+        logits = forbid(logits, self.never)
+        prefixes = inputs.constraint_inputs["prefixes"]
+        here = tf.range(tf.shape(prefixes)[1]) == state.position
+        wanted = tf.reduce_sum(tf.where(here, prefixes, 0), 1)[:, tf.newaxis, tf.newaxis]  # 0: the prefix is over
+        forced = tf.where(tf.range(tf.shape(logits)[2]) == wanted, unconstrained, NONE)
+        return tf.where(wanted > 0, forced, logits)
+
+
+def forbid(logits, tokens):
+    """Returns the logits, float32 [batch, beam, vocab], with some tokens, a tuple of ids, at `NONE`."""
+    forbidden = tf.reduce_any(tf.range(tf.shape(logits)[2])[:, tf.newaxis] == tf.constant(tokens, tf.int32), 1)
+    return tf.where(forbidden, NONE, logits)

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-# The logarithm of less would outweigh any log-probability; a piece that nothing attended to counts as this much.
+# The logarithm of less would outweigh any log-probability; a token that nothing attended to counts as this much.
 _LEAST = 1e-6
 
 
@@ -10,9 +10,9 @@ def coverage_penalty(coverage, source_mask, beta):
     """What is added to a hypothesis' score: cp(X; Y) = beta * sum_i log(min(sum_j p_ij, 1)), at most 0.
 
     Args:
-      coverage: sum_j p_ij, the attention that each piece of the source had from all pieces of the output: float32
+      coverage: sum_j p_ij, the attention that each token of the source had from all tokens of the output: float32
         [..., source].
-      source_mask: bool, broadcast to the coverage, True = a piece and not padding.
+      source_mask: bool, broadcast to the coverage, True = a token and not padding.
       beta: strength of the penalty, without unit; 0.2 is usual.
 
     Returns:

@@ -6,11 +6,11 @@ import tensorflow as tf
 def length_penalty(length, alpha):
     """Divisor of a hypothesis' log-probability: lp(Y) = ((5 + |Y|) / 6) ^ alpha.
 
-    Every further piece lowers the log-probability, so without a penalty short outputs win. At alpha = 0 the
+    Every further token lowers the log-probability, so without a penalty short outputs win. At alpha = 0 the
     penalty is 1 (pure log-probability); it is always 1 for |Y| = 1; for alpha > 0 it grows with the length.
 
     Args:
-        length: |Y|, in pieces including the end symbol. A Python number, NumPy array or tensor of any shape.
+        length: |Y|, in tokens including the end symbol. A Python number, NumPy array or tensor of any shape.
         alpha: strength of the penalty, without unit; 0.6 is usual.
 
     Returns:

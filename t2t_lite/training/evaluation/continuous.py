@@ -13,13 +13,13 @@ from t2t_lite.training.evaluation.evaluator import Evaluator
 from t2t_lite.training.evaluation.model_selection import add_evaluation, best_steps, read_evaluations
 from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.trainer import build, micro_batches
+from t2t_lite.training.setup import bound_micro_batches, build_model, vocab_sizes
 
 # Between two looks into the run directory.
 LOOK_SECS = 5.0
 
 
-def follow(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> None:
+def evaluate_continuously(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> None:
     """Evaluates the checkpoints of a run that have no figures yet, and those that come, the last step's included.
 
     Ends after that of the run's last step, or when none has come for `options.eval_wait_secs`.
@@ -35,10 +35,12 @@ def follow(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> 
     """
     hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
-    sizes = [vocabulary["size"] for vocabulary in problem.in_direction(manifest.vocabularies)]
-    model, optimizer = build(hparams, sizes[1], strategy, options.random_seed, sizes[0])
-    micro = micro_batches(hparams, manifest, *sizes, strategy, options)
-    evaluator = Evaluator(run_dir, data_dir, strategy, model, micro, options.eval_decode, options.decode_hparams)
+    inputs_size, targets_size = vocab_sizes(run_dir, manifest)
+    model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
+    micro_batches = bound_micro_batches(hparams, manifest, inputs_size, targets_size, strategy, options)
+    evaluator = Evaluator(
+        run_dir, data_dir, strategy, model, micro_batches, options.eval_decode, options.decode_hparams
+    )
     state = TrainingState(model, optimizer)
     seen: set[int] = set()
     since = time.monotonic()

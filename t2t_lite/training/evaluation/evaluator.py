@@ -14,8 +14,8 @@ from t2t_lite.run_dir import RunDir
 from t2t_lite.scoring.bleu import corpus_bleu
 from t2t_lite.scoring.parseval import score_trees
 from t2t_lite.training.evaluation.model_selection import figure_of
-from t2t_lite.training.step.micro_batching import MicroBatches, share_out
-from t2t_lite.training.step.train_step import EvalSums
+from t2t_lite.training.step.eval_step import EvalSums
+from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
 
 # Of a training that has diverged, the perplexity is no larger than a float32 holds, as TensorBoard wants it.
 _MOST_NATS = 88.0
@@ -38,7 +38,7 @@ class Evaluator:
       data_dir: where the data is.
       strategy: the devices.
       model: a built model on them.
-      micro: how large a micro-batch may be: evaluation is bounded as training is.
+      micro_batches: the bound on micro-batches, which is that of training.
       decode: whether the dev split is translated, too. That is done on one device of the chief.
       decode_hparams: "name=value,...": changes to the problem's search.
 
@@ -52,7 +52,7 @@ class Evaluator:
         data_dir: Path,
         strategy,
         model,
-        micro: MicroBatches,
+        micro_batches: MicroBatches,
         decode: bool,
         decode_hparams: str = "",
     ):
@@ -60,12 +60,12 @@ class Evaluator:
         self._model = model
         self._batch_tokens = run_dir.hparams.batch_tokens
         dev = batches(run_dir.problem, data_dir, "dev", batch_tokens=self._batch_tokens)
-        self._dev = share_out(strategy, dev, micro)
+        self._dev = distribute_batches(strategy, dev, micro_batches)
         self._sums = EvalSums(strategy, model, self._dev.element_spec)
         self._translation = _DevTranslation(run_dir, data_dir, decode_hparams) if decode else None
 
     def __call__(self) -> dict[str, float]:
-        """Returns the figures per real target piece, end symbols included: loss (nats, with label smoothing, as in
+        """Returns the figures per real target token, end symbols included: loss (nats, with label smoothing, as in
         training), nll_loss (without it) and perplexity (of the latter), accuracy (0 to 1); and if the split is
         translated or parsed bleu or f1 (0 to 100).
         """

@@ -1,14 +1,14 @@
-"""What a running training shows: a bar on a terminal, plain lines elsewhere, event files and a log always."""
+"""What a running training shows: a progress bar on a terminal, plain lines elsewhere."""
 
-import json
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import rich.console
 import rich.progress
-import tensorflow as tf
+
+from t2t_lite.formatting import format_duration
+from t2t_lite.training.monitoring.event_log import EventLog
 
 
 class Progress:
@@ -24,14 +24,11 @@ class Progress:
     def __init__(self, directory: Path, first_step: int, last_step: int, silent: bool = False):
         self._last_step = last_step
         self._is_first = True
-        self._writers = {}
-        self._log = None
         self._bar = None
+        self._log = None if silent else EventLog(directory)
         self._console = rich.console.Console(file=sys.stdout, highlight=False, soft_wrap=True, quiet=silent)
         if silent:
             return
-        self._writers = {part: tf.summary.create_file_writer(str(directory / part)) for part in ("train", "eval")}
-        self._log = open(directory / "log.jsonl", "a", encoding="utf-8")  # noqa: SIM115
         if self._console.is_terminal:
             self._bar = rich.progress.Progress(
                 "step {task.completed}/{task.total}",
@@ -50,8 +47,6 @@ class Progress:
     def __exit__(self, *exception):
         if self._bar:
             self._bar.stop()
-        for writer in self._writers.values():
-            writer.close()
         if self._log:
             self._log.close()
 
@@ -61,10 +56,10 @@ class Progress:
             self._bar.update(self._task, completed=step)
 
     def report(self, step: int, figures: dict[str, float]) -> None:
-        """Shows and records the figures of a `Meter`, with the epoch, from 1, and the learning rate."""
+        """Shows and records the figures of a `Throughput`, with the epoch, from 1, and the learning rate."""
         # The first step is made with its graph: the others take less.
         most = "up to " if self._is_first else ""
-        left = f"  {most}{_duration((self._last_step - step) / figures['steps_per_second'])} left"
+        left = f"  {most}{format_duration((self._last_step - step) / figures['steps_per_second'])} left"
         self._is_first = False
         utilisation = f"utilisation {figures['utilisation']:.0%}  " if "utilisation" in figures else ""
         line = (
@@ -81,12 +76,13 @@ class Progress:
             self._bar.update(self._task, figures=line)
         else:
             self.say(f"step {step}/{self._last_step}  {line}{left}")
-        self._record("train", step, figures)
+        if self._log:
+            self._log.record("train", step, figures)
 
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Shows and records the figures of an `Evaluator`, and its samples."""
         names = {"bleu": "BLEU", "f1": "F1"}
-        more = "".join(f", dev {told} {figures[name]:.2f}" for name, told in names.items() if name in figures)
+        more = "".join(f", dev {message} {figures[name]:.2f}" for name, message in names.items() if name in figures)
         perplexity = f"{_number(figures['perplexity'], 2)} per token"
         self.say(
             f"step {step}: dev {_losses(figures)}, dev perplexity {perplexity}, "
@@ -94,29 +90,12 @@ class Progress:
         )
         for sample in samples:
             self.say("\n".join(f"  {name:<9}  {text}" for name, text in sample._asdict().items()))
-        self._record("eval", step, figures, samples)
+        if self._log:
+            self._log.record("eval", step, figures, samples)
 
     def say(self, line: str) -> None:
         """Prints a line, above the bar if there is one."""
         self._console.print(line, markup=False)
-
-    def _record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
-        if part not in self._writers:
-            return
-        with self._writers[part].as_default():
-            for name, value in figures.items():
-                tf.summary.scalar(name, value, step=step)
-            for number, sample in enumerate(samples, start=1):
-                # Indented by four, so that Markdown shows the texts as they are.
-                text = "\n".join(f"    {name:<9}  {value}" for name, value in sample._asdict().items())
-                tf.summary.text(f"sample {number}", text, step=step)
-        self._writers[part].flush()
-        # JSON has no NaN; a figure that there is none of is null.
-        values = {name: value if value == value else None for name, value in figures.items()}
-        if samples:
-            values["samples"] = [sample._asdict() for sample in samples]
-        self._log.write(json.dumps({"time": round(time.time(), 3), "part": part, "step": step} | values) + "\n")
-        self._log.flush()
 
 
 def _losses(figures: dict[str, float]) -> str:
@@ -128,9 +107,3 @@ def _losses(figures: dict[str, float]) -> str:
 def _number(value: float, digits: int) -> str:
     """Returns a figure for people; that of a training that has diverged is as short as others."""
     return f"{value:.{digits}f}" if abs(value) < 1e6 or value != value else f"{value:.3g}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}"

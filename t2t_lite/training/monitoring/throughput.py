@@ -8,12 +8,12 @@ from collections.abc import Callable
 import tensorflow as tf
 
 
-class Meter:
+class Throughput:
     """Turns the reports of steps into figures.
 
     Args:
       replicas: how many devices share a batch.
-      flops_per_token: operations of training for one real target piece, its source piece included.
+      flops_per_token: operations of training for one real target token, its source token included.
       peak: operations a second of all devices together, if that is known; without it there is no utilisation.
       measure: measures them, if they are not given.
     """

@@ -9,7 +9,7 @@ _WORDS, _NUMBERS = 4, 8
 _PHILOX = 1  # among the algorithms of tf.random
 
 
-class RowSeeds:
+class DropoutSeeds:
     """Gives the random numbers of one step's dropout, for contiguous rows of the global batch.
 
     Each number is a function of (random seed, step, place of the dropout in the model, row in the global batch, element

@@ -6,14 +6,14 @@ import tensorflow as tf
 
 
 class LossSums(NamedTuple):
-    """Sums over the real pieces of a batch, to be divided by `tokens` of the whole global batch.
+    """Sums over the real tokens of a batch, to be divided by `tokens` of the whole global batch.
 
     Only `smoothed` can be differentiated.
     """
 
     smoothed: tf.Tensor  # float32, what training lowers
     plain: tf.Tensor  # float32, negative log-likelihood in nats: perplexity is exp(plain / tokens)
-    tokens: tf.Tensor  # float32, number of real target pieces
+    tokens: tf.Tensor  # float32, number of real target tokens
 
 
 def smoothed_cross_entropy(logits, targets, label_smoothing):
@@ -49,7 +49,7 @@ def _per_position(logits, labels, label_smoothing):
         logits = tf.cast(logits, tf.float32)
         at_label = tf.stack([tf.range(tf.size(labels)), labels], axis=1)  # [positions, 2]
         softmax = tf.nn.softmax(logits)
-        # log-sum-exp from the likeliest piece, whose probability is at least 1 / vocab and never underflows.
+        # log-sum-exp from the likeliest token, whose probability is at least 1 / vocab and never underflows.
         normalizer = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(softmax, axis=-1))
         target_logits = tf.gather_nd(logits, at_label)
         plain = normalizer - target_logits

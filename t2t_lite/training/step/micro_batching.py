@@ -1,4 +1,4 @@
-"""Sharing a global batch out: to the devices, and on each of them to micro-batches that fit its memory."""
+"""Gradient accumulation: a global batch is split over the devices, and on each into micro-batches that fit memory."""
 
 import dataclasses
 
@@ -32,8 +32,8 @@ class MicroBatches:
         number = tf.maximum(-(-rows // most), 1)
         return number, -(-rows // number), inputs_length, targets_length
 
-    def largest(self, length: int) -> tuple[int, int]:
-        """Returns (rows, length) of the largest micro-batch of pairs of up to `length` pieces. Needs `max_tokens`."""
+    def largest_shape(self, length: int) -> tuple[int, int]:
+        """Returns (rows, length) of the largest micro-batch of pairs of up to `length` tokens. Needs `max_tokens`."""
         if not self.static_tokens:
             return max(self.max_tokens // length, 1), length
         _, rows, length, _ = (int(size) for size in self.shape(1, length, length))
@@ -48,7 +48,9 @@ def bucket_length(length):
 
 
 @tf.autograph.experimental.do_not_convert  # which takes time, and there is nothing to convert
-def share_out(strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset, micro: MicroBatches = MicroBatches()):
+def distribute_batches(
+    strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset, micro_batches: MicroBatches = MicroBatches()
+):
     """Gives every replica its equal share of each global batch, cut into micro-batches.
 
     Every worker makes the same global batches and takes what is its own. A share is contiguous rows, as is a
@@ -57,12 +59,12 @@ def share_out(strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset,
     Args:
       strategy: the devices.
       global_batches: of dicts with "inputs" and "targets", int32 [rows, length], and any scalars.
-      micro: how large a micro-batch may be.
+      micro_batches: the bound on micro-batches.
 
     Returns:
       a distributed dataset of the same dicts, "inputs" and "targets" as int32 [micro-batches, rows, length]; empty
       rows, whose loss counts nothing, fill them up. Added are "first_row", int64: the place of a share's first row in
-      the global batch; and "tokens", float32: the real target pieces of the whole global batch.
+      the global batch; and "tokens", float32: the real target tokens of the whole global batch.
     """
     replicas = strategy.num_replicas_in_sync
 
@@ -74,7 +76,7 @@ def share_out(strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset,
             rows = tf.shape(batch["targets"])[0]
             share = -(-rows // replicas)
             lengths = (tf.shape(batch[name])[1] for name in ("inputs", "targets"))
-            number, most, *lengths = micro.shape(share, *lengths)
+            number, most, *lengths = micro_batches.shape(share, *lengths)
             shares = dict(batch)
             for name, length in zip(("inputs", "targets"), lengths):
                 missing = [[0, replicas * share - rows], [0, length - tf.shape(batch[name])[1]]]

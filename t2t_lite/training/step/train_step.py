@@ -1,13 +1,13 @@
-"""One training step and one evaluation step, over all devices and all micro-batches."""
+"""One optimizer step on a global batch, over all devices and micro-batches."""
 
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.training.step.dropout_seeds import RowSeeds
+from t2t_lite.training.step.distributed import for_micro_batch, num_micro_batches
+from t2t_lite.training.step.dropout_seeds import DropoutSeeds
 from t2t_lite.training.step.loss import LossSums, smoothed_cross_entropy
-from t2t_lite.training.strategy import sum_over_workers
 
 
 class StepReport(NamedTuple):
@@ -21,16 +21,16 @@ class StepReport(NamedTuple):
 
 
 class TrainStep:
-    """Makes optimizer steps, one on each global batch: step(batch of `share_out`, requests=()) -> `StepReport`.
+    """Makes optimizer steps: step(global batch of `distribute_batches`, requests=()) -> `StepReport`.
 
-    Requests are numbers that each worker gives and of which every worker gets the sum.
+    Requests are numbers of each replica, such as 1.0 for "stop"; the report has their sums over all replicas.
 
     Args:
       strategy: the devices.
       model: a built `Seq2SeqModel`.
       optimizer: an `Adam`.
-      element_spec: of the batches of `share_out`.
-      random_seed: of dropout, see `RowSeeds`.
+      element_spec: of the batches of `distribute_batches`.
+      random_seed: of dropout, see `DropoutSeeds`.
       xla_compile: whether loss and gradients of a micro-batch are compiled, once for each shape.
     """
 
@@ -38,20 +38,20 @@ class TrainStep:
         self._strategy, self._optimizer = strategy, optimizer
         self._of_micro_batch = _loss_and_gradients(model, random_seed, xla_compile)
         # Three graphs, the first by far the largest: so it serves batches of any number of micro-batches.
-        self._gradients = _of_each_micro_batch(strategy, self._on_replica, element_spec)
+        self._gradients = for_micro_batch(strategy, self._on_replica, element_spec)
         self._add = tf.function(self._sum, autograph=False)
         self._learn = tf.function(self._update, autograph=False)
 
     def __call__(self, batch, requests=()) -> StepReport:
         """Learns from a global batch."""
         totals = self._gradients(batch, tf.constant(0))
-        for number in range(1, _micro_batches_in(batch)):
+        for number in range(1, num_micro_batches(batch)):
             totals = self._add(totals, self._gradients(batch, tf.constant(number)))
         figures = self._learn(totals, tf.constant(requests, tf.float32, [len(requests)])).numpy()
         sums = LossSums(*figures[:3].tolist())
         return StepReport(sums, float(figures[3]), float(figures[-2]), bool(figures[-1]), figures[4:-2])
 
-    def rehearse(self, batch) -> None:
+    def check_memory(self, batch) -> None:
         """Computes the gradients of a batch's first micro-batch, and forgets them."""
         figures, *_ = self._gradients(batch, tf.constant(0))
         for figure in self._strategy.experimental_local_results(figures):
@@ -97,51 +97,6 @@ class TrainStep:
         return tf.constant(1.0) if scale is None else scale.read_value()
 
 
-class EvalTotals(NamedTuple):
-    """Sums over the real pieces of a split, all floats."""
-
-    smoothed: float  # as `LossSums` has them
-    plain: float
-    tokens: float
-    correct: float  # pieces that the model finds the most probable ones, given those before them
-
-
-class EvalSums:
-    """Sums up over a whole split, without dropout: sums(batches of `share_out`) -> `EvalTotals`.
-
-    Args:
-      strategy: the devices.
-      model: a built `Seq2SeqModel`.
-      element_spec: of the batches.
-    """
-
-    def __init__(self, strategy, model, element_spec):
-        def on_replica(batch, number):
-            inputs, targets = batch["inputs"][number], batch["targets"][number]
-            logits = model(inputs, targets)
-            sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)
-            return tf.stack([*sums, _correct(logits, targets)])
-
-        self._strategy = strategy
-        self._of_micro_batch = _of_each_micro_batch(strategy, on_replica, element_spec)
-
-    def __call__(self, batches) -> EvalTotals:
-        """Returns the sums over all batches, of all workers: these meet once, at the end."""
-        totals = np.zeros(4)
-        for batch in batches:
-            for number in range(_micro_batches_in(batch)):
-                sums = self._of_micro_batch(batch, tf.constant(number))
-                totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
-        return EvalTotals(*sum_over_workers(self._strategy, totals).tolist())
-
-
-def _correct(logits, targets):
-    """Returns how many real targets, int32 [batch, length], have the largest of their logits: float32 scalar."""
-    of_targets = tf.gather(logits, targets, batch_dims=2)  # [batch, length]
-    is_best = (of_targets >= tf.reduce_max(logits, -1)) & (targets != 0)
-    return tf.reduce_sum(tf.cast(is_best, tf.float32))
-
-
 def _loss_and_gradients(model, random_seed, xla_compile):
     """Returns a function of (inputs, targets, step, first row, scale) of a micro-batch -> [figures, gradients...].
 
@@ -151,28 +106,10 @@ def _loss_and_gradients(model, random_seed, xla_compile):
 
     def of_micro_batch(inputs, targets, step, first_row, scale):
         with tf.GradientTape() as tape:
-            logits = model(inputs, targets, seeds=RowSeeds(random_seed, step, first_row, tf.shape(targets)[0]))
+            logits = model(inputs, targets, seeds=DropoutSeeds(random_seed, step, first_row, tf.shape(targets)[0]))
             sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)
             share = sums.smoothed * scale
         figures = tf.stack([*sums, tf.cast(tf.size(targets), tf.float32)])
         return [figures, *map(tf.convert_to_tensor, tape.gradient(share, variables))]
 
     return tf.function(of_micro_batch, jit_compile=True, autograph=False) if xla_compile else of_micro_batch
-
-
-def _of_each_micro_batch(strategy, on_replica, element_spec):
-    """Compiles a function of (a replica's batch, number of its micro-batch) to one of the distributed batch."""
-
-    def run(batch, number):
-        return strategy.run(on_replica, args=(batch, number))
-
-    # A TPU must know all shapes beforehand: there is a graph for each of the few that `MicroBatches` makes.
-    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    signature = None if is_tpu else [element_spec, tf.TensorSpec([], tf.int32)]
-    return tf.function(run, input_signature=signature, autograph=False)
-
-
-def _micro_batches_in(batch) -> int:
-    targets = batch["targets"]
-    local = targets.values[0] if isinstance(targets, tf.distribute.DistributedValues) else targets
-    return local.shape[0]

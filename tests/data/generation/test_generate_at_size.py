@@ -1,4 +1,4 @@
-"""Generation in many chunks: workers, interruptions at any moment, bounded pieces, Apache Beam."""
+"""Generation in many chunks: workers, interruptions at any moment, bounded tokens, Apache Beam."""
 
 import itertools
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.data.generation import generate as generation
+from t2t_lite.data.generation import plan
 from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import Example, Problem
@@ -48,16 +48,16 @@ def contents_of(directory):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """30 chunks, and several buckets a shard."""
-    monkeypatch.setattr(generation, "CHUNK_PAIRS", 100)
-    monkeypatch.setattr(generation, "BUCKET_RECORDS", 250)
+    monkeypatch.setattr(plan, "CHUNK_PAIRS", 100)
+    monkeypatch.setattr(plan, "BUCKET_RECORDS", 250)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """What an undisturbed run makes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generation, "CHUNK_PAIRS", 100)
-        patch.setattr(generation, "BUCKET_RECORDS", 250)
+        patch.setattr(plan, "CHUNK_PAIRS", 100)
+        patch.setattr(plan, "BUCKET_RECORDS", 250)
         data_dir = tmp_path_factory.mktemp("whole")
         generate(Numerals(), data_dir, data_dir / "none", say=silent)
     return data_dir
@@ -143,7 +143,7 @@ KILLED = """
 import pathlib, sys
 sys.path.insert(0, {tests!r})
 import test_generate_at_size as tests
-tests.generation.CHUNK_PAIRS, tests.generation.BUCKET_RECORDS = 100, 250
+tests.plan.CHUNK_PAIRS, tests.plan.BUCKET_RECORDS = 100, 250
 print("begins", flush=True)
 tests.generate(tests.Numerals(), pathlib.Path({data_dir!r}), pathlib.Path("none"), say=tests.silent)
 """
@@ -208,7 +208,7 @@ def test_finished_data_is_not_taken_for_data_with_other_settings(whole, change):
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "characters", "bytes"])
-def test_data_of_every_kind_of_pieces(tmp_path, kind):
+def test_data_of_every_kind_of_tokens(tmp_path, kind):
     problem = Numerals()
     problem.vocab_kind, problem.vocab_size = kind, 300
     manifest = generate(problem, tmp_path, tmp_path / "none", say=silent)
@@ -234,7 +234,7 @@ def test_progress_tells_the_speed_and_the_time_left():
     said = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(meter, "SECONDS", 0)
-        progress = meter.PairMeter("x: train: encoding", said.append, total=4000)
+        progress = meter.PairProgress("x: train: encoding", said.append, total=4000)
         for done in (0, 1, 2000, 4000):
             progress(done)
     assert [line.split(" pairs")[0] for line in said] == [

@@ -41,8 +41,8 @@ def test_with_a_proxy_it_is_the_proxy_that_has_to_be_reached(server, closed_port
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server}")
     assert why_unreachable("http://no-such-host.invalid") == ""
     monkeypatch.setenv("http_proxy", f"127.0.0.1:{closed_port}")
-    told = f"the proxy 127.0.0.1:{closed_port}: Connection refused"
-    assert why_unreachable("http://no-such-host.invalid") == told
+    message = f"the proxy 127.0.0.1:{closed_port}: Connection refused"
+    assert why_unreachable("http://no-such-host.invalid") == message
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     assert why_unreachable(f"http://127.0.0.1:{server}") == ""
 

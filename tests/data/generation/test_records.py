@@ -1,6 +1,7 @@
 import tensorflow as tf
 
-from t2t_lite.data.generation.records import Account, encode_pairs
+from t2t_lite.data.generation.records import encode_pairs
+from t2t_lite.data.generation.statistics import Statistics
 from t2t_lite.data.problem import Example, Problem, Unusable
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 
@@ -31,23 +32,23 @@ def test_records_are_what_tensorflow_itself_serialises_byte_for_byte(tmp_path):
 
 def test_the_account_counts_what_is_left_out_and_all_lengths(tmp_path):
     vocabularies = vocabularies_in(tmp_path)
-    records, account = encode_pairs(Problem(), "train", PAIRS, vocabularies)
-    assert dict(account.dropped) == {"an empty side": 1, "bad": 1}
-    assert (account.examples, account.pairs, len(records)) == (2, 4, 2)
+    records, statistics = encode_pairs(Problem(), "train", PAIRS, vocabularies)
+    assert dict(statistics.dropped) == {"an empty side": 1, "bad": 1}
+    assert (statistics.examples, statistics.pairs, len(records)) == (2, 4, 2)
     lengths = sorted(len(vocabularies[0].encode(tf.constant([text]))[0]) for text in ("one two", "three"))
-    assert sorted(account.lengths["inputs"].elements()) == lengths
+    assert sorted(statistics.lengths["inputs"].elements()) == lengths
 
 
 def test_accounts_add_up_and_come_back_from_json(tmp_path):
     vocabularies = vocabularies_in(tmp_path)
     parts = [encode_pairs(Problem(), "train", pairs, vocabularies)[1] for pairs in (PAIRS[:1], PAIRS[1:])]
     whole = encode_pairs(Problem(), "train", PAIRS, vocabularies)[1]
-    total = Account()
+    total = Statistics()
     for part in parts:
-        total.add(Account.from_json(part.as_json()))
+        total.add(Statistics.from_json(part.as_json()))
     assert total == whole
 
 
 def test_no_pairs_make_no_records(tmp_path):
-    records, account = encode_pairs(Problem(), "train", PAIRS[1:2], vocabularies_in(tmp_path))
-    assert records == [] and account.examples == 0
+    records, statistics = encode_pairs(Problem(), "train", PAIRS[1:2], vocabularies_in(tmp_path))
+    assert records == [] and statistics.examples == 0

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data.generation import shuffle
-from t2t_lite.data.generation.records import Account
-from t2t_lite.data.generation.shuffle import Plan
+from t2t_lite.data.generation.plan import Plan
+from t2t_lite.data.generation.statistics import Statistics
 
 COUNT = 20_000
 
@@ -18,7 +18,7 @@ def write_all(folder, plan, records):
     folder.mkdir(exist_ok=True)
     chunks = [records[i : i + plan.chunk_pairs] for i in range(0, len(records), plan.chunk_pairs)]
     for number, chunk in enumerate(chunks):
-        shuffle.write_chunk(plan, folder, number, chunk, Account())
+        shuffle.write_chunk(plan, folder, number, chunk, Statistics())
     shards = []
     for shard in range(plan.num_shards):
         shuffle.write_shard(plan, folder, len(chunks), shard, folder / f"shard{shard}")
@@ -86,12 +86,12 @@ def test_plans_that_differ_in_anything_have_other_digests():
 
 
 def test_a_chunk_keeps_its_account(tmp_path):
-    account = Account(collections.Counter({"an empty side": 3}))
-    account.lengths["inputs"].update({5: 2, 7: 1})
-    account.lengths["targets"].update({4: 3})
-    shuffle.write_chunk(Plan("train", 2, 1, 10), tmp_path, 4, [b"x", b"y", b"z"], account)
-    kept = shuffle.account_of_chunk(tmp_path, 4)
-    assert kept == account and (kept.examples, kept.pairs) == (3, 6)
+    statistics = Statistics(collections.Counter({"an empty side": 3}))
+    statistics.lengths["inputs"].update({5: 2, 7: 1})
+    statistics.lengths["targets"].update({4: 3})
+    shuffle.write_chunk(Plan("train", 2, 1, 10), tmp_path, 4, [b"x", b"y", b"z"], statistics)
+    kept = shuffle.statistics_of_chunk(tmp_path, 4)
+    assert kept == statistics and (kept.examples, kept.pairs) == (3, 6)
 
 
 def test_a_shard_without_records_and_records_of_any_bytes_are_fine(tmp_path):

@@ -8,7 +8,12 @@ import sys
 
 import pytest
 
-from t2t_lite.data.generation.corpus_statistics import SAMPLE_CHARACTERS, SAMPLE_PAIRS, Survey, survey
+from t2t_lite.data.generation.corpus_statistics import (
+    SAMPLE_CHARACTERS,
+    SAMPLE_PAIRS,
+    CorpusStatistics,
+    corpus_statistics,
+)
 from t2t_lite.data.generation.text_checks import MAX_HASHES, MAX_JUDGED, TextChecks, pair_hash, swapped
 from t2t_lite.data.problem import Example, Problem, Unusable, get_problem
 from t2t_lite.data.text_files import read_any_parallel
@@ -18,11 +23,11 @@ IDENTICAL = "both sides are the same"
 SWAPPED = "the sides seem to be swapped"
 
 
-def checked(pairs, flaws=None):
-    """The checks after these pairs; `flaws` has the reason why a pair is dropped by its number from 1."""
+def checked(pairs, drop_reasons=None):
+    """The checks after these pairs; `drop_reasons` has the reason why a pair is dropped by its number from 1."""
     checks = TextChecks()
     for number, pair in enumerate(pairs, start=1):
-        checks.add(pair, (flaws or {}).get(number))
+        checks.add(pair, (drop_reasons or {}).get(number))
     return checks
 
 
@@ -112,7 +117,7 @@ def test_lines_are_those_that_each_file_has(tmp_path):
     (tmp_path / "short").write_bytes(b"one\ntwo\nthree\n")
     problem = Problem()
     pairs = list(read_any_parallel(tmp_path / "long", tmp_path / "short"))
-    checks = checked(pairs, {number: problem.flaw("train", pair) for number, pair in enumerate(pairs, start=1)})
+    checks = checked(pairs, {number: problem.drop_reason("train", pair) for number, pair in enumerate(pairs, start=1)})
     assert checks.lines == {"inputs": 5, "targets": 3}
     assert checks.pairs == 5
     found = {kind: described(finding) for kind, finding in by_kind(checks).items() if finding.dropped}
@@ -220,7 +225,7 @@ def test_the_number_of_swapped_pairs_is_exact_if_all_were_judged_and_an_estimate
     assert all(number % 2 for number in finding.lines)
 
 
-# The survey.
+# The corpus_statistics.
 
 
 class Pairs(Problem):
@@ -232,20 +237,20 @@ class Pairs(Problem):
 
 def test_a_small_text_is_its_own_sample_with_line_numbers():
     pairs = [Example("one", "eins"), Example("", "zwei"), Example("three odd", "drei"), Example("four", "vier")]
-    told = []
-    seen = survey(Pairs(), pairs, None, told.append)
-    assert seen == Survey(4, pairs, [(1, pairs[0]), (4, pairs[3])])
+    message = []
+    seen = corpus_statistics(Pairs(), pairs, None, message.append)
+    assert seen == CorpusStatistics(4, pairs, [(1, pairs[0]), (4, pairs[3])])
     assert seen.texts(["inputs"]) == ["one", "four"]
     assert sorted(seen.texts(["targets", "inputs"])) == ["eins", "four", "one", "vier"]
-    assert told == [1, 2, 3, 4]
-    assert survey(Pairs(), [], None, told.append) == Survey(0, [], [])
+    assert message == [1, 2, 3, 4]
+    assert corpus_statistics(Pairs(), [], None, message.append) == CorpusStatistics(0, [], [])
 
 
 def test_the_survey_shows_each_pair_to_the_checks_with_its_flaw():
     checks = TextChecks()
     no_text = Unusable("a line without a tab")
     pairs = [Example("one", "eins"), Example(" ", "x"), Example("y", no_text), Example("one", "eins"), Example("", "")]
-    assert survey(Pairs(), pairs, checks, no_news).pairs == checks.pairs == 5
+    assert corpus_statistics(Pairs(), pairs, checks, no_news).pairs == checks.pairs == 5
     found = by_kind(checks)
     assert described(found["an empty side"]) == (2, [2, 5], True, False)
     assert described(found["a line without a tab"]) == (1, [3], True, False)
@@ -255,7 +260,7 @@ def test_the_survey_shows_each_pair_to_the_checks_with_its_flaw():
 def test_the_sample_is_the_same_twice_and_holds_each_line_once_under_its_own_number():
     pairs = list(numbered_pairs(1, 50_000))
     pairs[4::5] = [Example("", "flawed")] * 10_000
-    first, second = (survey(Pairs(), iter(pairs), None, no_news, size=2000) for _ in range(2))
+    first, second = (corpus_statistics(Pairs(), iter(pairs), None, no_news, size=2000) for _ in range(2))
     assert first == second
     assert first.pairs == 50_000
     assert len({number for number, _ in first.sample}) == len(first.sample) == 2000
@@ -263,7 +268,9 @@ def test_the_sample_is_the_same_twice_and_holds_each_line_once_under_its_own_num
 
 
 def test_the_sample_is_even_over_the_whole_text():
-    numbers = [number for number, _ in survey(Pairs(), numbered_pairs(1, 100_000), None, no_news, size=2000).sample]
+    numbers = [
+        number for number, _ in corpus_statistics(Pairs(), numbered_pairs(1, 100_000), None, no_news, size=2000).sample
+    ]
     assert len(numbers) == 2000 and min(numbers) >= 1 and max(numbers) <= 100_000
     tenths = collections.Counter((number - 1) // 10_000 for number in numbers)
     assert sum((tenths[tenth] - 200) ** 2 / 200 for tenth in range(10)) < 27.9  # chi-square, 9 degrees, p = 0.001
@@ -274,7 +281,7 @@ def test_long_texts_are_cut_in_the_sample():
     most = SAMPLE_CHARACTERS
     pairs = [Example("a" * most, "b" * (most + 1)), Example("c" * 3 * most, "d")]
     cut = [(1, Example("a" * most, "b" * most)), (2, Example("c" * most, "d"))]
-    assert survey(Pairs(), pairs, None, no_news).sample == cut
+    assert corpus_statistics(Pairs(), pairs, None, no_news).sample == cut
 
 
 def test_long_pairs_of_another_split_are_not_in_the_sample(tmp_path):
@@ -283,7 +290,7 @@ def test_long_pairs_of_another_split_are_not_in_the_sample(tmp_path):
         (tmp_path / name).write_text(text)
     flags = {"train_source": str(tmp_path / "a"), "train_target": str(tmp_path / "b"), "max_characters": "5000"}
     problem = get_problem("text_pairs", **flags)
-    sample = survey(problem, problem.raw_pairs({}), None, no_news).sample
+    sample = corpus_statistics(problem, problem.raw_pairs({}), None, no_news).sample
     kept = [pair.inputs[:SAMPLE_CHARACTERS] for pair in problem.examples("train", {})]
     assert [pair.inputs for _, pair in sample] == kept and len(kept) == 54
 
@@ -292,7 +299,7 @@ def test_swapped_pairs_are_found_wherever_they_are_in_the_text(captions):
     assert MAX_JUDGED < len(captions) < SAMPLE_PAIRS
     pairs = [Example(*reversed(pair)) if number >= 26_000 else pair for number, pair in enumerate(captions)]
     checks = TextChecks()
-    survey(Pairs(), pairs, checks, no_news)
+    corpus_statistics(Pairs(), pairs, checks, no_news)
     finding = by_kind(checks)[SWAPPED]
     assert finding.is_estimate
     assert 2400 <= finding.count <= 3600

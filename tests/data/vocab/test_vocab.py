@@ -59,7 +59,7 @@ def test_an_unusual_training_text_comes_back_as_it_was(tmp_path, text):
     assert round_trip(open_vocabulary(tmp_path / "v"), [text]) == [text]
 
 
-@pytest.mark.xfail(reason="without byte fallback SentencePiece has no pieces for these characters", strict=True)
+@pytest.mark.xfail(reason="without byte fallback SentencePiece has no tokens for these characters", strict=True)
 @pytest.mark.parametrize("character", ["\u2581", "\u2585", "\0"], ids=["U+2581", "U+2585", "NUL"])
 def test_characters_that_sentencepiece_keeps_for_itself_come_back_as_they_were(tmp_path, character):
     text = f"one {character} of them"
@@ -80,8 +80,8 @@ def test_every_line_of_multi30k_comes_back_as_it_was(multi30k_dir, tmp_path, nam
 
 def test_ids_0_to_2_are_padding_end_and_unknown(vocabulary):
     assert (PAD_ID, EOS_ID, UNKNOWN_ID) == (0, 1, 2)
-    pieces = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.path.read_bytes())
-    assert [pieces.id_to_piece(number) for number in range(3)] == ["<pad>", "</s>", "<unk>"]
+    tokens = sentencepiece.SentencePieceProcessor(model_proto=vocabulary.path.read_bytes())
+    assert [tokens.id_to_piece(number) for number in range(3)] == ["<pad>", "</s>", "<unk>"]
     ids = vocabulary.encode(tf.constant(TEXTS))
     assert ids.dtype == tf.int32
     for row in ids.to_list():
@@ -117,7 +117,7 @@ def test_unused_ids_decode_to_something(vocabulary):
 
 
 def test_an_id_beyond_the_vocabulary_is_an_error_that_names_it(vocabulary):
-    with pytest.raises(UserError, match=f"{vocabulary.size} pieces, and no id {vocabulary.size}"):
+    with pytest.raises(UserError, match=f"{vocabulary.size} tokens, and no id {vocabulary.size}"):
         vocabulary.decode([[vocabulary.size]])
 
 
@@ -143,7 +143,7 @@ def test_training_twice_gives_the_same_bytes_in_any_process(tmp_path):
     assert (tmp_path / "c").read_bytes() == (tmp_path / "d").read_bytes()
 
 
-def test_a_text_with_few_pieces_makes_a_smaller_vocabulary(tmp_path):
+def test_a_text_with_few_tokens_makes_a_smaller_vocabulary(tmp_path):
     train_vocabulary(["a b", "b a"], 100, tmp_path / "v")
     vocabulary = open_vocabulary(tmp_path / "v")
     assert 5 <= vocabulary.size < 100
@@ -201,7 +201,7 @@ def test_the_checksum_is_that_of_the_file(vocabulary):
 
 @pytest.fixture(scope="module")
 def with_bytes(tmp_path_factory):
-    """A vocabulary with pieces for the more frequent characters, and bytes for all others."""
+    """A vocabulary with tokens for the more frequent characters, and bytes for all others."""
     path = tmp_path_factory.mktemp("vocab") / "vocab.subwords"
     texts = ["the cat sat on the mat and the dog ran"] * 500 + TEXTS
     train_vocabulary(texts, 400, path, byte_fallback=True, character_coverage=0.9995)
@@ -252,7 +252,7 @@ def test_problems_have_byte_fallback_unless_they_say_otherwise():
         assert not PROBLEMS[name].byte_fallback
 
 
-def test_without_byte_fallback_every_character_gets_a_piece(tmp_path):
+def test_without_byte_fallback_every_character_gets_a_token(tmp_path):
     texts = ["the cat sat on the mat and the dog ran"] * 500 + TEXTS
     train_vocabulary(texts, 300, tmp_path / "v", character_coverage=0.9)
     assert round_trip(open_vocabulary(tmp_path / "v"), TEXTS) == TEXTS
@@ -264,7 +264,7 @@ def test_an_id_that_is_none_of_the_vocabulary_s_is_an_error_with_its_size(name, 
     (path,) = (Path(__file__).parents[2] / "frozen" / "0.1" / name / "run").glob("vocab.*")
     vocabulary = open_vocabulary(path)
     beyond = vocabulary.size if beyond == "size" else beyond
-    with pytest.raises(UserError, match=f"has {vocabulary.size} pieces, and no id {beyond}; "):
+    with pytest.raises(UserError, match=f"has {vocabulary.size} tokens, and no id {beyond}; "):
         vocabulary.decode(np.array([[3, beyond, 4]]))
 
 

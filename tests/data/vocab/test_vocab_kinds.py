@@ -1,4 +1,4 @@
-"""Word-pieces, characters and bytes, and vocabularies that were made elsewhere."""
+"""WordPiece tokens, characters and bytes, and vocabularies that were made elsewhere."""
 
 import collections
 import functools
@@ -21,7 +21,7 @@ from t2t_lite.errors import UserError
 LOSSLESS = ("wordpiece", "characters", "bytes")
 KINDS = ("bpe", *LOSSLESS)
 SIZES = {"bpe": 2000, "wordpiece": 2000, "characters": 300, "bytes": 259}
-FIRST = 259  # id of the first piece after three symbols and 256 bytes
+FIRST = 259  # id of the first token after three symbols and 256 bytes
 
 AWKWARD = [
     *["", " ", "   ", "a  b   c", " a blank first", "   three first", "a blank last ", "three last   ", "\t", "\n"],
@@ -80,10 +80,10 @@ def parts_of(text):
 
 
 def max_match(word, ids):
-    """The longest piece that a word begins with, the longest that goes on, ...; bytes if none does or it is long."""
+    """The longest token that a word begins with, the longest that goes on, ...; bytes if none does or it is long."""
     found, rest = [], word
     while rest:
-        fitting = [piece for end in range(len(rest), 0, -1) if (piece := "##" * bool(found) + rest[:end]) in ids]
+        fitting = [token for end in range(len(rest), 0, -1) if (token := "##" * bool(found) + rest[:end]) in ids]
         if not fitting or len(word.encode()) > 100:
             return as_bytes(word)
         rest = rest[len(fitting[0]) - 2 * bool(found) :]
@@ -92,7 +92,7 @@ def max_match(word, ids):
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
-def test_an_awkward_text_comes_back_as_it_was_but_for_nul_in_word_pieces(of_kind, kind):
+def test_an_awkward_text_comes_back_as_it_was_but_for_nul_in_word_tokens(of_kind, kind):
     assert different(of_kind(kind), AWKWARD) == []
     nul = [("a \0b", "a \ufffdb"), ("\0", "\ufffd")]
     assert different(of_kind(kind), ["a \0b", "\0"]) == (nul if kind == "wordpiece" else [])
@@ -106,7 +106,7 @@ def test_an_awkward_text_comes_back_as_it_was_but_for_nul_in_word_pieces(of_kind
         ("bytes", 259),
     ],
 )
-def test_every_line_of_multi30k_comes_back_from_pieces_of_its_training_lines(multi30k_dir, tmp_path, kind, size):
+def test_every_line_of_multi30k_comes_back_from_tokens_of_its_training_lines(multi30k_dir, tmp_path, kind, size):
     every = all_lines(multi30k_dir)
     assert len(every) == 3 * (29_000 + 1014 + 1000)
     train_vocabulary(all_lines(multi30k_dir, splits=["train"]), size, tmp_path / "v", kind)
@@ -124,9 +124,9 @@ def test_ids_are_within_the_size_and_only_the_last_is_a_symbol(of_kind, lines, k
         assert row[-1] == EOS_ID and min(row[:-1], default=FIRST) >= 3 and max(row) < vocabulary.size
     assert vocabulary.encode(tf.constant([""])).to_list() == [[EOS_ID]]
     assert vocabulary.encode(tf.constant([], tf.string)).to_list() == []
-    pieces = vocabulary.pieces()
-    assert pieces[:4] == ["<pad>", "</s>", "<unk>", "<0x00>"] and pieces[FIRST - 1] == "<0xFF>"
-    assert len(pieces) == len(set(pieces)) == vocabulary.size <= SIZES[kind]
+    tokens = vocabulary.tokens()
+    assert tokens[:4] == ["<pad>", "</s>", "<unk>", "<0x00>"] and tokens[FIRST - 1] == "<0xFF>"
+    assert len(tokens) == len(set(tokens)) == vocabulary.size <= SIZES[kind]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,8 +144,8 @@ def test_encode_all_of_no_texts_is_no_rows(of_kind, kind):
     assert of_kind(kind).encode_all([]).to_list() == []
 
 
-def test_word_pieces_are_the_longest_that_match(of_kind, multi30k_dir):
-    ids = {piece: FIRST + number for number, piece in enumerate(of_kind("wordpiece").pieces()[FIRST:])}
+def test_word_tokens_are_the_longest_that_match(of_kind, multi30k_dir):
+    ids = {token: FIRST + number for number, token in enumerate(of_kind("wordpiece").tokens()[FIRST:])}
     unseen = all_lines(multi30k_dir, splits=["test_2016_flickr"])[::10]
     texts = [*unseen, *(text for text in AWKWARD if "<2de>" not in text)]
     for text, row in zip(texts, of_kind("wordpiece").encode_all(texts).to_list()):
@@ -153,8 +153,8 @@ def test_word_pieces_are_the_longest_that_match(of_kind, multi30k_dir):
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes"])
-def test_a_frequent_character_is_a_piece_and_others_are_their_bytes(of_kind, lines, kind):
-    ids = {piece: FIRST + number for number, piece in enumerate(of_kind(kind).pieces()[FIRST:])}
+def test_a_frequent_character_is_a_token_and_others_are_their_bytes(of_kind, lines, kind):
+    ids = {token: FIRST + number for number, token in enumerate(of_kind(kind).tokens()[FIRST:])}
     counts = collections.Counter("".join(lines))
     others = [count for one, count in counts.items() if one not in ids]
     assert len(ids) == SIZES[kind] - FIRST and min(map(counts.get, ids), default=max(others)) >= max(others)
@@ -162,7 +162,7 @@ def test_a_frequent_character_is_a_piece_and_others_are_their_bytes(of_kind, lin
         assert row == [number for one in text for number in ([ids[one]] if one in ids else as_bytes(one))] + [EOS_ID]
 
 
-def test_a_frequent_word_is_one_word_piece(of_kind, lines):
+def test_a_frequent_word_is_one_word_token(of_kind, lines):
     counts = collections.Counter(word for line in lines for word in parts_of(line))
     words = [word for word, _ in counts.most_common(200)]
     assert {" man", " Mann", "."} < set(words)
@@ -171,33 +171,33 @@ def test_a_frequent_word_is_one_word_piece(of_kind, lines):
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
-def test_a_symbol_is_one_piece(of_kind, kind):
+def test_a_symbol_is_one_token(of_kind, kind):
     texts = ["<2de>", "<2de> a dog", "dog<2de>dog", "<<2de><2de>"]
     for text, row in zip(texts, of_kind(kind).encode_all(texts).to_list()):
-        assert row.count(of_kind(kind).pieces().index("<2de>")) == text.count("<2de>")
-        assert of_kind(kind).pieces_of(row).count("<2de>") == text.count("<2de>")
+        assert row.count(of_kind(kind).tokens().index("<2de>")) == text.count("<2de>")
+        assert of_kind(kind).tokens_of(row).count("<2de>") == text.count("<2de>")
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece"])
-def test_a_symbol_after_a_blank_is_one_piece(of_kind, kind):
-    assert of_kind(kind).pieces().index("<2de>") in of_kind(kind).encode_all(["a <2de> dog"]).to_list()[0]
+def test_a_symbol_after_a_blank_is_one_token(of_kind, kind):
+    assert of_kind(kind).tokens().index("<2de>") in of_kind(kind).encode_all(["a <2de> dog"]).to_list()[0]
 
 
 @pytest.mark.parametrize("symbol", ["the", "a.b(c", "§", "<pad>", "two words", "x" * 100])
-def test_a_symbol_of_word_pieces_can_be_any_text(tmp_path, symbol):
+def test_a_symbol_of_word_tokens_can_be_any_text(tmp_path, symbol):
     train_vocabulary(["a dog ran to the other dog", "a man sat"], 300, tmp_path / "v", "wordpiece", [symbol])
     (row,) = open_vocabulary(tmp_path / "v").encode_all([symbol + " dog"]).to_list()
     assert row[0] == FIRST and open_vocabulary(tmp_path / "v").decode([row]) == [symbol + " dog"]
 
 
 @pytest.mark.parametrize("symbols", [["##x"], ["[UNK]"], ["x" * 101], ["<2de>", "<2de>"]])
-def test_what_cannot_be_a_symbol_of_word_pieces_is_an_error_that_names_it(tmp_path, symbols):
+def test_what_cannot_be_a_symbol_of_word_tokens_is_an_error_that_names_it(tmp_path, symbols):
     with pytest.raises(UserError, match=re.escape(f"'{symbols[0]}' cannot be a symbol")):
         train_vocabulary(["a dog ran"], 300, tmp_path / "v", "wordpiece", symbols)
 
 
 @pytest.mark.slow
-def test_another_process_learns_the_same_word_pieces(tmp_path):
+def test_another_process_learns_the_same_word_tokens(tmp_path):
     texts = [f"{i * 7919 % 1000:x} and {i * 104729 % 977:b}" for i in range(1000)]
     code = (
         "import json, sys, pathlib, t2t_lite.data.vocab as vocab\n"
@@ -227,7 +227,7 @@ def test_what_cannot_be_learnt_is_an_error_and_leaves_no_file(tmp_path, kind, si
 def test_the_parts_of_a_text_make_it_up(of_kind, lines, kind):
     texts = lines[::50] if kind == "bpe" else [*AWKWARD, *lines[::50]]
     for text, row in zip(texts, of_kind(kind).encode_all(texts).to_list()):
-        parts = of_kind(kind).pieces_of(row)
+        parts = of_kind(kind).tokens_of(row)
         assert len(parts) == len(row) - 1, text
         assert "".join(parts).removeprefix(" " if kind == "bpe" else "") == text
 
@@ -236,11 +236,11 @@ def test_the_parts_of_a_text_make_it_up(of_kind, lines, kind):
 def test_half_a_character_is_shown_as_such(of_kind, kind):
     vocabulary = of_kind(kind)
     (row,) = vocabulary.encode_all(["\U0010ffffa"]).to_list()
-    assert vocabulary.pieces_of(row[:4]) == ["\U0010ffff", "", "", ""]
-    assert vocabulary.pieces_of(row[:3]) == ["\ufffd", "", ""]
+    assert vocabulary.tokens_of(row[:4]) == ["\U0010ffff", "", "", ""]
+    assert vocabulary.tokens_of(row[:3]) == ["\ufffd", "", ""]
     assert vocabulary.decode([row[1:]]) == ["\ufffd\ufffd\ufffda"]
     assert vocabulary.decode([[3 + 0xFF, *row[4:]]]) == ["\ufffda"]
-    assert vocabulary.pieces_of([UNKNOWN_ID, PAD_ID, *row[4:]]) == ["⁇", "a"]
+    assert vocabulary.tokens_of([UNKNOWN_ID, PAD_ID, *row[4:]]) == ["⁇", "a"]
 
 
 def imported(folder, content):
@@ -262,12 +262,12 @@ def test_an_imported_sentencepiece_model_cuts_texts_as_before(lines, tmp_path, m
     original = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     vocabulary = imported(tmp_path, model.getvalue())
     assert vocabulary.size == 800
-    assert vocabulary.pieces() == ["<pad>", "</s>", "<unk>", *map(original.id_to_piece, range(3, 800))]
+    assert vocabulary.tokens() == ["<pad>", "</s>", "<unk>", *map(original.id_to_piece, range(3, 800))]
     texts = [*lines[::10], "A dog 🦊.", "Ж"]
     ids = vocabulary.encode(tf.constant(texts))
     assert ids.to_list() == vocabulary.encode_all(texts).to_list()
-    pieces = [[vocabulary.pieces()[number] for number in row] for row in ids.to_list()]
-    assert pieces == [[*map(original.id_to_piece, row), "</s>"] for row in original.encode(texts)]
+    tokens = [[vocabulary.tokens()[number] for number in row] for row in ids.to_list()]
+    assert tokens == [[*map(original.id_to_piece, row), "</s>"] for row in original.encode(texts)]
     unseen = texts[-2:] if byte_fallback else ["A dog ⁇.", "⁇"]
     assert vocabulary.decode(ids.to_tensor()) == [*original.decode(original.encode(texts[:-2])), *unseen]
 
@@ -275,9 +275,9 @@ def test_an_imported_sentencepiece_model_cuts_texts_as_before(lines, tmp_path, m
 LIST = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "man", "walk", "walking", "##ing", "##s", "##i", ".", "über"]
 
 
-def test_a_list_of_word_pieces_is_imported_in_its_order(tmp_path):
+def test_a_list_of_word_tokens_is_imported_in_its_order(tmp_path):
     vocabulary = imported(tmp_path, "\n".join(LIST).encode())
-    assert vocabulary.pieces() == ["<pad>", "</s>", "<unk>", *LIST[5:]]
+    assert vocabulary.tokens() == ["<pad>", "</s>", "<unk>", *LIST[5:]]
     ids = vocabulary.encode(tf.constant(["A man walkings.", " WALKS\tin  ÜBER", "a zebra", ""]))
     assert [row[:-1] for row in ids.to_list()] == [[3, 4, 6, 8, 10], [5, 8, UNKNOWN_ID, 11], [3, UNKNOWN_ID], []]
     assert vocabulary.decode(ids.to_tensor()) == ["a man walkings .", "walks ⁇ über", "a ⁇", ""]

@@ -21,7 +21,7 @@ def score(log_prob, length, alpha):
 
 
 class Markov:
-    """Logits that depend on the sentence, the position and the last piece; the search needs no state."""
+    """Logits that depend on the sentence, the position and the last token; the search needs no state."""
 
     def __init__(self, sentences, vocab_size, max_length, seed=0, spread=2.0):
         shape = (sentences, max_length, vocab_size, vocab_size)
@@ -29,7 +29,7 @@ class Markov:
         self.vocab_size, self.max_length, self.positions_run = vocab_size, max_length, 0
 
     def log_probs(self, sentence, history):
-        """[vocab]: of the next piece after `history`, a tuple of pieces."""
+        """[vocab]: of the next token after `history`, a tuple of tokens."""
         last = history[-1] if history else 0
         return log_softmax(self.table[sentence, len(history), last].astype(np.float64))
 
@@ -38,7 +38,7 @@ class Markov:
         sentences = np.arange(len(self.table)) if sentences is None else np.array(sentences)
         table = tf.constant(self.table[sentences])  # [batch, max_length, vocab, vocab]
 
-        def step(ids, position, state, lineage):
+        def step(ids, position, state, ancestry):
             self.positions_run += 1
             return tf.cast(tf.gather(table[:, position], ids, batch_dims=1), dtype), state, None
 
@@ -47,7 +47,7 @@ class Markov:
 
 
 class History:
-    """Logits that depend on all pieces so far, which a step has to find by the lineage that the search gives it."""
+    """Logits that depend on all tokens so far, which a step has to find by the ancestry that the search gives it."""
 
     size = 997  # prime, so that the hash spreads
 
@@ -60,25 +60,25 @@ class History:
 
     def log_probs(self, sentence, history):
         seen = np.zeros(self.max_length, np.int64)
-        seen[1 : len(history) + 1] = history  # the step sees the pieces one position later, after the start symbol
+        seen[1 : len(history) + 1] = history  # the step sees the tokens one position later, after the start symbol
         key = (self.offsets[sentence] + len(history) * 31 + np.sum(seen * self.weights)) % self.size
         return log_softmax(self.table[key].astype(np.float64))
 
     def search(self, beam_size, batch_size=None, **options):
         count = len(self.offsets)
 
-        def step(ids, position, state, lineage):
+        def step(ids, position, state, ancestry):
             # What each beam saw at each position stays where it was written, and is looked up by its ancestors.
             here = tf.range(self.max_length) == position
             written = tf.where(here, ids[:, :, tf.newaxis], state["written"])  # [batch, beam, max_length]
             by_position = tf.transpose(written, [0, 2, 1])  # [batch, max_length, beam]
-            ancestors = tf.transpose(lineage.ancestors, [0, 2, 1])
+            ancestors = tf.transpose(ancestry.ancestors, [0, 2, 1])
             seen = tf.gather(by_position[:, : tf.shape(ancestors)[1]], tf.maximum(ancestors, 0), batch_dims=2)
             seen = tf.transpose(tf.where(ancestors < 0, 0, seen), [0, 2, 1])
             weighted = tf.reduce_sum(seen * tf.constant(self.weights)[: tf.shape(seen)[2]], -1)
             key = (self.offsets[:, np.newaxis] + position * 31 + weighted) % self.size
             # A state of another type and rank that is handed from parent to child.
-            total = tf.gather(state["more"][0], lineage.parents, batch_dims=1)
+            total = tf.gather(state["more"][0], ancestry.parents, batch_dims=1)
             total += tf.cast(ids, tf.float32)[:, :, tf.newaxis]
             wrong = total != tf.cast(tf.reduce_sum(seen, -1, keepdims=True), tf.float32)
             logits = tf.where(wrong, 0.0, tf.gather(self.table, key))
@@ -94,26 +94,26 @@ class History:
 
 
 def exhaustive(model, sentence, alpha, limit):
-    """All outputs of at most `limit` pieces as (score, log_prob, pieces), best first."""
+    """All outputs of at most `limit` tokens as (score, log_prob, tokens), best first."""
     found = []
-    others = [piece for piece in range(model.vocab_size) if piece != EOS]
+    others = [token for token in range(model.vocab_size) if token != EOS]
     for length in range(1, limit + 1):
         for start in itertools.product(others, repeat=length - 1):
             for last in range(model.vocab_size):
                 if last == EOS or length == limit:
-                    pieces = (*start, last)
-                    log_prob = sum(model.log_probs(sentence, pieces[:i])[pieces[i]] for i in range(length))
-                    found.append((score(log_prob, length, alpha), log_prob, pieces))
+                    tokens = (*start, last)
+                    log_prob = sum(model.log_probs(sentence, tokens[:i])[tokens[i]] for i in range(length))
+                    found.append((score(log_prob, length, alpha), log_prob, tokens))
     return sorted(found, reverse=True)
 
 
 def greedy(model, sentence, alpha):
-    """The output that takes the best piece each time, as a list of one, as exhaustive."""
-    pieces, log_prob = (), 0.0
-    while len(pieces) < model.max_length and EOS not in pieces:
-        following = model.log_probs(sentence, pieces)
-        pieces, log_prob = (*pieces, int(np.argmax(following))), log_prob + np.max(following)
-    return [(score(log_prob, len(pieces), alpha), log_prob, pieces)]
+    """The output that takes the best token each time, as a list of one, as exhaustive."""
+    tokens, log_prob = (), 0.0
+    while len(tokens) < model.max_length and EOS not in tokens:
+        following = model.log_probs(sentence, tokens)
+        tokens, log_prob = (*tokens, int(np.argmax(following))), log_prob + np.max(following)
+    return [(score(log_prob, len(tokens), alpha), log_prob, tokens)]
 
 
 def plain_beam_search(model, sentence, beam_size, alpha, limit):
@@ -121,24 +121,24 @@ def plain_beam_search(model, sentence, beam_size, alpha, limit):
     alive, finished = [(0.0, ())], []
     for length in range(1, limit + 1):
         extended = []
-        for log_prob, pieces in alive:
-            following = model.log_probs(sentence, pieces)
-            extended += [(log_prob + following[piece], (*pieces, piece)) for piece in range(model.vocab_size)]
+        for log_prob, tokens in alive:
+            following = model.log_probs(sentence, tokens)
+            extended += [(log_prob + following[token], (*tokens, token)) for token in range(model.vocab_size)]
         alive = []
-        for log_prob, pieces in sorted(extended, reverse=True)[: 2 * beam_size]:
-            if pieces[-1] == EOS or length == limit:
-                finished.append((score(log_prob, length, alpha), log_prob, pieces))
+        for log_prob, tokens in sorted(extended, reverse=True)[: 2 * beam_size]:
+            if tokens[-1] == EOS or length == limit:
+                finished.append((score(log_prob, length, alpha), log_prob, tokens))
             else:
-                alive.append((log_prob, pieces))
+                alive.append((log_prob, tokens))
         alive, finished = alive[:beam_size], sorted(finished, reverse=True)[:beam_size]
     return finished
 
 
 def assert_sentence(result, sentence, expected):
-    """The result of a sentence is the list `expected` of (score, log_prob, pieces), then empty slots."""
+    """The result of a sentence is the list `expected` of (score, log_prob, tokens), then empty slots."""
     result = [part[sentence].numpy() for part in result]
-    for ids, length, log_prob, value, (want_score, want_log_prob, pieces) in zip(*result, expected, strict=False):
-        assert tuple(ids[:length]) == pieces and not ids[length:].any()
+    for ids, length, log_prob, value, (want_score, want_log_prob, tokens) in zip(*result, expected, strict=False):
+        assert tuple(ids[:length]) == tokens and not ids[length:].any()
         np.testing.assert_allclose([log_prob, value], [want_log_prob, want_score], rtol=1e-5, atol=1e-5)
     ids, lengths, log_probs, scores = (part[len(expected) :] for part in result)
     assert not ids.any() and not lengths.any() and (log_probs == EMPTY).all() and (scores == EMPTY).all()
@@ -216,7 +216,7 @@ def test_result_does_not_depend_on_the_other_sentences(alpha):
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_early_stop_changes_nothing(alpha):
     model = Markov(sentences=6, vocab_size=5, max_length=40, spread=1.0)
-    model.table[..., EOS] += 2  # outputs of a few pieces
+    model.table[..., EOS] += 2  # outputs of a few tokens
     result = model.search(4, alpha=alpha)
     assert model.positions_run < 40
     for sentence in range(6):
@@ -224,17 +224,17 @@ def test_early_stop_changes_nothing(alpha):
 
 
 def tree_model(transitions, vocab_size, max_length):
-    """A Markov model of one sentence from {last piece: {next piece: probability}}, alike at all positions."""
+    """A Markov model of one sentence from {last token: {next token: probability}}, alike at all positions."""
     model = Markov(1, vocab_size, max_length)
     model.table[:] = -1e9
     for last, following in transitions.items():
-        for piece, probability in following.items():
-            model.table[0, :, last, piece] = np.log(probability)
+        for token, probability in following.items():
+            model.table[0, :, last, token] = np.log(probability)
     return model
 
 
 def test_two_beams_escape_the_greedy_trap():
-    # start -- 0.6 -- 2 -- 0.501 -- 4 -- 1.0 -- end    0.301, found by taking the best piece each time
+    # start -- 0.6 -- 2 -- 0.501 -- 4 -- 1.0 -- end    0.301, found by taking the best token each time
     #       |           `- 0.499 -- end                0.299
     #       `- 0.4 -- 3 -- 0.9 -- end                  0.360, the best output
     #                   `- 0.1 -- 4 -- 1.0 -- end      0.040
@@ -258,7 +258,7 @@ def test_length_penalty_prefers_the_longer_output():
 def test_forced_end_at_the_limit():
     model = Markov(sentences=3, vocab_size=5, max_length=6)
     model.table[..., EOS] = -1e9  # the model never ends by itself
-    result = model.search(4, length_limits=[6, 2, 0])  # no output is shorter than one piece
+    result = model.search(4, length_limits=[6, 2, 0])  # no output is shorter than one token
     np.testing.assert_array_equal(result.lengths, [[6] * 4, [2] * 4, [1] * 4])
     assert EOS not in result.ids.numpy()
     for sentence, limit in enumerate([6, 2, 1]):
@@ -270,7 +270,7 @@ def test_vocabulary_smaller_than_the_beam(masked):
     model = Markov(sentences=2, vocab_size=2, max_length=3)
     for sentence in range(2):
         assert_sentence(model.search(8), sentence, exhaustive(model, sentence, 0.6, 3))  # 4 outputs in 8 slots
-    model.table[:, 1:, :, 0] = masked  # only two outputs are left: end at once, or after one piece
+    model.table[:, 1:, :, 0] = masked  # only two outputs are left: end at once, or after one token
     result = model.search(8)
     np.testing.assert_array_equal(np.sort(result.lengths[:, :2], -1), [[1, 2]] * 2)
     assert (result.scores[:, :2] > -100).numpy().all() and (result.scores[:, 2:] == EMPTY).numpy().all()

@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.constraints import constrained
 
 from t2t_lite.decoding.search.beam_search import BeamSearch, beam_search
-from t2t_lite.decoding.search.beam_state import Sentences
+from t2t_lite.decoding.search.beam_state import SearchInputs
 from t2t_lite.decoding.search.coverage_penalty import coverage_penalty
-from t2t_lite.decoding.search.sampling import Sampling, draw
+from t2t_lite.decoding.search.sampling import Sampling, sample_tokens
 
 EOS = 1
 SENTENCES, VOCAB, LENGTH, SOURCE = 3, 4, 4, 5
@@ -17,7 +18,7 @@ WIDE = 130  # more than there are outputs
 
 
 class Random:
-    """Logits and attention that depend on sentence, position and last piece, by tables of random numbers."""
+    """Logits and attention that depend on sentence, position and last token, by tables of random numbers."""
 
     def __init__(self, sentences=SENTENCES, vocab_size=VOCAB, length=LENGTH, seed=0, spread=2.0):
         random = np.random.default_rng(seed)
@@ -29,7 +30,7 @@ class Random:
     def step(self, sentences=slice(None)):
         logits, attention = tf.constant(self.logits[sentences]), tf.constant(self.attention[sentences])
 
-        def step(ids, position, state, lineage):
+        def step(ids, position, state, ancestry):
             here = [tf.gather(table[:, position], ids, batch_dims=1) for table in (logits, attention)]
             return here[0], state, here[1]
 
@@ -38,42 +39,42 @@ class Random:
     def search(self, beam_size=WIDE, sentences=slice(None), **rules):
         count = len(self.logits[sentences])
         rules = {"alpha": 0.6, "max_length": self.length, "never": ()} | rules
-        return beam_search(self.step(sentences), (), count, self.vocab_size, beam_size=beam_size, **rules)
+        return beam_search(self.step(sentences), (), count, self.vocab_size, beam_size=beam_size, **constrained(rules))
 
-    def log_prob(self, sentence, pieces):
-        before = (0, *pieces[:-1])
+    def log_prob(self, sentence, tokens):
+        before = (0, *tokens[:-1])
         logits = self.logits[sentence].astype("float64")
         return sum(
-            logits[i, last, piece] - np.log(np.exp(logits[i, last]).sum())
-            for i, (last, piece) in enumerate(zip(before, pieces))
+            logits[i, last, token] - np.log(np.exp(logits[i, last]).sum())
+            for i, (last, token) in enumerate(zip(before, tokens))
         )
 
-    def coverage(self, sentence, pieces):
-        return sum(self.attention[sentence, i, last] for i, last in enumerate((0, *pieces[:-1])))
+    def coverage(self, sentence, tokens):
+        return sum(self.attention[sentence, i, last] for i, last in enumerate((0, *tokens[:-1])))
 
     def outputs(self):
-        others = [piece for piece in range(self.vocab_size) if piece != EOS]
+        others = [token for token in range(self.vocab_size) if token != EOS]
         for length in range(1, self.length + 1):
             for start in itertools.product(others, repeat=length - 1):
                 for last in range(self.vocab_size):
                     if last == EOS or length == self.length:
                         yield (*start, last)
 
-    def best(self, sentence, allowed, added=lambda pieces: 0.0):
-        """[(score, log_prob, pieces)] of the allowed outputs, best first, alpha 0.6."""
+    def best(self, sentence, allowed, added=lambda tokens: 0.0):
+        """[(score, log_prob, tokens)] of the allowed outputs, best first, alpha 0.6."""
         found = []
-        for pieces in filter(allowed, self.outputs()):
-            log_prob = self.log_prob(sentence, pieces)
-            found.append((log_prob / ((5 + len(pieces)) / 6) ** 0.6 + added(pieces), log_prob, pieces))
+        for tokens in filter(allowed, self.outputs()):
+            log_prob = self.log_prob(sentence, tokens)
+            found.append((log_prob / ((5 + len(tokens)) / 6) ** 0.6 + added(tokens), log_prob, tokens))
         return sorted(found, reverse=True)
 
 
 def assert_finds(result, sentence, expected):
     exists = result.log_probs[sentence].numpy() > -1e8
     assert exists.sum() == min(len(expected), len(exists))
-    for place, (score, log_prob, pieces) in enumerate(expected[: exists.sum()]):
+    for place, (score, log_prob, tokens) in enumerate(expected[: exists.sum()]):
         length = result.lengths[sentence, place]
-        assert tuple(result.ids[sentence, place, :length].numpy()) == pieces
+        assert tuple(result.ids[sentence, place, :length].numpy()) == tokens
         np.testing.assert_allclose(result.scores[sentence, place], score, atol=1e-4)
         np.testing.assert_allclose(result.log_probs[sentence, place], log_prob, atol=1e-4)
 
@@ -83,15 +84,15 @@ def test_an_output_is_not_shorter_than_asked_for():
     least = [1, 3, 4]
     result = model.search(min_lengths=tf.constant(least))
     for sentence in range(SENTENCES):
-        assert_finds(result, sentence, model.best(sentence, lambda pieces, least=least[sentence]: len(pieces) >= least))
+        assert_finds(result, sentence, model.best(sentence, lambda tokens, least=least[sentence]: len(tokens) >= least))
 
 
 def test_an_output_begins_with_its_prefix():
     model = Random()
-    prefixes = [(2, 3), (0, 0), (3, 0)]  # 0 is padding: nothing, and one piece
+    prefixes = [(2, 3), (0, 0), (3, 0)]  # 0 is padding: nothing, and one token
     result = model.search(prefixes=tf.constant(prefixes))
     for sentence, prefix in enumerate([(2, 3), (), (3,)]):
-        expected = model.best(sentence, lambda pieces, prefix=prefix: pieces[: len(prefix)] == prefix)
+        expected = model.best(sentence, lambda tokens, prefix=prefix: tokens[: len(prefix)] == prefix)
         assert_finds(result, sentence, expected)
 
 
@@ -108,8 +109,8 @@ def test_a_prefix_stands_above_the_other_rules(rule):
 def test_no_n_gram_comes_twice(size):
     model = Random(length=6, vocab_size=3)
 
-    def allowed(pieces):
-        grams = [pieces[i : i + size] for i in range(len(pieces) - size + 1)]
+    def allowed(tokens):
+        grams = [tokens[i : i + size] for i in range(len(tokens) - size + 1)]
         return len(set(grams)) == len(grams)
 
     result = model.search(no_repeat_ngram_size=size)
@@ -126,11 +127,11 @@ def test_the_coverage_penalty_counts_what_was_attended_to():
     plain = model.search()
     for sentence in range(SENTENCES):
 
-        def added(pieces, sentence=sentence):
-            covered = np.clip(model.coverage(sentence, pieces)[mask[sentence]], 1e-6, 1.0)
+        def added(tokens, sentence=sentence):
+            covered = np.clip(model.coverage(sentence, tokens)[mask[sentence]], 1e-6, 1.0)
             return beta * np.log(covered).sum()
 
-        assert_finds(result, sentence, model.best(sentence, lambda pieces: True, added))
+        assert_finds(result, sentence, model.best(sentence, lambda tokens: True, added))
     assert (result.ids[:, 0].numpy() != plain.ids[:, 0].numpy()).any()
 
 
@@ -156,7 +157,7 @@ def test_who_wants_the_best_only_gets_it_sooner(alpha):
     found, most = [], []
     for wanted in (0, 1):
         search = BeamSearch(6, 4, alpha, num_wanted=wanted)
-        sentences = Sentences(tf.fill([20], 30))
+        sentences = SearchInputs(tf.fill([20], 30))
         positions.clear()
         loop = search.advance(counted(model.step()), search.start(sentences, (), 30), sentences)
         found.append(loop.finished)
@@ -182,35 +183,35 @@ def test_groups_that_avoid_one_another_begin_differently_and_tell_true_scores():
     assert (np.diff(first, axis=1) > 0).all()
     assert (np.diff(result.scores, axis=1) <= 0).all()
     for sentence, beam in np.ndindex(8, 4):
-        pieces = tuple(result.ids[sentence, beam, : result.lengths[sentence, beam]].numpy())
-        np.testing.assert_allclose(result.log_probs[sentence, beam], model.log_prob(sentence, pieces), atol=1e-4)
+        tokens = tuple(result.ids[sentence, beam, : result.lengths[sentence, beam]].numpy())
+        np.testing.assert_allclose(result.log_probs[sentence, beam], model.log_prob(sentence, tokens), atol=1e-4)
 
 
 def plain_diverse_search(model, sentence, width, groups, strength):
-    """Vijayakumar et al. 2016, equation 3, with lists: [(log_prob, pieces)] of all groups, each best first by score.
+    """Vijayakumar et al. 2016, equation 3, with lists: [(log_prob, tokens)] of all groups, each best first by score.
 
     A group keeps those that are best with the penalty of this position; what it has paid before does not count.
     """
 
     def score(hypothesis):
-        log_prob, pieces = hypothesis
-        return log_prob / ((5 + len(pieces)) / 6) ** 0.6
+        log_prob, tokens = hypothesis
+        return log_prob / ((5 + len(tokens)) / 6) ** 0.6
 
     alive, finished = [[(0.0, ())] for _ in range(groups)], [[] for _ in range(groups)]
     for length in range(1, model.length + 1):
         taken = []
         for group in range(groups):
             extended = []
-            for _, pieces in alive[group]:
-                for piece in range(model.vocab_size):
-                    longer = model.log_prob(sentence, (*pieces, piece))
-                    extended.append((longer - strength * taken.count(piece), longer, (*pieces, piece)))
+            for _, tokens in alive[group]:
+                for token in range(model.vocab_size):
+                    longer = model.log_prob(sentence, (*tokens, token))
+                    extended.append((longer - strength * taken.count(token), longer, (*tokens, token)))
             extended = sorted(extended, reverse=True)[: 2 * width if width > 1 else 1]
             ended = [each[1:] for each in extended if each[2][-1] == EOS or length == model.length]
             finished[group] = sorted(finished[group] + ended, key=score, reverse=True)[:width]
             alive[group] = [each[1:] for each in extended if each[2][-1] != EOS and length < model.length][:width]
             # Where too few go on, what has ended counts among those that the group has chosen.
-            taken += [pieces[-1] for _, pieces in [*alive[group], *ended][:width]]
+            taken += [tokens[-1] for _, tokens in [*alive[group], *ended][:width]]
     return sorted(itertools.chain(*finished), key=score, reverse=True)
 
 
@@ -225,7 +226,7 @@ def test_groups_are_those_of_a_plain_diverse_search(width, groups, strength, see
             tuple(ids[:length].tolist())
             for ids, length in zip(result.ids[sentence].numpy(), result.lengths[sentence].numpy())
         ]
-        assert sorted(found) == sorted(pieces for _, pieces in expected)
+        assert sorted(found) == sorted(tokens for _, tokens in expected)
         np.testing.assert_allclose(
             sorted(result.log_probs[sentence].numpy()), sorted(log_prob for log_prob, _ in expected), atol=1e-4
         )
@@ -234,13 +235,13 @@ def test_groups_are_those_of_a_plain_diverse_search(width, groups, strength, see
 def test_a_group_with_several_beams_keeps_what_is_best_with_the_penalty():
     probabilities = np.array([0, 0, 0, 0.30, 0.25, 0.20, 0.15, 0.10])
 
-    def step(ids, position, state, lineage):
+    def step(ids, position, state, ancestry):
         logits = np.log(np.maximum(probabilities, 1e-30)).astype("float32")
         return tf.broadcast_to(logits, [1, 4, 8]), state, None
 
     rules = {"groups": 2, "diversity_strength": 0.5}
     search = BeamSearch(8, 4, 0.6, **rules)
-    sentences = Sentences(limits=tf.constant([3]))
+    sentences = SearchInputs(limits=tf.constant([3]))
     loop = search._next(step, search.start(sentences, (), 3), sentences)
     assert [set(loop.last.numpy()[0, group].tolist()) for group in (slice(0, 2), slice(2, 4))] == [{3, 4}, {3, 5}]
     np.testing.assert_allclose(np.exp(np.sort(loop.log_probs.numpy()[0, 2:])), [0.20, 0.30], rtol=1e-5)
@@ -261,7 +262,7 @@ def test_a_group_with_several_beams_keeps_what_is_best_with_the_penalty():
     ],
     ids=["all", "greedy", "groups", "sampling", "prefixes"],
 )
-def test_pieces_that_are_never_wanted_are_in_no_output_and_the_others_are_scored_as_ever(never, rules):
+def test_tokens_that_are_never_wanted_are_in_no_output_and_the_others_are_scored_as_ever(never, rules):
     model = Random()
     # Probable everywhere, so that they would be found.
     model.logits[:, :, :, list(never)] += 3.0
@@ -270,12 +271,12 @@ def test_pieces_that_are_never_wanted_are_in_no_output_and_the_others_are_scored
         exists = result.log_probs[sentence].numpy() > -1e8
         assert exists.any()
         for place in np.flatnonzero(exists):
-            pieces = tuple(result.ids[sentence, place, : result.lengths[sentence, place]].numpy().tolist())
-            assert not set(pieces) & set(never)
-            np.testing.assert_allclose(result.log_probs[sentence, place], model.log_prob(sentence, pieces), atol=1e-4)
+            tokens = tuple(result.ids[sentence, place, : result.lengths[sentence, place]].numpy().tolist())
+            assert not set(tokens) & set(never)
+            np.testing.assert_allclose(result.log_probs[sentence, place], model.log_prob(sentence, tokens), atol=1e-4)
     if not rules:  # the exhaustive search among what is left
         for sentence in range(SENTENCES):
-            assert_finds(result, sentence, model.best(sentence, lambda pieces: not set(pieces) & set(never)))
+            assert_finds(result, sentence, model.best(sentence, lambda tokens: not set(tokens) & set(never)))
 
 
 def test_a_prefix_may_have_what_is_never_wanted():
@@ -287,7 +288,7 @@ def test_a_prefix_may_have_what_is_never_wanted():
             for ids, length, log_prob in zip(*(part[sentence].numpy() for part in result[:3]))
             if log_prob > -1e8
         ]
-        assert rest and not any({0, 2} & set(pieces) for pieces in rest)
+        assert rest and not any({0, 2} & set(tokens) for tokens in rest)
 
 
 def test_the_first_group_is_not_disturbed_by_the_others():
@@ -312,11 +313,11 @@ def test_samples_come_as_often_as_the_model_says():
     many.logits, many.attention = (np.repeat(table, 40, axis=0) for table in (model.logits, model.attention))
     result = samples_of(many, 100, Sampling(1.0))
     assert search.ids.shape == (1, 100, 2)
-    pieces, counts = np.unique(result.ids.numpy().reshape(-1, 2), axis=0, return_counts=True)
+    tokens, counts = np.unique(result.ids.numpy().reshape(-1, 2), axis=0, return_counts=True)
     for output in model.outputs():
         expected = np.exp(model.log_prob(0, output))
         padded = (*output, 0)[:2]
-        found = counts[(pieces == padded).all(1)].sum() / count
+        found = counts[(tokens == padded).all(1)].sum() / count
         if output == (EOS,) or 0 not in output:
             assert abs(found - expected) < 0.03
 
@@ -325,8 +326,8 @@ def test_samples_tell_the_model_s_own_log_probabilities():
     model = Random()
     result = samples_of(model, 5, Sampling(0.7, top_k=3))
     for sentence, sample in np.ndindex(SENTENCES, 5):
-        pieces = tuple(result.ids[sentence, sample, : result.lengths[sentence, sample]].numpy())
-        np.testing.assert_allclose(result.log_probs[sentence, sample], model.log_prob(sentence, pieces), atol=1e-4)
+        tokens = tuple(result.ids[sentence, sample, : result.lengths[sentence, sample]].numpy())
+        np.testing.assert_allclose(result.log_probs[sentence, sample], model.log_prob(sentence, tokens), atol=1e-4)
 
 
 def test_a_low_temperature_and_one_of_the_best_are_greedy_search():
@@ -351,10 +352,10 @@ PROBABILITIES = np.array([0.05, 0.5, 0.1, 0.3, 0.05], "float32")
         (Sampling(2.0), [0, 1, 2, 3, 4]),
     ],
 )
-def test_draws_are_among_the_kept_pieces_and_in_their_proportions(sampling, kept):
+def test_draws_are_among_the_kept_tokens_and_in_their_proportions(sampling, kept):
     uniforms = (np.arange(10_000, dtype="float32") + 0.5) / 10_000
     logits = np.broadcast_to(np.log(PROBABILITIES), (10_000, 5))
-    drawn = draw(tf.constant(logits), tf.constant(uniforms), sampling).numpy()
+    drawn = sample_tokens(tf.constant(logits), tf.constant(uniforms), sampling).numpy()
     expected = np.zeros(5)
     expected[kept] = PROBABILITIES[kept] ** (1 / sampling.temperature)
     np.testing.assert_allclose(np.bincount(drawn, minlength=5) / 10_000, expected / expected.sum(), atol=2e-3)
@@ -362,7 +363,7 @@ def test_draws_are_among_the_kept_pieces_and_in_their_proportions(sampling, kept
 
 def test_the_ends_of_the_range_can_be_drawn_with():
     logits = tf.constant([[-np.inf, 0.0, 0.0, -np.inf]] * 2)
-    np.testing.assert_array_equal(draw(logits, tf.constant([0.0, 1.0 - 2**-24]), Sampling(1.0)), [1, 2])
+    np.testing.assert_array_equal(sample_tokens(logits, tf.constant([0.0, 1.0 - 2**-24]), Sampling(1.0)), [1, 2])
 
 
 RULES = {

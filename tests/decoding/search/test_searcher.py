@@ -10,7 +10,8 @@ from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.scorer import Scorer
 from t2t_lite.decoding.search.beam_search import BeamSearch
-from t2t_lite.decoding.search.beam_state import SearchResult, Sentences
+from t2t_lite.decoding.search.beam_state import SearchInputs, SearchResult
+from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram, Prefix
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.registry import MODELS
 
@@ -52,12 +53,12 @@ def plain(model, search, inputs, limits, **known):
 
     @tf.function(autograph=False)  # operation by operation it takes four times as long
     def run():
-        sentences = Sentences(tf.constant(limits), **{name: tf.constant(part) for name, part in known.items()})
-        memory, caches = model.start_decoding(tf.constant(inputs), search.beam_size, max(limits))
-        loop = search.start(sentences, caches, max(limits))
+        sentences = SearchInputs(tf.constant(limits), **tf.nest.map_structure(tf.constant, known))
+        encoded_source, state = model.start_decoding(tf.constant(inputs), search.beam_size, max(limits))
+        loop = search.start(sentences, state, max(limits))
 
-        def step(ids, position, state, lineage):
-            return model.decode_step(ids, position, memory, state, lineage)
+        def step(ids, position, state, ancestry):
+            return model.decode_step(ids, position, encoded_source, state, ancestry)
 
         return search.result(search.advance(step, loop, sentences).finished)
 
@@ -88,7 +89,7 @@ def test_it_finds_what_a_plain_search_finds(beam_size, batch_tokens, xla_compile
     expected = plain(model, search, inputs, LIMITS)
     # Sentences end at different positions, and in more than two capacities of the caches.
     assert len(set(expected.lengths[:, 0])) > 4 and expected.lengths[:, 0].max() > 64
-    assert_same(Searcher(model, search, batch_tokens, xla_compile)(inputs, Sentences(LIMITS)), expected)
+    assert_same(Searcher(model, search, batch_tokens, xla_compile)(inputs, SearchInputs(LIMITS)), expected)
 
 
 @pytest.mark.slow
@@ -101,7 +102,7 @@ def test_it_finds_what_a_plain_search_finds(beam_size, batch_tokens, xla_compile
         {"position_encoding": "relative"},
         {"position_encoding": "learned"},
         {"position_encoding": "rotary", "norm_position": "pre"},
-        {"counted_piece": 4},
+        {"hard_alignment_token": 4},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
@@ -109,7 +110,7 @@ def test_every_kind_of_cache_grows_shrinks_and_compiles(changes):
     model, search, inputs = make(**changes), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
     expected = plain(model, search, inputs, LIMITS)
     assert expected.lengths[:, 0].max() > 32
-    assert_same(Searcher(model, search, 256)(inputs, Sentences(LIMITS)), expected)
+    assert_same(Searcher(model, search, 256)(inputs, SearchInputs(LIMITS)), expected)
 
 
 @pytest.mark.parametrize("batch_tokens", [100, 2048])
@@ -118,7 +119,7 @@ def test_many_sentences_leave_the_batch_at_different_times(batch_tokens):
     inputs = sources([5 + i % 9 for i in range(60)])
     limits = np.array([2 + (7 * i) % 90 for i in range(60)], "int32")
     expected = plain(model, search, inputs, limits)
-    assert_same(Searcher(model, search, batch_tokens, xla_compile=False)(inputs, Sentences(limits)), expected)
+    assert_same(Searcher(model, search, batch_tokens, xla_compile=False)(inputs, SearchInputs(limits)), expected)
 
 
 def test_rules_follow_their_sentences():
@@ -127,16 +128,20 @@ def test_rules_follow_their_sentences():
         "min_lengths": np.minimum(LIMITS, 35).astype("int32"),
         "prefixes": np.array([[2 + i % 20, 3, 0] if i % 2 else [0, 0, 0] for i in range(12)], "int32"),
     }
-    search = BeamSearch(VOCAB, 4, 0.6, groups=2, no_repeat_ngram_size=3, coverage_beta=0.1)
-    expected = plain(model, search, inputs, LIMITS, source_mask=inputs != 0, **known)
-    assert_same(Searcher(model, search, 128, xla_compile=False)(inputs, Sentences(LIMITS, **known)), expected)
+    constraints = (MinLength(), NoRepeatNgram(3), Prefix((0,)))
+    search = BeamSearch(VOCAB, 4, 0.6, groups=2, constraints=constraints, never=(), coverage_beta=0.1)
+    expected = plain(model, search, inputs, LIMITS, source_mask=inputs != 0, constraint_inputs=known)
+    found = Searcher(model, search, 128, xla_compile=False)(inputs, SearchInputs(LIMITS, constraint_inputs=known))
+    assert_same(found, expected)
 
 
-@pytest.mark.parametrize("changes", [{}, {"counted_piece": 4}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"hard_alignment_token": 4}], ids=str)
 def test_the_ensemble_of_a_model_with_itself_is_that_model(changes):
     model, search, inputs = make(**changes), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
     expected = plain(model, search, inputs, LIMITS)
-    assert_same(Searcher(Ensemble([model, model]), search, 256, xla_compile=False)(inputs, Sentences(LIMITS)), expected)
+    assert_same(
+        Searcher(Ensemble([model, model]), search, 256, xla_compile=False)(inputs, SearchInputs(LIMITS)), expected
+    )
 
 
 def test_an_ensemble_takes_the_mean_of_the_probabilities():
@@ -145,13 +150,13 @@ def test_an_ensemble_takes_the_mean_of_the_probabilities():
     mean = np.mean([tf.nn.softmax(model(inputs, targets)) for model in models], axis=0)
     np.testing.assert_allclose(np.exp(Ensemble(models)(inputs, targets)), mean, atol=1e-6)
     search = BeamSearch(VOCAB, 1, 0.0)
-    result = Searcher(Ensemble(models), search, 256, xla_compile=False)(inputs, Sentences(np.array([6, 6], "int32")))
-    pieces, log_prob = [], 0.0
-    while len(pieces) < 6 and 1 not in pieces:  # greedy search with the mean, by full passes
-        padded = np.array([[*pieces, 1]] * 2, "int32")
+    result = Searcher(Ensemble(models), search, 256, xla_compile=False)(inputs, SearchInputs(np.array([6, 6], "int32")))
+    tokens, log_prob = [], 0.0
+    while len(tokens) < 6 and 1 not in tokens:  # greedy search with the mean, by full passes
+        padded = np.array([[*tokens, 1]] * 2, "int32")
         following = np.mean([tf.nn.softmax(model(inputs, padded))[0, -1] for model in models], axis=0)
-        pieces, log_prob = [*pieces, int(following.argmax())], log_prob + np.log(following.max())
-    assert result.ids[0, 0, : result.lengths[0, 0]].tolist() == pieces
+        tokens, log_prob = [*tokens, int(following.argmax())], log_prob + np.log(following.max())
+    assert result.ids[0, 0, : result.lengths[0, 0]].tolist() == tokens
     np.testing.assert_allclose(result.log_probs[0, 0], log_prob, rtol=1e-4)
 
 
@@ -159,7 +164,7 @@ def test_an_ensemble_takes_the_mean_of_the_probabilities():
 def test_a_batch_never_has_more_positions_than_it_may(batch_tokens):
     searcher = Searcher(make(), BeamSearch(VOCAB, 3, 0.6), batch_tokens)
     for length in (1, 32, 33, 100, 1000):
-        rows = searcher.rows_of(length)
+        rows = searcher.batch_size_of(length)
         assert rows == 1 or rows * length <= batch_tokens
 
 
@@ -169,16 +174,16 @@ def test_batches_have_few_shapes():
     model, search = make(), BeamSearch(VOCAB, 2, 0.6)
     step = model.decode_step
 
-    def counted(ids, position, memory, caches, lineage):
-        shapes.add((tuple(memory.source_mask.shape), tuple(lineage.ancestors.shape)))
-        return step(ids, position, memory, caches, lineage)
+    def counted(ids, position, encoded_source, state, ancestry):
+        shapes.add((tuple(encoded_source.source_mask.shape), tuple(ancestry.ancestors.shape)))
+        return step(ids, position, encoded_source, state, ancestry)
 
     model.decode_step = counted
     tf.config.run_functions_eagerly(True)
     try:
         searcher = Searcher(model, search, 1024, xla_compile=False)
         for seed, lengths in enumerate([[3] * 20, [9], [17] * 3, [30] * 32, [5] * 11, [20]]):
-            searcher(sources(lengths, seed), Sentences(np.full(len(lengths), 31, "int32")))
+            searcher(sources(lengths, seed), SearchInputs(np.full(len(lengths), 31, "int32")))
     finally:
         tf.config.run_functions_eagerly(False)
     shapes = {(mask, ancestors) for mask, ancestors in shapes if None not in mask}  # but for those of the first trace
@@ -188,18 +193,18 @@ def test_batches_have_few_shapes():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"self_attention_type": "local"}, {"position_encoding": "relative"}, {"counted_piece": 4}],
+    [{}, {"self_attention_type": "local"}, {"position_encoding": "relative"}, {"hard_alignment_token": 4}],
     ids=lambda changes: "-".join(map(str, changes.values())) or "plain",
 )
 def test_log_probabilities_are_those_of_one_pass_over_the_output(changes):
     # A search that lost its way in the caches would give others; it did, where caches grow.
     model, inputs = make(**changes), sources(LENGTHS)
-    result = Searcher(model, BeamSearch(VOCAB, 3, 0.6), 4096, xla_compile=False)(inputs, Sentences(LIMITS))
+    result = Searcher(model, BeamSearch(VOCAB, 3, 0.6), 4096, xla_compile=False)(inputs, SearchInputs(LIMITS))
     for beam in range(3):
         ids = result.ids[:, beam]
         log_probs = tf.gather(tf.nn.log_softmax(model(inputs, ids)), ids, batch_dims=2).numpy()
         expected = np.where(ids != 0, log_probs, 0.0).sum(1)
-        exists = (ids != 0).sum(1) == result.lengths[:, beam]  # piece 0 can be part of an output, too
+        exists = (ids != 0).sum(1) == result.lengths[:, beam]  # token 0 can be part of an output, too
         np.testing.assert_allclose(result.log_probs[exists, beam], expected[exists], rtol=1e-4)
         assert exists.sum() > 3
 
@@ -208,7 +213,7 @@ def test_threads_share_a_searcher():
     model, search = make(), BeamSearch(VOCAB, 3, 0.6)
     searcher = Searcher(model, search, 512)
     batches = [sources([2 + (i + j) % 20 for j in range(6)], seed=i) for i in range(4)]
-    limits = Sentences(np.full(6, 20, "int32"))
+    limits = SearchInputs(np.full(6, 20, "int32"))
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda batch: searcher(batch, limits), batches))
     for batch, result in zip(batches, found):
@@ -232,7 +237,7 @@ KINDS = {
     "recurrent": {"self_attention_type": "recurrent"},
     "convolution": {"self_attention_type": "convolution"},
     "parameters": {"feed_forward_type": "attention", "parameter_heads": 2, "parameter_head_size": 8},
-    "untied": {"tied_embeddings": "none", "counted_piece": 5},
+    "untied": {"tied_embeddings": "none", "hard_alignment_token": 5},
     "ensemble": None,
 }
 
@@ -241,14 +246,14 @@ KINDS = {
     "kind", [pytest.param(kind, marks=() if kind in ("pre", "ensemble") else pytest.mark.slow) for kind in KINDS]
 )
 def test_scores_are_those_of_teacher_forcing(kind):
-    """The models are random and like any piece: padding and the unknown piece as much as others."""
+    """The models are random and like any token: padding and the unknown token as much as others."""
     if kind == "ensemble":
         model = Ensemble([make(seed=1), make(seed=2, norm_position="pre")])
     else:
         model = make(seed=3, **KINDS[kind])
     inputs, limits = sources([3, 9, 17, 33, 2, 7]), np.array([12, 9, 20, 15, 1, 20], "int32")
     searcher = Searcher(model, BeamSearch(VOCAB, 4, 0.6, never=(0, 2)), 4096, xla_compile=False)
-    result = searcher(inputs, Sentences(limits))
+    result = searcher(inputs, SearchInputs(limits))
     assert (result.log_probs > -1e8).all()
     outputs = [ids[:length].tolist() for ids, length in zip(result.ids.reshape(24, -1), result.lengths.ravel())]
     assert not any({0, 2} & set(output) for output in outputs)

@@ -13,7 +13,7 @@ class BackwardTransformer(Transformer):
         return super().call(_backwards(inputs), targets, seeds)
 
     def start_decoding(self, inputs, beam_size, max_length):
-        """Returns (memory, caches), see `Seq2SeqModel`."""
+        """Returns (encoded_source, state), see `Seq2SeqModel`."""
         return super().start_decoding(_backwards(inputs), beam_size, max_length)
 
 

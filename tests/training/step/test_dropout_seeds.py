@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.training.step.dropout_seeds import RowSeeds
+from t2t_lite.training.step.dropout_seeds import DropoutSeeds
 
 MASK = 2**64 - 1
 
@@ -40,7 +40,7 @@ def expected(seed, step, place, row, size):
 )
 @pytest.mark.parametrize("size", [8, 24, 21])
 def test_they_are_those_of_philox_by_its_definition(seed, step, row, size):
-    seeds = RowSeeds(seed, step, row, rows=2)
+    seeds = DropoutSeeds(seed, step, row, rows=2)
     for place in (1, 2):
         numbers = np.array(seeds.uint16((2, size)))
         assert numbers.dtype == np.uint16
@@ -54,10 +54,10 @@ def test_they_are_those_of_philox_by_its_definition(seed, step, row, size):
 )
 def test_any_cut_of_the_rows_gives_each_row_the_same(shape_of):
     rows = 12
-    whole = np.array(RowSeeds(3, 4, 0, rows).uint16(shape_of(rows))).reshape(rows, -1)
+    whole = np.array(DropoutSeeds(3, 4, 0, rows).uint16(shape_of(rows))).reshape(rows, -1)
     for cuts in ((0, 12), (0, 5, 12), (0, 1, 2, 7, 12), range(13)):
         parts = [
-            np.array(RowSeeds(3, 4, first, end - first).uint16(shape_of(end - first))).reshape(end - first, -1)
+            np.array(DropoutSeeds(3, 4, first, end - first).uint16(shape_of(end - first))).reshape(end - first, -1)
             for first, end in itertools.pairwise(cuts)
         ]
         np.testing.assert_array_equal(np.concatenate(parts), whole)
@@ -67,11 +67,11 @@ def test_sizes_may_be_known_only_at_run_time():
     @tf.function(input_signature=[tf.TensorSpec([None, None, 3])], autograph=False)
     def draw(x):
         shape = tf.shape(x)
-        return RowSeeds(3, 4, 2, shape[0]).uint16((shape[0], shape[1], 3))
+        return DropoutSeeds(3, 4, 2, shape[0]).uint16((shape[0], shape[1], 3))
 
     for rows, length in ((2, 5), (4, 8)):
         np.testing.assert_array_equal(
-            draw(tf.zeros([rows, length, 3])), RowSeeds(3, 4, 2, rows).uint16((rows, length, 3))
+            draw(tf.zeros([rows, length, 3])), DropoutSeeds(3, 4, 2, rows).uint16((rows, length, 3))
         )
 
 
@@ -80,7 +80,7 @@ def test_no_two_steps_replicas_micro_batches_and_places_share_a_stream():
     blocks = set()
     count = 0
     for step, first_row in itertools.product(range(4), range(0, 12, 2)):
-        seeds = RowSeeds(1, step, first_row, 2)
+        seeds = DropoutSeeds(1, step, first_row, 2)
         for _ in range(5):
             drawn = np.array(seeds.uint16((2, 4, 8))).reshape(-1, 8)
             blocks.update(map(bytes, drawn))

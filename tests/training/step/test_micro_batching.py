@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.training.step.micro_batching import MicroBatches, bucket_length, share_out
+from t2t_lite.training.step.micro_batching import MicroBatches, bucket_length, distribute_batches
 
 
 def shared(rows, micro, inputs_length=2, targets_length=3):
@@ -15,7 +15,7 @@ def shared(rows, micro, inputs_length=2, targets_length=3):
         "targets": np.repeat(ids + 100, targets_length, axis=1)[None],
         "epoch": np.array([7]),
     }
-    dataset = share_out(tf.distribute.get_strategy(), tf.data.Dataset.from_tensor_slices(batch), micro)
+    dataset = distribute_batches(tf.distribute.get_strategy(), tf.data.Dataset.from_tensor_slices(batch), micro)
     (only,) = list(dataset)
     return {name: np.array(value) for name, value in only.items()}
 
@@ -66,7 +66,9 @@ def test_whatever_its_bound_a_host_gets_the_rows_that_are_its_own(bounds):
     batch = {name: np.repeat(ids, 3, axis=1)[None] for name in ("inputs", "targets")}
     found = []
     for host, bound in enumerate(bounds):
-        dataset = share_out(Hosts(host), tf.data.Dataset.from_tensor_slices(batch), MicroBatches(max_tokens=bound))
+        dataset = distribute_batches(
+            Hosts(host), tf.data.Dataset.from_tensor_slices(batch), MicroBatches(max_tokens=bound)
+        )
         for share in dataset:
             rows = [row for row in np.array(share["inputs"])[:, :, 0].ravel().tolist() if row]
             found.append((int(share["first_row"]), rows))

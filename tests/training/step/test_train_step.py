@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.training.step.micro_batching import MicroBatches, share_out
+from t2t_lite.training.setup import build_model
+from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
 from t2t_lite.training.step.train_step import EvalSums, TrainStep
-from t2t_lite.training.trainer import build
 
 TINY = HParams(
     num_encoder_layers=1,
@@ -41,16 +41,16 @@ WHOLE = MicroBatches()
 def step_of(hparams, micro=WHOLE, xla_compile=False):
     """Returns (model, optimizer, a function that makes a step on `batch_of` a seed)."""
     strategy = tf.distribute.get_strategy()
-    model, optimizer = build(hparams, VOCAB, strategy, 1)
+    model, optimizer = build_model(hparams, VOCAB, strategy, 1)
 
     def shared(**arguments):
-        return share_out(strategy, tf.data.Dataset.from_tensor_slices(batch_of(**arguments)), micro)
+        return distribute_batches(strategy, tf.data.Dataset.from_tensor_slices(batch_of(**arguments)), micro)
 
     step = TrainStep(strategy, model, optimizer, shared().element_spec, random_seed=5, xla_compile=xla_compile)
 
     def make(requests=(), is_rehearsal=False, **arguments):
         batch = next(iter(shared(**arguments)))
-        return step.rehearse(batch) if is_rehearsal else step(batch, requests)
+        return step.check_memory(batch) if is_rehearsal else step(batch, requests)
 
     return model, optimizer, make
 
@@ -185,12 +185,12 @@ def test_any_bound_draws_the_same_dropout(max_tokens, feed_forward_type):
 
 def test_evaluation_in_micro_batches_sums_up_the_same():
     strategy = tf.distribute.get_strategy()
-    model, _ = build(DROPOUT, VOCAB, strategy, 1)
+    model, _ = build_model(DROPOUT, VOCAB, strategy, 1)
     results = []
     for micro in (MicroBatches(), MicroBatches(max_tokens=7)):
         batches = [batch_of(seed=seed) for seed in range(3)]
         whole = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
-        data = share_out(strategy, tf.data.Dataset.from_tensor_slices(whole), micro)
+        data = distribute_batches(strategy, tf.data.Dataset.from_tensor_slices(whole), micro)
         results.append(EvalSums(strategy, model, data.element_spec)(data))
     np.testing.assert_allclose(results[0], results[1], rtol=1e-5)
     assert results[0].tokens == np.count_nonzero(whole["targets"])

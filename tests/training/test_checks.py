@@ -3,8 +3,9 @@
 import pytest
 
 from t2t_lite.config import HParams
-from t2t_lite.data.manifest import Manifest, check_counted_piece, check_lengths
+from t2t_lite.data.manifest import Manifest
 from t2t_lite.errors import UserError
+from t2t_lite.training.checks import check_hard_alignment, check_lengths
 
 VOCABULARY = {"file": "v", "sha256": "0", "size": 40}
 
@@ -37,14 +38,14 @@ def test_settings_that_leave_out_every_training_pair_are_refused(positions):
 @pytest.mark.parametrize("dev", [{"inputs": [3, 12], "targets": [4]}, {"inputs": [3], "targets": [4, 12]}])
 def test_learned_positions_must_cover_the_dev_split(dev):
     message = refusal(manifest(SHORT, dev), HParams(max_length=11, position_encoding="learned"))
-    assert "dev pair" in message and "has 12 pieces" in message and "max_length=11" in message
+    assert "dev pair" in message and "has 12 tokens" in message and "max_length=11" in message
     assert "--hparams=max_length=12 or more" in message
     check_lengths(manifest(SHORT, dev), HParams(max_length=12, position_encoding="learned"))
 
 
 def test_lengths_are_compared_as_numbers():
     dev = {"inputs": [9, 100], "targets": [20]}
-    assert "has 100 pieces" in refusal(manifest(SHORT, dev), HParams(max_length=50, position_encoding="learned"))
+    assert "has 100 tokens" in refusal(manifest(SHORT, dev), HParams(max_length=50, position_encoding="learned"))
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
@@ -61,11 +62,11 @@ def test_longer_training_pairs_are_left_out_with_learned_positions_too():
 
 
 @pytest.mark.parametrize(("settings", "refused"), [({"vocab_kind": "bpe"}, True), ({"vocab_kind": "words"}, False)])
-def test_a_counted_piece_needs_sources_of_whole_words(settings, refused, tmp_path):
+def test_a_counted_token_needs_sources_of_whole_words(settings, refused, tmp_path):
     manifest = Manifest("x", {}, {}, {}, settings=settings)
-    check_counted_piece(manifest, HParams(), tmp_path)
+    check_hard_alignment(manifest, HParams(), tmp_path)
     if refused:
         with pytest.raises(UserError, match="made with --vocab_kind=bpe; make it with --vocab_kind=words"):
-            check_counted_piece(manifest, HParams(counted_piece=3), tmp_path)
+            check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)
     else:
-        check_counted_piece(manifest, HParams(counted_piece=3), tmp_path)
+        check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)

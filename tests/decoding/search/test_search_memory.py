@@ -10,8 +10,8 @@ import tensorflow as tf
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
-from t2t_lite.decoding.search.beam_state import Sentences
-from t2t_lite.decoding.search.memory import check_memory, search_bytes
+from t2t_lite.decoding.search.beam_state import SearchInputs
+from t2t_lite.decoding.search.search_memory import check_search_memory, search_bytes
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.errors import UserError
 
@@ -24,7 +24,7 @@ def test_the_paper_s_search_is_small_and_its_bytes_are_those_counted_by_hand():
     caches = 32 * 4 * 32 * 6 * (512 + 512) * 4
     scores = 8 * 32 * 4 * (4 * 32) * 4
     assert search_bytes(BASE, search, 32, 32) == logits + candidates + caches + scores
-    check_memory(BASE, search, 32, 32)
+    check_search_memory(BASE, search, 32, 32)
 
 
 def test_an_ensemble_needs_the_caches_of_all_its_models():
@@ -34,12 +34,12 @@ def test_an_ensemble_needs_the_caches_of_all_its_models():
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "message"),
     [(1, "one sentence at a time .* smaller beam_size in"), (32, "32 sentences at a time .* batch_tokens")],
 )
-def test_a_beam_that_cannot_fit_is_refused_with_both_figures(rows, told):
-    with pytest.raises(UserError, match=told) as caught:
-        check_memory(BASE, BeamSearch(37_000, 30_000, 0.6), rows, 32)
+def test_a_beam_that_cannot_fit_is_refused_with_both_figures(rows, message):
+    with pytest.raises(UserError, match=message) as caught:
+        check_search_memory(BASE, BeamSearch(37_000, 30_000, 0.6), rows, 32)
     assert re.search(r"beam_size=30000 needs at least [\d,.]+ GiB, and [\d,.]+ GiB are free; use", str(caught.value))
 
 
@@ -55,23 +55,23 @@ class Greedy:
 def test_what_tensorflow_says_of_memory_becomes_one_line():
     searcher = Searcher(Greedy(), BeamSearch(10, 4, 0.6), 64, xla_compile=False)
     with pytest.raises(UserError, match="one sentence at a time with beam_size=4 does not fit into memory; use a sm"):
-        searcher(np.ones([1, 3], np.int32), Sentences(np.array([5], np.int32)))
+        searcher(np.ones([1, 3], np.int32), SearchInputs(np.array([5], np.int32)))
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         (DecodeHParams(beam_size=2000), ["beam_size=2000: a step takes about 500 times as long as with 4"]),
         (DecodeHParams(batch_tokens=1), ["batch_tokens=1: sentences are searched one by one"]),
         (DecodeHParams(beam_size=100, batch_tokens=32), []),
-        (HParams(batch_tokens=1), ["batch_tokens=1: a step learns from so few target pieces"]),
+        (HParams(batch_tokens=1), ["batch_tokens=1: a step learns from so few target tokens"]),
         (HParams(learning_rate_constant=1000.0), ["learning_rate_constant=1000.0: a factor of the paper's schedule"]),
         (HParams(residual_dropout=0.9), ["residual_dropout=0.9: more than half is dropped"]),
         (HParams(), []),
     ],
 )
-def test_what_is_rarely_meant_is_told_with_its_consequence(settings, told):
+def test_what_is_rarely_meant_is_told_with_its_consequence(settings, message):
     found = settings.warnings()
-    assert len(found) == len(told)
-    for line, start in zip(found, told):
+    assert len(found) == len(message)
+    for line, start in zip(found, message):
         assert line.startswith(start)

@@ -1,4 +1,4 @@
-"""The least memory that a search needs, so that one that cannot fit is refused before the system kills it."""
+"""A lower bound of the memory a search needs, to refuse one that cannot fit before the system kills the process."""
 
 import tensorflow as tf
 
@@ -8,16 +8,16 @@ from t2t_lite.errors import UserError
 from t2t_lite.free_memory import free_memory
 
 FLOAT32 = 4
-# Smaller searches are not worth a look at what is free.
-WORTH_A_LOOK = 2**28
+# Below this, free memory is not even read.
+WORTH_CHECKING = 2**28
 
 
 def search_bytes(model, search: BeamSearch, rows: int, capacity: int) -> int:
-    """Returns the least memory that a step of a search needs, in bytes.
+    """Returns a lower bound of the memory of one search step, in bytes.
 
     Args:
       model: a `Seq2SeqModel` or an `Ensemble`.
-      search: how it is searched.
+      search: the search.
       rows: sentences of the batch.
       capacity: target positions that the caches have room for.
     """
@@ -25,17 +25,17 @@ def search_bytes(model, search: BeamSearch, rows: int, capacity: int) -> int:
     logits = rows * beam * search.vocab_size * FLOAT32
     candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
     models = getattr(model, "models", [model])
-    hparams_of_all = [each.hparams for each in models if hasattr(each, "hparams")]  # of others nothing is known
+    hparams_of_all = [each.hparams for each in models if hasattr(each, "hparams")]  # a model of another kind has none
     caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
     # Each hypothesis attends to the entries of all beams and masks those that are not its own.
     scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)
     return logits + candidates + caches + scores * rows * beam * beam * capacity * FLOAT32
 
 
-def check_memory(model, search: BeamSearch, rows: int, capacity: int) -> None:
-    """Raises UserError if a step of a search needs more memory than is free. A GPU's own allocator tells that."""
+def check_search_memory(model, search: BeamSearch, rows: int, capacity: int) -> None:
+    """Raises UserError if a step of a search needs more memory than is free. A GPU's own allocator reports that."""
     needed = search_bytes(model, search, rows, capacity)
-    if needed < WORTH_A_LOOK or tf.config.list_physical_devices("GPU"):
+    if needed < WORTH_CHECKING or tf.config.list_physical_devices("GPU"):
         return
     free = free_memory("CPU")
     if free is not None and needed > free:
@@ -43,7 +43,7 @@ def check_memory(model, search: BeamSearch, rows: int, capacity: int) -> None:
 
 
 def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
-    """Returns the error for a search that does not fit; `what` says how it came out."""
+    """Returns the error for a search that does not fit; `what` is the reason."""
     sentences = f"{rows} sentences at a time" if rows > 1 else "one sentence at a time"
     smaller = "beam_size or batch_tokens" if rows > 1 else "beam_size"
     return UserError(

@@ -1,0 +1,76 @@
+"""Data that an earlier run left in a data directory: whether it is complete, and was made from the same things."""
+
+import shutil
+from pathlib import Path
+
+from t2t_lite.data.generation.sources import check_unchanged
+from t2t_lite.data.generation.split_text import text_filenames
+from t2t_lite.data.generation.split_writer import WORK
+from t2t_lite.data.manifest import Manifest
+from t2t_lite.data.problem import SPLITS, Problem
+from t2t_lite.errors import UserError
+from t2t_lite.files import INCOMPLETE, is_same_file
+
+
+def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
+    """Returns whether all splits are finished and all files are there."""
+    if any(split not in manifest.splits for split in SPLITS):
+        return False
+    names = [vocabulary["file"] for vocabulary in manifest.vocabularies]
+    for split in SPLITS:
+        names += [*manifest.splits[split]["shards"], *text_filenames(problem, split)]
+    return all((data_dir / name).exists() for name in names)
+
+
+def settings_of(problem: Problem, max_cases: int) -> dict:
+    """Returns the settings that determine the records, besides the sources and the vocabularies."""
+    own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
+    return {**own, **rare_character_settings(problem, None), "max_cases": max_cases, **problem.options}
+
+
+def rare_character_settings(problem: Problem, manifest: Manifest | None) -> dict:
+    """Returns how BPE treats rare characters; for data from before that could be chosen, how it did then."""
+    if manifest is None:
+        return {"byte_fallback": problem.byte_fallback, "character_coverage": problem.character_coverage}
+    before = {"byte_fallback": False, "character_coverage": 1.0} | manifest.settings
+    return {name: before[name] for name in ("byte_fallback", "character_coverage")}
+
+
+def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_dir: Path) -> None:
+    """Raises UserError if the data was made with other settings than these."""
+    if not manifest.settings:
+        return
+    as_it_is = rare_character_settings(problem, manifest)  # an existing vocabulary is used
+    made_with, asked = manifest.settings | as_it_is, settings_of(problem, max_cases) | as_it_is
+    for name in sorted(made_with.keys() | asked.keys()):
+        if made_with.get(name) != asked.get(name):
+            then, now = (f"--{name}={each[name]}" if each.get(name) else f"no --{name}" for each in (made_with, asked))
+            raise UserError(
+                f"the data in {data_dir} was made with {then}, and now it is {now}; "
+                f"use another --data_dir, or the flags that it was made with"
+            )
+
+
+def check_sources_in_place(manifest: Manifest, tmp_dir: Path, data_dir: Path) -> None:
+    """Raises UserError if a source has changed. Complete data needs no sources, but those there must be the same."""
+    found = {name: tmp_dir / name for name in manifest.sources if (tmp_dir / name).is_file()}
+    check_unchanged(found, {name: manifest.sources[name] for name in found}, data_dir)
+
+
+def check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_dir: Path) -> None:
+    """Raises UserError if the data would overwrite what it is made from."""
+    names = [*problem.vocab_filenames, *(name for split in SPLITS for name in text_filenames(problem, split))]
+    names += [problem.shard_filename(split, shard) for split in SPLITS for shard in range(problem.shards_of(split))]
+    sources = [*files.values(), *(Path(name) for name in problem.vocab_file.split(",") if name)]
+    for path in sources:
+        if any(is_same_file(data_dir / name, path) for name in names):
+            raise UserError(f"{path} would be overwritten by the data that is made of it; use another --data_dir")
+
+
+def remove_leftovers(problem: Problem, data_dir: Path) -> None:
+    """Removes the temporary files of runs that were killed."""
+    for folder in data_dir.glob(f"{problem.data_name}-*{WORK}"):
+        shutil.rmtree(folder)
+    for start in (f"{problem.data_name}-", f"vocab.{problem.data_name}.", f"manifest.{problem.data_name}.json."):
+        for file in data_dir.glob(f"{start}*.{INCOMPLETE}"):
+            file.unlink()

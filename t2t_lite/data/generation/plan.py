@@ -1,0 +1,69 @@
+"""The plan of a split: how many shards, buckets and chunks its records go through."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from t2t_lite.data.problem import Problem
+from t2t_lite.data.vocab import Vocabulary
+
+# Records that are shuffled together in memory, on average, and pairs that are encoded together.
+BUCKET_RECORDS = 2**16
+CHUNK_PAIRS = 2**15
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the records of a split are spread.
+
+    Args:
+      split: its name.
+      num_shards: files.
+      buckets_per_shard: each of which has to fit into memory.
+      chunk_pairs: pairs that are encoded together.
+      made_of: what the records depend on (checksums of vocabularies, say).
+    """
+
+    split: str
+    num_shards: int
+    buckets_per_shard: int
+    chunk_pairs: int
+    made_of: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What tells this plan from others."""
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
+
+    def buckets_of(self, shard: int) -> range:
+        """Returns the numbers of a shard's buckets."""
+        return range(shard * self.buckets_per_shard, (shard + 1) * self.buckets_per_shard)
+
+
+def plan_of(
+    problem: Problem,
+    split: str,
+    total: int | None,
+    vocabularies: Sequence[Vocabulary],
+    sources: Mapping[str, str],
+    max_cases: int,
+) -> Plan:
+    """Returns the plan of one split of a problem.
+
+    Args:
+      problem: whose split.
+      split: "train", "dev" or "test".
+      total: how many pairs it has, if that is known.
+      vocabularies: of the inputs and the targets.
+      sources: the checksum of each source, by name.
+      max_cases: at most so many pairs of the train split; 0: all.
+    """
+    num_shards = problem.shards_of(split)
+    return Plan(
+        split,
+        num_shards,
+        buckets_per_shard=max(1, round((total or 0) / (num_shards * BUCKET_RECORDS))),
+        chunk_pairs=CHUNK_PAIRS,
+        made_of=" ".join([*(each.sha256 for each in vocabularies), *sources.values(), str(max_cases)]),
+    )

@@ -1,0 +1,56 @@
+"""The plain text of the dev and test splits, to decode and to score."""
+
+import contextlib
+from pathlib import Path
+
+from t2t_lite.data.generation.corpus_statistics import FIRST_PAIRS
+from t2t_lite.data.generation.split_writer import pairs_of
+from t2t_lite.data.problem import SIDES, Example, Problem
+from t2t_lite.errors import UserError
+from t2t_lite.files import written_whole
+
+
+def text_filenames(problem: Problem, split: str) -> list[str]:
+    """Returns the names of a split's text files, inputs and targets; the training text is not written again."""
+    return [] if split == "train" else [problem.text_filename(split, side) for side in SIDES]
+
+
+def text_exists(problem: Problem, split: str, data_dir: Path) -> bool:
+    """Returns whether the text files of a split are there."""
+    return all((data_dir / name).exists() for name in text_filenames(problem, split))
+
+
+def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_dir: Path) -> list[Example]:
+    """Writes a split as text, one sentence per line in the order of the source.
+
+    Returns:
+      its first pairs.
+
+    Raises:
+      UserError: if a sentence has a line break.
+    """
+    first_pairs = []
+    paths = [data_dir / name for name in text_filenames(problem, split)]
+    with contextlib.ExitStack() as stack:
+        partial = [stack.enter_context(written_whole(path)) for path in paths]
+        texts = [stack.enter_context(open(path, "w", encoding="utf-8", newline="")) for path in partial]
+        for pair in pairs_of(problem, split, files, 0):
+            if len(first_pairs) < FIRST_PAIRS:
+                first_pairs.append(pair)
+            if problem.drop_reason(split, pair):
+                continue
+            if any("\n" in line for line in pair):
+                raise UserError(f"problem '{problem.data_name}' has a {split} example with a line break; take it out")
+            for text, line in zip(texts, pair):
+                text.write(line + "\n")
+    return first_pairs
+
+
+def equal_splits(first_pairs: dict[str, list[Example]], split: str) -> list[str]:
+    """Returns a note for each other split that begins as this one, as when a problem's examples ignore the split."""
+    return [
+        f"{split} begins with the same {len(first_pairs[split])} pairs as {other}: if they are all the same, its "
+        f"figures mean nothing; give each split pairs of its own"
+        for other in first_pairs
+        if other != split and first_pairs[split] and first_pairs[split] == first_pairs[other]
+    ]

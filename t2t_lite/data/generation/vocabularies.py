@@ -1,0 +1,88 @@
+"""The vocabularies of a problem's data: learned from the corpus, or imported from --vocab_file."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from t2t_lite.data.generation.corpus_statistics import CorpusStatistics
+from t2t_lite.data.generation.existing_data import rare_character_settings
+from t2t_lite.data.manifest import Manifest
+from t2t_lite.data.problem import SIDES, Problem
+from t2t_lite.data.vocab import Vocabulary, import_vocabulary, open_vocabulary, train_vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.files import partial_path, sha256_of
+
+
+def make_vocabularies(
+    problem: Problem,
+    statistics: CorpusStatistics,
+    data_dir: Path,
+    say: Callable[[str], None],
+    manifest: Manifest | None,
+) -> list[str]:
+    """Makes the vocabulary of each side, or one for both.
+
+    Args:
+      problem: whose they are.
+      statistics: with the sample to learn from.
+      data_dir: where to write.
+      say: receives lines about progress.
+      manifest: that of an interrupted run, whose file names are kept; None: a new run.
+
+    Returns:
+      the file names of the inputs' and the targets' vocabulary.
+
+    Raises:
+      UserError: if --vocab_file does not fit the problem, or a vocabulary made from other text is there.
+    """
+    imported = problem.vocab_file.split(",") if problem.vocab_file else []
+    number = 1 if problem.shared_vocabulary else 2
+    if imported and len(imported) != number:
+        raise UserError(
+            f"'{problem.data_name}' has {number} vocabularies, and --vocab_file={problem.vocab_file} names "
+            f"{len(imported)}; give one file for each, separated by a comma"
+        )
+    # All are learned before one is renamed: an interruption leaves both or none.
+    final_paths: dict[Path, Path] = {}
+    names = []
+    for index, sides in enumerate([SIDES] if problem.shared_vocabulary else [[side] for side in SIDES]):
+        made = partial_path(data_dir / f"vocab.{problem.data_name}")
+        if imported and imported[index]:
+            import_vocabulary(Path(imported[index]), made)
+        else:
+            _learn(problem, sides, statistics, made, say, rare_character_settings(problem, manifest))
+        size = open_vocabulary(made).size
+        if size < problem.vocab_size and not problem.vocab_file and problem.kind_of(sides[0]) != "bytes":
+            say(
+                f"{problem.data_name}: learned {size:,} tokens, not {problem.vocab_size:,} (--vocab_size): the text "
+                f"has no more"
+            )
+        path = data_dir / (manifest.vocabularies[index]["file"] if manifest else problem.vocab_filename(sides[0], size))
+        if path.exists() and sha256_of(path) != sha256_of(made):
+            made.unlink()
+            raise UserError(f"{path} is there, but was not made from this text; remove it, or use another --data_dir")
+        final_paths[made] = path
+        names += [path.name] * len(sides)
+    for made, path in final_paths.items():
+        made.replace(path)
+    return names
+
+
+def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manifest, data_dir: Path) -> None:
+    """Raises UserError if the vocabularies are not those that the manifest names."""
+    for vocabulary, made_with in zip(vocabularies, manifest.vocabularies):
+        if vocabulary.sha256 != made_with["sha256"]:
+            raise UserError(
+                f"{vocabulary.path} is not the vocabulary that the data in {data_dir} was made with "
+                f"({made_with['file']}); put that one back, or use another --data_dir"
+            )
+
+
+def _learn(
+    problem: Problem, sides: Sequence[str], statistics: CorpusStatistics, path: Path, say, rare_characters: dict
+) -> None:
+    kind = problem.kind_of(sides[0])
+    if kind != "bytes":
+        unit = {"bpe": "BPE tokens", "wordpiece": "WordPiece tokens"}.get(kind, kind)
+        say(f"{problem.data_name}: learning {problem.vocab_size} {unit} of {' and '.join(sides)}")
+    symbols = problem.symbols_of(sides[0])
+    train_vocabulary(statistics.texts(sides), problem.vocab_size, path, kind, symbols, **rare_characters)

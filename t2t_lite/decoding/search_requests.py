@@ -1,0 +1,138 @@
+"""What to search for: the search that settings ask for, and what it has to know of each line."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import PAD_ID, UNKNOWN_ID
+from t2t_lite.decoding.batching import padded
+from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_state import SearchInputs
+from t2t_lite.decoding.search.constraints import Constraint, MinLength, NoRepeatNgram, Prefix
+from t2t_lite.decoding.search.sampling import Sampling
+
+
+@dataclasses.dataclass(frozen=True)
+class LineConstraint:
+    """A constraint with what it has to know of each line.
+
+    Args:
+      constraint: the rule.
+      inputs: its `constraint_inputs` by name: for each line an int, or a list of ints.
+      min_limits: for each line the least number of tokens, end symbol included, that its output needs room for; None:
+        no more than any output.
+    """
+
+    constraint: Constraint
+    inputs: Mapping[str, Sequence] = dataclasses.field(default_factory=dict)
+    min_limits: Sequence[int] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchRequest:
+    """Lines to decode, as token ids.
+
+    Args:
+      sources: the ids of each line, with the end symbol.
+      settings: how to decode.
+      constraints: in the order in which they apply.
+      max_positions: as `Seq2SeqModel.max_positions`.
+      first_line: the number of the first line, for the random numbers of sampling.
+    """
+
+    sources: Sequence[list[int]]
+    settings: DecodeHParams
+    constraints: Sequence[LineConstraint]
+    max_positions: int | None
+    first_line: int
+
+    def inputs_of(self, rows: Sequence[int]) -> SearchInputs:
+        """Returns the search inputs of some lines, NumPy arrays."""
+        settings = self.settings
+        limits = np.array([len(self.sources[row]) for row in rows], np.int32) + settings.extra_length
+        constraint_inputs = {}
+        for each in self.constraints:
+            for name, values in each.inputs.items():
+                chosen = [values[row] for row in rows]
+                constraint_inputs[name] = padded(chosen) if isinstance(chosen[0], list) else np.array(chosen, np.int32)
+            if each.min_limits is not None:
+                limits = np.maximum(limits, np.array([each.min_limits[row] for row in rows], np.int32))
+        if self.max_positions is not None:
+            limits = np.minimum(limits, self.max_positions)
+        uniforms = ()
+        if settings.sampling_method == "random":
+            drawn = [
+                np.random.default_rng([settings.random_seed, self.first_line + row]).random(
+                    [limits.max(), settings.beam_size], np.float32
+                )
+                for row in rows
+            ]
+            uniforms = np.stack(drawn).transpose(0, 2, 1)  # drawn by position: the first are the same for any number
+        return SearchInputs(limits, uniforms=uniforms, constraint_inputs=constraint_inputs)
+
+
+def constraints_of(
+    settings: DecodeHParams,
+    sources: Sequence[list[int]],
+    prefixes: Sequence[list[int]] | None,
+    others: Sequence[LineConstraint] = (),
+) -> list[LineConstraint]:
+    """Returns the constraints of some lines, in the order in which they apply.
+
+    Args:
+      settings: min_length_ratio, no_repeat_ngram_size and allow_unk are used.
+      sources: the ids of each line, with the end symbol.
+      prefixes: the ids that each output begins with, without end symbol; None: none.
+      others: further constraints.
+    """
+    found = []
+    if settings.min_length_ratio:
+        # The end symbol is not counted on either side, and added to the limit.
+        ratio = settings.min_length_ratio
+        found.append(
+            LineConstraint(MinLength(), {"min_lengths": [int(np.ceil(ratio * (len(ids) - 1))) + 1 for ids in sources]})
+        )
+    if settings.no_repeat_ngram_size:
+        found.append(LineConstraint(NoRepeatNgram(settings.no_repeat_ngram_size)))
+    found += others
+    if prefixes is not None:
+        room = [len(ids) + 1 for ids in prefixes]
+        found.append(LineConstraint(Prefix(_never(settings)), {"prefixes": list(prefixes)}, room))
+    return found
+
+
+def beam_search_of(
+    settings: DecodeHParams, vocab_size: int, num_wanted: int, constraints: Sequence[LineConstraint]
+) -> BeamSearch:
+    """Returns the search that the settings ask for.
+
+    Args:
+      settings: how to decode.
+      vocab_size: tokens of the target vocabulary.
+      num_wanted: as `BeamSearch` takes it.
+      constraints: in the order in which they apply.
+    """
+    random = settings.sampling_method == "random"
+    rules = tuple(each.constraint for each in constraints)
+    has_prefix = any(isinstance(rule, Prefix) for rule in rules)
+    return BeamSearch(
+        vocab_size,
+        settings.beam_size,
+        settings.alpha,
+        groups=settings.beam_size if random else settings.diverse_beam_groups,
+        diversity_strength=settings.diverse_beam_strength,
+        coverage_beta=settings.coverage_penalty,
+        num_wanted=num_wanted,
+        sampling=Sampling(settings.sampling_temp, settings.sampling_keep_top_k, settings.sampling_keep_top_p)
+        if random
+        else None,
+        constraints=rules,
+        never=() if has_prefix else _never(settings),
+    )
+
+
+def _never(settings: DecodeHParams) -> tuple[int, ...]:
+    """Returns the tokens that no output has: padding, and unless it is allowed the unknown token."""
+    return (PAD_ID,) if settings.allow_unk else (PAD_ID, UNKNOWN_ID)

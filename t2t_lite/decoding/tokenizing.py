@@ -1,0 +1,48 @@
+"""Texts to token ids for a model: bounded in length, with a warning about each text that is cut."""
+
+from collections.abc import Callable, Sequence
+
+import tensorflow as tf
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import EOS_ID, Vocabulary
+
+# A token has fewer characters than this, so no more characters of a long text have to be tokenized.
+_MAX_TOKEN_CHARACTERS = 64
+# What warnings call the model's `max_positions`.
+MAX_POSITIONS = "all that learned positions cover (max_length)"
+
+
+def encode_lines(
+    vocabulary: Vocabulary,
+    lines: Sequence[str],
+    settings: DecodeHParams,
+    max_positions: int | None,
+    warn: Callable[[str], None],
+    first_line: int,
+    name: str,
+) -> list[list[int]]:
+    """Returns the ids of each text, with the end symbol.
+
+    Args:
+      vocabulary: of the texts.
+      lines: the texts.
+      settings: max_input_length is used.
+      max_positions: as `Seq2SeqModel.max_positions`.
+      warn: receives a line about each text that is cut.
+      first_line: the number of the first text, for warnings.
+      name: what warnings call a text, such as "line".
+    """
+    limit = settings.max_input_length
+    reason = f"max_input_length={limit}; raise that in --decode_hparams"
+    if max_positions is not None and max_positions <= limit:
+        limit = max_positions
+        reason = f"{limit}, which is {MAX_POSITIONS}; split it, or train with a larger max_length"
+    texts = [line[: limit * _MAX_TOKEN_CHARACTERS].encode("utf-8", errors="replace") for line in lines]
+    ids = vocabulary.encode(tf.constant(texts, tf.string)).to_list() if texts else []
+    for number, row in enumerate(ids):
+        if len(row) > limit:
+            warn(f"{name} {first_line + number} has {len(row)} tokens and was cut to {reason}")
+            # Cut before the end symbol, so that every source still ends with one.
+            ids[number] = [*row[: limit - 1], EOS_ID]
+    return ids

@@ -1,0 +1,88 @@
+"""The Transformer with hard monotonic alignment: the decoder sees the encoder's output for the next source token."""
+
+from typing import Any, NamedTuple
+
+from keras import ops
+
+from t2t_lite.layers.beam_ancestry import gather_parents
+from t2t_lite.models.transformer import Transformer
+
+
+class AlignedSource(NamedTuple):
+    """An `EncodedSource` with the encoder's output itself."""
+
+    caches: list  # see `EncodedSource`
+    source_mask: Any  # see `EncodedSource`
+    encoded: Any  # float [batch, source, hidden]
+
+
+class AlignedState(NamedTuple):
+    """A `DecoderState` that counts the source tokens each hypothesis has consumed."""
+
+    caches: list  # see `DecoderState`
+    counts: Any  # int32 [batch, beam]
+
+
+class HardAlignmentTransformer(Transformer):
+    """A Transformer whose targets hold `hparams.hard_alignment_token` once for each source token, in order.
+
+    The number of these tokens so far is the index of the next source token, and the encoder's output there is added to
+    the embedding of the decoder's input (Ma et al. 2017, "Deterministic Attention for Sequence-to-Sequence Constituent
+    Parsing"). It has the variables of a `Transformer`.
+
+    Arguments and methods: as those of `Seq2SeqModel`.
+    """
+
+    has_hard_alignment = True
+
+    def __init__(self, hparams, vocab_size, inputs_vocab_size=None, **kwargs):
+        # Under that name checkpoints hold its variables.
+        super().__init__(hparams, vocab_size, inputs_vocab_size, **{"name": "transformer"} | kwargs)
+
+    def start_decoding(self, inputs, beam_size, max_length):
+        """Returns (`AlignedSource`, `AlignedState`), see `Seq2SeqModel`."""
+        encoded_source, state = super().start_decoding(inputs, beam_size, max_length)
+        return encoded_source, AlignedState(state.caches, ops.zeros((ops.shape(inputs)[0], beam_size), "int32"))
+
+    def decode_step(self, ids, position, encoded_source, state, ancestry):
+        """Returns (logits, state, attention), see `Seq2SeqModel`."""
+        counts = gather_parents(state.counts, ancestry) + self._is_aligned(ids)
+        aligned = aligned_encoder_states(encoded_source.encoded, encoded_source.source_mask, counts)
+        x = self._embed_step(self.embedding(ids) + aligned, position)
+        return self._step(x, position, encoded_source, state._replace(counts=counts), ancestry)
+
+    def _encoded_source(self, encoded, source_mask):
+        return AlignedSource(*super()._encoded_source(encoded, source_mask), encoded)
+
+    def _embed_targets(self, ids, encoded, source_mask, seeds):
+        counts = ops.cumsum(self._is_aligned(ids), axis=1)
+        return self._embed(ids, "targets", seeds, added=aligned_encoder_states(encoded, source_mask, counts))
+
+    def _is_aligned(self, ids):
+        return ops.cast(ids == self.hparams.hard_alignment_token, "int32")
+
+
+def aligned_encoder_states(encoded, source_mask, counts):
+    """Returns the encoder's output for the next source token of each target position.
+
+    Args:
+      encoded: float [batch, source, hidden], the encoder's output.
+      source_mask: bool [batch, 1, 1, source], True = a token, False = padding.
+      counts: int [batch, length], source tokens consumed so far: the index of the next one. Past the last token, the
+        end symbol, the index stays there.
+
+    Returns:
+      float [batch, length, hidden].
+    """
+    last = ops.sum(ops.cast(source_mask[:, 0, 0], "int32"), axis=1, keepdims=True) - 1
+    indices = ops.clip(counts, 0, ops.maximum(last, 0))
+    return ops.take_along_axis(encoded, indices[:, :, None], axis=1)
+
+
+def make_transformer(hparams, vocab_size, inputs_vocab_size=None, **kwargs):
+    """Returns the Transformer that the settings ask for: with `hard_alignment_token` a `HardAlignmentTransformer`.
+
+    Arguments: as those of `Seq2SeqModel`.
+    """
+    kind = HardAlignmentTransformer if hparams.hard_alignment_token else Transformer
+    return kind(hparams, vocab_size, inputs_vocab_size, **kwargs)

@@ -1,0 +1,50 @@
+"""The figures of a training in files: TensorBoard's event files, and log.jsonl with one JSON object per report."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+
+class EventLog:
+    """Writes reports.
+
+    Args:
+      directory: the run directory; event files go to its `train` and `eval`.
+    """
+
+    def __init__(self, directory: Path):
+        self._writers = {part: tf.summary.create_file_writer(str(directory / part)) for part in ("train", "eval")}
+        self._log = open(directory / "log.jsonl", "a", encoding="utf-8")  # noqa: SIM115
+
+    def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
+        """Writes one report.
+
+        Args:
+          part: "train" or "eval".
+          step: the step that it is about.
+          figures: numbers by name.
+          samples: the `Sample`s of an evaluation.
+        """
+        with self._writers[part].as_default():
+            for name, value in figures.items():
+                tf.summary.scalar(name, value, step=step)
+            for number, sample in enumerate(samples, start=1):
+                # Indented by four, so that Markdown shows the texts as they are.
+                text = "\n".join(f"    {name:<9}  {value}" for name, value in sample._asdict().items())
+                tf.summary.text(f"sample {number}", text, step=step)
+        self._writers[part].flush()
+        # JSON has no NaN: a figure that does not exist is null.
+        values = {name: value if value == value else None for name, value in figures.items()}
+        if samples:
+            values["samples"] = [sample._asdict() for sample in samples]
+        self._log.write(json.dumps({"time": round(time.time(), 3), "part": part, "step": step} | values) + "\n")
+        self._log.flush()
+
+    def close(self) -> None:
+        """Closes the files."""
+        for writer in self._writers.values():
+            writer.close()
+        self._log.close()

@@ -1,0 +1,177 @@
+"""Sets up a training: checks, the model on its devices, the bound on micro-batches, the initial or restored state."""
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_lite.checkpoints.training_state import TrainingState
+from t2t_lite.config import HParams
+from t2t_lite.data.generation.statistics import LONGER
+from t2t_lite.data.manifest import Manifest, check_data
+from t2t_lite.data.pipeline import has_pair, reading_shards
+from t2t_lite.errors import UserError
+from t2t_lite.registry import MODELS
+from t2t_lite.run_dir import RunDir
+from t2t_lite.training.checks import check_training
+from t2t_lite.training.memory import choose_max_tokens
+from t2t_lite.training.optimizer import Adam
+from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.step.micro_batching import MicroBatches
+from t2t_lite.training.strategy import all_gather
+from t2t_lite.training.tf_config import workers_of_environment
+from t2t_lite.training.warm_start import warm_start
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """Everything that a training loop needs.
+
+    Args:
+      run_dir: settings, problem and vocabularies.
+      data_dir: where the problem's data is.
+      manifest: of that data.
+      strategy: the devices.
+      options: how to train.
+      model: built, on the devices.
+      state: of the training, perhaps restored.
+      micro_batches: the bound on micro-batches.
+      is_chief: whether this worker is the one that writes.
+      notes: lines to show before the first step.
+    """
+
+    run_dir: RunDir
+    data_dir: Path
+    manifest: Manifest
+    strategy: tf.distribute.Strategy
+    options: TrainOptions
+    model: tf.Module
+    state: TrainingState
+    micro_batches: MicroBatches
+    is_chief: bool
+    notes: list[str]
+
+
+def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> Training:
+    """Checks everything, builds the model and restores the last checkpoint, if there is one.
+
+    Arguments and errors: as those of `train`.
+    """
+    hparams, problem = run_dir.hparams, run_dir.problem
+    manifest = check_data(data_dir, problem)
+    check_training(problem, hparams, manifest, data_dir)
+    _check_any_pair(run_dir, data_dir, manifest)
+    inputs_size, targets_size = vocab_sizes(run_dir, manifest)
+    micro_batches = bound_micro_batches(hparams, manifest, inputs_size, targets_size, strategy, options)
+    model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
+    state = TrainingState(model, optimizer)
+    notes = [*hparams.warnings(), _summary(model, strategy, manifest, hparams)]
+    _initialize(state, model, run_dir, options, notes.append)
+    if len(set(all_gather(strategy, state.step))) > 1:
+        raise UserError(f"the workers see different checkpoints in {run_dir.path}; it must be a folder that all share")
+    is_chief = workers_of_environment()[1] == 0
+    return Training(run_dir, data_dir, manifest, strategy, options, model, state, micro_batches, is_chief, notes)
+
+
+def vocab_sizes(run_dir: RunDir, manifest: Manifest) -> tuple[int, int]:
+    """Returns the number of tokens of the inputs and of the targets, in the direction of the run's problem."""
+    inputs, targets = run_dir.problem.in_direction(manifest.vocabularies)
+    return inputs["size"], targets["size"]
+
+
+def _check_any_pair(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> None:
+    """Looks for a pair that is short enough, if the manifest does not say whether there is one."""
+    limit, lengths = run_dir.hparams.max_length, manifest.splits["train"]["lengths"]
+    longest = max(int(length) for histogram in lengths.values() for length in histogram)
+    if LONGER in lengths or longest <= limit:
+        return
+    with reading_shards(run_dir.problem.data_name, data_dir):
+        if not has_pair(run_dir.problem, data_dir, limit):
+            raise UserError(
+                f"no training pair of '{manifest.problem}' has both sides within max_length={limit} tokens; raise it "
+                f"with --hparams=max_length={longest}, or less"
+            )
+
+
+def build_model(
+    hparams: HParams,
+    vocab_size: int,
+    strategy: tf.distribute.Strategy,
+    random_seed: int,
+    inputs_vocab_size: int | None = None,
+):
+    """Returns a built model with seeded weights and its optimizer, on the devices of `strategy`.
+
+    Args:
+      hparams: the settings.
+      vocab_size: number of target tokens.
+      strategy: the devices.
+      random_seed: fixes the initial weights.
+      inputs_vocab_size: number of source tokens; None if both sides share a vocabulary.
+    """
+    import keras
+
+    with strategy.scope():
+        keras.utils.set_random_seed(random_seed)
+        model = MODELS[hparams.model](hparams, vocab_size, inputs_vocab_size)
+        model.build()
+        optimizer = Adam(model.trainable_variables, hparams)
+    return model, optimizer
+
+
+def bound_micro_batches(
+    hparams: HParams, manifest: Manifest, inputs_size: int, targets_size: int, strategy, options: TrainOptions
+) -> MicroBatches:
+    """Returns how large a micro-batch may be: as many positions as were asked for, or as fit the free memory.
+
+    More than 1.25 times a device's share of a batch is never asked for: few batches have so much padding, and everyone
+    waits for the rehearsal of the largest micro-batch. All workers use the least that one of them may.
+
+    Args:
+      hparams: the settings.
+      manifest: of the data; says how long sentences are.
+      inputs_size, targets_size: tokens of the vocabularies.
+      strategy: the devices.
+      options: max_tokens_per_replica, free_bytes and xla_compile.
+
+    Raises:
+      UserError: if not even one sentence fits.
+    """
+    share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
+    largest = 5 * share // 4 + 1
+    most = options.max_tokens_per_replica
+    if most is None and options.free_bytes is not None:
+        length = manifest.longest("train", hparams.max_length)
+        most = choose_max_tokens(hparams, targets_size, inputs_size, options.free_bytes, length)
+    most = int(all_gather(strategy, min(most or largest, largest)).min())
+    # In halves of a share, so that not too much of the last micro-batch of a fixed size is padding.
+    is_static = options.xla_compile or isinstance(strategy, tf.distribute.TPUStrategy)
+    return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0)
+
+
+def _initialize(
+    state: TrainingState, model, run_dir: RunDir, options: TrainOptions, say: Callable[[str], None]
+) -> None:
+    """Gives the model the weights that it starts with: those of the last checkpoint, or of another run."""
+    restored = state.restore(run_dir.path, say)
+    if restored:
+        say(f"going on from {restored}")
+    elif options.warm_start_from:
+        for line in warm_start(model, Path(options.warm_start_from), run_dir.vocabulary, run_dir.inputs_vocabulary):
+            say(line)
+        state.optimizer.restart_averages()
+
+
+def _summary(model, strategy, manifest, hparams) -> str:
+    pairs, lengths = manifest.splits["train"]["examples"], manifest.splits["train"]["lengths"]
+    longer = sum(
+        number for length, number in lengths.get(LONGER, lengths["targets"]).items() if int(length) > hparams.max_length
+    )
+    at_least = "" if LONGER in lengths else "at least "
+    left_out = f" ({at_least}{longer:,} longer than max_length={hparams.max_length} left out)" if longer else ""
+    replicas = strategy.num_replicas_in_sync
+    return (
+        f"{manifest.problem}: {pairs:,} training pairs{left_out}, {model.count_params():,} parameters, "
+        f"{replicas} device{'s' if replicas > 1 else ''}, {hparams.precision}"
+    )

@@ -1,0 +1,55 @@
+"""Sums of the loss and of correct tokens over a whole split, without dropout."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.training.step.distributed import for_micro_batch, num_micro_batches
+from t2t_lite.training.step.loss import smoothed_cross_entropy
+from t2t_lite.training.strategy import all_reduce_sum
+
+
+class EvalTotals(NamedTuple):
+    """Sums over the real tokens of a split, all floats."""
+
+    smoothed: float  # as `LossSums` has them
+    plain: float
+    tokens: float
+    correct: float  # tokens that the model finds the most probable ones, given those before them
+
+
+class EvalSums:
+    """Sums up over a whole split, without dropout: sums(batches of `distribute_batches`) -> `EvalTotals`.
+
+    Args:
+      strategy: the devices.
+      model: a built `Seq2SeqModel`.
+      element_spec: of the batches.
+    """
+
+    def __init__(self, strategy, model, element_spec):
+        def on_replica(batch, number):
+            inputs, targets = batch["inputs"][number], batch["targets"][number]
+            logits = model(inputs, targets)
+            sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)
+            return tf.stack([*sums, _correct(logits, targets)])
+
+        self._strategy = strategy
+        self._of_micro_batch = for_micro_batch(strategy, on_replica, element_spec)
+
+    def __call__(self, batches) -> EvalTotals:
+        """Returns the sums over all batches, of all workers: these meet once, at the end."""
+        totals = np.zeros(4)
+        for batch in batches:
+            for number in range(num_micro_batches(batch)):
+                sums = self._of_micro_batch(batch, tf.constant(number))
+                totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
+        return EvalTotals(*all_reduce_sum(self._strategy, totals).tolist())
+
+
+def _correct(logits, targets):
+    """Returns how many real targets, int32 [batch, length], have the largest of their logits: float32 scalar."""
+    of_targets = tf.gather(logits, targets, batch_dims=2)  # [batch, length]
+    is_best = (of_targets >= tf.reduce_max(logits, -1)) & (targets != 0)
+    return tf.reduce_sum(tf.cast(is_best, tf.float32))
