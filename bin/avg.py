@@ -11,9 +11,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("avg", _run, argv)
 
 
-def make_parser() -> cli.Parser:
+def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
-    parser = cli.Parser(
+    parser = cli.CommandParser(
         "avg", "Average the last checkpoints of a run; the decoder then uses the average.", plugins=False
     )
     parser.add_argument("--output_dir", required=True, type=cli.path, help="the run directory")

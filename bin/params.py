@@ -12,9 +12,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("params", _run, argv)
 
 
-def make_parser() -> cli.Parser:
+def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
-    parser = cli.Parser("params", "Count the parameters of hparam sets by part, beside the paper's figures (table 3).")
+    parser = cli.CommandParser(
+        "params", "Count the parameters of hparam sets by part, beside the paper's figures (table 3)."
+    )
     parser.add_argument("--hparams_set", help="name of one hparam set, counted to the last parameter (default: all)")
     parser.add_argument("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
     parser.add_argument(

@@ -11,9 +11,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("score", _run, argv)
 
 
-def make_parser() -> cli.Parser:
+def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
-    parser = cli.Parser(
+    parser = cli.CommandParser(
         "score",
         "Score translations: sacreBLEU (13a) and chrF, each with its signature. Or trees: labelled F1 as EVALB has it.",
         plugins=False,

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from t2t_lite.aliases import alias_hint
-from t2t_lite.bin import benchmark_flags, decoder_flags, trainer_flags
+from t2t_lite.bin import benchmark, decoder, trainer
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, PROBLEMS
@@ -91,7 +91,7 @@ def test_so_is_a_setting(where, theirs, ours):
 
 @pytest.mark.parametrize(("command", "theirs", "ours"), [(*key, ours) for key, ours in FLAG_NAMES.items()])
 def test_so_is_a_flag(command, theirs, ours, capsys):
-    parser = {"trainer": trainer_flags, "decoder": decoder_flags}[command].make_parser()
+    parser = {"trainer": trainer, "decoder": decoder}[command].make_parser()
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args([f"--{theirs}=1"])
     message = capsys.readouterr().err
@@ -103,9 +103,9 @@ def test_so_is_a_flag(command, theirs, ours, capsys):
 @pytest.mark.parametrize(
     ("parser", "flag", "message"),
     [
-        (trainer_flags, "--batch_tokens=9", "that is a setting: --hparams=batch_tokens=VALUE"),
-        (decoder_flags, "--beam_size=9", "that is a setting: --decode_hparams=beam_size=VALUE"),
-        (benchmark_flags, "--num_heads=9", "that is a setting: --hparams=num_heads=VALUE"),
+        (trainer, "--batch_tokens=9", "that is a setting: --hparams=batch_tokens=VALUE"),
+        (decoder, "--beam_size=9", "that is a setting: --decode_hparams=beam_size=VALUE"),
+        (benchmark, "--num_heads=9", "that is a setting: --hparams=num_heads=VALUE"),
     ],
 )
 def test_a_setting_that_was_taken_for_a_flag_is_said_to_be_one(parser, flag, message, capsys):
@@ -130,7 +130,7 @@ def test_a_setting_that_was_taken_for_a_flag_is_said_to_be_one(parser, flag, mes
     ],
 )
 def test_the_paper_s_and_other_toolkits_names_are_told_ours_as_settings_and_as_flags(where, theirs, ours, capsys):
-    settings, flags = {"hparams": (HParams(), trainer_flags), "decode_hparams": (DecodeHParams(), decoder_flags)}[where]
+    settings, flags = {"hparams": (HParams(), trainer), "decode_hparams": (DecodeHParams(), decoder)}[where]
     with pytest.raises(UserError, match=rf"{theirs} is {ours}\b"):
         settings.override(f"{theirs}=1")
     with pytest.raises(UserError, match=rf"unknown setting '{theirs}'; {theirs} is {ours}\b"):
@@ -144,7 +144,7 @@ def test_the_paper_s_and_other_toolkits_names_are_told_ours_as_settings_and_as_f
 def test_the_schedules_of_tensor2tensor_are_told_ours(capsys):
     for theirs, ours in {"continuous_train_and_eval": "train_and_evaluate", "continuous_eval": "eval"}.items():
         with pytest.raises(SystemExit, match="2"):
-            trainer_flags.make_parser().parse_args([f"--schedule={theirs}"])
+            trainer.make_parser().parse_args([f"--schedule={theirs}"])
         assert f"tensor2tensor's {theirs} is {ours} here" in capsys.readouterr().err
 
 
@@ -166,7 +166,7 @@ def test_of_names_far_from_all_every_one_is_listed_those_with_most_in_common_fir
 
 def test_all_that_is_unknown_is_told_at_once(capsys):
     with pytest.raises(SystemExit, match="2"):
-        trainer_flags.make_parser().parse_args(["--worker_gpu=1", "--problem=x", "--eval_steps=2", "--no_such=3"])
+        trainer.make_parser().parse_args(["--worker_gpu=1", "--problem=x", "--eval_steps=2", "--no_such=3"])
     message = capsys.readouterr().err
     assert message.count("unknown flag --") == 3 and len(message.splitlines()) == 1
     with pytest.raises(UserError, match=r"batch_tokens here.*\. unknown name 'learning_rate'; .*_constant"):

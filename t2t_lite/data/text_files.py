@@ -1,18 +1,67 @@
-"""Reading text files, plain or gzip, a sentence a line."""
+"""Reading text, plain or gzip, one sentence per line: strictly, for training data, or whatever the input is."""
 
 import codecs
 import contextlib
 import gzip
 import itertools
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from t2t_lite.data.problem import Example, Unusable, WithMore
 from t2t_lite.errors import UserError
 
+# The longest line that the decoder keeps in memory. It reads far fewer tokens of it (`max_input_length`).
+MAX_BYTES = 2**20
 _GZIP = b"\x1f\x8b"  # what gzip files begin with
+
+
+def lines_of(
+    stream: BinaryIO, name: str, invalid: Callable[[str, str, str], str], max_bytes: int = -1
+) -> Iterator[str]:
+    """Yields the lines of a stream without their ends ("\\n" or "\\r\\n"), each as soon as it is read.
+
+    A byte-order mark at the start of the stream is no part of its text.
+
+    Args:
+      stream: a file or standard input, in bytes.
+      name: what `invalid` calls it.
+      invalid: returns what to yield for a line that is not UTF-8 or is cut, or raises. Arguments: the line's name
+        ("in.txt, line 3"), what is wrong with it, and its text with U+FFFD for invalid bytes.
+      max_bytes: of a longer line only so many bytes are kept, so memory is bounded; -1: all.
+    """
+    number = 0
+    while line := stream.readline(max_bytes):
+        number += 1
+        left_out, more = 0, line
+        while max_bytes >= 0 and not more.endswith(b"\n") and (more := stream.readline(max_bytes)):
+            left_out += len(_without_end(more))
+        if left_out == 0 and more.endswith(b"\n"):  # perhaps read by itself
+            line = _without_end(line.removesuffix(b"\n") + b"\n")
+        is_whole, where = not left_out, f"{name}, line {number}"
+        try:
+            text, problem = codecs.getincrementaldecoder("utf-8")().decode(line, final=is_whole), ""
+        except UnicodeDecodeError as error:
+            # Of a line that is cut, half a character at its end is left out.
+            text = codecs.getincrementaldecoder("utf-8")(errors="replace").decode(line, final=is_whole)
+            problem = f"not UTF-8 ({error.reason} at byte {error.start})"
+        text = text.removeprefix("\ufeff") if number == 1 else text
+        if left_out:
+            text = invalid(where, f"{left_out:,} bytes beyond the first {max_bytes:,} are left out", text)
+        yield invalid(where, problem, text) if problem else text
+
+
+def _without_end(line: bytes) -> bytes:
+    if not line.endswith(b"\n"):
+        return line
+    return line[: -2 if line.endswith(b"\r\n") else -1]
+
+
+def refuse(where: str, problem: str, text: str) -> str:
+    """The `invalid` of `lines_of` for text that must be right: raises UserError."""
+    del text
+    raise UserError(f"{where}: {problem}; convert it first")
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -22,8 +71,23 @@ def read_lines(path: Path) -> Iterator[str]:
       UserError: if there is no such file, it is a damaged gzip file, or a line is not UTF-8 (with its number).
     """
     with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            yield decode_line(line, str(path), number)
+        yield from lines_of(file, str(path), refuse)
+
+
+def lenient_lines(stream: BinaryIO, name: str, warn: Callable[[str], None]) -> Iterator[str]:
+    """Yields the lines of any input: invalid bytes are replaced by U+FFFD and long lines are cut.
+
+    Args:
+      stream: a file or standard input, in bytes.
+      name: what warnings call it.
+      warn: receives a line about what was replaced or cut.
+    """
+
+    def invalid(where: str, problem: str, text: str) -> str:
+        warn(f"{where}: {problem}" + ("; replaced by U+FFFD" if problem.startswith("not UTF-8") else ""))
+        return text
+
+    return lines_of(stream, name, invalid, MAX_BYTES)
 
 
 @contextlib.contextmanager
@@ -51,18 +115,6 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path} may not be read by you; change its permissions, or give another file") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UserError(f"{path} is not a whole gzip file ({error}); fetch or write it again") from error
-
-
-def decode_line(line: bytes, where: str, number: int) -> str:
-    """Returns a line of text without its end. `where` and `number` name it in the UserError for text not in UTF-8."""
-    try:
-        # A byte-order mark at the start of a file is no part of its text.
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{where}, line {number}: not UTF-8 ({error.reason} at byte {error.start}); convert it first"
-        ) from error
-    return text[: -2 if text.endswith("\r\n") else -1] if text.endswith("\n") else text
 
 
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
@@ -114,11 +166,10 @@ def read_tsv(path: Path) -> Iterator[Example]:
 
 
 def _any_lines(path: Path) -> Iterator[str]:
+    """Yields the lines of a file, an `Unusable` for each that is not UTF-8 or has NUL characters."""
     with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                text = decode_line(line, str(path), number)
-            except UserError:
-                yield Unusable("a line that is not UTF-8")
+        for text in lines_of(file, str(path), lambda where, problem, text: Unusable("a line that is not UTF-8")):
+            if isinstance(text, Unusable) or "\0" not in text:
+                yield text
             else:
-                yield text if "\0" not in text else Unusable("a line with NUL characters, as UTF-16 has")
+                yield Unusable("a line with NUL characters, as UTF-16 has")

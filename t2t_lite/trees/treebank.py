@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.data.text_files import decode_line, open_bytes
+from t2t_lite.data.text_files import lines_of, open_bytes
 from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.tree import Tree, parse_brackets
@@ -65,6 +65,10 @@ def read_trees(path: Path) -> Iterator[Tree | Malformed]:
         yield from filter(None, found)
 
 
+class _NotUtf8(str):
+    """A line with U+FFFD in place of invalid bytes."""
+
+
 def _trees_of(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> list[Tree | Malformed | None]:
     """Returns the trees in some lines, None for one without a word, or a `Malformed` for all of them."""
     where = f"{path}, line {lines[0][0]}"
@@ -88,12 +92,10 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
     """
     lines, depth, has_roots = [], 0, False
     with open_bytes(path) as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                text = decode_line(line, str(path), number)
-            except UserError:
+        lines_read = lines_of(file, str(path), lambda where, problem, text: _NotUtf8(text))
+        for number, text in enumerate(lines_read, start=1):
+            if isinstance(text, _NotUtf8):
                 not_utf8.add(number)
-                text = line.decode("utf-8", errors="replace").rstrip("\r\n")
             if not text.strip():
                 continue
             is_root, is_bracket = bool(_ROOT.match(text)), text.startswith("(")

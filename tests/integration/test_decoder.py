@@ -154,17 +154,17 @@ def test_a_run_with_other_settings_starts_anew(corpus, small_run, start, command
 
 def test_a_line_of_a_pipe_is_answered_before_the_next_is_written(small_run, start, command):
     process = start(f"--output_dir={small_run}", *SETTINGS, "--batch_lines=1")
-    answers = []
+    write_outputs = []
     for line in (*SENTENCES, ""):
         process.stdin.write(line.encode() + b"\n")
         process.stdin.flush()
-        answers.append(process.stdout.readline().decode())  # waits for ever if the decoder waits for more
+        write_outputs.append(process.stdout.readline().decode())  # waits for ever if the decoder waits for more
     process.stdin.close()
     assert process.wait() == 0 and process.stdout.read() == b""
-    assert all(answer.strip() for answer in answers[:4]) and answers[4] == "\n"
+    assert all(answer.strip() for answer in write_outputs[:4]) and write_outputs[4] == "\n"
     # Lines that come together are answered together, with the same texts.
     together = "\n".join([*SENTENCES, ""]).encode() + b"\n"
-    assert command("decoder", f"--output_dir={small_run}", *SETTINGS, stdin=together).stdout == "".join(answers)
+    assert command("decoder", f"--output_dir={small_run}", *SETTINGS, stdin=together).stdout == "".join(write_outputs)
 
 
 def test_interactive_lines_are_timed(small_run, command):

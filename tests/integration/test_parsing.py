@@ -11,8 +11,8 @@ from pathlib import Path
 import nltk
 import pytest
 
-from t2t_lite.bin.decode_answers import Answers
-from t2t_lite.bin.decode_file import answer_file
+from t2t_lite.bin.decoder.files import decode_file
+from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.parsing.parser import Parser
 
@@ -266,7 +266,7 @@ def test_a_run_that_goes_on_reports_the_repairs_of_all_lines(made, tmp_path):
 
     def parse(name, warn):
         parser = Parser(translator)
-        answer_file([tmp_path / "in.txt"], [tmp_path / name], Answers(parser, flags), 2, "same", warn)
+        decode_file([tmp_path / "in.txt"], [tmp_path / name], OutputWriter(parser, flags), 2, "same", warn)
         return parser.report()
 
     whole = parse("whole.txt", lambda line: None)

@@ -34,7 +34,7 @@ def trained(installed, process, tmp_path_factory):
     return work / "run"
 
 
-def answers(result):
+def write_outputs(result):
     assert result.returncode == 0, result.stderr
     assert len(result.stdout.splitlines()) == 2
     return result.stdout
@@ -52,7 +52,7 @@ def test_an_installed_plug_in_is_listed_and_described(installed, process):
 @pytest.mark.slow
 def test_an_installed_plug_in_trains_and_decodes_and_is_remembered(installed, trained, process):
     decoded = process("decoder", f"--output_dir={trained}", PLAIN, stdin=b"12\n345\n", PYTHONPATH=str(installed))
-    answers(decoded)
+    write_outputs(decoded)
     run = json.loads((trained / "run.json").read_text())
     assert run["plugins"] == {
         "problem": ["package", "t2t-lite-example"],
@@ -112,14 +112,14 @@ def test_a_folder_is_remembered_by_the_run_but_not_trusted_unasked(tmp_path, pro
         f"now on; in a program call t2t_lite.plugins.load_usr_dir('{folder}') before\n"
     )
     trusting = process("decoder", run, PLAIN, "--trust_plugins", stdin=b"n1\nn2\n", **config)
-    first = answers(trusting)
+    first = write_outputs(trusting)
     assert trusting.stderr.startswith(f"trusted from now on: {folder}\n")
-    assert answers(process("decoder", run, PLAIN, stdin=b"n1\nn2\n", **config)) == first
+    assert write_outputs(process("decoder", run, PLAIN, stdin=b"n1\nn2\n", **config)) == first
     folder.rename(tmp_path / "elsewhere")
     lost = process("decoder", run, stdin=b"n1\n", **config)
     assert lost.returncode == 1 and "--t2t_usr_dir" in lost.stderr and str(folder) in lost.stderr
     found = process("decoder", run, PLAIN, f"--t2t_usr_dir={tmp_path / 'elsewhere'}", stdin=b"n1\nn2\n")
-    assert answers(found) == first
+    assert write_outputs(found) == first
 
 
 def help_with(process, folder, **environment):

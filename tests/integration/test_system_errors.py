@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.commands import start_process
 
-from t2t_lite.bin.system_errors import message
+from t2t_lite.bin.cli.system_errors import message_of
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder
@@ -73,13 +73,13 @@ def test_what_may_not_be_read_or_written(without_rights):
     "number", [errno.EACCES, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC, errno.EMFILE, errno.EIO]
 )
 def test_every_complaint_of_the_system_has_its_advice(number):
-    line = message(OSError(number, os.strerror(number), "some/file"))
+    line = message_of(OSError(number, os.strerror(number), "some/file"))
     assert line.startswith("some/file: ") and ";" in line and os.strerror(number) not in line
 
 
 def test_one_without_advice_or_file_is_alias_hint_it_is():
-    assert message(OSError(errno.EXDEV, "Invalid cross-device link")) == "writing: Invalid cross-device link"
-    assert message(OSError("odd")) == "writing: odd"
+    assert message_of(OSError(errno.EXDEV, "Invalid cross-device link")) == "writing: Invalid cross-device link"
+    assert message_of(OSError("odd")) == "writing: odd"
 
 
 @pytest.mark.parametrize("name", ["decoder", "avg"])

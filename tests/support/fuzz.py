@@ -21,19 +21,19 @@ from typing import NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.commands import run_in_this_process
-from t2t_lite.bin import avg, benchmark_flags, datagen, decoder_flags, params, score, trainer_flags
+from t2t_lite.bin import avg, benchmark, datagen, decoder, params, score, trainer
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.registry import PROBLEMS
 
 FROZEN = Path(__file__).resolve().parents[1] / "frozen" / "0.1"
 PARSERS = {
     "avg": avg.make_parser,
-    "benchmark": benchmark_flags.make_parser,
+    "benchmark": benchmark.make_parser,
     "datagen": datagen.make_parser,
-    "decoder": decoder_flags.make_parser,
+    "decoder": decoder.make_parser,
     "params": params.make_parser,
     "score": score.make_parser,
-    "trainer": trainer_flags.make_parser,
+    "trainer": trainer.make_parser,
 }
 TINY = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=200"
 # What a command needs to do something; each line is a start that is then changed.

@@ -20,7 +20,7 @@ _ADVICE = {
 }
 
 
-def message(error: OSError) -> str:
+def message_of(error: OSError) -> str:
     """Returns the line for an error of the system: where it came up, and what to do."""
     where = error.filename if error.filename is not None else "writing"
     name = where if len(str(where)) <= 200 else f"{str(where)[:60]}..."

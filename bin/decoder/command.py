@@ -9,13 +9,76 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.decoder_flags import make_parser
-from t2t_lite.bin.plugin_flags import trust_plugins
+from t2t_lite.bin.cli.plugin_flags import trust_plugins
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
     return cli.run("decoder", _run, argv, one_heap=True)
+
+
+def make_parser() -> cli.CommandParser:
+    """Returns the command's parser."""
+    parser = cli.CommandParser(
+        "decoder",
+        "Translate a file, or standard input to standard output: N lines in, N lines out, in order.",
+        runs=True,
+    )
+    parser.add_argument(
+        "--output_dir",
+        required=True,
+        type=cli.path,
+        metavar="RUN[,RUN,...]",
+        help="the run directory of the model; several of the same vocabulary search together",
+    )
+    parser.add_argument(
+        "--checkpoint_path",
+        type=cli.path,
+        help="a checkpoint, without ending (default: the run's average if there is one, else its last checkpoint)",
+    )
+    parser.add_argument(
+        "--decode_hparams",
+        default="",
+        metavar="NAME=VALUE,...",
+        help="changes to the problem's defaults, such as beam_size=8,alpha=1.0",
+    )
+    parser.add_argument("--xla_compile", type=cli.truth, default=True, help="compile the search (default: True)")
+    _add_input(parser)
+    _add_output(parser)
+    return parser
+
+
+def _add_input(parser) -> None:
+    add = parser.add_argument_group("input").add_argument
+    add("--decode_from_file", type=cli.path, help="text to translate, plain or .gz (default: standard input)")
+    add("--decode_interactive", action="store_true", help="ask for lines, with a history, and tell how long each took")
+    add(
+        "--tokenizer",
+        choices=("blanks", "treebank"),
+        help="parsing: how lines are cut into words: at blanks (default), or plain text by the Penn Treebank's rules",
+    )
+    add(
+        "--prefix_file", type=cli.path, help="line n of it is what translation n begins with; an empty line is anything"
+    )
+    add("--score_file", type=cli.path, help="do not translate: tell how probable are the pairs INPUT<tab>TRANSLATION")
+    add(
+        "--batch_lines",
+        type=cli.whole_number(1),
+        help="lines that are sorted by length and translated together, at most (default: 2048 of a file, of standard "
+        "input as many as wait, up to 64)",
+    )
+
+
+def _add_output(parser) -> None:
+    add = parser.add_argument_group("output").add_argument
+    add("--decode_to_file", type=cli.path, help="where to write; appears when it is whole (.gz: compressed)")
+    add("--alignments", type=cli.path, help="write which word comes from which, as i-j, to this file (.gz: compressed)")
+    add("--draw_trees", type=cli.path, metavar="FILE.svg", help="parsing: draw the trees, as text if not called .svg")
+    add(
+        "--alignment_layer",
+        type=int,
+        help="the decoder layer, from 0, whose attention it is (default: the last but one; its heads' average)",
+    )
 
 
 def _run(flags: Sequence[str]) -> None:
@@ -48,7 +111,7 @@ def _check(parser, arguments) -> None:
 
 
 def _decode(arguments) -> None:
-    from t2t_lite.bin import decode_trees
+    from t2t_lite.bin.decoder import trees as decode_trees
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir
@@ -74,15 +137,15 @@ def _decode(arguments) -> None:
     if writes_trees:
         translator = decode_trees.make_tree_parser(translator, arguments)
     if arguments.decode_interactive:
-        from t2t_lite.bin.decode_stream import answer_interactively
+        from t2t_lite.bin.decoder.streams import decode_interactively
 
-        answer_interactively(translator)
+        decode_interactively(translator)
         return
-    _answer(arguments, translator, inputs, targets)
+    _decode_lines(arguments, translator, inputs, targets)
     if writes_trees and translator.parsed:
         _warn(translator.report())
     if picture:
-        decode_trees.draw(targets[0], picture, _warn)
+        decode_trees.draw_trees(targets[0], picture, _warn)
 
 
 def _files(arguments, runs: list[str]) -> tuple[list[Path], list[Path], Path | None]:
@@ -106,13 +169,13 @@ def _files(arguments, runs: list[str]) -> tuple[list[Path], list[Path], Path | N
     return list(inputs.values()), list(targets.values()), next(iter(picture.values()), None)
 
 
-def _answer(arguments, translator, inputs: list[Path], targets: list[Path]) -> None:
+def _decode_lines(arguments, translator, inputs: list[Path], targets: list[Path]) -> None:
     """Writes the answers to all lines of files, or of standard input."""
-    from t2t_lite.bin.decode_answers import Answers
+    from t2t_lite.bin.decoder.outputs import OutputWriter
 
-    answers = Answers(translator, arguments)
+    writer = OutputWriter(translator, arguments)
     if inputs:
-        from t2t_lite.bin.decode_file import answer_file
+        from t2t_lite.bin.decoder.files import decode_file
 
         made_by = {
             # What comes from a pipe cannot be read once more to go on.
@@ -121,15 +184,15 @@ def _answer(arguments, translator, inputs: list[Path], targets: list[Path]) -> N
             "settings": dataclasses.asdict(translator.decode_hparams),
             "flags": [arguments.score_file, arguments.prefix_file, arguments.alignment_layer, arguments.tokenizer],
         }
-        answer_file(inputs, targets, answers, arguments.batch_lines, made_by, _warn)
+        decode_file(inputs, targets, writer, arguments.batch_lines, made_by, _warn)
     else:
-        from t2t_lite.bin.decode_stream import answer_stream
-        from t2t_lite.decoding.reading import lines_of
+        from t2t_lite.bin.decoder.streams import decode_stream
+        from t2t_lite.data.text_files import lenient_lines
 
-        lines = ((line,) for line in lines_of(sys.stdin.buffer, "standard input", _warn))
+        lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", _warn))
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(_opened_whole(targets[0])) if targets else sys.stdout
-            answer_stream(lines, answers, arguments.batch_lines, output)
+            decode_stream(lines, writer, arguments.batch_lines, output)
 
 
 @contextlib.contextmanager

@@ -1,20 +1,14 @@
-"""What the commands share: flags that know their neighbours, errors for people."""
+"""Runs a command: its exit status, errors as one line, and the state of the process around it."""
 
-import argparse
 import contextlib
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
-from t2t_lite.aliases import alias_hint
-from t2t_lite.bin.parser import PROGRAM, Parser
-from t2t_lite.bin.process_state import restored_process_state, utf8_output
-from t2t_lite.bin.system_errors import message
-from t2t_lite.config import TRUTHS
-from t2t_lite.errors import UserError, nearest
-
-__all__ = ["Parser", "one_of", "path", "positive_number", "print_table", "run", "truth", "whole_number"]
+from t2t_lite.bin.cli.command_parser import PROGRAM
+from t2t_lite.bin.cli.process_state import restored_process_state, utf8_output
+from t2t_lite.bin.cli.system_errors import message_of
+from t2t_lite.errors import UserError
 
 
 def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str] | None, one_heap: bool = False) -> int:
@@ -65,54 +59,8 @@ def _errors_for_people(program: str, debug: bool) -> Iterator[None]:
         if isinstance(error, UserError):
             print(f"{program}: error: {error}", file=sys.stderr)
             raise SystemExit(error.status) from None
-        print(f"{program}: error: {message(error)}", file=sys.stderr)
+        print(f"{program}: error: {message_of(error)}", file=sys.stderr)
         raise SystemExit(1) from None
-
-
-def path(text: str) -> str:
-    """An argument that names a file or directory; "~" stands for the home directory."""
-    return os.path.expanduser(text)
-
-
-def whole_number(least: int) -> Callable[[str], int]:
-    """Returns an argument type: a whole number from `least` to 2**31 - 1."""
-
-    def parse(text: str) -> int:
-        if not text.lstrip("-").isdigit() or not least <= int(text) < 2**31:
-            raise argparse.ArgumentTypeError(f"takes a whole number from {least} to {2**31 - 1}, not '{text}'")
-        return int(text)
-
-    return parse
-
-
-def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
-    """Returns an argument type: one of some words."""
-
-    def parse(text: str) -> str:
-        if text not in words:
-            hint = alias_hint(flag, text) or nearest(text, words)
-            raise argparse.ArgumentTypeError(f"takes {' or '.join(words)}, not '{text}'{hint}")
-        return text
-
-    return parse
-
-
-def truth(text: str) -> bool:
-    """An argument that is true or false, in any case; 1 and 0 are taken, too."""
-    if text.lower() not in TRUTHS:
-        raise argparse.ArgumentTypeError(f"takes True or False, not '{text}'")
-    return TRUTHS[text.lower()]
-
-
-def positive_number(text: str) -> float:
-    """An argument that is a number above 0."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"takes a number above 0, not '{text}'")
-    return number
 
 
 def print_table(table) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.problem_flags import parse_with_problem
+from t2t_lite.bin.cli.problem_flags import parse_with_problem
 from t2t_lite.errors import UserError
 
 # Flags that change the problem's own settings.
@@ -16,9 +16,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.run("datagen", _run, argv, one_heap=True)
 
 
-def make_parser() -> cli.Parser:
+def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags, without those that a problem brings."""
-    parser = cli.Parser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
+    parser = cli.CommandParser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
     add = parser.add_argument
     add("--problem", help="name of the problem")
     add("--data_dir", type=cli.path, help="where to write the data")
@@ -65,7 +65,7 @@ def _run(flags: Sequence[str]) -> None:
 
 def _datagen(arguments) -> None:
     if arguments.inspect:
-        from t2t_lite.bin.inspect_data import print_inspection
+        from t2t_lite.bin.datagen.inspection import print_inspection
 
         print_inspection(arguments)
         return
@@ -90,7 +90,7 @@ def generate_data(problem, data_dir: str, tmp_dir: str | None, **options) -> Non
     if read_manifest(Path(data_dir), problem) is None:
         check_obtainable(problem, tmp_dir)  # before TensorFlow is imported, which takes seconds
     import_tensorflow()
-    from t2t_lite.bin.text_report import print_report
+    from t2t_lite.bin.datagen.text_report import print_report
     from t2t_lite.data.generation.generate import GenerateOptions, generate
 
     def say(line):

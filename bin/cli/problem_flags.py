@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Sequence
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.parser import value_of
+from t2t_lite.bin.cli.command_parser import value_of
 
 
-def parse_with_problem(parser: cli.Parser, argv: Sequence[str]) -> argparse.Namespace:
+def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argparse.Namespace:
     """Loads all that is registered and parses `argv`, with the flags of the problem that --problem names.
 
     Returns:

@@ -1,9 +1,10 @@
-"""The flags of t2t-lite-benchmark."""
+"""t2t-lite-benchmark: what layers, training and decoding cost, measured, estimated as the paper does, and counted."""
 
 import argparse
+from collections.abc import Sequence
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.device_flags import add_device_flags
+from t2t_lite.bin.cli.device_flags import add_device_flags
 from t2t_lite.config import PRECISIONS
 from t2t_lite.training.cost import SUSTAINED_TFLOPS
 
@@ -13,9 +14,9 @@ from t2t_lite.training.cost import SUSTAINED_TFLOPS
 SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
 
 
-def make_parser() -> cli.Parser:
+def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
-    parser = cli.Parser(
+    parser = cli.CommandParser(
         "benchmark", "Measure or calculate what training and decoding cost. Choose one of the modes.", runs=True
     )
     modes = parser.add_mutually_exclusive_group(required=True)
@@ -46,7 +47,7 @@ def make_parser() -> cli.Parser:
     return parser
 
 
-def _add_decoding_flags(parser: cli.Parser) -> None:
+def _add_decoding_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --decoding").add_argument
     add("--output_dir", type=cli.path, help="the run directory of the model (also with --curve)")
     add("--decode_from_file", type=cli.path, help="the text, plain or .gz")
@@ -55,7 +56,7 @@ def _add_decoding_flags(parser: cli.Parser) -> None:
     add("--repeats", type=cli.whole_number(1), default=3, help="how often, after a first time (default: 3)")
 
 
-def _add_layers_flags(parser: cli.Parser) -> None:
+def _add_layers_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --layers").add_argument
     add("--neighborhood_size", type=_even, default=64, help="r of local attention (default: 64)")
     add("--max_length", type=cli.whole_number(128), default=8192, help="the longest sequence (default: 8192)")
@@ -69,7 +70,7 @@ def _even(text: str) -> int:
     return number
 
 
-def _add_model_flags(parser: cli.Parser) -> None:
+def _add_model_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --cost and --training").add_argument
     add("--hparams_set", help="name of the hparam set (default with --cost: transformer_base, then transformer_big)")
     add("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
@@ -84,7 +85,7 @@ def _add_model_flags(parser: cli.Parser) -> None:
         )
 
 
-def _add_cost_flags(parser: cli.Parser) -> None:
+def _add_cost_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --cost").add_argument
     add("--train_steps", type=cli.whole_number(1), help="steps in all (default: the set's)")
     add("--step_seconds", type=cli.positive_number, help="time of a step (default: the paper's, where it is known)")
@@ -108,7 +109,7 @@ def _device(text: str) -> str:
     return text
 
 
-def _add_training_flags(parser: cli.Parser) -> None:
+def _add_training_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --training").add_argument
     add("--precision", type=_precisions, metavar="WORD,...", help="measure each of these (default: the set's)")
     add("--problem", help="train on this problem's data (default: random ids, without padding)")
@@ -125,3 +126,61 @@ def _precisions(text: str) -> list[str]:
         if word not in PRECISIONS:
             raise argparse.ArgumentTypeError(f"takes words of {', '.join(PRECISIONS)}, not '{word}'")
     return words
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    return cli.run("benchmark", _run, argv, one_heap=True)
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = make_parser()
+    arguments = parser.parse_args(flags)
+    if arguments.training:
+        _check_training(parser, arguments)
+    if arguments.decoding and not (arguments.output_dir and arguments.decode_from_file):
+        parser.error("--decoding needs --output_dir and --decode_from_file")
+    if arguments.curve and not arguments.output_dir:
+        parser.error("--curve needs --output_dir")
+    for name, default in SIZES.items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, default)
+    _benchmark(arguments)
+
+
+def _check_training(parser: cli.CommandParser, arguments) -> None:
+    """Ends the command if flags of --training do not go together."""
+    if not arguments.hparams_set:
+        parser.error("--training needs --hparams_set")
+    if bool(arguments.problem) != bool(arguments.data_dir):
+        given, missing = ("problem", "data_dir") if arguments.problem else ("data_dir", "problem")
+        parser.error(f"--{given} needs --{missing}: together they say which data to train on")
+    for name in SIZES:
+        size = getattr(arguments, name)
+        if size is not None and arguments.problem:
+            parser.error(f"--{name} is that of random ids; --problem={arguments.problem} brings its own")
+        if size is not None and size != int(size):
+            parser.error(f"--{name} takes a whole number with --training, not '{size:g}'")
+
+
+def _benchmark(arguments) -> None:
+    if arguments.layers:
+        from t2t_lite.bin.benchmark.layers import print_layers
+
+        print_layers(arguments)
+    elif arguments.curve:
+        from t2t_lite.bin.benchmark.curve import print_curve
+
+        print_curve(arguments)
+    elif arguments.decoding:
+        from t2t_lite.bin.benchmark.decoding import print_decoding
+
+        print_decoding(arguments)
+    elif arguments.training:
+        from t2t_lite.bin.benchmark.training import print_training
+
+        print_training(arguments)
+    else:
+        from t2t_lite.bin.benchmark.cost import print_cost
+
+        print_cost(arguments)

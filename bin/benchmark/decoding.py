@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.plugin_flags import trust_plugins
+from t2t_lite.bin.cli.plugin_flags import trust_plugins
 
 
 def print_decoding(arguments) -> None:

@@ -32,7 +32,7 @@ def make_tree_parser(translator, arguments):
     return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
 
 
-def draw(trees: Path, picture: Path, warn) -> None:
+def draw_trees(trees: Path, picture: Path, warn) -> None:
     """Draws the first trees of a file that the decoder has written.
 
     Args:

@@ -13,17 +13,16 @@ from t2t_lite.errors import UserError
 BLOCK_LINES = 2048
 
 
-def rows_of(paths: list[Path], warn) -> Iterator[tuple[str, ...]]:
+def read_aligned_lines(paths: list[Path], warn) -> Iterator[tuple[str, ...]]:
     """Yields the lines of several files that belong together.
 
     Raises:
       UserError: if one of them has fewer lines than another, or cannot be read.
     """
-    from t2t_lite.data.text_files import open_bytes
-    from t2t_lite.decoding.reading import lines_of
+    from t2t_lite.data.text_files import lenient_lines, open_bytes
 
     with contextlib.ExitStack() as stack:
-        files = [lines_of(stack.enter_context(open_bytes(path)), str(path), warn) for path in paths]
+        files = [lenient_lines(stack.enter_context(open_bytes(path)), str(path), warn) for path in paths]
         for number in itertools.count(1):
             row = [next(file, None) for file in files]
             if all(line is None for line in row):
@@ -34,13 +33,13 @@ def rows_of(paths: list[Path], warn) -> Iterator[tuple[str, ...]]:
             yield tuple(row)
 
 
-def answer_file(paths: list[Path], targets: list[Path], answers, batch_lines: int | None, made_by, warn) -> None:
+def decode_file(paths: list[Path], targets: list[Path], writer, batch_lines: int | None, made_by, warn) -> None:
     """Writes the answers to the lines of files.
 
     Args:
       paths: the inputs.
       targets: the outputs; without any, the answers go to standard output.
-      answers: `Answers`.
+      answers: `OutputWriter`.
       batch_lines: lines of a block.
       made_by: what the answers depend on, see `ResumableWriter`.
       warn: takes a line about what was odd.
@@ -48,18 +47,18 @@ def answer_file(paths: list[Path], targets: list[Path], answers, batch_lines: in
     from t2t_lite.decoding.resumable_writer import ResumableWriter
 
     size = batch_lines or BLOCK_LINES
-    files, rows = None, rows_of(paths, warn)
+    files, rows = None, read_aligned_lines(paths, warn)
     if targets:
         files = ResumableWriter(targets, made_by)
-        rows = files.rest_of(lambda: rows_of(paths, warn), warn)
-        answers.go_on_from(files.notes)
+        rows = files.rest_of(lambda: read_aligned_lines(paths, warn), warn)
+        writer.go_on_from(files.notes)
     done = files.lines if files else 0
     start, first = time.perf_counter(), done
     with _progress_bar(paths, done) as advance, files.removed_if_empty() if files else contextlib.nullcontext():
         while block := list(itertools.islice(rows, size)):
-            outputs = answers(block, done + 1, on_done=advance)
+            outputs = writer.outputs_of(block, done + 1, on_done=advance)
             if files:
-                files.append(block, outputs, answers.notes())
+                files.append(block, outputs, writer.notes())
             else:
                 sys.stdout.writelines(line + "\n" for line in outputs[0])
                 sys.stdout.flush()
@@ -89,7 +88,9 @@ def _progress_bar(paths: list[Path], done: int):
         progress.TimeRemainingColumn(),
     )
     with progress.Progress(*columns, console=rich.console.Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=sum(1 for _ in rows_of(paths, lambda line: None)), completed=done, speed="...")
+        task = bar.add_task(
+            "", total=sum(1 for _ in read_aligned_lines(paths, lambda line: None)), completed=done, speed="..."
+        )
 
         def advance(count: int) -> None:
             speed = bar.tasks[0].speed

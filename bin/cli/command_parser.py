@@ -6,14 +6,14 @@ import sys
 from collections.abc import Sequence
 
 from t2t_lite.aliases import alias_hint
-from t2t_lite.bin.plugin_flags import add_plugin_flags
+from t2t_lite.bin.cli.plugin_flags import add_plugin_flags
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import nearest
 
 PROGRAM = "t2t-lite-{}"
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """An argument parser that takes no abbreviations and names the flags nearest to an unknown one.
 
     Args:
@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
         return nearest(flag, flags)
 
     def _print_registry(self, name: str, usr_dir: str | None) -> None:
-        from t2t_lite.bin.registry_help import print_registry_help
+        from t2t_lite.bin.cli.registry_help import print_registry_help
         from t2t_lite.plugins import load_all
 
         load_all(os.path.expanduser(usr_dir) if usr_dir else None)

@@ -1,4 +1,4 @@
-"""What the decoder writes for lines that it reads."""
+"""The output lines of t2t-lite-decoder: translations, n-best lists as JSON, scores, alignments."""
 
 import json
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from t2t_lite.errors import UserError
 
 
-class Answers:
-    """Makes output lines of input lines. What they are depends on the flags.
+class OutputWriter:
+    """Turns blocks of input lines into output lines; the flags say of what kind.
 
     Args:
       translator: a `Translator`.
@@ -18,7 +18,7 @@ class Answers:
         self._translator = translator
         self._arguments = arguments
 
-    def __call__(self, lines: Sequence[tuple[str, ...]], first_line: int, on_done=None) -> list[list[str]]:
+    def outputs_of(self, lines: Sequence[tuple[str, ...]], first_line: int, on_done=None) -> list[list[str]]:
         """Returns for each output its lines.
 
         Args:

@@ -49,16 +49,16 @@ def _last(item, ended) -> bool:
     return item is ended or isinstance(item, BaseException)
 
 
-def answer_stream(lines: Iterator, answers, batch_lines: int | None, output: TextIO) -> None:
+def decode_stream(lines: Iterator, writer, batch_lines: int | None, output: TextIO) -> None:
     """Writes the answers to lines of standard input, each block of them as soon as it is ready."""
     first_line = 1
     for block in waiting_blocks(lines, batch_lines or WAITING_LINES):
-        output.writelines(line + "\n" for line in answers(block, first_line)[0])
+        output.writelines(line + "\n" for line in writer.outputs_of(block, first_line)[0])
         output.flush()
         first_line += len(block)
 
 
-def answer_interactively(translator) -> None:
+def decode_interactively(translator) -> None:
     """Asks for lines and prints their translations with the time that each took, until the end of input.
 
     Args:
@@ -82,10 +82,10 @@ def answer_interactively(translator) -> None:
 
 def _lines() -> Iterator[str]:
     """Yields the lines that are typed, or those of standard input if nobody types."""
-    from t2t_lite.decoding.reading import lines_of
+    from t2t_lite.data.text_files import lenient_lines
 
     if not sys.stdin.isatty():
-        yield from lines_of(sys.stdin.buffer, "standard input", _warn)
+        yield from lenient_lines(sys.stdin.buffer, "standard input", _warn)
         return
     while True:
         try:

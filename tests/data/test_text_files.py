@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-from t2t_lite.decoding import reading
-from t2t_lite.decoding.reading import lines_of
+from t2t_lite.data import text_files
+from t2t_lite.data.text_files import lenient_lines
 
 
 def read(content):
     """Returns the lines and the warnings."""
     warnings = []
-    return list(lines_of(io.BytesIO(content), "input", warnings.append)), warnings
+    return list(lenient_lines(io.BytesIO(content), "input", warnings.append)), warnings
 
 
 def random_bytes(rng):
@@ -119,7 +119,7 @@ def test_a_warning_tells_what_is_wrong_and_where():
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("length", [9, 10, 15, 16, 17, 24, 100])
 def test_a_line_that_is_too_long_is_cut_and_the_next_is_whole(monkeypatch, length, end):
-    monkeypatch.setattr(reading, "MAX_BYTES", 8)
+    monkeypatch.setattr(text_files, "MAX_BYTES", 8)
     long = ("0123456789" * 10)[:length]
     lines, warnings = read(b"first\n" + long.encode() + end + b"next\n\nlast")
     assert lines == ["first", "01234567", "next", "", "last"]
@@ -130,7 +130,7 @@ def test_a_line_that_is_too_long_is_cut_and_the_next_is_whole(monkeypatch, lengt
 
 @pytest.mark.parametrize("length", [9, 15, 16, 17, 1234])
 def test_a_last_line_that_is_too_long_and_has_no_end_is_cut(monkeypatch, length):
-    monkeypatch.setattr(reading, "MAX_BYTES", 8)
+    monkeypatch.setattr(text_files, "MAX_BYTES", 8)
     lines, warnings = read(b"first\n" + b"x" * length)
     assert lines == ["first", "x" * 8]
     assert warnings == [f"input, line 2: {length - 8:,} bytes beyond the first 8 are left out"]
@@ -138,7 +138,7 @@ def test_a_last_line_that_is_too_long_and_has_no_end_is_cut(monkeypatch, length)
 
 @pytest.mark.parametrize("length", range(7))
 def test_a_line_that_is_short_enough_is_not_cut(monkeypatch, length):
-    monkeypatch.setattr(reading, "MAX_BYTES", 8)
+    monkeypatch.setattr(text_files, "MAX_BYTES", 8)
     text = "0123456"[:length]
     assert read(f"{text}\nnext\n".encode()) == ([text, "next"], [])
     assert read(f"{text}\r\nnext".encode()) == ([text, "next"], [])
@@ -146,7 +146,7 @@ def test_a_line_that_is_short_enough_is_not_cut(monkeypatch, length):
 
 
 def test_a_cut_line_is_no_longer_than_said_and_each_is_reported(monkeypatch):
-    monkeypatch.setattr(reading, "MAX_BYTES", 4)
+    monkeypatch.setattr(text_files, "MAX_BYTES", 4)
     lines, warnings = read(b"12345678\nab\n\n123456\nc\n")
     assert lines == ["1234", "ab", "", "1234", "c"]
     assert [warning.partition(": ")[0] for warning in warnings] == ["input, line 1", "input, line 4"]
@@ -160,7 +160,7 @@ def test_a_line_of_a_megabyte_is_cut_without_a_change_of_the_limit():
 
 @pytest.mark.parametrize("max_bytes", [1, 2, 4, 7, 2**20])
 def test_there_are_as_many_lines_as_line_ends(monkeypatch, max_bytes):
-    monkeypatch.setattr(reading, "MAX_BYTES", max_bytes)
+    monkeypatch.setattr(text_files, "MAX_BYTES", max_bytes)
     rng = random.Random(max_bytes)
     for _ in range(500):
         content = random_bytes(rng)
@@ -186,7 +186,7 @@ def test_random_bytes_are_the_text_that_a_split_at_line_ends_gives():
 def test_a_line_is_there_before_the_next_is_written():
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb") as stream, os.fdopen(writer, "wb", buffering=0) as output:
-        lines = lines_of(stream, "pipe", pytest.fail)
+        lines = lenient_lines(stream, "pipe", pytest.fail)
         output.write(b"a\n")
         assert next(lines) == "a"
         output.write(b"b\r\nc\n")
@@ -208,7 +208,7 @@ def test_a_line_is_there_before_the_next_is_written():
     ],
 )
 def test_a_line_that_just_fits_is_not_cut_and_no_character_is_halved(content, expected, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_BYTES", 8)
+    monkeypatch.setattr(text_files, "MAX_BYTES", 8)
     said = []
-    assert list(reading.lines_of(io.BytesIO(content), "input", said.append)) == expected
+    assert list(lenient_lines(io.BytesIO(content), "input", said.append)) == expected
     assert len(said) == (1 if "ä".encode() in content else 0)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.text_report import quantile
+from t2t_lite.bin.datagen.text_report import quantile
 
 _MAX_LENGTHS = (64, 128, 256, 512)
 

@@ -1,0 +1,56 @@
+"""Types of command-line arguments: each parses a text, or says in a line what it takes."""
+
+import argparse
+import math
+import os
+from collections.abc import Callable, Sequence
+
+from t2t_lite.aliases import alias_hint
+from t2t_lite.config import TRUTHS
+from t2t_lite.errors import nearest
+
+
+def path(text: str) -> str:
+    """An argument that names a file or directory; "~" stands for the home directory."""
+    return os.path.expanduser(text)
+
+
+def whole_number(least: int) -> Callable[[str], int]:
+    """Returns an argument type: a whole number from `least` to 2**31 - 1."""
+
+    def parse(text: str) -> int:
+        if not text.lstrip("-").isdigit() or not least <= int(text) < 2**31:
+            raise argparse.ArgumentTypeError(f"takes a whole number from {least} to {2**31 - 1}, not '{text}'")
+        return int(text)
+
+    return parse
+
+
+def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
+    """Returns an argument type: one of some words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            hint = alias_hint(flag, text) or nearest(text, words)
+            raise argparse.ArgumentTypeError(f"takes {' or '.join(words)}, not '{text}'{hint}")
+        return text
+
+    return parse
+
+
+def truth(text: str) -> bool:
+    """An argument that is true or false, in any case; 1 and 0 are taken, too."""
+    if text.lower() not in TRUTHS:
+        raise argparse.ArgumentTypeError(f"takes True or False, not '{text}'")
+    return TRUTHS[text.lower()]
+
+
+def positive_number(text: str) -> float:
+    """An argument that is a number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"takes a number above 0, not '{text}'")
+    return number
