@@ -8,7 +8,7 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.device_flags import add_device_flags
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
 from t2t_lite.bin.cli.problem_flags import parse_with_problem
-from t2t_lite.bin.datagen import generate_data
+from t2t_lite.bin.datagen.command import generate_data
 from t2t_lite.errors import UserError
 from t2t_lite.training.evaluation.model_selection import METRICS
 from t2t_lite.training.options import SCHEDULES, TrainOptions

@@ -32,7 +32,7 @@ CHOICES = {
     "precision": PRECISIONS,
 }
 # Names of settings before version 0.2, in files and on command lines, with today's.
-RENAMED = {"counted_token": "hard_alignment_token"}
+RENAMED = {"counted_piece": "hard_alignment_token"}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -205,6 +205,7 @@ def measure_training(
     """
     import tensorflow as tf
 
+    from t2t_lite.training.monitoring.peak_flops import peak_flops
     from t2t_lite.training.monitoring.throughput import memory_in_use
     from t2t_lite.training.setup import bound_micro_batches, build_model
     from t2t_lite.training.step.micro_batching import distribute_batches
@@ -213,7 +214,7 @@ def measure_training(
     data.check(hparams)
     inputs_size, targets_size = data.vocab_sizes()
     micro_batches = bound_micro_batches(hparams, data.manifest, inputs_size, targets_size, strategy, options)
-    peak = _peak(strategy, hparams.precision, options.peak_tflops)
+    peak = peak_flops(strategy, hparams.precision, options.peak_tflops)
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
     batches = distribute_batches(strategy, data.batches(hparams, options.random_seed), micro_batches)
     train_step = TrainStep(strategy, model, optimizer, batches.element_spec, options.random_seed, options.xla_compile)
@@ -242,7 +243,7 @@ def measure_training(
         input_tokens_per_second=delivered,
         counted_flops_per_token=flops / hparams.batch_tokens,
         # Twice, as others on a shared machine only ever take away from it.
-        peak_flops=max(peak, _peak(strategy, hparams.precision, options.peak_tflops)),
+        peak_flops=max(peak, peak_flops(strategy, hparams.precision, options.peak_tflops)),
         memory_bytes=memory,
         machine=describe_machine(strategy),
     )
@@ -292,11 +293,3 @@ def _delivered(batches, number: int) -> float:
     start = time.perf_counter()
     tokens = sum(float(first_replica(batch["tokens"])) for batch in itertools.islice(iterator, number))
     return tokens / (time.perf_counter() - start)
-
-
-def _peak(strategy, precision: str, given_tflops: float | None) -> float:
-    from t2t_lite.training.monitoring.peak_flops import peak_flops
-
-    if given_tflops:
-        return given_tflops * 1e12 * strategy.num_replicas_in_sync
-    return peak_flops(strategy, precision)

@@ -36,21 +36,21 @@ class SearchRequest:
 
     Args:
       sources: the ids of each line, with the end symbol.
-      settings: how to decode.
+      decode_hparams: how to decode.
       constraints: in the order in which they apply.
       max_positions: as `Seq2SeqModel.max_positions`.
       first_line: the number of the first line, for the random numbers of sampling.
     """
 
     sources: Sequence[list[int]]
-    settings: DecodeHParams
+    decode_hparams: DecodeHParams
     constraints: Sequence[LineConstraint]
     max_positions: int | None
     first_line: int
 
     def inputs_of(self, rows: Sequence[int]) -> SearchInputs:
         """Returns the search inputs of some lines, NumPy arrays."""
-        settings = self.settings
+        settings = self.decode_hparams
         limits = np.array([len(self.sources[row]) for row in rows], np.int32) + settings.extra_length
         constraint_inputs = {}
         for each in self.constraints:
@@ -74,7 +74,7 @@ class SearchRequest:
 
 
 def constraints_of(
-    settings: DecodeHParams,
+    decode_hparams: DecodeHParams,
     sources: Sequence[list[int]],
     prefixes: Sequence[list[int]] | None,
     others: Sequence[LineConstraint] = (),
@@ -82,57 +82,59 @@ def constraints_of(
     """Returns the constraints of some lines, in the order in which they apply.
 
     Args:
-      settings: min_length_ratio, no_repeat_ngram_size and allow_unk are used.
+      decode_hparams: min_length_ratio, no_repeat_ngram_size and allow_unk are used.
       sources: the ids of each line, with the end symbol.
       prefixes: the ids that each output begins with, without end symbol; None: none.
       others: further constraints.
     """
     found = []
-    if settings.min_length_ratio:
+    if decode_hparams.min_length_ratio:
         # The end symbol is not counted on either side, and added to the limit.
-        ratio = settings.min_length_ratio
+        ratio = decode_hparams.min_length_ratio
         found.append(
             LineConstraint(MinLength(), {"min_lengths": [int(np.ceil(ratio * (len(ids) - 1))) + 1 for ids in sources]})
         )
-    if settings.no_repeat_ngram_size:
-        found.append(LineConstraint(NoRepeatNgram(settings.no_repeat_ngram_size)))
+    if decode_hparams.no_repeat_ngram_size:
+        found.append(LineConstraint(NoRepeatNgram(decode_hparams.no_repeat_ngram_size)))
     found += others
     if prefixes is not None:
         room = [len(ids) + 1 for ids in prefixes]
-        found.append(LineConstraint(Prefix(_never(settings)), {"prefixes": list(prefixes)}, room))
+        found.append(LineConstraint(Prefix(_never(decode_hparams)), {"prefixes": list(prefixes)}, room))
     return found
 
 
 def beam_search_of(
-    settings: DecodeHParams, vocab_size: int, num_wanted: int, constraints: Sequence[LineConstraint]
+    decode_hparams: DecodeHParams, vocab_size: int, num_wanted: int, constraints: Sequence[LineConstraint]
 ) -> BeamSearch:
     """Returns the search that the settings ask for.
 
     Args:
-      settings: how to decode.
+      decode_hparams: how to decode.
       vocab_size: tokens of the target vocabulary.
       num_wanted: as `BeamSearch` takes it.
       constraints: in the order in which they apply.
     """
-    random = settings.sampling_method == "random"
+    random = decode_hparams.sampling_method == "random"
     rules = tuple(each.constraint for each in constraints)
     has_prefix = any(isinstance(rule, Prefix) for rule in rules)
     return BeamSearch(
         vocab_size,
-        settings.beam_size,
-        settings.alpha,
-        groups=settings.beam_size if random else settings.diverse_beam_groups,
-        diversity_strength=settings.diverse_beam_strength,
-        coverage_beta=settings.coverage_penalty,
+        decode_hparams.beam_size,
+        decode_hparams.alpha,
+        groups=decode_hparams.beam_size if random else decode_hparams.diverse_beam_groups,
+        diversity_strength=decode_hparams.diverse_beam_strength,
+        coverage_beta=decode_hparams.coverage_penalty,
         num_wanted=num_wanted,
-        sampling=Sampling(settings.sampling_temp, settings.sampling_keep_top_k, settings.sampling_keep_top_p)
+        sampling=Sampling(
+            decode_hparams.sampling_temp, decode_hparams.sampling_keep_top_k, decode_hparams.sampling_keep_top_p
+        )
         if random
         else None,
         constraints=rules,
-        never=() if has_prefix else _never(settings),
+        never=() if has_prefix else _never(decode_hparams),
     )
 
 
-def _never(settings: DecodeHParams) -> tuple[int, ...]:
+def _never(decode_hparams: DecodeHParams) -> tuple[int, ...]:
     """Returns the tokens that no output has: padding, and unless it is allowed the unknown token."""
-    return (PAD_ID,) if settings.allow_unk else (PAD_ID, UNKNOWN_ID)
+    return (PAD_ID,) if decode_hparams.allow_unk else (PAD_ID, UNKNOWN_ID)

@@ -16,7 +16,7 @@ MAX_POSITIONS = "all that learned positions cover (max_length)"
 def encode_lines(
     vocabulary: Vocabulary,
     lines: Sequence[str],
-    settings: DecodeHParams,
+    decode_hparams: DecodeHParams,
     max_positions: int | None,
     warn: Callable[[str], None],
     first_line: int,
@@ -27,13 +27,13 @@ def encode_lines(
     Args:
       vocabulary: of the texts.
       lines: the texts.
-      settings: max_input_length is used.
+      decode_hparams: max_input_length is used.
       max_positions: as `Seq2SeqModel.max_positions`.
       warn: receives a line about each text that is cut.
       first_line: the number of the first text, for warnings.
       name: what warnings call a text, such as "line".
     """
-    limit = settings.max_input_length
+    limit = decode_hparams.max_input_length
     reason = f"max_input_length={limit}; raise that in --decode_hparams"
     if max_positions is not None and max_positions <= limit:
         limit = max_positions

@@ -78,10 +78,10 @@ class TrainingLoop:
         lengths = [training.manifest.mean_length("train", side) for side in SIDES]
         lengths = training.run_dir.problem.in_direction(lengths)
         flops = sum(training_step_flops(self._hparams, training.model.vocab_size, *lengths).values())
+        known_peak = options.peak_tflops and peak_flops(self._strategy, self._hparams.precision, options.peak_tflops)
+        measure = None if known_peak else lambda: peak_flops(self._strategy, self._hparams.precision)
         replicas = self._strategy.num_replicas_in_sync
-        peak = options.peak_tflops and options.peak_tflops * 1e12 * replicas
-        measure = None if peak else lambda: peak_flops(self._strategy, self._hparams.precision)
-        return Throughput(replicas, flops / self._hparams.batch_tokens, peak, measure)
+        return Throughput(replicas, flops / self._hparams.batch_tokens, known_peak, measure)
 
     def run(self, signals: StopSignals) -> int:
         """Trains. Returns the number of the signal that stopped it, else 0."""

@@ -5,70 +5,24 @@ import os
 from pathlib import Path
 
 import pytest
+from support.resumable_runs import (
+    BLOCK,
+    BLOCKS,
+    LINES,
+    MADE_BY,
+    answers_to,
+    names_in,
+    partial_of,
+    progress_of,
+    spoil,
+    start,
+    text_of,
+    undisturbed,
+    work,
+)
 
 from t2t_lite.decoding.resumable_writer import ResumableWriter
 from t2t_lite.errors import UserError
-
-MADE_BY = {"model": "a", "beam": 4}
-LINES = ["one", "", "drei ä", "one", "five \ud800", "6\r", "seven\u2028", "", "nine", "ten"]
-BLOCK = 3
-BLOCKS = 4  # the last of them is one line
-ANSWERS = (lambda line: f"{line.strip()}!", lambda line: " ".join(f"{i}-{i}" for i in range(len(line))))
-
-
-def start(paths, lines=LINES, made_by=MADE_BY):
-    """Returns the files, the lines that they do not answer yet, and what was said."""
-    said = []
-    files = ResumableWriter(paths, made_by)
-    return files, files.rest_of(lambda: iter(lines), said.append), said
-
-
-def answers_to(lines, how_many):
-    return [[answer(line) for line in lines] for answer in ANSWERS[:how_many]]
-
-
-def work(paths, lines=LINES, blocks=None, made_by=MADE_BY):
-    """Answers the lines; stops after so many blocks as a killed process does. Returns what was said."""
-    files, rest, said = start(paths, lines, made_by)
-    for _ in itertools.count() if blocks is None else range(blocks):
-        block = list(itertools.islice(rest, BLOCK))
-        if not block:
-            break
-        files.append(block, answers_to(block, len(paths)))
-    if blocks is None:
-        files.finish()
-    return said
-
-
-def text_of(lines, which=0):
-    return "".join(ANSWERS[which](line) + "\n" for line in lines).encode(errors="replace")
-
-
-def undisturbed(folder, names, lines=LINES):
-    """Returns the files' contents after a run without interruption."""
-    (folder / "undisturbed").mkdir(exist_ok=True)
-    paths = [folder / "undisturbed" / name for name in names]
-    work(paths, lines)
-    return [path.read_bytes() for path in paths]
-
-
-def partial_of(path):
-    return path.with_name(path.name + ".incomplete")
-
-
-def progress_of(path):
-    return path.with_name(path.name + ".progress")
-
-
-def spoil(path):
-    """Changes what a partial file holds but not its size: a run that goes on with it ends with other bytes."""
-    partial = partial_of(path)
-    partial.write_bytes(b"#" * partial.stat().st_size)
-
-
-def names_in(directory):
-    return sorted(path.name for path in directory.iterdir())
-
 
 NAMES = pytest.mark.parametrize("names", [["out"], ["out.gz"], ["out", "links"], ["out.gz", "links"], ["a", "b.gz"]])
 
@@ -188,131 +142,6 @@ def test_what_is_gone_on_with_is_not_written_again(tmp_path):
     size = partial_of(path).stat().st_size
     work([path])
     assert path.read_bytes() == b"#" * size + text_of(LINES[2 * BLOCK :])
-
-
-DAMAGED = {
-    "empty": b"",
-    "half": b'{"made_by": {"model": "a", "be',
-    "zeros": bytes(100),
-    "not UTF-8": b"\xff\xfe",
-    "null": b"null",
-    "a number": b"3",
-    "a text": b'"text"',
-    "a list": b"[1, 2]",
-    "another object": b"{}",
-}
-
-
-@pytest.mark.parametrize("content", [None, *DAMAGED.values()], ids=["missing", *DAMAGED])
-def test_without_a_whole_progress_file_it_starts_anew(tmp_path, content):
-    path = tmp_path / "out"
-    work([path], blocks=2)
-    spoil(path)
-    if content is None:
-        progress_of(path).unlink()
-    else:
-        progress_of(path).write_bytes(content)
-    assert work([path]) == []
-    assert path.read_bytes() == text_of(LINES)
-    assert names_in(tmp_path) == ["out"]
-
-
-@pytest.mark.parametrize("sizes", [None, [], [0, 0], ["0"], "0", 0])
-def test_sizes_that_are_not_those_of_the_files_make_it_start_anew(tmp_path, sizes):
-    path = tmp_path / "out"
-    work([path], blocks=2)
-    spoil(path)
-    state = json.loads(progress_of(path).read_text())
-    progress_of(path).write_text(json.dumps(state | {"sizes": sizes}))
-    work([path])
-    assert path.read_bytes() == text_of(LINES)
-
-
-@pytest.mark.parametrize("other", [{"model": "b", "beam": 4}, {"model": "a"}, None, "a"])
-def test_what_was_made_by_something_else_is_made_anew(tmp_path, other):
-    path = tmp_path / "out"
-    work([path], blocks=2, made_by=other)
-    spoil(path)
-    work([path])
-    assert path.read_bytes() == text_of(LINES)
-
-
-@pytest.mark.parametrize("made_by", [None, 1.1, "ä", ["x", [1, None]], {"b": {"c": [True]}, "a": 1}])
-def test_what_was_made_by_the_same_is_gone_on_with_whatever_json_it_is(tmp_path, made_by):
-    path = tmp_path / "out"
-    work([path], blocks=2, made_by=made_by)
-    _, rest, _ = start([path], made_by=made_by)
-    assert list(rest) == LINES[2 * BLOCK :]
-
-
-@pytest.mark.parametrize("changed", range(2 * BLOCK))
-def test_another_line_before_the_recorded_one_makes_it_start_anew(tmp_path, changed):
-    paths = [tmp_path / "out", tmp_path / "links"]
-    work(paths, lines=[*LINES[:changed], "another", *LINES[changed + 1 :]], blocks=2)
-    work(paths)
-    assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]
-
-
-@pytest.mark.parametrize("changed", range(2 * BLOCK, len(LINES)))
-def test_another_line_after_the_recorded_one_is_answered_when_it_goes_on(tmp_path, changed):
-    path = tmp_path / "out"
-    work([path], blocks=2)
-    spoil(path)
-    size = partial_of(path).stat().st_size
-    lines = [*LINES[:changed], "another", *LINES[changed + 1 :]]
-    work([path], lines=lines)
-    assert path.read_bytes() == b"#" * size + text_of(lines[2 * BLOCK :])
-
-
-def test_lines_that_are_only_cut_elsewhere_are_another_input(tmp_path):
-    path = tmp_path / "out"
-    work([path], lines=["ab", "c", "d", "e"], blocks=1)
-    work([path], lines=["a", "bc", "d", "e"])
-    assert path.read_bytes() == b"a!\nbc!\nd!\ne!\n"
-
-
-@pytest.mark.parametrize("length", range(2 * BLOCK))
-def test_an_input_shorter_than_the_recorded_line_makes_it_start_anew(tmp_path, length):
-    path = tmp_path / "out"
-    work([path], blocks=2)
-    work([path], lines=LINES[:length])
-    assert path.read_bytes() == text_of(LINES[:length])
-
-
-def test_an_input_cut_at_the_recorded_line_is_whole_at_once(tmp_path):
-    path = tmp_path / "out"
-    work([path], blocks=2)
-    work([path], lines=LINES[: 2 * BLOCK])
-    assert path.read_bytes() == text_of(LINES[: 2 * BLOCK])
-
-
-@NAMES
-@pytest.mark.parametrize("which", [0, -1])
-def test_a_partial_file_shorter_than_recorded_makes_it_start_anew(tmp_path, names, which):
-    paths = [tmp_path / name for name in names]
-    work(paths, blocks=2)
-    os.truncate(partial_of(paths[which]), partial_of(paths[which]).stat().st_size - 1)
-    _, rest, said = start(paths)
-    assert (list(rest), said) == (LINES, [])
-    work(paths)
-    assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, names)
-
-
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_missing_partial_file_makes_it_start_anew(tmp_path, which):
-    paths = [tmp_path / "out", tmp_path / "links"]
-    work(paths, blocks=2)
-    partial_of(paths[which]).unlink()
-    work(paths)
-    assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]
-
-
-def test_another_number_of_files_makes_it_start_anew(tmp_path):
-    paths = [tmp_path / "out", tmp_path / "links"]
-    work(paths[:1], blocks=2)
-    spoil(paths[0])
-    work(paths)
-    assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]
 
 
 def test_a_compressed_file_has_all_blocks(tmp_path):

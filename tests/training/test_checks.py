@@ -62,7 +62,7 @@ def test_longer_training_pairs_are_left_out_with_learned_positions_too():
 
 
 @pytest.mark.parametrize(("settings", "refused"), [({"vocab_kind": "bpe"}, True), ({"vocab_kind": "words"}, False)])
-def test_a_counted_token_needs_sources_of_whole_words(settings, refused, tmp_path):
+def test_hard_alignment_needs_sources_of_whole_words(settings, refused, tmp_path):
     manifest = Manifest("x", {}, {}, {}, settings=settings)
     check_hard_alignment(manifest, HParams(), tmp_path)
     if refused:

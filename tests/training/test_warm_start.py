@@ -138,8 +138,8 @@ def test_with_another_vocabulary_rows_follow_their_tokens(run, vocabularies):
 def test_a_vocabulary_with_the_same_tokens_in_another_order_is_taken_whole(run, vocabularies, tmp_path):
     directory, old = run
     proto = model_class().FromString(vocabularies["old"].read_bytes())
-    last = proto.tokens.pop()
-    proto.tokens.insert(3, last)
+    last = proto.pieces.pop()
+    proto.pieces.insert(3, last)
     (tmp_path / "moved").write_bytes(proto.SerializeToString())
     _, after, lines = started(TINY, directory, tmp_path / "moved")
     np.testing.assert_array_equal(after[EMBEDDING], np.insert(old[EMBEDDING][:-1], 3, old[EMBEDDING][-1], axis=0))

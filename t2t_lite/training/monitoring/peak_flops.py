@@ -26,13 +26,16 @@ def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -
     return 2 * size**3 / seconds / 1e9
 
 
-def peak_flops(strategy: tf.distribute.Strategy, precision: str) -> float:
-    """Returns what the devices of a strategy do together in operations a second, measured with a matrix product.
+def peak_flops(strategy: tf.distribute.Strategy, precision: str, tflops: float | None = None) -> float:
+    """Returns the peak rate of all devices of a strategy together, in operations per second.
 
     Args:
       strategy: the devices. Those of one CPU share its cores, so they count once.
-      precision: a word of HParams.precision.
+      precision: a value of HParams.precision.
+      tflops: of one device, in 10^12 operations per second; None: measured with a matrix product.
     """
+    if tflops:
+        return tflops * 1e12 * strategy.num_replicas_in_sync
     one = matmul_gflops(dtype=precision.removeprefix("mixed_"), repeats=3) * 1e9
     if tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("TPU"):
         return one * strategy.num_replicas_in_sync

@@ -8,8 +8,9 @@ import tensorflow as tf
 
 from t2t_lite.config import HParams
 from t2t_lite.training.setup import build_model
+from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
-from t2t_lite.training.step.train_step import EvalSums, TrainStep
+from t2t_lite.training.step.train_step import TrainStep
 
 TINY = HParams(
     num_encoder_layers=1,

@@ -1,0 +1,183 @@
+"""Sources are checked, and damaged data is an error that says how to mend it."""
+
+import os
+
+import pytest
+from support.letters import Letters, contents_of, names_in, silent, texts_of
+
+from t2t_lite.data.generation.generate import generate
+from t2t_lite.data.manifest import check_data, read_manifest
+from t2t_lite.data.problem import SPLITS, Problem, Source, get_problem
+from t2t_lite.data.text_files import read_parallel
+from t2t_lite.errors import UserError
+from t2t_lite.files import sha256_of
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The data of Letters, generated without disturbance."""
+    data_dir = tmp_path_factory.mktemp("whole")
+    generate(Letters(), data_dir, data_dir / "none", say=silent)
+    return data_dir
+
+
+class Files(Problem):
+    """Reads two files of a sentence a line for every split."""
+
+    vocab_size = 60
+    byte_fallback = False
+    num_shards = 2
+
+    def __init__(self, folder=None):
+        super().__init__()
+        self.folder = folder
+
+    @property
+    def sources(self):
+        return tuple(
+            Source(name, (self.folder / name).as_uri(), sha256_of(self.folder / name)) for name in ("a.txt", "b.txt")
+        )
+
+    def examples(self, split, files):
+        return read_parallel(files["a.txt"], files["b.txt"])
+
+
+@pytest.fixture
+def sources(tmp_path):
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    for name in ("a.txt", "b.txt"):
+        (folder / name).write_text("".join(f"{name} line {number}\n" for number in range(40)))
+    return folder
+
+
+def test_sources_are_recorded_with_checksums_and_a_read_only_folder_stays_as_it_was(tmp_path, sources, snapshot):
+    before = snapshot(sources)
+    sources.chmod(0o555)
+    try:
+        generate(Files(sources), tmp_path / "data", sources, say=silent)
+    finally:
+        sources.chmod(0o755)
+    assert snapshot(sources) == before
+    manifest = read_manifest(tmp_path / "data", Files(sources))
+    assert manifest.sources == {name: sha256_of(sources / name) for name in ("a.txt", "b.txt")}
+
+
+def test_a_source_with_a_wrong_checksum_is_an_error_and_nothing_is_made(tmp_path, sources):
+    problem = Files(sources)
+    expected = problem.sources
+
+    class Published(Files):
+        data_name = "files"
+        sources = expected
+
+    (sources / "b.txt").write_text("something else\n")
+    with pytest.raises(UserError) as caught:
+        generate(Published(), tmp_path / "data", sources, say=silent)
+    assert str(sources / "b.txt") in str(caught.value)
+    assert not (tmp_path / "data").exists() or names_in(tmp_path / "data") == []
+
+
+@pytest.mark.parametrize(
+    "content, said",
+    [(b"one line\n", "has more lines than"), (b"good\n" * 4 + b"caf\xe9\n" * 36, "line 5: not UTF-8")],
+    ids=["another length", "not UTF-8"],
+)
+def test_bad_source_text_is_one_line_that_names_the_file_and_nothing_is_made(tmp_path, sources, content, said):
+    (sources / "b.txt").write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        generate(Files(sources), tmp_path / "data", sources, say=silent)
+    assert said in str(caught.value) and str(sources / "b.txt") in str(caught.value)
+    assert "\n" not in str(caught.value) and "INTERNAL" not in str(caught.value)
+    assert not (tmp_path / "data").exists() or names_in(tmp_path / "data") == []
+
+
+def damage(data_dir, what):
+    shard = data_dir / "letters-train-00001-of-00003"
+    if what == "cut short":
+        shard.write_bytes(shard.read_bytes()[:-10])
+    elif what == "empty":
+        shard.write_bytes(b"")
+    elif what == "missing":
+        shard.unlink()
+    elif what == "manifest":
+        (data_dir / "manifest.letters.json").write_text('{"problem": "letters"')
+    elif what == "manifest of another version":
+        (data_dir / "manifest.letters.json").write_text('{"problem": "letters", "new": 1}')
+    elif what == "manifest not UTF-8":
+        (data_dir / "manifest.letters.json").write_bytes(b"\xff\xff")
+    elif what == "manifest without shards":
+        text = (data_dir / "manifest.letters.json").read_text().replace('"shards"', '"shreds"')
+        (data_dir / "manifest.letters.json").write_text(text)
+    elif what == "vocabulary":
+        (data_dir / "vocab.letters.60.subwords").write_bytes(b"other")
+    elif what == "no vocabulary":
+        (data_dir / "vocab.letters.60.subwords").unlink()
+
+
+@pytest.mark.parametrize(
+    "what, named",
+    [
+        ("cut short", "letters-train-00001-of-00003"),
+        ("empty", "letters-train-00001-of-00003"),
+        ("missing", "letters-train-00001-of-00003"),
+        ("manifest", "manifest.letters.json"),
+        ("manifest of another version", "manifest.letters.json"),
+        ("manifest not UTF-8", "manifest.letters.json"),
+        ("manifest without shards", "manifest.letters.json"),
+        ("vocabulary", "vocab.letters.60.subwords"),
+        ("no vocabulary", "vocab.letters.60.subwords"),
+    ],
+)
+def test_damaged_data_is_an_error_that_names_the_file_and_the_way_out(whole, tmp_path, what, named, snapshot):
+    for name, content in contents_of(whole).items():
+        (tmp_path / name).write_bytes(content)
+    damage(tmp_path, what)
+    before = snapshot(tmp_path)
+    with pytest.raises(UserError) as caught:
+        check_data(tmp_path, Letters())
+    assert str(tmp_path / named) in str(caught.value)
+    assert "t2t-lite-datagen" in str(caught.value) and "\n" not in str(caught.value)
+    assert snapshot(tmp_path) == before
+
+
+def test_doing_what_the_message_about_a_damaged_shard_says_mends_it(whole, tmp_path):
+    for name, content in contents_of(whole).items():
+        (tmp_path / name).write_bytes(content)
+    damage(tmp_path, "cut short")
+    with pytest.raises(UserError, match="remove it and run: t2t-lite-datagen"):
+        generate(Letters(), tmp_path, tmp_path / "none", say=silent)
+    (tmp_path / "letters-train-00001-of-00003").unlink()
+    generate(Letters(), tmp_path, tmp_path / "none", say=silent)
+    assert contents_of(tmp_path) == contents_of(whole)
+
+
+def test_a_folder_without_data_is_an_error_with_the_command_that_makes_it(tmp_path, whole):
+    command = "t2t-lite-datagen --problem=letters --data_dir="
+    for folder in (tmp_path / "none", tmp_path):
+        with pytest.raises(UserError) as caught:
+            check_data(folder, Letters())
+        assert f"{command}{folder}" in str(caught.value)
+    with pytest.raises(UserError, match="holds no data of 'multi30k_ende'"):
+        check_data(whole, get_problem("multi30k_ende"))
+
+
+@pytest.mark.slow
+def test_multi30k_is_whole_and_its_folder_is_not_written_to(multi30k_data, multi30k_dir, snapshot, tmp_path):
+    problem = get_problem("multi30k_ende")
+    before = snapshot(multi30k_dir)
+    manifest = read_manifest(multi30k_data, problem)
+    assert {split: manifest.splits[split]["examples"] for split in SPLITS} == {
+        "train": 29_000,
+        "dev": 1014,
+        "test": 1000,
+    }
+    assert manifest.vocabulary["size"] == 6000
+    assert manifest.sources == {source.name: source.sha256 for source in problem.sources}
+    files = {source.name: multi30k_dir / source.name for source in problem.sources}
+    generate(problem, tmp_path, multi30k_dir, say=silent)
+    for split in SPLITS:
+        assert sorted(texts_of(problem, tmp_path, split)) == sorted(problem.examples(split, files))
+    assert contents_of(tmp_path) == contents_of(multi30k_data)
+    assert snapshot(multi30k_dir) == before
+    assert not [name for name in os.listdir(tmp_path) if ".incomplete" in name or ".spill" in name]

@@ -1,0 +1,145 @@
+"""When a run goes on with what another left, and when it starts anew."""
+
+import json
+import os
+
+import pytest
+from support.resumable_runs import (
+    BLOCK,
+    LINES,
+    names_in,
+    partial_of,
+    progress_of,
+    spoil,
+    start,
+    text_of,
+    undisturbed,
+    work,
+)
+
+NAMES = pytest.mark.parametrize("names", [["out"], ["out.gz"], ["out", "links"], ["out.gz", "links"], ["a", "b.gz"]])
+
+
+DAMAGED = {
+    "empty": b"",
+    "half": b'{"made_by": {"model": "a", "be',
+    "zeros": bytes(100),
+    "not UTF-8": b"\xff\xfe",
+    "null": b"null",
+    "a number": b"3",
+    "a text": b'"text"',
+    "a list": b"[1, 2]",
+    "another object": b"{}",
+}
+
+
+@pytest.mark.parametrize("content", [None, *DAMAGED.values()], ids=["missing", *DAMAGED])
+def test_without_a_whole_progress_file_it_starts_anew(tmp_path, content):
+    path = tmp_path / "out"
+    work([path], blocks=2)
+    spoil(path)
+    if content is None:
+        progress_of(path).unlink()
+    else:
+        progress_of(path).write_bytes(content)
+    assert work([path]) == []
+    assert path.read_bytes() == text_of(LINES)
+    assert names_in(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("sizes", [None, [], [0, 0], ["0"], "0", 0])
+def test_sizes_that_are_not_those_of_the_files_make_it_start_anew(tmp_path, sizes):
+    path = tmp_path / "out"
+    work([path], blocks=2)
+    spoil(path)
+    state = json.loads(progress_of(path).read_text())
+    progress_of(path).write_text(json.dumps(state | {"sizes": sizes}))
+    work([path])
+    assert path.read_bytes() == text_of(LINES)
+
+
+@pytest.mark.parametrize("other", [{"model": "b", "beam": 4}, {"model": "a"}, None, "a"])
+def test_what_was_made_by_something_else_is_made_anew(tmp_path, other):
+    path = tmp_path / "out"
+    work([path], blocks=2, made_by=other)
+    spoil(path)
+    work([path])
+    assert path.read_bytes() == text_of(LINES)
+
+
+@pytest.mark.parametrize("made_by", [None, 1.1, "ä", ["x", [1, None]], {"b": {"c": [True]}, "a": 1}])
+def test_what_was_made_by_the_same_is_gone_on_with_whatever_json_it_is(tmp_path, made_by):
+    path = tmp_path / "out"
+    work([path], blocks=2, made_by=made_by)
+    _, rest, _ = start([path], made_by=made_by)
+    assert list(rest) == LINES[2 * BLOCK :]
+
+
+@pytest.mark.parametrize("changed", range(2 * BLOCK))
+def test_another_line_before_the_recorded_one_makes_it_start_anew(tmp_path, changed):
+    paths = [tmp_path / "out", tmp_path / "links"]
+    work(paths, lines=[*LINES[:changed], "another", *LINES[changed + 1 :]], blocks=2)
+    work(paths)
+    assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]
+
+
+@pytest.mark.parametrize("changed", range(2 * BLOCK, len(LINES)))
+def test_another_line_after_the_recorded_one_is_answered_when_it_goes_on(tmp_path, changed):
+    path = tmp_path / "out"
+    work([path], blocks=2)
+    spoil(path)
+    size = partial_of(path).stat().st_size
+    lines = [*LINES[:changed], "another", *LINES[changed + 1 :]]
+    work([path], lines=lines)
+    assert path.read_bytes() == b"#" * size + text_of(lines[2 * BLOCK :])
+
+
+def test_lines_that_are_only_cut_elsewhere_are_another_input(tmp_path):
+    path = tmp_path / "out"
+    work([path], lines=["ab", "c", "d", "e"], blocks=1)
+    work([path], lines=["a", "bc", "d", "e"])
+    assert path.read_bytes() == b"a!\nbc!\nd!\ne!\n"
+
+
+@pytest.mark.parametrize("length", range(2 * BLOCK))
+def test_an_input_shorter_than_the_recorded_line_makes_it_start_anew(tmp_path, length):
+    path = tmp_path / "out"
+    work([path], blocks=2)
+    work([path], lines=LINES[:length])
+    assert path.read_bytes() == text_of(LINES[:length])
+
+
+def test_an_input_cut_at_the_recorded_line_is_whole_at_once(tmp_path):
+    path = tmp_path / "out"
+    work([path], blocks=2)
+    work([path], lines=LINES[: 2 * BLOCK])
+    assert path.read_bytes() == text_of(LINES[: 2 * BLOCK])
+
+
+@NAMES
+@pytest.mark.parametrize("which", [0, -1])
+def test_a_partial_file_shorter_than_recorded_makes_it_start_anew(tmp_path, names, which):
+    paths = [tmp_path / name for name in names]
+    work(paths, blocks=2)
+    os.truncate(partial_of(paths[which]), partial_of(paths[which]).stat().st_size - 1)
+    _, rest, said = start(paths)
+    assert (list(rest), said) == (LINES, [])
+    work(paths)
+    assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, names)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_missing_partial_file_makes_it_start_anew(tmp_path, which):
+    paths = [tmp_path / "out", tmp_path / "links"]
+    work(paths, blocks=2)
+    partial_of(paths[which]).unlink()
+    work(paths)
+    assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]
+
+
+def test_another_number_of_files_makes_it_start_anew(tmp_path):
+    paths = [tmp_path / "out", tmp_path / "links"]
+    work(paths[:1], blocks=2)
+    spoil(paths[0])
+    work(paths)
+    assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]
