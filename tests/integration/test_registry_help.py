@@ -99,7 +99,7 @@ def test_a_setting_is_explained_with_its_default(command):
     )
     both = shown(command, "batch_tokens")
     assert "(--hparams=batch_tokens=VALUE), default 25000\nreal target tokens of one optimizer step" in both
-    assert "(--decode_hparams=batch_tokens=VALUE), default 1024\npieces of one batch" in both
+    assert "(--decode_hparams=batch_tokens=VALUE), default 1024\ntokens of one batch" in both
 
 
 def test_every_setting_has_an_explanation(command):

@@ -70,7 +70,8 @@ def test_a_finished_split_is_kept_by_the_run_that_goes_on(tmp_path, snapshot):
 KILLED = """
 import os, pathlib, signal, sys
 sys.path.insert(0, {tests!r})
-from support.letters import Letters, generate
+from support.letters import Letters
+from t2t_lite.data.generation.generate import generate
 
 class Killed(Letters):
     data_name = "letters"
