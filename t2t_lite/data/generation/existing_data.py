@@ -22,7 +22,7 @@ def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
     return all((data_dir / name).exists() for name in names)
 
 
-def settings_of(problem: Problem, max_cases: int) -> dict:
+def generation_settings(problem: Problem, max_cases: int) -> dict:
     """Returns the settings that determine the records, besides the sources and the vocabularies."""
     own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
     return {**own, **rare_character_settings(problem, None), "max_cases": max_cases, **problem.options}
@@ -41,7 +41,7 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
     if not manifest.settings:
         return
     as_it_is = rare_character_settings(problem, manifest)  # an existing vocabulary is used
-    made_with, asked = manifest.settings | as_it_is, settings_of(problem, max_cases) | as_it_is
+    made_with, asked = manifest.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
     for name in sorted(made_with.keys() | asked.keys()):
         if made_with.get(name) != asked.get(name):
             then, now = (f"--{name}={each[name]}" if each.get(name) else f"no --{name}" for each in (made_with, asked))

@@ -12,7 +12,7 @@ from t2t_lite.data.generation.existing_data import (
     check_sources_in_place,
     is_complete,
     remove_leftovers,
-    settings_of,
+    generation_settings,
 )
 from t2t_lite.data.generation.plan import plan_of
 from t2t_lite.data.generation.sources import check_unchanged, digests_of, find_or_fetch
@@ -152,7 +152,7 @@ class _Pass:
             splits={},
             sources=digests_of(self.files),
             inputs_vocabulary=None if self.problem.shared_vocabulary else inputs,
-            settings=settings_of(self.problem, self.options.max_cases),
+            settings=generation_settings(self.problem, self.options.max_cases),
             train_pairs=min(statistics.pairs, self.options.max_cases or statistics.pairs),
         )
 
