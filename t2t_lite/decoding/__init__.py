@@ -1,1 +1,1 @@
-"""Search for the best output sequence of a model: beam search and its length penalty."""
+"""Decoding: beam search and sampling, translation, scoring and word alignment with trained models."""

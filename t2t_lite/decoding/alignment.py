@@ -10,7 +10,7 @@ from t2t_lite.decoding.batching import by_length, padded
 
 
 class CrossAttentionWeights:
-    """Cross-attention weights of given outputs, with teacher forcing.
+    """Computes the cross-attention weights of given outputs, with teacher forcing.
 
     Args:
       model: a built `Seq2SeqModel` with its weights.
@@ -26,12 +26,12 @@ class CrossAttentionWeights:
         """Returns the attention of each pair, averaged over the heads of one layer.
 
         Args:
-          sources, outputs: the ids of each, with the end symbol.
-          layer: which decoder layer's.
-          batch_tokens: how many tokens a batch may have, padding included.
+          sources, outputs: the token ids of each side, with the end symbol.
+          layer: the index of the decoder layer.
+          batch_tokens: maximum number of tokens per batch, padding included.
 
         Returns:
-          float32 [output tokens, source tokens] of each.
+          float32 [output tokens, source tokens] for each pair.
         """
         if layer not in self._graphs:
             ids = tf.TensorSpec([None, None], tf.int32)
@@ -50,14 +50,14 @@ class CrossAttentionWeights:
 
 
 def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str]) -> str:
-    """Links each word of an output to the word of the source that its tokens attend to most.
+    """Links each output word to the source word that its tokens attend to most.
 
     Args:
-      weights: float [output tokens, source tokens], how much each token of the output attends to each of the source.
-      source, output: the tokens' texts, blanks included. Tokens of one word follow one another.
+      weights: float [output tokens, source tokens], the attention of each output token to each source token.
+      source, output: the texts of the tokens, blanks included. The tokens of a word are adjacent.
 
     Returns:
-      "i-j ..." for the output's words j in order, from 0, each with its source word i: the format of Pharaoh.
+      "i-j ..." in Pharaoh format: one pair for each output word j, in order, with its source word i. Both count from 0.
     """
     source_words, output_words = _words(source), _words(output)
     links = []
@@ -73,7 +73,7 @@ def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str])
 
 
 def _words(tokens: Sequence[str]) -> list[list[int]]:
-    """Returns the numbers of the words that each token has characters of: none if it is blanks only."""
+    """Returns, for each token, the indices of the words it overlaps; empty for a token that is only blanks."""
     found, word, inside = [], -1, False
     for token in tokens:
         words = []

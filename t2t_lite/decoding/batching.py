@@ -1,4 +1,4 @@
-"""Which sentences are searched together."""
+"""Batches of sentences of similar length."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -8,12 +8,12 @@ from t2t_lite.data.vocab import PAD_ID
 
 
 def by_length(rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callable[[int], int]) -> Iterator[list[int]]:
-    """Cuts rows into batches of similar lengths, the longest first.
+    """Groups rows into batches of similar length, the longest first.
 
     Args:
-      rows: which rows.
+      rows: indices into `lengths`.
       lengths: the length of every row.
-      batch_size_of: how many rows of a length make a batch.
+      batch_size_of: maps the longest length of a batch to its maximum number of rows.
     """
     batch: list[int] = []
     for row in sorted(rows, key=lambda row: -lengths[row]):
@@ -26,7 +26,7 @@ def by_length(rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callab
 
 
 def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
-    """Returns sequences of ids as int32 [batch, length], padded."""
+    """Returns sequences of ids as one padded array, int32 [batch, length]."""
     ids = np.full([len(sequences), max((len(sequence) for sequence in sequences), default=0)], PAD_ID, np.int32)
     for row, sequence in zip(ids, sequences, strict=True):
         row[: len(sequence)] = sequence

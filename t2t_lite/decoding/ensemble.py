@@ -1,4 +1,4 @@
-"""Several models that search together."""
+"""Ensembles: several models that decode as one."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,12 @@ import tensorflow as tf
 
 
 class Ensemble:
-    """Models of one vocabulary that offer to a search what a `Seq2SeqModel` does.
+    """Models with the same vocabulary behind the decoding interface of `Seq2SeqModel`.
 
-    A token's probability is the mean of the models' probabilities.
+    The probability of a token is the mean of the models' probabilities.
 
     Args:
-      models: built models with their weights.
+      models: built models with their weights loaded.
     """
 
     def __init__(self, models: Sequence):
@@ -21,16 +21,16 @@ class Ensemble:
         self.max_positions = min(positions, default=None)
 
     def start_decoding(self, inputs, beam_size, max_length):
-        """Returns (encoded sources, states), a list of each, see `Seq2SeqModel`."""
+        """Returns (encoded sources, states), two lists with one entry per model. See `Seq2SeqModel`."""
         encoded_sources, states = zip(*(model.start_decoding(inputs, beam_size, max_length) for model in self.models))
         return list(encoded_sources), list(states)
 
     def grow_state(self, states, beam_size, max_length):
-        """Returns larger states, see `Seq2SeqModel`."""
+        """Returns states with larger caches. See `Seq2SeqModel`."""
         return [model.grow_state(state, beam_size, max_length) for model, state in zip(self.models, states)]
 
     def decode_step(self, ids, position, encoded_sources, states, ancestry):
-        """Returns (logarithms of mean probabilities, states, mean attention), see `Seq2SeqModel`."""
+        """Returns (logarithms of the mean probabilities, states, mean attention). See `Seq2SeqModel`."""
         logits, states, attention = zip(
             *(
                 model.decode_step(ids, position, encoded_source, state, ancestry)
@@ -40,11 +40,11 @@ class Ensemble:
         return _mean(logits), list(states), tf.add_n(list(attention)) / len(self.models)
 
     def __call__(self, inputs, targets):
-        """Returns the logarithms of mean probabilities of all target tokens, see `Seq2SeqModel.call`."""
+        """Returns the logarithms of the mean probabilities at all target positions. See `Seq2SeqModel.call`."""
         return _mean([model(inputs, targets) for model in self.models])
 
 
 def _mean(logits):
-    """Returns the logarithm of the mean of the probabilities that each of several logits [..., vocab] stand for."""
+    """Returns the logarithm of the models' mean probabilities, given the logits [..., vocab] of each model."""
     log_probs = tf.stack([tf.nn.log_softmax(tf.cast(part, tf.float32)) for part in logits])
     return tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(logits)))

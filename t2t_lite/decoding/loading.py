@@ -1,4 +1,4 @@
-"""Models and vocabularies of run directories, ready to decode with."""
+"""Loads models and vocabularies from run directories for decoding."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,28 +14,29 @@ from t2t_lite.run_dir import RunDir, open_run_dir
 
 
 class Loaded(NamedTuple):
-    """What run directories give to a translator."""
+    """The parts of a translator that are loaded from run directories."""
 
-    models: list[Any]  # a built, frozen `Seq2SeqModel` of each
-    checkpoints: list[Path]  # where each one's weights come from, without ending
+    models: list[Any]  # a built, frozen `Seq2SeqModel` for each run directory
+    checkpoints: list[Path]  # the checkpoint of each model, without suffix
     vocabulary: Vocabulary  # of the targets
     inputs_vocabulary: Vocabulary
-    decode_hparams: DecodeHParams  # those of the first one's problem, with changes
+    decode_hparams: DecodeHParams  # the defaults of the first run directory's problem, with the overrides applied
 
 
 def load(
     paths: Sequence[Path], decode_hparams: str, checkpoint_path: Path | None, warn: Callable[[str], None]
 ) -> Loaded:
-    """Loads the models of run directories that have the same vocabularies.
+    """Loads the models of run directories with the same vocabularies.
 
     Args:
       paths: the run directories.
-      decode_hparams: "name=value,..." to change the problem's defaults.
-      checkpoint_path: a checkpoint to use, without ending; None: each one's average if there is one, else its last.
-      warn: takes a line about a checkpoint that is not the newest.
+      decode_hparams: "name=value,..." overrides of the problem's defaults.
+      checkpoint_path: the checkpoint to load, without suffix. None: the averaged checkpoint of each run directory if
+        it exists, else the last checkpoint.
+      warn: receives a line if the loaded checkpoint is not the newest.
 
     Raises:
-      UserError: if there is no checkpoint, one does not fit, or the vocabularies differ.
+      UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
     """
     run_dirs = [open_run_dir(path) for path in paths]
     if checkpoint_path and len(run_dirs) > 1:
@@ -50,7 +51,7 @@ def load(
         for mine, theirs in zip((first[0], first[-1]), (other[0], other[-1])):
             if mine.sha256 != theirs.sha256:
                 raise UserError(
-                    f"{mine.path} and {theirs.path} differ; only models of the same vocabulary can be used together"
+                    f"{mine.path} and {theirs.path} differ; only models with the same vocabulary can be used together"
                 )
     models = [_model_of(run_dir, checkpoint, settings, first) for run_dir, checkpoint in zip(run_dirs, checkpoints)]
     return Loaded(models, checkpoints, first[-1], first[0], settings)
@@ -70,7 +71,7 @@ def _checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable
 
 
 def _model_of(run_dir: RunDir, checkpoint: Path, settings: DecodeHParams, vocabularies: list[Vocabulary]):
-    # Not the precision of training: the weights are float32, and the result does not depend on the machine.
+    # Not the precision of training: the weights are float32, and results do not depend on the machine.
     hparams = run_dir.hparams.replace(precision=settings.precision)
     model = MODELS[hparams.model](hparams, vocabularies[-1].size, vocabularies[0].size)
     model.build()

@@ -1,4 +1,4 @@
-"""Output files that grow block by block, so that an interrupted run goes on from what is whole."""
+"""Output files that are written block by block, so that an interrupted run can resume after the last whole block."""
 
 import contextlib
 import gzip
@@ -14,31 +14,31 @@ from t2t_lite.files import check_output, growing_path, progress_path, write_text
 
 
 class ResumableWriter:
-    """Files with a line for each line of an input. They have their names when they are whole.
+    """Writes files with one line for each line of an input. A file gets its final name when it is complete.
 
-    Beside the first of them, "<name>.progress" tells how far they are after each block. A file whose name ends in .gz
-    is compressed. A device or a pipe, such as /dev/null, is written to as it is.
+    The file "<name>.progress" beside the first output records the progress after each block. A file whose name ends in
+    .gz is compressed. Devices and pipes, such as /dev/null, are written in place.
 
     Args:
       paths: the files.
-      made_by: what the lines depend on besides the input, any JSON; a run with something else starts anew.
+      made_by: what the lines depend on besides the input, any JSON value. If it has changed, a run starts over.
 
     Attributes:
-      notes: what was noted with the last block, any JSON; {} if nothing was, or a run starts anew.
+      notes: the notes stored with the last block, any JSON value; {} if there are none or the run starts over.
 
     Raises:
-      UserError: if one of the paths is a directory, its folder is not there, or one is named twice.
+      UserError: if a path is a directory, its parent folder does not exist, or a path is named twice.
     """
 
     def __init__(self, paths: Sequence[Path], made_by):
         for number, path in enumerate(paths):
             check_output(path, str(path))
             if path.resolve() in [other.resolve() for other in paths[:number]]:
-                raise UserError(f"{path} is asked for twice; give each output a file of its own")
+                raise UserError(f"{path} is named twice; give each output its own file")
         self._paths = paths
-        self._made_by = json.loads(json.dumps(made_by))  # as it will be read back
+        self._made_by = json.loads(json.dumps(made_by))  # the form in which it is read back
         self._progress = progress_path(paths[0])
-        # What is no regular file cannot be gone on with.
+        # Only a regular file can be resumed.
         self._in_place = [path.exists() and not path.is_file() for path in paths]
         self._partials = [path if in_place else growing_path(path) for path, in_place in zip(paths, self._in_place)]
         self._files = []
@@ -47,11 +47,11 @@ class ResumableWriter:
         self._lines = 0
 
     def rest_of(self, read: Callable[[], Iterator], say: Callable[[str], None]) -> Iterator:
-        """Returns those of the input's lines that the files do not answer yet; the files are then ready for them.
+        """Opens the files and returns the input lines that they do not answer yet.
 
         Args:
-          read: gives the input's lines from the first one on, each a text or a tuple of texts.
-          say: takes a line about where it goes on.
+          read: returns the input lines from the first one on, each a text or a tuple of texts.
+          say: receives a line about where the run resumes.
         """
         before = self._known()
         if before:
@@ -63,11 +63,11 @@ class ResumableWriter:
                     os.truncate(partial, size)
                 self._open()
                 self.notes = before.get("notes", {})
-                say(f"goes on after line {self._lines:,}: what is before it is in {self._partials[0]}")
+                say(f"resumes after line {self._lines:,}: the output up to there is in {self._partials[0]}")
                 return lines
-            say(f"starts anew: {self._partials[0]} was made from another input")
+            say(f"starts over: {self._partials[0]} was made from another input")
         self._digest, self._lines = hashlib.sha256(), 0
-        self._progress.unlink(missing_ok=True)  # before what it tells of is gone
+        self._progress.unlink(missing_ok=True)  # before the files that it describes are emptied
         for partial, in_place in zip(self._partials, self._in_place):
             if not in_place:
                 partial.write_bytes(b"")
@@ -76,7 +76,7 @@ class ResumableWriter:
 
     @property
     def lines(self) -> int:
-        """How many lines of the input the files answer."""
+        """Number of input lines that the files answer."""
         return self._lines
 
     def append(self, lines: Sequence, answers: Sequence[Sequence[str]], notes=None) -> None:
@@ -84,15 +84,15 @@ class ResumableWriter:
 
         Args:
           lines: lines of the input.
-          answers: for each file its lines, as many.
-          notes: what a run that goes on has to know of all blocks so far, any JSON.
+          answers: for each file, one output line per input line.
+          notes: what a resumed run needs to know about all blocks so far, any JSON value.
         """
         for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, answers, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
             file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
             file.flush()
             if not in_place:
-                os.fsync(file.fileno())  # what the progress tells of is on the disk
+                os.fsync(file.fileno())  # the block must be on disk before the progress file records it
         self._count(lines)
         if not any(self._in_place):
             state = {
@@ -106,7 +106,7 @@ class ResumableWriter:
 
     @contextlib.contextmanager
     def removed_if_empty(self) -> Iterator[None]:
-        """Leaves nothing behind if the block fails before the first line is answered."""
+        """Removes the files if the `with` block fails before the first line is answered."""
         try:
             yield
         except BaseException:
@@ -117,17 +117,17 @@ class ResumableWriter:
             raise
 
     def finish(self) -> None:
-        """Gives the files their names."""
+        """Closes the files and gives them their final names."""
         for path, partial, file in zip(self._paths, self._partials, self._files):
             if path.suffix == ".gz" and not self._lines:
-                file.write(gzip.compress(b"", mtime=0))  # nothing at all would be no gzip file
+                file.write(gzip.compress(b"", mtime=0))  # an empty file is not a valid gzip file
             file.close()
             if path != partial:
                 os.replace(partial, path)
         self._progress.unlink(missing_ok=True)
 
     def _open(self) -> None:
-        # Once: a pipe ends for its reader when it is closed. They are closed when they are whole.
+        # Opened once and closed in `finish`: a pipe ends for its reader as soon as it is closed.
         self._files = [open(partial, "ab") for partial in self._partials]  # noqa: SIM115
 
     def _count(self, lines: Sequence) -> None:
@@ -136,7 +136,7 @@ class ResumableWriter:
         self._lines += len(lines)
 
     def _known(self) -> dict | None:
-        """Returns what the last block left behind, if it can be gone on with."""
+        """Returns the progress after the last block, or None if the run cannot be resumed."""
         try:
             state = json.loads(self._progress.read_text(encoding="utf-8"))
             there = [partial.stat().st_size for partial in self._partials]

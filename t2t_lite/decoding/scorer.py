@@ -9,7 +9,7 @@ from t2t_lite.data.vocab import PAD_ID
 from t2t_lite.decoding.batching import by_length, padded
 from t2t_lite.decoding.search.length_penalty import length_penalty
 
-# Logits that are in memory at once, about 64 MiB, unless those of one output are more.
+# Maximum number of logits in memory at once, about 64 MiB; a single output may exceed it.
 _LOGITS = 2**24
 
 
@@ -37,17 +37,17 @@ class Scorer:
         """Scores pairs.
 
         Args:
-          sources, outputs: the ids of each, with the end symbol.
+          sources, outputs: the token ids of each side, with the end symbol.
           settings: `alpha` and `batch_tokens` are used.
 
         Returns:
           (log_prob / length penalty, log_prob) of each pair.
 
         Raises:
-          ValueError: if padding stands within an output: it would count nothing.
+          ValueError: if an output contains padding, which would not be scored.
         """
         if any(PAD_ID in output for output in outputs):
-            raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and no token")
+            raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and not a token")
         found = [(0.0, 0.0)] * len(sources)
         positions = max(1, min(settings.batch_tokens, _LOGITS // self._vocab_size))
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]

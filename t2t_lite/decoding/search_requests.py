@@ -1,4 +1,4 @@
-"""What to search for: the search that settings ask for, and what it has to know of each line."""
+"""Search requests: builds a search from the decoding settings, and its inputs for each line."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,12 @@ from t2t_lite.decoding.search.sampling import Sampling
 
 @dataclasses.dataclass(frozen=True)
 class LineConstraint:
-    """A constraint with what it has to know of each line.
+    """A constraint and its inputs for each line.
 
     Args:
       constraint: the rule.
       inputs: its `constraint_inputs` by name: for each line an int, or a list of ints.
-      min_limits: for each line the least number of tokens, end symbol included, that its output needs room for; None:
-        no more than any output.
+      min_limits: for each line, the minimum length limit of its output in tokens, end symbol included; None: none.
     """
 
     constraint: Constraint
@@ -36,10 +35,10 @@ class SearchRequest:
 
     Args:
       sources: the ids of each line, with the end symbol.
-      decode_hparams: how to decode.
+      decode_hparams: the decoding settings.
       constraints: in the order in which they apply.
-      max_positions: as `Seq2SeqModel.max_positions`.
-      first_line: the number of the first line, for the random numbers of sampling.
+      max_positions: see `Seq2SeqModel.max_positions`.
+      first_line: the number of the first line, which seeds the random numbers of sampling.
     """
 
     sources: Sequence[list[int]]
@@ -49,7 +48,7 @@ class SearchRequest:
     first_line: int
 
     def inputs_of(self, rows: Sequence[int]) -> SearchInputs:
-        """Returns the search inputs of some lines, NumPy arrays."""
+        """Returns the search inputs of the lines `rows`, NumPy arrays."""
         settings = self.decode_hparams
         limits = np.array([len(self.sources[row]) for row in rows], np.int32) + settings.extra_length
         constraint_inputs = {}
@@ -69,7 +68,8 @@ class SearchRequest:
                 )
                 for row in rows
             ]
-            uniforms = np.stack(drawn).transpose(0, 2, 1)  # drawn by position: the first are the same for any number
+            # Drawn position by position, so that a larger limit does not change the first numbers.
+            uniforms = np.stack(drawn).transpose(0, 2, 1)
         return SearchInputs(limits, uniforms=uniforms, constraint_inputs=constraint_inputs)
 
 
@@ -79,17 +79,17 @@ def constraints_of(
     prefixes: Sequence[list[int]] | None,
     others: Sequence[LineConstraint] = (),
 ) -> list[LineConstraint]:
-    """Returns the constraints of some lines, in the order in which they apply.
+    """Returns the constraints for decoding lines, in the order in which they apply.
 
     Args:
       decode_hparams: min_length_ratio, no_repeat_ngram_size and allow_unk are used.
       sources: the ids of each line, with the end symbol.
-      prefixes: the ids that each output begins with, without end symbol; None: none.
+      prefixes: the ids that each output begins with, without the end symbol; None: no prefixes.
       others: further constraints.
     """
     found = []
     if decode_hparams.min_length_ratio:
-        # The end symbol is not counted on either side, and added to the limit.
+        # The ratio compares lengths without end symbols; the limit includes one.
         ratio = decode_hparams.min_length_ratio
         found.append(
             LineConstraint(MinLength(), {"min_lengths": [int(np.ceil(ratio * (len(ids) - 1))) + 1 for ids in sources]})
@@ -106,12 +106,12 @@ def constraints_of(
 def beam_search_of(
     decode_hparams: DecodeHParams, vocab_size: int, num_wanted: int, constraints: Sequence[LineConstraint]
 ) -> BeamSearch:
-    """Returns the search that the settings ask for.
+    """Returns the search for the given settings.
 
     Args:
-      decode_hparams: how to decode.
-      vocab_size: tokens of the target vocabulary.
-      num_wanted: as `BeamSearch` takes it.
+      decode_hparams: the decoding settings.
+      vocab_size: number of tokens in the target vocabulary.
+      num_wanted: see `BeamSearch`.
       constraints: in the order in which they apply.
     """
     random = decode_hparams.sampling_method == "random"
@@ -136,5 +136,5 @@ def beam_search_of(
 
 
 def _never(decode_hparams: DecodeHParams) -> tuple[int, ...]:
-    """Returns the tokens that no output has: padding, and unless it is allowed the unknown token."""
+    """Returns the ids that outputs never contain: padding and, unless allowed, the unknown token."""
     return (PAD_ID,) if decode_hparams.allow_unk else (PAD_ID, UNKNOWN_ID)

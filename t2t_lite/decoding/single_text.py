@@ -1,4 +1,4 @@
-"""One text in the place of a list of texts."""
+"""A decorator for methods that accept one text as well as a list of texts."""
 
 import functools
 import inspect
@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 
 def or_a_single_text(*names: str) -> Callable[[Callable], Callable]:
-    """Makes a method that takes lists of texts take single texts, too. Use as a decorator.
+    """Returns a decorator that lets a method of lists of texts accept single texts as well.
 
-    A string is a sequence of strings as well, and each of its characters would pass for a text.
+    Without it, a string would pass as a sequence of one-character texts.
 
     Args:
-      names: the arguments that hold texts; one that is not given, or None, does not count.
+      names: the arguments that hold texts; those that are missing or None are ignored.
 
     Returns:
-      a decorator. Given a text for each of these arguments, the method gives what it gives for that text alone: not a
-      list of one. It raises TypeError if some are texts and others lists.
+      a decorator. If all of these arguments are single texts, the method returns the result of that text instead of a
+      list. It raises TypeError if some are texts and others are lists.
     """
 
     def decorate(method):
@@ -30,7 +30,7 @@ def or_a_single_text(*names: str) -> Callable[[Callable], Callable]:
                 return method(*args, **kwargs)
             if single != given:
                 others = ", ".join(name for name in given if name not in single)
-                raise TypeError(f"{method.__name__}: {', '.join(single)} is one text, and {others} is not; give lists")
+                raise TypeError(f"{method.__name__}: {', '.join(single)} is one text and {others} is not; give lists")
             bound.arguments.update({name: [bound.arguments[name]] for name in single})
             (result,) = method(*bound.args, **bound.kwargs)
             return result

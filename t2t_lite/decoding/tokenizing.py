@@ -1,4 +1,4 @@
-"""Texts to token ids for a model: bounded in length, with a warning about each text that is cut."""
+"""Tokenizes the texts for a model, cuts long ones and warns about each text that is cut."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,10 +7,10 @@ import tensorflow as tf
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 
-# A token has fewer characters than this, so no more characters of a long text have to be tokenized.
+# A token has fewer characters than this, which bounds how much of a long text has to be tokenized.
 _MAX_TOKEN_CHARACTERS = 64
-# What warnings call the model's `max_positions`.
-MAX_POSITIONS = "all that learned positions cover (max_length)"
+# How warnings describe the model's `max_positions`.
+MAX_POSITIONS = "the limit of the learned positions (max_length)"
 
 
 def encode_lines(
@@ -25,16 +25,16 @@ def encode_lines(
     """Returns the ids of each text, with the end symbol.
 
     Args:
-      vocabulary: of the texts.
+      vocabulary: the vocabulary of the texts.
       lines: the texts.
       decode_hparams: max_input_length is used.
-      max_positions: as `Seq2SeqModel.max_positions`.
+      max_positions: see `Seq2SeqModel.max_positions`.
       warn: receives a line about each text that is cut.
       first_line: the number of the first text, for warnings.
       name: what warnings call a text, such as "line".
     """
     limit = decode_hparams.max_input_length
-    reason = f"max_input_length={limit}; raise that in --decode_hparams"
+    reason = f"max_input_length={limit}; raise it in --decode_hparams"
     if max_positions is not None and max_positions <= limit:
         limit = max_positions
         reason = f"{limit}, which is {MAX_POSITIONS}; split it, or train with a larger max_length"

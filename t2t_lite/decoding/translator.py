@@ -1,4 +1,4 @@
-"""Text in, text out: trained models behind one object."""
+"""The translator: trained models that translate, score and align text."""
 
 import itertools
 import os
@@ -30,22 +30,23 @@ class Hypothesis(NamedTuple):
     """One output for a line."""
 
     text: str
-    score: float  # log_prob / length penalty + coverage penalty: what the search ranks by
-    log_prob: float  # sum of the log-probabilities of its tokens and of the end, in nats
+    score: float  # log_prob / length penalty + coverage penalty: the search ranks by it
+    log_prob: float  # sum of the log-probabilities of its tokens and the end symbol, in nats
 
 
 class Translator:
-    """Translates lines, and tells what the model thinks of translations. It can be shared by threads.
+    """Translates lines; also scores and aligns given translations. It is thread-safe.
 
     Args:
       model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
-      vocabulary: the targets' vocabulary that it was trained with.
-      decode_hparams: how to search.
-      warn: takes a line about an input or an output that was cut.
-      checkpoints: where the weights came from, for reports.
-      inputs_vocabulary: the inputs' vocabulary; None if both sides share one.
-      xla_compile: whether searches are compiled with XLA: some seconds for each of few shapes, and then faster.
-      num_threads: batches that are searched at a time; None: as many as there are processors, or one on a GPU.
+      vocabulary: the vocabulary of the targets that the model was trained with.
+      decode_hparams: the decoding settings.
+      warn: receives a line about an input or an output that was cut.
+      checkpoints: the checkpoints of the weights, for reports.
+      inputs_vocabulary: the vocabulary of the inputs; None if both sides share one.
+      xla_compile: whether to compile searches with XLA, which takes seconds for each of a few shapes and makes searches
+        faster after that.
+      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Translator:
         self.inputs_vocabulary = inputs_vocabulary or vocabulary
         self.decode_hparams = decode_hparams
         self.checkpoints = list(checkpoints)
-        # On a CPU the products of one batch are too small for all of its cores; a GPU takes one batch at a time.
+        # On a CPU the matrix products of one batch are too small to use all cores; a GPU runs one batch at a time.
         processors = 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
         self.num_threads = num_threads or processors
         self._warn = warn
@@ -83,17 +84,17 @@ class Translator:
         warn: Callable[[str], None] = print,
         **options,
     ) -> "Translator":
-        """Loads the model of a run directory: its average of checkpoints if there is one, else its last checkpoint.
+        """Loads the model of a run directory: the averaged checkpoint if it exists, else the last checkpoint.
 
         Args:
-          path: the run directory, or several with the same vocabularies, whose models then search together.
-          decode_hparams: "name=value,..." to change the problem's defaults.
-          checkpoint_path: another checkpoint to use, without ending ("run/ckpt-2000").
-          warn: as the class takes it.
-          options: `xla_compile`, `num_threads`, as the class takes them.
+          path: the run directory, or several with the same vocabularies, whose models form an ensemble.
+          decode_hparams: "name=value,..." overrides of the problem's defaults.
+          checkpoint_path: another checkpoint to load, without suffix ("run/ckpt-2000").
+          warn: see `Translator`.
+          options: `xla_compile`, `num_threads`, see `Translator`.
 
         Raises:
-          UserError: if there is no checkpoint, it does not fit, or vocabularies differ.
+          UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
         """
         paths = [path] if isinstance(path, str | os.PathLike) else list(path)
         loaded = load(paths, decode_hparams, checkpoint_path, warn)
@@ -122,17 +123,17 @@ class Translator:
         """Translates lines.
 
         Args:
-          lines: texts without line ends, or one such text: then the result is that of this text, and not a list. All
-            methods take texts so.
+          lines: texts without line ends. Given a single text, every method of this class returns a single result
+            instead of a list.
           return_scores: whether to return each translation as a `Hypothesis`, with its scores.
-          prefixes: for each line what its translation begins with; "" for anything. None: anything for all.
-          first_line: the number of the first of them, for warnings and, with sampling, for the random numbers.
-          on_done: called with a number of lines whenever so many more are translated.
+          prefixes: for each line, the beginning of its translation; "" for no prefix. None: no prefixes.
+          first_line: the number of the first line, for warnings and, with sampling, to seed the random numbers.
+          on_done: called after each batch with the number of lines that it translated.
           constraints: further rules about the next token, such as those of a grammar.
-          settings: other values of settings of `DecodeHParams` than the translator's, such as beam_size=8.
+          settings: `DecodeHParams` that override the translator's, such as beam_size=8.
 
         Returns:
-          the translation of each line, in order. A line without any text gives an empty one (with score 0).
+          the translation of each line, in order. A blank line has an empty translation (with score 0).
 
         Raises:
           UserError: if a setting is out of range.
@@ -151,9 +152,9 @@ class Translator:
         constraints: Sequence[LineConstraint] = (),
         **settings,
     ) -> list[list[Hypothesis]] | list[Hypothesis]:
-        """Translates lines, with all hypotheses of each: the best first, or samples as they were drawn.
+        """Translates lines and returns all hypotheses of each: best first, or samples in the order they were drawn.
 
-        Arguments and errors are those of `translate`. Of a line there are `beam_size`, or fewer if no more exist.
+        Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist.
         """
         return self._search(lines, prefixes, first_line, on_done, 0, constraints, **settings)
 
@@ -162,7 +163,7 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         settings = self.decode_hparams.replace(**settings)
         if settings.precision != self.decode_hparams.precision:
-            raise UserError("the precision is that of the loaded model; give it in from_run_dir's decode_hparams")
+            raise UserError("precision is fixed when the model is loaded; set it in from_run_dir's decode_hparams")
         if settings.only_trees and not constraints:
             raise UserError("only_trees=True is for parsing: use a Parser")
         if prefixes is not None and len(prefixes) != len(lines):
@@ -193,7 +194,7 @@ class Translator:
             return [row for row, was_stopped in zip(rows, stopped) if was_stopped]
 
         for row in sorted(itertools.chain.from_iterable(self._map(search, batches))):
-            # Otherwise extra_length stopped it, which means "no sensible output is longer".
+            # No warning if extra_length stopped it: no sensible output is longer than that.
             if len(sources[row]) + settings.extra_length > self.model.max_positions:
                 positions = f"{self.model.max_positions} tokens, which is {MAX_POSITIONS}"
                 self._warn(f"line {first_line + row}: the output was cut at {positions}")
@@ -203,36 +204,36 @@ class Translator:
     def score(
         self, inputs: Sequence[str] | str, targets: Sequence[str] | str, first_line: int = 1
     ) -> list[Hypothesis] | Hypothesis:
-        """Tells how probable given translations are.
+        """Scores given translations.
 
         Args:
           inputs: source lines.
-          targets: a translation of each.
-          first_line: the number of the first of them, for warnings.
+          targets: a translation of each line.
+          first_line: the number of the first line, for warnings.
 
         Returns:
-          a `Hypothesis` for each pair. Coverage has no part in its score.
+          a `Hypothesis` for each pair. Its score does not include the coverage penalty.
         """
         settings = self.decode_hparams
         sources = self._encode(self.inputs_vocabulary, inputs, settings, first_line, "line")
-        outputs = self._encode(self.vocabulary, targets, settings, first_line, "the translation in line")
+        outputs = self._encode(self.vocabulary, targets, settings, first_line, "the translation of line")
         scores = self._scorer(sources, outputs, settings)
         return [Hypothesis(text, *scored) for text, scored in zip(targets, scores, strict=True)]
 
     def attention(self, line: str, translation: str, kind: str = "cross", layer: int | None = None):
-        """Gives the attention weights of one layer for a line and its translation.
+        """Returns the attention weights of one layer for a line and its translation.
 
         Args:
           line, translation: texts.
           kind: "encoder" or "decoder" for their self-attention, "cross" for the decoder's attention to the source.
-          layer: its number from 0, -1 the last; None: the one that is nearest to a word alignment.
+          layer: the index of the layer from 0, -1 for the last; None: the layer closest to a word alignment.
 
         Returns:
-          (weights, float32 [heads, queries, keys] of which each row sums to 1; the queries' tokens; the keys' tokens).
-          A query of the decoder is what predicts its token. The last token is the end symbol, "".
+          (weights, query tokens, key tokens). The weights are float32 [heads, queries, keys], and each row sums to 1.
+          A decoder query is labelled with the token that it predicts. The last token is the end symbol, "".
 
         Raises:
-          UserError: if there is no such layer, it has no attention, or there are several models.
+          UserError: if there is no such layer, it has no attention, or the translator has several models.
         """
         kind = "cross" if kind == "memory" else kind  # its name before version 0.2
         if kind not in ("encoder", "decoder", "cross"):
@@ -251,15 +252,15 @@ class Translator:
     def align(
         self, lines: Sequence[str] | str, translations: Sequence[str] | str, layer: int | None = None
     ) -> list[str] | str:
-        """Aligns the words of translations with those of their lines, by attention averaged over heads.
+        """Aligns the words of translations with the words of their lines, by attention averaged over heads.
 
         Args:
           lines, translations: texts.
-          layer: which decoder layer's attention, see `attention`.
+          layer: the decoder layer whose attention is used, see `attention`.
 
         Returns:
-          for each pair "i-j ...": word j of the translation goes back to word i of the line, both counted from 0 and
-          separated by blanks (the format of Pharaoh); each word of the translation has one.
+          for each pair, "i-j ..." in Pharaoh format: word j of the translation is aligned with word i of the line. Both
+          count from 0; words are separated by blanks. Each word of the translation has one link.
 
         Raises:
           UserError: as `attention` does.
@@ -277,28 +278,28 @@ class Translator:
 
     def _layer(self, layer: int | None) -> int:
         if isinstance(self.model, Ensemble):
-            raise UserError("attention weights are those of one model, and this is an ensemble")
+            raise UserError("attention weights belong to one model, and this is an ensemble; load one run directory")
         return self.model.alignment_layer if layer is None else layer
 
     def _pair(self, lines: Sequence[str], translations: Sequence[str]):
-        """Returns the ids of lines and of their translations."""
+        """Returns (ids of the lines, ids of their translations)."""
         settings = self.decode_hparams
         sources = self._encode(self.inputs_vocabulary, lines, settings, 1, "line")
         return sources, self._encode(self.vocabulary, translations, settings, 1, "the translation of line")
 
     def _map(self, function, items):
-        """Returns what a function makes of each item; TensorFlow runs them at the same time."""
+        """Returns the function's result for each item, computed by several threads."""
         if self.num_threads == 1 or len(items) < 2:
             return [function(item) for item in items]
         with ThreadPoolExecutor(self.num_threads) as threads:
             return list(threads.map(function, items))
 
     def _searcher(self, settings: DecodeHParams, num_wanted: int, constraints: Sequence[LineConstraint]) -> Searcher:
-        # At the start there are no more hypotheses than tokens; a few empty beams do no harm.
+        # The first position has no more hypotheses than there are tokens; a few empty beams do no harm.
         if settings.beam_size > max(self.vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
             raise UserError(
                 f"beam_size={settings.beam_size} is more than the {self.vocabulary.size:,} tokens of "
-                f"{self.vocabulary.path.name}; 4 is usual for translation, and more than 100 rarely helps"
+                f"{self.vocabulary.path.name}; 4 is common for translation, and more than 100 rarely helps"
             )
         search = beam_search_of(settings, self.vocabulary.size, num_wanted, constraints)
         key = search, settings.batch_tokens
@@ -310,8 +311,8 @@ class Translator:
             return self._searchers[key]
 
     def _hypotheses(self, result: SearchResult, prefix: str, prefix_ids: list[int]) -> list[Hypothesis]:
-        """Returns the hypotheses of one line, whose result has no batch, from their tokens."""
-        # A prefix stands as it was given: tokens have lost characters that the vocabulary does not know.
+        """Returns the hypotheses of one line; `result` has no batch dimension."""
+        # Outputs keep the prefix as it was given, because its tokens lack characters that the vocabulary does not know.
         (known,) = self.vocabulary.decode([prefix_ids])
         texts = [prefix + text.removeprefix(known) for text in self.vocabulary.decode(result.ids)]
         found = [
@@ -322,5 +323,5 @@ class Translator:
         return found or [Hypothesis(prefix, float("-inf"), float("-inf"))]
 
     def _encode(self, vocabulary: Vocabulary, lines, settings: DecodeHParams, first_line: int, name: str):
-        """Returns the ids of each text with the end symbol, see `encode_lines`."""
+        """Returns the ids of each text, with the end symbol. See `encode_lines`."""
         return encode_lines(vocabulary, lines, settings, self.model.max_positions, self._warn, first_line, name)

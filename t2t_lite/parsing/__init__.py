@@ -1,1 +1,1 @@
-"""Constituency parsing on top of decoding: trees in, trees out."""
+"""Constituency parsing on top of decoding: words in, trees out."""

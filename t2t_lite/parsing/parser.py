@@ -1,4 +1,4 @@
-"""SearchInputs in, trees out: a translator whose outputs are the symbols of trees, rebuilt and repaired."""
+"""The parser: a translator whose output symbols are turned into trees and repaired."""
 
 import collections
 from collections.abc import Callable, Sequence
@@ -15,16 +15,16 @@ from t2t_lite.trees.tree import parse_brackets, words_of
 
 
 class Parser:
-    """Does for a parsing problem what a `Translator` does for others: its texts are trees, all well-formed.
+    """The counterpart of `Translator` for parsing problems. All trees that it returns are well-formed.
 
     Args:
-      translator: with the model.
-      split: cuts a line into words.
+      translator: a translator with the model.
+      split: splits a line into words.
 
     Attributes:
-      parsed: how many lines were parsed.
-      repaired: the best tree of how many of them needed repair.
-      repairs: which repairs these needed, how often.
+      parsed: number of lines parsed.
+      repaired: number of lines whose best tree needed repair.
+      repairs: counts of each kind of repair in these trees.
     """
 
     def __init__(self, translator: Translator, split: Callable[[str], list[str]] = split_at_blanks):
@@ -48,7 +48,7 @@ class Parser:
         """Parses lines; arguments are those of `Translator.translate`, without prefixes.
 
         Returns:
-          the tree of each line, in order: "(TOP (S ...))". A line without any word gives "".
+          the tree of each line, in order: "(TOP (S ...))"; "" for a line without words.
         """
         words, texts = self._cut(lines, options)
         found = self._translator.translate(texts, return_scores=True, **self._constrained(words, options))
@@ -57,7 +57,7 @@ class Parser:
 
     @or_a_single_text("lines")
     def n_best(self, lines: Sequence[str] | str, **options) -> list[list[Hypothesis]] | list[Hypothesis]:
-        """Parses lines, with all trees of each, the best first; repair may have made two of them the same."""
+        """Parses lines and returns all trees of each, best first. Repair may have made two of them equal."""
         words, texts = self._cut(lines, options)
         found = self._translator.n_best(texts, **self._constrained(words, options))
         return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
@@ -66,10 +66,10 @@ class Parser:
     def score(
         self, inputs: Sequence[str] | str, targets: Sequence[str] | str, first_line: int = 1
     ) -> list[Hypothesis] | Hypothesis:
-        """Tells how probable given trees are, in brackets, once they are clean; what their words are does not count.
+        """Scores given trees in brackets. They are cleaned first, and the words in them are ignored.
 
         Raises:
-          UserError: if one is not a tree over as many words as its line has.
+          UserError: if a target is not a tree, or has another number of words than its line.
         """
         words, lines = self._cut(inputs, {})
         symbols = [
@@ -80,30 +80,30 @@ class Parser:
         return [hypothesis._replace(text=text) for hypothesis, text in zip(scored, targets)]
 
     def report(self) -> str:
-        """Says in one line how many of the best trees needed repair, and which."""
+        """Returns one line about how many of the best trees needed repair, and which repairs."""
         share = 100 * self.repaired / max(1, self.parsed)
         kinds = ", ".join(f"{kind} {self.repairs[kind]}" for kind in REPAIRS if self.repairs[kind])
         return f"{self.repaired:,} of {self.parsed:,} trees ({share:.1f}%) needed repair{': ' + kinds if kinds else ''}"
 
     def tally(self) -> dict:
-        """Returns what `report` tells of, as JSON, for `add`."""
+        """Returns the counts behind `report` as a JSON-compatible dict, for `add`."""
         return {"parsed": self.parsed, "repaired": self.repaired, "repairs": dict(self.repairs)}
 
     def add(self, tally: dict) -> None:
-        """Counts the trees of another parser, or of an earlier run, as this one's."""
+        """Adds the counts of another parser or of an earlier run."""
         self.parsed += tally["parsed"]
         self.repaired += tally["repaired"]
         self.repairs.update(tally["repairs"])
 
     def _cut(self, lines: Sequence[str], options: dict) -> tuple[list[list[str]], list[str]]:
-        """Returns the words of each line, and the lines as the model reads them."""
+        """Returns (words of each line, lines as the model reads them)."""
         if options.pop("prefixes", None):
-            raise UserError("a parser takes no prefixes: its trees are over the words of the line")
+            raise UserError("a parser takes no prefixes, because its trees cover the words of the line")
         words = [self._split(line) for line in lines]
         return words, [" ".join(each) for each in words]
 
     def _constrained(self, words: list[list[str]], options: dict) -> dict:
-        """Returns the options of `Translator.translate`, with the tree constraint if `only_trees` asks for it."""
+        """Returns the options of `Translator.translate`, with the tree constraint if `only_trees` is set."""
         if not options.get("only_trees", self.decode_hparams.only_trees):
             return options
         if self._symbols is None:
@@ -114,7 +114,7 @@ class Parser:
         return options | {"constraints": [only_trees(self._symbols, [len(each) for each in words])]}
 
     def _trees(self, words: list[str], beams: list[Hypothesis]) -> list[Hypothesis]:
-        """Returns the hypotheses of one line with trees for their symbols, and counts what the best one needed."""
+        """Returns the hypotheses of one line with trees instead of symbols, and counts the repairs of the best tree."""
         if not words:
             return beams
         trees = [repair(hypothesis.text, words) for hypothesis in beams]
@@ -126,7 +126,11 @@ class Parser:
 
 
 def _symbols_of(text: str, num_words: int, where: str) -> str:
-    """Returns the symbols of a tree in brackets over so many words; `where` names it in the UserError if it is none."""
+    """Returns the symbols of a tree in brackets.
+
+    Raises:
+      UserError: if the text is not one tree over `num_words` words; the message begins with `where`.
+    """
     try:
         trees = [clean(tree) for tree in parse_brackets(text)]
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Trees as a constraint of the search: brackets match and are not empty, and each word has its leaf."""
+"""A search constraint for well-formed trees: brackets match and are not empty, and each word has one leaf."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from t2t_lite.decoding.search_requests import LineConstraint
 
 @dataclasses.dataclass(frozen=True)
 class TreeSymbols:
-    """What the tokens of a vocabulary do in a tree (`t2t_lite.trees.linear`).
+    """The role of each token of a vocabulary in linear trees (`t2t_lite.trees.linear`).
 
     Args:
-      opens: for each token the number, from 1, of the label that it opens; 0: none.
-      closes: the same of the label that it closes.
-      leaves: for each token whether it is a leaf.
+      opens: for each token, the number, from 1, of the label that it opens; 0: none.
+      closes: for each token, the number of the label that it closes; 0: none.
+      leaves: for each token, whether it is a leaf.
     """
 
     opens: tuple[int, ...]
@@ -26,14 +26,14 @@ class TreeSymbols:
 
     @classmethod
     def of(cls, tokens: Sequence[str], leaf: str) -> "TreeSymbols":
-        """Returns those of a vocabulary.
+        """Returns the tree symbols of a vocabulary.
 
         Args:
           tokens: the text of each token.
           leaf: the token that stands for a word.
 
         Raises:
-          ValueError: if these are no symbols of trees.
+          ValueError: if the tokens are not symbols of trees.
         """
         labels = {token[1:] for token in tokens if token[0] == "("} & {token[1:] for token in tokens if token[0] == ")"}
         numbers = {label: number for number, label in enumerate(sorted(labels - {""}), start=1)}
@@ -48,14 +48,15 @@ class TreeSymbols:
 
 @dataclasses.dataclass(frozen=True)
 class TreeConstraint:
-    """Outputs are well-formed trees: a `Constraint` that forbids every token after which none could follow any more.
+    """A `Constraint` that forbids every token after which the output can no longer become a well-formed tree.
 
-    A hypothesis still needs a leaf for each of the `leaf_counts` words (int32 [batch]) without one, the closing
-    brackets of what is open, and the end symbol. A bracket may open only if the length limit leaves room for one more
-    symbol than that. So some token is always allowed, if there is room at first for all leaves and the end symbol.
+    To be complete, a hypothesis still needs a leaf for each of the `leaf_counts` words (int32 [batch]) that has none, a
+    closing bracket for each open one, and the end symbol. A bracket may open only if the length limit also leaves room
+    for it and its closing bracket. So some token is always allowed, provided that the limit has room for all leaves
+    and the end symbol.
 
     Args:
-      symbols: what the tokens do.
+      symbols: the roles of the tokens.
       eos_id: the end symbol.
     """
 
@@ -75,13 +76,13 @@ class TreeConstraint:
         depth = depths[:, :, -1]  # [batch, beam]
         leaf_counts = inputs.constraint_inputs["leaf_counts"][:, tf.newaxis]
         missing = leaf_counts - tf.reduce_sum(tf.cast(tf.gather(leaves, ids), tf.int32), 2)  # [batch, beam]
-        # The innermost open bracket is the last that opened to this depth.
+        # The innermost open bracket is the last one that opened to the current depth.
         places = tf.range(1, tf.shape(ids)[2] + 1)
         innermost = tf.where((ups > 0) & (depths == depth[:, :, tf.newaxis]), places, 0)  # [batch, beam, max_length]
         place = tf.reduce_max(innermost, 2, keepdims=True)  # [batch, beam, 1], from 1; 0: nothing is open
         label = tf.reduce_sum(tf.where(places == place, opened, 0), 2)  # [batch, beam]
-        is_empty = place[:, :, 0] == state.position  # the last token has opened it
-        # [batch, beam], tokens beyond those that are needed
+        is_empty = place[:, :, 0] == state.position  # the last token opened the innermost bracket
+        # [batch, beam], number of tokens beyond those still needed
         room = inputs.limits[:, tf.newaxis] - state.position - (missing + depth + 1)
         may_open, may_end = (missing > 0) & (room >= 2), (missing == 0) & (depth == 0) & (state.position > 0)
         label = tf.where((depth > 0) & ~is_empty, label, -1)
@@ -95,5 +96,5 @@ class TreeConstraint:
 
 
 def only_trees(symbols: TreeSymbols, leaf_counts: Sequence[int]) -> LineConstraint:
-    """Returns the constraint for lines of so many words each; their limits always have room for all leaves."""
+    """Returns the constraint for lines of `leaf_counts` words. Length limits are raised to fit all leaves."""
     return LineConstraint(TreeConstraint(symbols), {"leaf_counts": leaf_counts}, [count + 1 for count in leaf_counts])

@@ -205,7 +205,7 @@ def test_a_directory_is_no_output(tmp_path, place):
 
 
 def test_the_same_file_twice_is_an_error(tmp_path):
-    with pytest.raises(UserError, match=r"out is asked for twice"):
+    with pytest.raises(UserError, match=r"out is named twice"):
         ResumableWriter([tmp_path / "out", tmp_path / "." / "out"], MADE_BY)
     assert names_in(tmp_path) == []
 
@@ -223,13 +223,15 @@ def test_it_says_after_which_line_it_goes_on_and_where_that_is(tmp_path):
     block = list(itertools.islice(rest, 1234))
     files.append(block, answers_to(block, 2))
     assert said == []
-    assert work(paths, lines) == [f"goes on after line 1,234: what is before it is in {tmp_path / 'out.incomplete'}"]
+    assert work(paths, lines) == [
+        f"resumes after line 1,234: the output up to there is in {tmp_path / 'out.incomplete'}"
+    ]
 
 
 def test_it_says_that_the_input_was_another(tmp_path):
     path = tmp_path / "out"
     work([path], lines=["another", *LINES[1:]], blocks=1)
-    assert work([path]) == [f"starts anew: {tmp_path / 'out.incomplete'} was made from another input"]
+    assert work([path]) == [f"starts over: {tmp_path / 'out.incomplete'} was made from another input"]
 
 
 def test_an_older_file_is_untouched_before_finish(tmp_path):
@@ -291,7 +293,7 @@ def test_damaged_progress_is_no_progress(damage, tmp_path):
 def test_one_file_by_two_names_is_asked_for_twice(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder")
-    with pytest.raises(UserError, match="link/out is asked for twice"):
+    with pytest.raises(UserError, match="link/out is named twice"):
         ResumableWriter([tmp_path / "folder" / "out", tmp_path / "link" / "out"], MADE_BY)
 
 

@@ -27,9 +27,9 @@ def test_a_text_gives_a_text(translator):
 
 
 def test_a_text_beside_a_list_is_an_error(translator):
-    with pytest.raises(TypeError, match="score: inputs is one text, and targets is not; give lists"):
+    with pytest.raises(TypeError, match="score: inputs is one text and targets is not; give lists"):
         translator.score(LINE, [OTHER])
-    with pytest.raises(TypeError, match="translate: prefixes is one text, and lines is not; give lists"):
+    with pytest.raises(TypeError, match="translate: prefixes is one text and lines is not; give lists"):
         translator.translate([LINE], prefixes="Der")
 
 

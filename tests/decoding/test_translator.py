@@ -63,7 +63,7 @@ def test_a_line_over_the_limit_is_cut_and_said(small_run):
     assert len(outputs) == 2
     assert len(said) == 1
     assert said[0].startswith("line 2 has ") and said[0].endswith(
-        "was cut to max_input_length=10; raise that in --decode_hparams"
+        "was cut to max_input_length=10; raise it in --decode_hparams"
     )
 
 
@@ -154,7 +154,7 @@ def test_an_output_that_positions_stop_is_told_of_with_its_line(letters, beam_si
     translator = stutter(letters, said, f"beam_size={beam_size},batch_tokens=32", max_positions=9, times=2)
     short, long, longer = (text_of(letters, tokens) for tokens in (4, 6, 8))
     outputs = translator.translate([longer, short, "", long, short], first_line=7)
-    words = "the output was cut at 9 tokens, which is all that learned positions cover (max_length)"
+    words = "the output was cut at 9 tokens, which is the limit of the learned positions (max_length)"
     assert said == [f"line 7: {words}", f"line 10: {words}"]
     assert outputs[2] == "" and outputs[1] == outputs[4]
     for place, text in ((0, longer), (3, long)):
@@ -177,16 +177,16 @@ def test_an_output_that_extra_length_stops_is_not_told_of(letters):
 @pytest.mark.parametrize(
     "settings, tokens, message",
     [
-        ("max_input_length=8", 8, "max_input_length=8; raise that in --decode_hparams"),
+        ("max_input_length=8", 8, "max_input_length=8; raise it in --decode_hparams"),
         (
             "max_input_length=9",
             9,
-            "9, which is all that learned positions cover (max_length); split it, or train with a larger max_length",
+            "9, which is the limit of the learned positions (max_length); split it, or train with a larger max_length",
         ),
         (
             "",
             9,
-            "9, which is all that learned positions cover (max_length); split it, or train with a larger max_length",
+            "9, which is the limit of the learned positions (max_length); split it, or train with a larger max_length",
         ),
     ],
 )
@@ -244,7 +244,7 @@ def test_settings_of_one_call(translator):
     assert len(translator.n_best(LINES[:1], beam_size=7)[0]) == 7
     with pytest.raises(UserError, match="beam_size=0 is out of range"):
         translator.translate(LINES, beam_size=0)
-    with pytest.raises(UserError, match="precision is that of the loaded model"):
+    with pytest.raises(UserError, match="precision is fixed when the model is loaded"):
         translator.translate(LINES, precision="mixed_bfloat16")
 
 
@@ -349,7 +349,7 @@ def test_models_of_other_vocabularies_do_not_search_together(small_run, tmp_path
     run = json.loads((other / "run.json").read_text())
     run["vocabulary"]["sha256"] = hashlib.sha256(vocabulary.read_bytes()).hexdigest()
     (other / "run.json").write_text(json.dumps(run))
-    with pytest.raises(UserError, match="differ; only models of the same vocabulary") as caught:
+    with pytest.raises(UserError, match="differ; only models with the same vocabulary") as caught:
         Translator.from_run_dir([small_run, other])
     assert str(small_run) in str(caught.value) and str(vocabulary) in str(caught.value)
     with pytest.raises(UserError, match="for one run directory, not for 2"):

@@ -107,7 +107,7 @@ def test_the_same_command_again_trains_no_further(small_run, grammar_data, proce
     before = snapshot(run_dir)
     result = process("trainer", *small_flags, f"--data_dir={grammar_data}", f"--output_dir={run_dir}")
     assert (result.returncode, result.stderr) == (0, "")
-    assert f"going on from {run_dir / 'ckpt-6'}" in result.stdout
+    assert f"resuming from {run_dir / 'ckpt-6'}" in result.stdout
     assert "already trained for 6 steps" in result.stdout
     assert not re.search(r"^step \d", result.stdout, flags=re.MULTILINE)
     after = snapshot(run_dir)
@@ -131,7 +131,7 @@ def test_more_steps_go_on_from_the_last_checkpoint(small_run, grammar_data, comm
     )
     assert (result.returncode, result.stderr) == (0, "")
     assert "nothing to do" in result.stdout
-    assert f"going on from {run_dir / 'ckpt-6'}" in result.stdout
+    assert f"resuming from {run_dir / 'ckpt-6'}" in result.stdout
     report = (
         r"^step (\d+)/8  epoch 1  loss [\d.]+ \(without label smoothing [\d.]+\)  "
         r"gradient norm [\d.]+  learning rate [\de.-]+  [\d.]+ steps/s  "
@@ -167,7 +167,7 @@ def test_n_lines_in_are_n_lines_out_in_order(translated):
 def test_the_decoder_says_what_it_uses_and_what_it_cut_and_nothing_else(translated, averaged):
     lines = translated[1].splitlines()
     assert lines[0] == f"using {averaged / 'average-6'}"
-    cut = r"line 519 has \d+ tokens and was cut to max_input_length=1024; raise that in --decode_hparams"
+    cut = r"line 519 has \d+ tokens and was cut to max_input_length=1024; raise it in --decode_hparams"
     assert re.fullmatch(cut, lines[1])
     assert re.fullmatch(r"522 lines in [\d.]+ s, [\d.]+ lines/s", lines[2])
     assert len(lines) == 3

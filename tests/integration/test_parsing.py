@@ -273,7 +273,7 @@ def test_a_run_that_goes_on_reports_the_repairs_of_all_lines(made, tmp_path):
     with pytest.raises(Stopped, match="line 7: not UTF-8"):
         parse("halves.txt", stop)
     said = []
-    assert parse("halves.txt", said.append) == whole and said[0].startswith("goes on after line 6")
+    assert parse("halves.txt", said.append) == whole and said[0].startswith("resumes after line 6")
     assert re.match("[1-9] of 9 trees", whole)  # else nothing would be shown
     assert (tmp_path / "halves.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
 

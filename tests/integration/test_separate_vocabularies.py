@@ -162,4 +162,4 @@ def test_learned_positions_that_just_cover_the_dev_split_train_and_decode(train,
     assert "dev loss" in result.stdout
     result = command("decoder", f"--output_dir={run_dir}", PLAIN, stdin=("Hund " * 200 + "\n").encode())
     assert result.returncode == 0 and len(result.stdout.splitlines()) == 1
-    assert f"and was cut to {longest_dev}, which is all that learned positions cover" in result.stderr
+    assert f"and was cut to {longest_dev}, which is the limit of the learned positions" in result.stderr

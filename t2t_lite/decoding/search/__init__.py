@@ -1,1 +1,1 @@
-"""Beam search and sampling: they know token ids and a model's step function, and no text."""
+"""Beam search and sampling over token ids, driven by the step function of a model."""

@@ -1,8 +1,8 @@
-"""Beam search with a finished and an alive set of hypotheses per sentence; greedy, diverse and random ones, too.
+"""Beam search with an alive and a finished set of hypotheses per sentence; also greedy, diverse and sampling search.
 
-The search is that of Wu et al. 2016, "Google's Neural Machine Translation System", section 7
-(https://arxiv.org/abs/1609.08144), in the form that tensor2tensor gave it. It knows no model: a
-function gives the logits of the next token, and a nest of tensors is that function's state.
+The search follows Wu et al. 2016, "Google's Neural Machine Translation System", section 7
+(https://arxiv.org/abs/1609.08144), as implemented in tensor2tensor. It is independent of the model: a step function
+returns the logits of the next token, and its state is a nest of tensors.
 """
 
 import dataclasses
@@ -28,42 +28,45 @@ from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 
 @dataclasses.dataclass(frozen=True)
 class BeamSearch:
-    """Finds the outputs with the highest log P(Y) / lp(Y) + cp(X; Y): length penalty and coverage penalty.
+    """Finds the outputs Y of a source X with the highest score log P(Y) / lp(Y) + cp(X; Y).
 
-    At every position each sentence's alive hypotheses are extended by one token, and the 2 * beam_size best extensions
-    are kept: at most beam_size of them end, so at least beam_size stay alive. Those that end compete for the finished
-    set; a hypothesis that reaches its length limit without the end symbol counts as finished. A sentence is done when
-    no alive hypothesis can enter its finished set any more, and does not change after that, so its result does not
-    depend on the other inputs. With one beam this is greedy search.
+    lp is the length penalty and cp the coverage penalty.
 
-    With several groups (Vijayakumar et al. 2016, "Diverse Beam Search", arXiv 1610.02424) each has its own alive and
-    finished set of beam_size / groups hypotheses. The groups choose one after the other, and a token loses
-    `diversity_strength` for each time that an earlier group chose it at this position. Log-probabilities and scores
-    do not include that.
+    At every position, each alive hypothesis is extended by one token, and the 2 * beam_size best extensions of a
+    sentence are kept: at most beam_size of them end, so at least beam_size stay alive. Hypotheses that end compete for
+    the finished set; a hypothesis that reaches its length limit without the end symbol counts as finished. A sentence
+    is done when none of its alive hypotheses can still enter the finished set. It does not change after that, so its
+    result does not depend on the other sentences of the batch. With one beam this is greedy search.
 
-    With `sampling` every hypothesis is a group of its own, and its tokens are drawn.
+    With several groups (Vijayakumar et al. 2016, "Diverse Beam Search", arXiv 1610.02424), each group has its own alive
+    and finished sets of beam_size / groups hypotheses. The groups choose one after the other, and a token's score is
+    lowered by `diversity_strength` for each time an earlier group chose it at the same position. The returned
+    log-probabilities and scores do not include this penalty.
+
+    With `sampling`, every hypothesis is its own group and its tokens are drawn at random.
 
     A step is a function (ids, position, decoder, ancestry) -> (logits, decoder, attention):
         ids: int32 [batch, beam], the last token of every hypothesis (0, the start symbol, at position 0);
         position: int32 [];
-        decoder: the model's state, a nest of tensors [batch, ...]; the returned one has the same structure, shapes and
-            types;
-        ancestry: the hypotheses' `BeamAncestry`, by which the function finds the entries of each in the state;
-        logits: [batch, beam, vocab] of any float type;
-        attention: float32 [batch, beam, source], for the coverage penalty; without one it may be None.
+        decoder: the model's state, a nest of tensors [batch, ...]; the returned state has the same structure, shapes
+            and dtypes;
+        ancestry: the `BeamAncestry` that locates the entries of each hypothesis in the state;
+        logits: [batch, beam, vocab] of any float dtype;
+        attention: float32 [batch, beam, source], for the coverage penalty; may be None without that penalty.
 
     Args:
         vocab_size: tokens in the vocabulary.
         beam_size: hypotheses kept per sentence.
-        alpha: exponent of the length penalty, at least 0; 0 compares plain log-probabilities.
+        alpha: exponent of the length penalty, at least 0; with 0, hypotheses are compared by log-probability.
         groups: a divisor of beam_size.
-        diversity_strength: in nats.
+        diversity_strength: penalty for a token that an earlier group chose, in nats.
         coverage_beta: strength of the coverage penalty; 0: none.
-        num_wanted: how many of the best hypotheses (of each group) are searched for; the others that are found by then
-            may not be the best ones. 0: all.
-        sampling: `Sampling`, or None to search; needs groups = beam_size.
+        num_wanted: how many hypotheses of each group must be the best ones; the search stops when they are found, and
+            the others may not be optimal. 0: all.
+        sampling: `Sampling`, or None to search; requires groups = beam_size.
         constraints: rules about the next token, applied in this order.
-        never: tokens that no output has: padding, which would not be scored. With a `Prefix`, give them to that.
+        never: ids that outputs never contain, such as padding, which would not be scored. With a `Prefix` constraint,
+            pass them to the constraint instead.
         eos_id: the end symbol.
     """
 
@@ -86,18 +89,18 @@ class BeamSearch:
             raise ValueError(f"{self.groups} groups do not fit beam_size {self.beam_size}")
 
     def start(self, inputs: SearchInputs, decoder, max_length) -> BeamState:
-        """The state before the first token: one empty hypothesis per sentence and group is alive, none is finished.
+        """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.
 
         Args:
-            inputs: of the sentences.
+            inputs: the inputs of the sentences.
             decoder: the model's state before the first step.
-            max_length: positions that there is room for, int or scalar tensor.
+            max_length: number of positions to allocate, int or scalar tensor.
         """
         batch, beam = tf.shape(inputs.limits)[0], self.beam_size
         ids = tf.zeros([batch, beam, max_length], tf.int32)  # [batch, beam, max_length]
         zeros = tf.zeros([batch, beam], tf.int32)  # [batch, beam]
         nothing = tf.fill([batch, beam], NONE)  # [batch, beam]
-        # All beams are equal at the start: only one may count, else every hypothesis would be found several times.
+        # All beams are equal at the start: only one may be alive, or every hypothesis would be found several times.
         first = tf.range(beam) % (beam // self.groups) == 0
         coverage = ()
         if self.coverage_beta:
@@ -116,7 +119,7 @@ class BeamSearch:
         )
 
     def advance(self, step, state: BeamState, inputs: SearchInputs, until=0) -> BeamState:
-        """Goes on until there is no room for more tokens or at most `until` sentences are not done."""
+        """Runs steps until all positions are used or at most `until` sentences are unfinished."""
         shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
 
         def goes_on(state):
@@ -125,7 +128,7 @@ class BeamSearch:
 
         def body(state):
             state = self._next(step, state, inputs)
-            # With sizes known only at run time, shape inference loses what the state needs to know.
+            # If sizes are known only at run time, shape inference loses static dimensions that the state needs.
             for tensor, shape in zip(tf.nest.flatten(state), shapes, strict=True):
                 tensor.set_shape(shape)
             return (state,)
@@ -133,14 +136,14 @@ class BeamSearch:
         return tf.while_loop(goes_on, body, (state,))[0]
 
     def result(self, finished: SearchResult) -> SearchResult:
-        """The finished hypotheses, best first; samples as they were drawn."""
+        """Returns the finished hypotheses, best first; samples keep the order in which they were drawn."""
         if self.groups == 1 or self.sampling:
             return finished
         _, order = tf.math.top_k(finished.scores, self.beam_size)
         return SearchResult(*(tf.gather(part, order, batch_dims=1) for part in finished))
 
     def _next(self, step, state: BeamState, inputs: SearchInputs) -> BeamState:
-        """Chooses the tokens of one position."""
+        """Runs one step: extends all hypotheses by one token."""
         logits, decoder, attention = step(state.last, state.position, state.decoder, state.ancestry)
         if not tf.TensorShape([None, self.beam_size, self.vocab_size]).is_compatible_with(logits.shape):
             raise ValueError(f"logits have shape {logits.shape}, not [batch, {self.beam_size}, {self.vocab_size}]")
@@ -159,7 +162,7 @@ class BeamSearch:
                 logits[:, beams], normalizer[:, beams], state, beams, inputs, tf.concat(taken, 1) if taken else None
             )
             length = state.position + 1
-            # [batch, candidates]; at its limit every hypothesis of a sentence ends
+            # [batch, candidates]; every hypothesis ends at the length limit of its sentence
             ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]
             new = self._scored(candidates, state, coverage, inputs)
             before = SearchResult(*(part[:, beams] for part in state.finished))
@@ -186,9 +189,9 @@ class BeamSearch:
         )
 
     def _extend(self, logits, normalizer, state, beams, inputs, taken):
-        """The extensions of one group, parents counted over all groups.
+        """Returns the extensions of one group; their parents are indices into all beams.
 
-        `taken` is int32 [batch, n], the tokens that earlier groups chose, -1 where none; None for the first group.
+        `taken` is int32 [batch, n]: the tokens that earlier groups chose, -1 for no token; None for the first group.
         """
         log_probs = state.log_probs[:, beams]
         if self.sampling:
@@ -200,7 +203,7 @@ class BeamSearch:
             counts = tf.reduce_sum(tf.one_hot(taken, self.vocab_size), 1)  # [batch, vocab]
             penalty = self.diversity_strength * counts
             candidates = best_candidates(logits - penalty[:, tf.newaxis], normalizer, log_probs, self.never)
-            # A forbidden token stays forbidden.
+            # Restore the log-probabilities, but not those of forbidden tokens.
             lost = tf.where(candidates.log_probs > NONE, tf.gather(penalty, candidates.tokens, batch_dims=1), 0.0)
             candidates = candidates._replace(log_probs=candidates.log_probs + lost)
         else:
@@ -208,7 +211,7 @@ class BeamSearch:
         return candidates._replace(parents=candidates.parents + beams.start)
 
     def _scored(self, candidates, state, coverage, inputs):
-        """The candidates as if all of them ended here: SearchResult [batch, candidates]."""
+        """Returns the candidates as if all of them ended here: SearchResult [batch, candidates]."""
         scores = candidates.log_probs / length_penalty(state.position + 1, self.alpha)
         if self.coverage_beta:
             covered = tf.gather(coverage, candidates.parents, batch_dims=1)  # [batch, candidates, source]
@@ -219,22 +222,23 @@ class BeamSearch:
 
 
 def _appended(state, parents, tokens):
-    """The tokens of the parents' hypotheses with a new one each: int32 [batch, ..., max_length]."""
+    """Returns the parents' tokens with one new token appended to each: int32 [batch, ..., max_length]."""
     here = tf.range(tf.shape(state.ids)[2]) == state.position  # [max_length]
     return tf.where(here, tokens[:, :, tf.newaxis], tf.gather(state.ids, parents, batch_dims=1))
 
 
 def beam_search(step, decoder, batch_size, vocab_size, *, beam_size, alpha, max_length, length_limits=None, **options):
-    """A whole search in one go.
+    """Runs a complete search in one call.
 
-    The shapes are static, so that XLA can compile the search, when batch_size and max_length are Python ints.
+    If batch_size and max_length are Python ints, all shapes are static and XLA can compile the search.
 
     Args:
-        step, decoder: as `BeamSearch` takes them.
-        batch_size: sentences, int or scalar tensor.
-        vocab_size, beam_size, alpha: as `BeamSearch` takes them, and more `options` of it or of `SearchInputs` by name.
-        max_length: largest output length in tokens including the end symbol, at least 1, int or scalar tensor.
-        length_limits: int32 [batch], the same of each sentence, clipped to 1 ... max_length; None: max_length for all.
+        step, decoder: the step function and its initial state, see `BeamSearch`.
+        batch_size: number of sentences, int or scalar tensor.
+        vocab_size, beam_size, alpha: see `BeamSearch`.
+        max_length: maximum output length in tokens including the end symbol, at least 1, int or scalar tensor.
+        length_limits: int32 [batch], the maximum for each sentence, clipped to 1 ... max_length; None: max_length.
+        **options: further arguments of `BeamSearch` or fields of `SearchInputs`.
 
     Returns:
         SearchResult, best hypothesis first.

@@ -9,39 +9,39 @@ from t2t_lite.layers.beam_ancestry import BeamAncestry
 
 # Log-probability of a hypothesis that does not exist. Finite, because -inf turns into NaN in sums and products.
 NONE = -1e9
-# Every real hypothesis is above this, every non-existing one below.
+# Log-probabilities of existing hypotheses are above this, those of missing ones below.
 EXISTS = NONE / 2
 
 
 class SearchResult(NamedTuple):
     """The best hypotheses of every sentence, best first.
 
-    A slot without a hypothesis (fewer possible outputs than beams) is last, with ids and length 0, and log-probability
-    and score -1e9.
+    If there are fewer possible outputs than beams, the last slots are empty: ids and length are 0, log-probability and
+    score are -1e9.
     """
 
     ids: Any  # int32 [batch, beam, max_length], 0 after the last token
-    lengths: Any  # int32 [batch, beam], tokens including the end symbol when it was produced
+    lengths: Any  # int32 [batch, beam], number of tokens, including the end symbol if there is one
     log_probs: Any  # float32 [batch, beam], sum of the tokens' log-probabilities (nats)
     scores: Any  # float32 [batch, beam], log_probs / length penalty + coverage penalty
 
 
 class SearchInputs(NamedTuple):
-    """What a search knows of its sentences. () is an absent part: a graph's signature takes no None."""
+    """The inputs of a search, per sentence. () marks an absent field, because a graph's signature takes no None."""
 
-    limits: Any  # int32 [batch], largest output length in tokens including the end symbol; 0: an empty row
+    limits: Any  # int32 [batch], maximum output length in tokens including the end symbol; 0: a row of padding
     source_mask: Any = ()  # bool [batch, source], True = a token; for the coverage penalty
-    uniforms: Any = ()  # float32 [batch, beam, at least max_length] from [0, 1), for sampling
+    uniforms: Any = ()  # float32 [batch, beam, at least max_length], random numbers in [0, 1), for sampling
     constraint_inputs: Any = {}  # arrays [batch, ...] for the constraints of the search, by name
 
 
 class BeamState(NamedTuple):
     """The state of a search between two positions."""
 
-    position: tf.Tensor  # int32 [], index of the token to be chosen next
+    position: tf.Tensor  # int32 [], index of the next token
     ids: tf.Tensor  # int32 [batch, beam, max_length], tokens of the alive hypotheses, 0 from `position` on
-    last: tf.Tensor  # int32 [batch, beam], the newest token of every alive hypothesis, 0 at the start
-    log_probs: tf.Tensor  # float32 [batch, beam], of the alive hypotheses, best first; -1e9 where none exists
+    last: tf.Tensor  # int32 [batch, beam], the last token of every alive hypothesis, 0 at the start
+    log_probs: tf.Tensor  # float32 [batch, beam], of the alive hypotheses, best first; -1e9 for an empty slot
     ancestry: BeamAncestry  # of the alive hypotheses, at `position`
     coverage: Any  # float32 [batch, beam, source], attention that each source token received; () without a penalty
     finished: SearchResult  # the best finished hypotheses so far, group by group
@@ -50,14 +50,14 @@ class BeamState(NamedTuple):
 
 
 def merge_finished(finished, new, ended):
-    """Returns the best of a finished set and of those candidates that ended: SearchResult.
+    """Returns the best hypotheses of a finished set and of the candidates that have ended: SearchResult.
 
     Args:
       finished: SearchResult [batch, beam].
       new: SearchResult [batch, candidates].
       ended: bool [batch, candidates].
     """
-    # Anything that did not end or does not exist ranks below even an empty slot, and so never enters.
+    # A candidate that has not ended or does not exist ranks below an empty slot, so it never enters the set.
     valid = ended & (new.log_probs > EXISTS)
     new = new._replace(scores=tf.where(valid, new.scores, 2 * NONE))
     # [batch, beam + candidates, ...]
@@ -67,11 +67,12 @@ def merge_finished(finished, new, ended):
 
 
 def is_final(finished, wanted, alive_log_probs, limits, alpha):
-    """Whether the `wanted` best finished hypotheses are at least as good as any alive one can become: bool [batch].
+    """Whether the `wanted` best finished hypotheses score at least as high as any alive one can: bool [batch].
 
-    Further tokens only lower a log-probability, the length penalty only grows and the coverage penalty is at most 0. So
-    the upper bound of an alive hypothesis' score is that of reaching the length limit at no cost. A sentence without
-    alive hypotheses, because all are at the limit, is final even if its finished set is not full.
+    Further tokens only lower a log-probability, the length penalty only grows, and the coverage penalty is at most 0.
+    So an upper bound of an alive hypothesis' score is its current log-probability divided by the penalty at the length
+    limit. A sentence without alive hypotheses (all have reached the limit) is final even if its finished set is not
+    full.
     """
     best = tf.reduce_max(alive_log_probs, -1)  # [batch]
     upper_bound = tf.where(best > EXISTS, best / length_penalty(limits, alpha), NONE)  # [batch]

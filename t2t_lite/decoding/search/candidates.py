@@ -13,30 +13,30 @@ class Candidates(NamedTuple):
     log_probs: tf.Tensor  # float32 [batch, candidates], at least -1e9
     parents: tf.Tensor  # int32 [batch, candidates], the alive hypothesis that is extended, 0 <= parent < beam
     tokens: tf.Tensor  # int32 [batch, candidates], the new token
-    merits: tf.Tensor  # float32 [batch, candidates], the ranking: log_probs minus the diversity penalty
+    merits: tf.Tensor  # float32 [batch, candidates], log_probs minus the diversity penalty, for ranking
 
 
 def log_normalizer(logits):
-    """log(sum(exp(logits))) over the last axis, which is kept."""
+    """Returns log(sum(exp(logits))) over the last axis, which is kept with size 1."""
     highest = tf.reduce_max(logits, -1, keepdims=True)
     return highest + tf.math.log(tf.reduce_sum(tf.exp(logits - highest), -1, keepdims=True))
 
 
 def best_candidates(logits, normalizer, log_probs, never=()):
-    """The extensions with the largest log-probabilities: Candidates.
+    """Returns the extensions with the highest log-probabilities: Candidates.
 
-    The best tokens of each row are selected from the raw logits, and only these are normalized. The result is that of
-    a top_k over all beam * vocabulary log-probabilities of a sentence, which are never written to memory.
+    The best tokens of each row are selected from the raw logits, and only these are normalized. The result equals a
+    top_k over all beam * vocabulary log-probabilities of a sentence, but these are never written to memory.
 
     Args:
       logits: float32 [batch, beam, vocab].
-      normalizer: float32 [batch, beam, 1], as `log_normalizer` gives it.
+      normalizer: float32 [batch, beam, 1], from `log_normalizer`.
       log_probs: float32 [batch, beam], of the alive hypotheses.
-      never: tokens that are no candidates. They are masked here, because a pass over all logits costs more.
+      never: token ids to exclude. They are masked after the selection, because a pass over all logits costs more.
 
     Returns:
-      2 * beam candidates: at most beam of them end, so at least beam stay alive. With one beam it is one, because in
-      greedy search the best token alone decides whether the hypothesis ends.
+      2 * beam candidates: at most beam of them end, so at least beam stay alive. With one beam there is one candidate,
+      because in greedy search the best token alone decides whether the hypothesis ends.
     """
     beam_size, vocab_size = logits.shape[1:]
     wanted = 1 if beam_size == 1 else 2 * beam_size
@@ -52,7 +52,10 @@ def best_candidates(logits, normalizer, log_probs, never=()):
 
 
 def given_candidates(tokens, logits, normalizer, log_probs):
-    """One extension of each hypothesis, by the given token, int32 [batch, beam]: Candidates; arguments as above."""
+    """Returns the extension of each hypothesis by its token in `tokens`, int32 [batch, beam]: Candidates.
+
+    The other arguments are those of `best_candidates`.
+    """
     chosen = tf.gather(logits, tokens[:, :, tf.newaxis], batch_dims=2) - normalizer  # [batch, beam, 1]
     parents = tf.broadcast_to(tf.range(tf.shape(tokens)[1]), tf.shape(tokens))
     extended = tf.maximum(chosen[:, :, 0] + log_probs, NONE)
@@ -60,16 +63,16 @@ def given_candidates(tokens, logits, normalizer, log_probs):
 
 
 def blockwise_top_k(logits, count):
-    """tf.math.top_k over a large vocabulary, equal but for the order of equal logits; logits are [rows, vocab].
+    """Returns tf.math.top_k of logits [rows, vocab], up to the order of equal logits; faster for a large vocabulary.
 
     The `count` largest logits lie in the `count` blocks of the vocabulary with the largest maxima. Maxima are much
-    cheaper than a top_k, which then has only the maxima and the chosen blocks to search: a third of the time or less.
-    Neighbouring logits belong to different blocks, so that the maxima of many blocks are found at once.
+    cheaper than a top_k. The top_k then searches only the maxima and the chosen blocks, in a third of the time or less.
+    Adjacent logits belong to different blocks, so that the maxima of many blocks are computed at once.
     """
     vocab_size = logits.shape[1]
     best_length = int((vocab_size / count) ** 0.5)
     near = [n for n in range(best_length // 2, 2 * best_length) if n > 1 and vocab_size % n == 0]
-    if vocab_size < 16 * count or not near:  # a small vocabulary, or one that cannot be cut into equal blocks
+    if vocab_size < 16 * count or not near:  # a small vocabulary, or one that cannot be divided into equal blocks
         return tf.math.top_k(logits, count)
     length = min(near, key=lambda n: abs(n - best_length))
     number = vocab_size // length

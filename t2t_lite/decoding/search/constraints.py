@@ -1,4 +1,4 @@
-"""Constraints of a search: each sets the logits of the tokens that may not come next to `NONE`."""
+"""Constraints of a search: each sets the logits of forbidden next tokens to `NONE`."""
 
 import dataclasses
 from typing import Protocol
@@ -9,23 +9,23 @@ from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs
 
 
 class Constraint(Protocol):
-    """A rule about the next token. It is frozen and hashable: a search is compiled for its constraints."""
+    """A rule about the next token. It must be frozen and hashable, because a search is compiled for its constraints."""
 
     def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
-        """Returns the logits with forbidden tokens at `NONE`.
+        """Returns the logits with those of forbidden tokens set to `NONE`.
 
         Args:
-          logits: float32 [batch, beam, vocab], after the constraints before this one.
-          unconstrained: the same before any constraint.
+          logits: float32 [batch, beam, vocab], after the preceding constraints.
+          unconstrained: the logits before any constraint.
           state: the hypotheses so far.
-          inputs: of the sentences; `inputs.constraint_inputs` holds the arrays that this constraint needs, by name.
+          inputs: the search inputs; `inputs.constraint_inputs` holds the arrays that this constraint needs, by name.
         """
         ...
 
 
 @dataclasses.dataclass(frozen=True)
 class MinLength:
-    """No output ends before it has `min_lengths` tokens (int32 [batch], with the end symbol).
+    """No output is shorter than `min_lengths` tokens (int32 [batch], end symbol included).
 
     Args:
       eos_id: the end symbol.
@@ -43,7 +43,7 @@ class MinLength:
 
 @dataclasses.dataclass(frozen=True)
 class NoRepeatNgram:
-    """No output has the same n-gram twice.
+    """No output contains an n-gram twice.
 
     Args:
       size: n, at least 1.
@@ -56,7 +56,7 @@ class NoRepeatNgram:
         del unconstrained, inputs
         ids, position, shape = state.ids, state.position, tf.shape(logits)
         starts = tf.maximum(tf.shape(ids)[2] - self.size + 1, 0)  # n-grams that fit into max_length
-        # Those whose last token has been chosen.
+        # Only n-grams whose last token has been chosen.
         same = tf.broadcast_to(tf.range(starts) + self.size <= position, [shape[0], shape[1], starts])
         for place in range(self.size - 1):
             newest = tf.gather(ids, tf.maximum(position - self.size + 1 + place, 0), axis=2)  # [batch, beam]
@@ -72,11 +72,11 @@ class NoRepeatNgram:
 
 @dataclasses.dataclass(frozen=True)
 class Prefix:
-    """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), whatever other constraints say.
+    """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), regardless of other constraints.
 
     Args:
-      never: tokens that no output has after its prefix. A search with prefixes forbids them here, because a prefix may
-        have them.
+      never: ids that are forbidden after the prefix. A search with prefixes forbids them here, because a prefix may
+        contain them.
     """
 
     never: tuple[int, ...] = ()
@@ -92,6 +92,6 @@ class Prefix:
 
 
 def forbid(logits, tokens):
-    """Returns the logits, float32 [batch, beam, vocab], with some tokens, a tuple of ids, at `NONE`."""
+    """Returns logits, float32 [batch, beam, vocab], with those of `tokens`, a tuple of ids, set to `NONE`."""
     forbidden = tf.reduce_any(tf.range(tf.shape(logits)[2])[:, tf.newaxis] == tf.constant(tokens, tf.int32), 1)
     return tf.where(forbidden, NONE, logits)

@@ -1,19 +1,18 @@
-"""The coverage penalty: outputs that leave parts of the source unattended rank lower."""
+"""The coverage penalty, which lowers the score of outputs that leave parts of the source unattended."""
 
 import tensorflow as tf
 
-# The logarithm of less would outweigh any log-probability; a token that nothing attended to counts as this much.
+# Lower bound of a source token's coverage: the logarithm of less would outweigh any log-probability.
 _LEAST = 1e-6
 
 
 def coverage_penalty(coverage, source_mask, beta):
-    """What is added to a hypothesis' score: cp(X; Y) = beta * sum_i log(min(sum_j p_ij, 1)), at most 0.
+    """Returns the term added to a hypothesis' score: cp(X; Y) = beta * sum_i log(min(sum_j p_ij, 1)), at most 0.
 
     Args:
-      coverage: sum_j p_ij, the attention that each token of the source had from all tokens of the output: float32
-        [..., source].
-      source_mask: bool, broadcast to the coverage, True = a token and not padding.
-      beta: strength of the penalty, without unit; 0.2 is usual.
+      coverage: float32 [..., source], sum_j p_ij: the attention that each source token received from all output tokens.
+      source_mask: bool, broadcastable to `coverage`, True = a token, False = padding.
+      beta: strength of the penalty, unitless; 0.2 is common.
 
     Returns:
       float32 [...].

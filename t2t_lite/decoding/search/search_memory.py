@@ -1,4 +1,4 @@
-"""A lower bound of the memory a search needs, to refuse one that cannot fit before the system kills the process."""
+"""A lower bound of the memory of a search, to reject a search that cannot fit before the system kills the process."""
 
 import tensorflow as tf
 
@@ -8,7 +8,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.free_memory import free_memory
 
 FLOAT32 = 4
-# Below this, free memory is not even read.
+# Smaller searches are not checked against the free memory.
 WORTH_CHECKING = 2**28
 
 
@@ -18,22 +18,22 @@ def search_bytes(model, search: BeamSearch, rows: int, capacity: int) -> int:
     Args:
       model: a `Seq2SeqModel` or an `Ensemble`.
       search: the search.
-      rows: sentences of the batch.
-      capacity: target positions that the caches have room for.
+      rows: number of sentences in the batch.
+      capacity: number of target positions in the caches.
     """
     beam = search.beam_size
     logits = rows * beam * search.vocab_size * FLOAT32
     candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
     models = getattr(model, "models", [model])
-    hparams_of_all = [each.hparams for each in models if hasattr(each, "hparams")]  # a model of another kind has none
+    hparams_of_all = [each.hparams for each in models if hasattr(each, "hparams")]  # a custom model may have none
     caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
-    # Each hypothesis attends to the entries of all beams and masks those that are not its own.
+    # Each hypothesis attends to the cache entries of all beams and masks those of other hypotheses.
     scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)
     return logits + candidates + caches + scores * rows * beam * beam * capacity * FLOAT32
 
 
 def check_search_memory(model, search: BeamSearch, rows: int, capacity: int) -> None:
-    """Raises UserError if a step of a search needs more memory than is free. A GPU's own allocator reports that."""
+    """Raises UserError if a search step needs more memory than is free. On a GPU the allocator reports that itself."""
     needed = search_bytes(model, search, rows, capacity)
     if needed < WORTH_CHECKING or tf.config.list_physical_devices("GPU"):
         return
@@ -43,7 +43,7 @@ def check_search_memory(model, search: BeamSearch, rows: int, capacity: int) -> 
 
 
 def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
-    """Returns the error for a search that does not fit; `what` is the reason."""
+    """Returns the error for a search that does not fit into memory; `what` is the reason."""
     sentences = f"{rows} sentences at a time" if rows > 1 else "one sentence at a time"
     smaller = "beam_size or batch_tokens" if rows > 1 else "beam_size"
     return UserError(
@@ -52,7 +52,7 @@ def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
 
 
 def _cache_bytes(hparams: HParams) -> int:
-    """What the caches hold for one position of one hypothesis."""
+    """Returns the size of the caches for one position of one hypothesis, in bytes."""
     if hparams.self_attention_type not in ("full", "local"):
         return 0
     size = 2 if hparams.precision != "float32" else FLOAT32

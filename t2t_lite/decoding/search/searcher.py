@@ -1,8 +1,8 @@
-"""Runs searches of a model over batches: in few static shapes, with growing caches, and without finished sentences.
+"""Runs searches over batches with few static shapes, growing caches and shrinking batches.
 
-XLA compiles a search for the shapes of its tensors, which takes seconds each time. So the number of sentences, the
-length of the source and the capacity of the caches are padded to powers of two. Caches start small and double when they
-are full. When at most half of the sentences are still alive, these move to a batch of half the size.
+XLA compiles a search for the shapes of its tensors, which takes seconds for each new shape. So the number of sentences,
+the source length and the cache capacity are padded to powers of two. Caches start small and double when they are full.
+When at most half of the sentences are unfinished, these move to a batch of half the size.
 """
 
 import functools
@@ -20,8 +20,8 @@ from t2t_lite.layers.beam_ancestry import grow_ancestry
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16
 INITIAL_CAPACITY = 32
-# A batch shrinks by this factor when at most 1/SHRINK of its sentences are alive, but not below MIN_BATCH sentences: a
-# batch of two costs little less than one of eight, and would be compiled as well.
+# A batch shrinks by this factor when at most 1/SHRINK of its sentences are unfinished, but not below MIN_BATCH
+# sentences: a batch of two costs little less than one of eight, and would need another compilation.
 SHRINK = 2
 MIN_BATCH = 8
 
@@ -31,9 +31,9 @@ class Searcher:
 
     Args:
       model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
-      search: how to search.
-      batch_tokens: positions of a batch, padding included, of the source and of one beam's cache.
-      xla_compile: whether the search is compiled with XLA.
+      search: the search to run.
+      batch_tokens: maximum number of positions per batch, padding included, of the source and of one beam's cache.
+      xla_compile: whether to compile the search with XLA.
     """
 
     def __init__(self, model, search: BeamSearch, batch_tokens: int, xla_compile: bool = True):
@@ -45,7 +45,7 @@ class Searcher:
         self._lock = threading.Lock()
 
     def batch_size_of(self, length: int) -> int:
-        """Returns how many sentences of `length` tokens make a batch, at least 1."""
+        """Returns the number of sentences per batch for sources of `length` tokens, at least 1."""
         return 2 ** int(np.log2(max(1, self._batch_tokens // max(_padded_length(length), INITIAL_CAPACITY))))
 
     def __call__(self, source_ids: np.ndarray, inputs: SearchInputs) -> SearchResult:
@@ -53,13 +53,13 @@ class Searcher:
 
         Args:
           source_ids: int32 [batch, source length], padded with 0.
-          inputs: of the sentences, NumPy arrays, with the same parts at each call; `source_mask` is made here.
+          inputs: the search inputs, NumPy arrays, with the same fields set in each call; `source_mask` is set here.
 
         Returns:
           the hypotheses, NumPy arrays [batch, beam, ...].
 
         Raises:
-          UserError: if the search needs more memory than there is.
+          UserError: if the search does not fit into memory.
         """
         count, length = source_ids.shape
         size = 1 if count == 1 else max(count, _smallest(self.batch_size_of(length), count))
@@ -71,16 +71,16 @@ class Searcher:
 
     def _search_batch(self, source_ids: np.ndarray, inputs: SearchInputs, count: int, size: int) -> SearchResult:
         length = source_ids.shape[1]
-        # Learned positions limit the length.
+        # A source must not be longer than the learned positions.
         room = min(_padded_length(length), self._model.max_positions or _padded_length(length))
         source_ids = np.pad(source_ids, [(0, size - count), (0, room - length)])
         inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
         if self._search.coverage_beta:
             inputs = inputs._replace(source_mask=source_ids != 0)
         results, graphs = _Results(count, self._search.beam_size), self._graphs_for(inputs)
-        # Numbers of the sentences; -1 is a row of padding.
+        # Sentence index of each row; -1 for a row of padding.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
-        # Batches are made when it is their turn, because they take memory.
+        # Each batch is created only when its turn comes, to save memory.
         waiting = [(rows, lambda: (*graphs.begin_batch(source_ids, inputs, _until(size)), inputs))]
         while waiting:
             rows, make = waiting.pop()
@@ -88,7 +88,7 @@ class Searcher:
         return results.stacked()
 
     def _split(self, graphs, rows, encoded_source, state: BeamState, inputs: SearchInputs, results):
-        """Collects the sentences that are done, and returns the smaller or larger batches in which others go on."""
+        """Collects the finished sentences and returns the batches in which the others continue."""
         done = state.done.numpy().all(1)
         finished, alive = np.flatnonzero(done & (rows >= 0)), np.flatnonzero(~done)
         if finished.size:
@@ -107,19 +107,20 @@ class Searcher:
         return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
 
     def _graphs_for(self, inputs: SearchInputs) -> "_Graphs":
-        with self._lock:  # threads would trace them all
+        with self._lock:  # otherwise every thread would trace its own graphs
             if self._graphs is None:
                 self._graphs = _Graphs(self._model, self._search, inputs, self._xla_compile)
             return self._graphs
 
 
 class _Graphs:
-    """The parts of a search, each traced once for all shapes.
+    """The graphs of a search, each traced once for all shapes.
 
     begin(source_ids, inputs, capacity, until) -> (encoded_source, state): encodes the source and advances from position
-      0. One graph, because calling a graph with so many tensors takes a millisecond.
+      0. This is one graph, because each call of a graph with so many tensors takes a millisecond.
     advance(encoded_source, state, inputs, until) -> state: see `BeamSearch.advance`.
-    select(encoded_source, state, inputs, capacity, rows) -> the same of the given rows, -1 for a row of padding.
+    select(encoded_source, state, inputs, capacity, rows) -> (encoded_source, state, inputs): selects rows, -1 for a row
+      of padding, and grows the caches to `capacity`.
     """
 
     def __init__(self, model, search: BeamSearch, inputs: SearchInputs, xla_compile: bool):
@@ -162,7 +163,7 @@ class _Graphs:
         source_ids = tf.TensorSpec([None, None], tf.int32)
         compiled = {"jit_compile": True} if xla_compile else {}
         self.begin = graph(begin, input_signature=[source_ids, input_specs, number, number], **compiled)
-        # The dimensions it leaves open are those that differ from batch to batch.
+        # The dimensions that are None in these shapes vary from batch to batch.
         encoded_source, state = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
             self.begin.get_concrete_function().structured_outputs,
@@ -173,7 +174,7 @@ class _Graphs:
         self.select = graph(select, input_signature=[encoded_source, state, input_specs, number, rows])
 
     def begin_batch(self, source_ids, inputs, until: int):
-        """Calls `begin` with caches of the initial capacity."""
+        """Calls `begin` with the initial cache capacity."""
         return self._one_compilation_at_a_time(
             source_ids.shape, self.begin, source_ids, inputs, INITIAL_CAPACITY, until
         )
@@ -184,7 +185,7 @@ class _Graphs:
         return self._one_compilation_at_a_time(shapes, self.advance, encoded_source, state, inputs, until)
 
     def _one_compilation_at_a_time(self, shapes, graph, *arguments):
-        # Several at a time would take as long together, and much more memory.
+        # Parallel compilations take as long in total, and much more memory.
         if shapes in self._compiled:
             return graph(*arguments)
         with self._lock:
@@ -194,19 +195,19 @@ class _Graphs:
 
 
 class _Results:
-    """Collects the hypotheses of sentences as they are done."""
+    """Collects the hypotheses of sentences as they finish."""
 
     def __init__(self, count: int, beam_size: int):
         self._by_row = [None] * count
         self._beam_size = beam_size
 
     def add(self, rows, parts) -> None:
-        """Adds the hypotheses of some sentences, the arrays of a `SearchResult`."""
+        """Adds the hypotheses of the sentences `rows`; `parts` are the arrays of a `SearchResult`."""
         for place, row in enumerate(rows):
             self._by_row[row] = [part[place] for part in parts]
 
     def stacked(self) -> SearchResult:
-        """Returns those of all sentences, SearchResult of NumPy arrays."""
+        """Returns the hypotheses of all sentences, a SearchResult of NumPy arrays."""
         longest = max(1, *(row[1].max() for row in self._by_row))
         ids = np.zeros([len(self._by_row), self._beam_size, longest], np.int32)
         for into, row in zip(ids, self._by_row, strict=True):
@@ -215,12 +216,12 @@ class _Results:
 
 
 def _until(size: int) -> int:
-    """Returns the number of unfinished sentences at which a batch is left for a smaller one."""
+    """Returns the number of unfinished sentences at which a batch shrinks; 0: it does not shrink."""
     return size // SHRINK if size // SHRINK >= MIN_BATCH else 0
 
 
 def _smallest(size: int, count: int) -> int:
-    """Returns the smallest batch size that holds `count`, of those that a batch of `size` shrinks to."""
+    """Returns the smallest size of at least `count` that a batch of `size` can shrink to."""
     while size // SHRINK >= max(count, MIN_BATCH):
         size //= SHRINK
     return size
@@ -232,7 +233,7 @@ def _padded_length(length: int) -> int:
 
 
 def _pad_batch(array: np.ndarray, size: int) -> np.ndarray:
-    """Pads an array [batch, ..., length] with zeros to `size` rows and to a usual length."""
+    """Pads an array [batch, ..., length] with zeros to `size` rows and to a padded length."""
     more = [(0, size - len(array))] + [(0, 0)] * (array.ndim - 1)
     if array.ndim > 1:
         more[-1] = (0, _padded_length(array.shape[-1]) - array.shape[-1])
@@ -240,7 +241,7 @@ def _pad_batch(array: np.ndarray, size: int) -> np.ndarray:
 
 
 def _parts(alive: np.ndarray, size: int, most: int) -> Iterator[np.ndarray]:
-    """Cuts the alive rows of a batch of `size` into batches of at most `most`.
+    """Divides the alive rows of a batch of `size` into batches of at most `most` rows.
 
     Yields:
       rows, int32, -1 for a row of padding.
