@@ -233,7 +233,7 @@ class SentenceSampler:
             head.relative = self.clause(verb, kind="person")
             head.relative.object, head.relative.front = Relative(head), "object"
 
-    # SearchInputs
+    # Sentences
 
     def statement(self) -> Sentence:
         """A main clause, perhaps with something else than the subject in front, or with a relative clause."""

@@ -18,7 +18,7 @@ from t2t_lite.registry import HPARAMS, PROBLEMS
 
 @PROBLEMS.register
 class CopyWordsForTest(Problem):
-    """SearchInputs of invented words, to be copied."""
+    """Sentences of invented words, to be copied."""
 
     vocab_size = 64
     byte_fallback = False
