@@ -4,6 +4,6 @@ import sys
 
 from t2t_lite.quiet import QuietFinder
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 sys.meta_path.insert(0, QuietFinder())
