@@ -1,4 +1,4 @@
-"""Averaging of checkpoints (section 6.1 of the paper)."""
+"""Averages checkpoints (section 6.1 of the paper)."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from t2t_lite.errors import UserError
 def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
     """Writes `average-<step>`, the mean of the last n checkpoints, for inference only: it has no optimizer state.
 
-    An average that was there before is replaced.
+    Replaces an earlier average.
 
     Args:
       directory: a run directory.
-      n: how many of the last checkpoints, by step; at least 1.
+      n: number of checkpoints to average, the last ones by step; at least 1.
 
     Returns:
-      (path of the average, steps that went into it).
+      (path of the average, the averaged steps).
 
     Raises:
       UserError: if there are fewer than n checkpoints, one cannot be read, or they hold different variables.

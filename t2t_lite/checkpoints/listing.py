@@ -1,9 +1,9 @@
-"""Which checkpoints a directory holds, and how one takes the place of another: names and files, no TensorFlow.
+"""Lists, publishes and removes the checkpoints of a directory. Handles names and files only, without TensorFlow.
 
-A checkpoint is two files, `ckpt-<step>.data-00000-of-00001` and `ckpt-<step>.index`; the index makes it one. Two files
-cannot be replaced at once, so a checkpoint never takes the name of one that is there: the next of the same step is
-called `ckpt-<step>.v2`, then `.v3`, and the highest version is the one that counts. So a process may be killed, or a
-machine lose power, at any moment: a whole checkpoint is there.
+A checkpoint is two files, `ckpt-<step>.data-00000-of-00001` and `ckpt-<step>.index`. It exists once its index exists.
+Two files cannot be replaced atomically, so a checkpoint never overwrites another one: the next checkpoint of the same
+step is called `ckpt-<step>.v2`, then `.v3`, and the highest version counts. A complete checkpoint therefore survives a
+killed process or a power failure at any moment.
 """
 
 import contextlib
@@ -19,21 +19,21 @@ from t2t_lite.files import INCOMPLETE
 
 DATA = ".data-00000-of-00001"
 INDEX = ".index"
-# What file systems say that cannot flush a folder.
+# Errors of file systems that cannot flush a folder.
 _NO_FLUSH = (errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS, errno.EACCES)
 _NAME = r"{kind}-(\d+)(?:\.v(\d+))?"
 
 
 def list_checkpoints(directory: Path, kind: str = "ckpt") -> list[tuple[int, Path]]:
-    """Returns (step, path without ending) of the whole checkpoints, by step. `kind` is "ckpt" or "average"."""
+    """Returns (step, path without suffix) of all complete checkpoints, by step. `kind` is "ckpt" or "average"."""
     return [(step, path) for step, versions in _found(directory, kind, INDEX) for path in versions[-1:]]
 
 
 def best_checkpoint(path: Path) -> Path:
-    """Returns the checkpoint to use, without ending: the average of checkpoints if there is one, else the last one.
+    """Returns the checkpoint to use, without suffix: the average of checkpoints if there is one, else the last one.
 
     Raises:
-      UserError: if there is none.
+      UserError: if there is no checkpoint.
     """
     for kind in ("average", "ckpt"):
         if found := list_checkpoints(path, kind):
@@ -42,23 +42,23 @@ def best_checkpoint(path: Path) -> Path:
 
 
 def step_of(path: Path) -> int:
-    """Returns the step of a checkpoint, given its path without ending; 0 if its name tells of none."""
+    """Returns the step of a checkpoint, given its path without suffix; 0 if its name contains none."""
     match = re.fullmatch(_NAME.format(kind=".*"), Path(path).name)
     return int(match[1]) if match else 0
 
 
 def partial_path(path: Path) -> Path:
-    """Returns a name of its own, beside `path`, under which a checkpoint of that name can be written."""
+    """Returns a unique path beside `path`, to write a checkpoint to before it is published as `path`."""
     return path.with_name(f"{INCOMPLETE}-{path.name}-{secrets.token_hex(4)}")
 
 
 def unfinished(directory: Path, kind: str) -> list[Path]:
-    """Returns what processes that were killed while they wrote have left; `kind` is "ckpt" or "average"."""
+    """Returns the incomplete files that killed processes have left; `kind` is "ckpt" or "average"."""
     return sorted(Path(directory).glob(f"{INCOMPLETE}-{kind}-*"))
 
 
 def remove_leftovers(directory: Path, kind: str) -> None:
-    """Removes what killed processes have left: unfinished checkpoints, older versions, data without an index."""
+    """Removes leftovers of killed processes: incomplete checkpoints, older versions, data without an index."""
     for leftover in unfinished(directory, kind):
         if leftover.is_dir():
             shutil.rmtree(leftover)
@@ -74,23 +74,23 @@ def remove_leftovers(directory: Path, kind: str) -> None:
 
 
 def existing(path: Path) -> Path | None:
-    """Returns a checkpoint that is asked for, or the version that has taken its place; None if there is neither."""
+    """Returns the path of a requested checkpoint, or of the version that replaced it; None if there is neither."""
     if match := re.fullmatch(_NAME.format(kind="([a-z]+)"), path.name):
         versions = dict(_found(path.parent, match[1], INDEX)).get(int(match[2]), [])
-        # A version that is asked for by its number may be there still; without one the newest is meant.
+        # A version that is requested by number may still exist; a name without a version means the newest one.
         return path if match[3] and path in versions else next(reversed(versions), None)
     return path if Path(f"{path}{INDEX}").exists() else None
 
 
 def publish(partial: Path, path: Path) -> Path:
-    """Gives a checkpoint that is written its name, in the place of one of the same kind and step if there is one.
+    """Renames a written checkpoint to its final name, and removes older versions of the same kind and step.
 
     Args:
-      partial: where it is, without ending.
-      path: what it is to be called, "ckpt-<step>" or "average-<step>".
+      partial: where the checkpoint was written, without suffix.
+      path: the final name without version, "ckpt-<step>" or "average-<step>".
 
     Returns:
-      what it is called.
+      the final name, with a version if there was a checkpoint of this step.
     """
     kind, step = path.name.rsplit("-", 1)
     old = dict(_found(path.parent, kind, INDEX)).get(int(step), [])
@@ -107,14 +107,14 @@ def publish(partial: Path, path: Path) -> Path:
 
 
 def remove(path: Path) -> None:
-    """Removes a checkpoint, in all versions that there are of it."""
+    """Removes all versions of a checkpoint."""
     kind = path.name.rsplit("-", 1)[0]
     for version in dict(_found(path.parent, kind, INDEX)).get(step_of(path), []):
         _remove(version)
 
 
 def _remove(path: Path) -> None:
-    for ending in (INDEX, DATA):  # the index first, so that no half of it looks like a whole one
+    for ending in (INDEX, DATA):  # the index first, so that a partly removed checkpoint is never listed
         _unlink(path, ending)
 
 
@@ -125,7 +125,7 @@ def _unlink(path: Path, ending: str) -> None:
 
 
 def _flush(path: Path | str) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
+    """Flushes a file, or the entries of a folder, to the disk."""
     is_folder = os.path.isdir(path)
     try:
         descriptor = os.open(path, os.O_RDONLY if is_folder else os.O_RDWR)
@@ -139,7 +139,7 @@ def _flush(path: Path | str) -> None:
 
 
 def _found(directory: Path, kind: str, ending: str) -> list[tuple[int, list[Path]]]:
-    """Returns (step, paths of its versions without ending, the newest last), by step, of files with an ending."""
+    """Returns (step, paths of its versions without suffix, newest last) of the files with this suffix, by step."""
     by_step: dict[int, list[Path]] = {}
     for file in Path(directory).glob(f"{kind}-*{ending}"):
         path = file.with_name(file.name.removesuffix(ending))

@@ -1,4 +1,4 @@
-"""Saving a training and going on with it."""
+"""Saves and restores the state of a training."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,15 +11,15 @@ from t2t_lite.errors import UserError
 
 
 class TrainingState:
-    """Everything that a run needs to go on as if it had never stopped.
+    """Everything that a run needs to resume exactly where it stopped.
 
     Args:
       model: a built model.
-      optimizer: its `Adam`; its count of iterations is the step.
+      optimizer: the model's `Adam`, whose iteration count is the step.
     """
 
     def __init__(self, model, optimizer):
-        # The place in the data: `position` batches of `epoch` have been used.
+        # The position in the data: `position` batches of `epoch` have been used.
         self.epoch = tf.Variable(0, dtype=tf.int64)
         self.position = tf.Variable(0, dtype=tf.int64)
         self.optimizer = optimizer
@@ -32,7 +32,7 @@ class TrainingState:
 
     @property
     def step(self) -> int:
-        """How many steps have been made, skipped ones included."""
+        """The number of steps so far, including skipped ones."""
         return int(self.optimizer.iterations.numpy())
 
     def save(self, directory: Path, keep_max: int, keep: Iterable[int] = ()) -> Path:
@@ -40,42 +40,42 @@ class TrainingState:
 
         Args:
           directory: the run directory.
-          keep_max: how many of the last are kept.
-          keep: steps of others that are kept, too.
+          keep_max: number of latest checkpoints to keep.
+          keep: steps of other checkpoints to keep.
         """
         if keep_max < 1:
             raise ValueError(f"keep_max must be at least 1, not {keep_max}")
         path = storage.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
-        spared = {*keep, self.step}  # there may be later ones that are damaged
+        spared = {*keep, self.step}  # damaged checkpoints of later steps may exist
         for step, old in list_checkpoints(directory)[:-keep_max]:
             if step not in spared:
                 listing.remove(old)
         return path
 
     def save_average(self, directory: Path) -> Path:
-        """Writes the moving average of the weights as `average-<step>`, in the place of an older average."""
+        """Writes the moving average of the weights as `average-<step>`, and replaces an older average."""
         with self.optimizer.averages_in_place():
             return storage.write_average(Path(directory) / f"average-{self.step}", self._model)
 
     def restore(self, directory: Path, warn: Callable[[str], None] = print) -> Path | None:
-        """Reads the last whole checkpoint of a directory, if there is one, and returns its path.
+        """Reads the last readable checkpoint of a directory, and returns its path, or None if there is none.
 
         Args:
           directory: the run directory.
-          warn: takes a line about each checkpoint that is passed over because it is damaged.
+          warn: receives a line about each damaged checkpoint that is skipped.
 
         Raises:
-          UserError: if none of them can be read, or the last that can does not fit the model.
+          UserError: if there are checkpoints but none can be read, or the last readable one does not fit the model.
         """
         if listing.unfinished(directory, "ckpt"):
-            warn(f"a checkpoint that was not written to its end is passed over in {directory}")
+            warn(f"skipped an incomplete checkpoint in {directory}")
         damages = []
         for _, path in reversed(list_checkpoints(directory)):
             try:
                 arrays = self._read(path)
             except UserError as error:
                 damages.append(error)
-                warn(f"passed over: {str(error).split('; ')[0]}")
+                warn(f"skipped: {str(error).split('; ')[0]}")
                 continue
             self._assign(arrays, path)
             return path
@@ -84,7 +84,7 @@ class TrainingState:
         return None
 
     def restore_from(self, path: Path) -> None:
-        """Reads one checkpoint.
+        """Restores one checkpoint.
 
         Raises:
           UserError: if it cannot be read or does not fit the model.

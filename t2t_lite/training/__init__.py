@@ -1,1 +1,1 @@
-"""Training: loss, schedule, optimizer, devices, the loop, checkpoints, averaging and evaluation."""
+"""Training: setup, devices, loss, optimizer, learning-rate schedule, the training loop and evaluation."""

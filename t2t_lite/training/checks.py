@@ -1,4 +1,4 @@
-"""Checks of settings against data before a training starts. None of them needs TensorFlow."""
+"""Checks settings against data before a training starts, without TensorFlow."""
 
 from pathlib import Path
 
@@ -12,13 +12,13 @@ def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_
     """Checks that a model with these settings can be trained on this data.
 
     Args:
-      problem: what to train on.
+      problem: the problem to train on.
       hparams: the settings.
-      manifest: of the problem's data.
+      manifest: the manifest of the problem's data.
       data_dir: where the data is, for messages.
 
     Raises:
-      UserError: if not.
+      UserError: if it cannot.
     """
     problem.check_hparams(hparams)
     check_lengths(manifest, hparams)
@@ -26,14 +26,14 @@ def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_
 
 
 def check_lengths(manifest: Manifest, hparams: HParams) -> None:
-    """Checks that pairs are short enough to train with these settings, and to evaluate on the way.
+    """Checks that pairs are short enough for training and evaluation with these settings.
 
     Raises:
-      UserError: if no training pair has at most `max_length` tokens on both sides, or positions are learned and a
-        dev pair, all of which are evaluated, has more of them.
+      UserError: if no training pair has at most `max_length` tokens on both sides, or if positions are learned and a
+        dev pair is longer than that (all dev pairs are evaluated).
     """
     limit = hparams.max_length
-    # With the histogram of longer sides that is exact; without it a pair of that length may still be missing.
+    # Exact if the manifest has the histogram of longer sides; otherwise only a lower bound for the shortest pair.
     shortest = max(min(map(int, histogram)) for histogram in manifest.splits["train"]["lengths"].values())
     if shortest > limit:
         raise UserError(
@@ -49,11 +49,11 @@ def check_lengths(manifest: Manifest, hparams: HParams) -> None:
 
 
 def check_hard_alignment(manifest: Manifest, hparams: HParams, data_dir: Path) -> None:
-    """Raises UserError if the settings want hard alignment and the source is not made of whole words."""
+    """Raises UserError if the settings use hard alignment but the source tokens are not whole words."""
     kind = manifest.settings.get("vocab_kind", "")
     if hparams.hard_alignment_token and kind != "words" and not manifest.settings.get("vocab_file"):
         raise UserError(
-            f"hard_alignment_token={hparams.hard_alignment_token} is for sources of whole words, and the data in "
-            f"{data_dir} was made with --vocab_kind={kind}; make it with --vocab_kind=words, or train with "
+            f"hard_alignment_token={hparams.hard_alignment_token} needs whole words as source tokens, but the data in "
+            f"{data_dir} was generated with --vocab_kind={kind}; generate it with --vocab_kind=words, or train with "
             f"--hparams=hard_alignment_token=0"
         )

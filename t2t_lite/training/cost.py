@@ -1,17 +1,17 @@
-"""What training costs (table 2 of the paper): estimated from time and devices, and counted from the settings.
+"""Training cost (table 2 of the paper): estimated from time and devices, or counted from the settings.
 
-The count is of matrix products and convolutions only, at two operations for each multiplication with its addition:
-what is done element by element (norms, softmax, dropout, positions, the optimizer) is left out. Products are counted as
-they are made, with what a mask hides afterwards, for sentences that are all of the average length and have no padding.
+The count covers matrix products and convolutions only, at two operations per multiply-add. Element-wise operations
+(norms, softmax, dropout, positions, the optimizer) are left out. Masked entries count, because they are computed. All
+sentences are taken to have the average length and no padding.
 """
 
 import math
 
 from t2t_lite.config import HParams
 
-# Sustained single-precision rates of GPUs in 10^12 operations a second, section 6.1's footnote.
+# Sustained single-precision rates of GPUs in 10^12 operations per second, from the footnote of section 6.1.
 SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
-# The backward pass makes two products for each of the forward pass: the gradients of either factor.
+# The backward pass makes two products for each one of the forward pass: one gradient per factor.
 FORWARD_PASSES_OF_A_STEP = 3
 
 
@@ -20,8 +20,8 @@ def estimated_flops(seconds: float, devices: int, tflops: float) -> float:
 
     Args:
       seconds: training time.
-      devices: how many work at once.
-      tflops: sustained rate of one of them, in 10^12 operations a second, such as those of `SUSTAINED_TFLOPS`.
+      devices: number of devices.
+      tflops: sustained rate of one device, in 10^12 operations per second, for example from `SUSTAINED_TFLOPS`.
     """
     return seconds * devices * tflops * 1e12
 
@@ -32,9 +32,9 @@ def training_step_flops(
     """Counts the operations of one optimizer step, forward and backward.
 
     Args:
-      hparams: the settings; a step has `batch_tokens` target tokens and as many source tokens as the lengths say.
-      vocab_size: number of target tokens; source tokens are looked up, which is no product.
-      source_length, target_length: average tokens of a sentence, end symbol included.
+      hparams: the settings; a step has `batch_tokens` target tokens, and source tokens in proportion to the lengths.
+      vocab_size: size of the target vocabulary; the source embedding is a lookup, not a product.
+      source_length, target_length: average tokens per sentence, end symbol included.
 
     Returns:
       operations by part, in the order of `forward_flops`.
@@ -48,7 +48,7 @@ def forward_flops(hparams: HParams, vocab_size: int, source_length: float, targe
     """Counts the operations of the forward pass of one pair of sentences.
 
     Args:
-      hparams, vocab_size, source_length, target_length: as `training_step_flops` takes them.
+      hparams, vocab_size, source_length, target_length: see `training_step_flops`.
 
     Returns:
       operations by part.
@@ -66,9 +66,9 @@ def forward_flops(hparams: HParams, vocab_size: int, source_length: float, targe
 
 
 def _attention(hparams: HParams, queries: float, positions: float, keys: float) -> float:
-    """Multiplications of multi-head attention: projections, and `keys` scores and weights for each query.
+    """Multiplications of multi-head attention: the projections, and `keys` scores and weights per query.
 
-    Keys and values of `positions` are projected; `keys` differs from it where not every query sees them all.
+    Keys and values are projected at `positions`; `keys` differs from it if a query does not see all positions.
     """
     width = hparams.num_heads * (hparams.key_size + hparams.value_size)
     projections = (queries + positions) * hparams.hidden_size * width  # W^Q and W^O, W^K and W^V
@@ -76,11 +76,11 @@ def _attention(hparams: HParams, queries: float, positions: float, keys: float) 
 
 
 def _self_attention(hparams: HParams, length: float, causal: bool) -> float:
-    """Multiplications of one layer's self-attention, or of what stands in its place (table 1)."""
+    """Multiplications of one layer's self-attention, or of the layer that replaces it (table 1)."""
     d, k = hparams.hidden_size, hparams.kernel_size
     if hparams.self_attention_type == "local":
         r = hparams.neighborhood_size
-        # Blocks of queries see the keys of whole blocks: their own, the one before and, if not causal, the one after.
+        # A block of queries sees the keys of its own block, of the previous one and, if not causal, of the next one.
         block, blocks_seen = (r, 2) if causal else (r // 2, 3)
         padded = math.ceil(length / block) * block
         width = hparams.num_heads * (hparams.key_size + hparams.value_size)
@@ -92,13 +92,13 @@ def _self_attention(hparams: HParams, length: float, causal: bool) -> float:
         return length * k * d * d
     if hparams.self_attention_type == "separable_convolution":
         return length * (k * d + d * d)
-    # Relative positions score and mix once more, with vectors of distances for keys and values.
+    # Relative positions repeat scores and mixing, with the vectors of distances as keys and values.
     times = 2 if hparams.position_encoding == "relative" else 1
     return _attention(hparams, length, length, times * length)
 
 
 def _feed_forward(hparams: HParams) -> float:
-    """Multiplications of one layer's feed-forward network for one position."""
+    """Multiplications of one layer's feed-forward network per position."""
     d = hparams.hidden_size
     if hparams.feed_forward_type == "attention":
         return 2 * (d + hparams.parameter_pairs) * hparams.parameter_heads * hparams.parameter_head_size

@@ -1,4 +1,4 @@
-"""The training loop: steps, and between them reports, checkpoints and evaluations."""
+"""The training loop: runs steps, and reports, saves checkpoints and evaluates between them."""
 
 import signal
 import time
@@ -30,18 +30,18 @@ from t2t_lite.training.step.micro_batching import distribute_batches, first_repl
 from t2t_lite.training.step.train_step import StepReport, TrainStep
 from t2t_lite.training.strategy import all_gather
 
-# Steps whose loss or gradients are not finite, one after the other, that end a run. A loss scale that is halved at each
-# of them needs more to find its place.
+# A run ends after this many consecutive steps whose loss or gradients are not finite. A dynamic loss scale is halved at
+# each of them, and may need more steps to reach a usable value.
 MOST_SKIPPED_IN_ROW = 5
 MOST_SKIPPED_IN_ROW_WITH_LOSS_SCALE = 20
 
 
 class TrainingLoop:
-    """The loop of one training, from its state to its last step.
+    """Trains from the current step to the last one.
 
     Args:
-      training: what `set_up` returned.
-      progress: shows and records what happens.
+      training: the return value of `set_up`.
+      progress: prints and records reports.
     """
 
     def __init__(self, training: Training, progress: Progress):
@@ -70,7 +70,7 @@ class TrainingLoop:
             self._options.random_seed,
             self._options.xla_compile,
         )
-        self._evaluator = None  # made at the first evaluation: users wait for the first step
+        self._evaluator = None  # created at the first evaluation, so as not to delay the first step
         self._throughput = self._make_throughput()
 
     def _make_throughput(self) -> Throughput:
@@ -84,7 +84,7 @@ class TrainingLoop:
         return Throughput(replicas, flops / self._hparams.batch_tokens, known_peak, measure)
 
     def run(self, signals: StopSignals) -> int:
-        """Trains. Returns the number of the signal that stopped it, else 0."""
+        """Trains. Returns the number of the signal that stopped the run, or 0."""
         if self._is_over_before_it_begins():
             return 0
         self._check_memory()
@@ -107,10 +107,10 @@ class TrainingLoop:
                 return 0
             if self._step >= self._hparams.train_steps:
                 return 0
-        raise AssertionError("the training data has no end")
+        raise AssertionError("the training data ended, but it should repeat forever")
 
     def _check_memory(self) -> None:
-        """Runs the largest possible micro-batch, so that a lack of memory shows now and not after hours."""
+        """Runs the largest possible micro-batch, so that a lack of memory shows at once and not after hours."""
         longest = self._training.manifest.longest("train", self._hparams.max_length)
         rows, length = self._training.micro_batches.largest_shape(longest)
         ids = np.ones([1, rows, length], "int32")
@@ -129,13 +129,13 @@ class TrainingLoop:
             ) from error
 
     def _monitor(self, report: StepReport, waited: float, batch) -> None:
-        """Counts, reports when it is time, and ends a run whose steps are all skipped."""
+        """Updates the statistics, reports when due, and ends a run that skips too many steps in a row."""
         self._throughput.add(report, waited)
         self._progress.after_step(self._step)
         is_first, is_last = self._step == self._first_step + 1, self._step >= self._hparams.train_steps
         if is_first or is_last or self._step % self._options.log_step_count_steps == 0:
             self._report(batch)
-        if is_first:  # not before, because users wait for the first step
+        if is_first:  # not earlier, so as not to delay the first step
             self._throughput.measure_peak()
         has_scale = self._state.optimizer.loss_scale is not None
         most = MOST_SKIPPED_IN_ROW_WITH_LOSS_SCALE if has_scale else MOST_SKIPPED_IN_ROW
@@ -145,8 +145,8 @@ class TrainingLoop:
         if self._is_chief:
             np.savez(kept, **{name: np.array(first_replica(batch[name])) for name in ("inputs", "targets")})
         raise UserError(
-            f"{most} steps in a row up to step {self._step} had a loss or gradients that are not finite, and were "
-            f"skipped; the last batch is in {kept}. Go on from an earlier checkpoint with a smaller "
+            f"{most} steps in a row, up to step {self._step}, had a loss or gradients that are not finite and were "
+            f"skipped; the last batch is saved in {kept}. Resume from an earlier checkpoint with a smaller "
             f"learning_rate_constant, or in float32"
         )
 
@@ -169,7 +169,7 @@ class TrainingLoop:
             self._state.save_average(self._path)
 
     def _evaluate(self) -> bool:
-        """Evaluates if that is this process's part, and says whether the run is over for want of gain."""
+        """Evaluates if the schedule includes evaluation. Returns whether to stop the run early."""
         if self._options.schedule == "train_and_evaluate":
             self._evaluator = self._evaluator or self._make_evaluator()
             with self._state.optimizer.averages_in_place():
@@ -200,18 +200,18 @@ class TrainingLoop:
             return False
         evaluations = read_evaluations(self._path) if self._is_chief else {}
         without_gain = evaluations_without_gain(evaluations, metric)
-        # The chief decides; the others have nothing to add.
+        # Only the chief reads evaluations; the other workers contribute 0.
         if not all_gather(self._strategy, float(without_gain >= patience)).any():
             return False
         best = ", ".join(f"ckpt-{step}" for step in best_steps(evaluations, metric, 1))
         self._progress.say(
-            f"{without_gain} evaluations without a better {metric} than that of {best}: stopped early; raise "
-            f"--early_stopping_patience to train on"
+            f"{without_gain} evaluations without a better {metric} than {best}: stopped early; raise "
+            f"--early_stopping_patience to continue"
         )
         return True
 
     def _is_over_before_it_begins(self) -> bool:
-        """Makes up for an evaluation that a kill prevented, and says whether the run had been stopped early."""
+        """Runs the evaluation that a killed process missed. Returns whether the run has already stopped early."""
         every = self._options.save_checkpoints_steps
         if self._step and every and self._step % every == 0:
             is_missing = self._is_chief and self._step not in read_evaluations(self._path)
@@ -222,13 +222,13 @@ class TrainingLoop:
     def _stop(self, number: int) -> int:
         name = signal.Signals(number).name if number else "a signal to another worker"
         self._progress.say(
-            f"stopped by {name} after step {self._step}, which is saved; the same command goes on from there"
+            f"stopped by {name} after step {self._step}, which is saved; run the same command again to resume"
         )
         return number or signal.SIGTERM
 
 
 class CheckpointSchedule:
-    """Says when a checkpoint is due: at the last step; every so many steps, or so many seconds after the last one."""
+    """Decides when a checkpoint is due: at the last step, and every n steps or n seconds after the last one."""
 
     def __init__(self, options: TrainOptions, last_step: int):
         self._options = options
@@ -244,7 +244,7 @@ class CheckpointSchedule:
         return time.monotonic() - self._since >= self._options.save_checkpoints_secs
 
     def restart(self) -> None:
-        """Counts seconds from now."""
+        """Restarts the timer."""
         self._since = time.monotonic()
 
 

@@ -1,4 +1,4 @@
-"""Adam with the paper's schedule (section 5.3), an average of the weights and a dynamic loss scale beside it."""
+"""Adam with the paper's schedule (section 5.3), a moving average of the weights and dynamic loss scaling."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,20 +7,20 @@ import tensorflow as tf
 
 from t2t_lite.training.schedule import learning_rate
 
-# Of the loss in mixed_float16: the first scale, and after how many good steps in a row it is doubled.
+# Loss scaling in mixed_float16: the initial scale, and the number of finite steps in a row after which it is doubled.
 FIRST_LOSS_SCALE = 2.0**15
 LOSS_SCALE_GROWTH_STEPS = 2000
 
 
 class Adam:
-    """Adam (Kingma & Ba 2015) on distributed variables. Make it in the scope of the strategy.
+    """Adam (Kingma & Ba 2015) on distributed variables. Create it in the scope of the strategy.
 
-    A step may be skipped, for its gradients are not finite: then the weights and moments stay, `iterations` counts on,
+    A step whose gradients are not finite is skipped: weights and moments stay unchanged, `iterations` still counts it,
     and in mixed_float16 the loss scale is halved.
 
     Args:
-      keras_variables: the trainable ones of a model.
-      hparams: gives the betas, epsilon, the schedule, ema_decay and the precision.
+      keras_variables: a model's trainable variables.
+      hparams: the settings; the betas, epsilon, the schedule, ema_decay and the precision are used.
     """
 
     def __init__(self, keras_variables, hparams):
@@ -49,7 +49,7 @@ class Adam:
 
         Args:
           strategy: the devices.
-          gradients: of the global batch's loss times the loss scale, one for each variable, summed over replicas.
+          gradients: one per variable, of the global batch's loss times the loss scale, summed over replicas.
           loss_scale: float32 scalar.
         """
         hparams = self.hparams
@@ -63,7 +63,7 @@ class Adam:
         def update(variable, gradient, momentum, velocity):
             if self.loss_scale is not None:
                 gradient /= loss_scale
-            # One pass over all four arrays; put together from single operations it would be about sixteen.
+            # The fused kernel makes one pass over the four arrays; single operations would make about sixteen.
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
                 m=momentum.handle,
@@ -84,10 +84,10 @@ class Adam:
             strategy.extended.update(average, _follow, args=(variable, share), group=False)
 
     def count(self, good) -> None:
-        """Counts a step, after `apply` if that was called. Call it in cross-replica context.
+        """Counts a step, after `apply` or instead of it. Call it in cross-replica context.
 
         Args:
-          good: bool scalar; False: it was skipped, for its gradients were not finite.
+          good: bool scalar; False: the step was skipped, because its gradients were not finite.
         """
         self.iterations.assign_add(1)
         self.skipped.assign_add(tf.cast(~good, tf.int64))
@@ -101,7 +101,7 @@ class Adam:
 
     @contextlib.contextmanager
     def averages_in_place(self) -> Iterator[None]:
-        """Inside the block the weights are their moving averages, if there are such."""
+        """Replaces the weights by their moving averages inside the block, if averages are kept."""
         self._exchange()
         try:
             yield
@@ -109,7 +109,7 @@ class Adam:
             self._exchange()
 
     def restart_averages(self) -> None:
-        """Begins the moving averages anew with the weights of now."""
+        """Restarts the moving averages with the current weights."""
         for average, variable in zip(self.averages, self.variables):
             average.assign(variable)
 
@@ -120,8 +120,8 @@ class Adam:
             average.assign(value)
 
     def _average_decay(self, updates):
-        # At first lower than ema_decay, so that the initial weights, which are random, are soon forgotten. The rule is
-        # that of tf.train.ExponentialMovingAverage, given the number of updates, this one included.
+        # Lower than ema_decay at first, so that the random initial weights are soon forgotten. This is the rule of
+        # tf.train.ExponentialMovingAverage with num_updates, the current update included.
         return tf.minimum(self.hparams.ema_decay, (1.0 + updates) / (10.0 + updates))
 
 

@@ -1,4 +1,4 @@
-"""How to run a training."""
+"""Options of a training run."""
 
 import dataclasses
 
@@ -8,28 +8,28 @@ SCHEDULES = ("train_and_evaluate", "train", "eval")
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions:
-    """How to run a training; nothing here changes what is learned but `random_seed` and `warm_start_from`.
+    """Options of a training run. Only `random_seed` and `warm_start_from` change what is learned.
 
     Args:
-      schedule: "train_and_evaluate"; "train": without evaluations; "eval": evaluate the checkpoints that another
-        process writes.
-      save_checkpoints_secs: seconds between two checkpoints, each with an evaluation.
-      save_checkpoints_steps: steps between two checkpoints; if above 0, seconds do not count.
-      keep_checkpoint_max: how many of the last checkpoints are kept.
-      keep_best_n: how many of the best are kept besides.
-      eval_metric: what best means: a word of `choice.METRICS`.
+      schedule: "train_and_evaluate"; "train": no evaluations; "eval": evaluate the checkpoints that another process
+        writes.
+      save_checkpoints_secs: seconds between checkpoints; each one is evaluated.
+      save_checkpoints_steps: steps between checkpoints; if above 0, save_checkpoints_secs is ignored.
+      keep_checkpoint_max: how many of the last checkpoints to keep.
+      keep_best_n: how many of the best checkpoints to keep in addition.
+      eval_metric: the metric that ranks checkpoints: a value of `model_selection.METRICS`.
       eval_decode: whether evaluations translate (or parse) the dev split, for BLEU (or F1).
-      decode_hparams: "name=value,...": changes to the problem's search for that.
-      early_stopping_patience: end after so many evaluations without a better one; 0: never.
-      eval_wait_secs: with schedule=eval, end when no new checkpoint has come for so long.
-      log_step_count_steps: steps between two progress reports.
-      random_seed: fixes initial weights, order of data and dropout.
-      warm_start_from: another run, or a checkpoint in it, whose weights are the initial ones.
+      decode_hparams: "name=value,...": changes to the problem's search settings for these evaluations.
+      early_stopping_patience: stop after this many evaluations without a better one; 0: never.
+      eval_wait_secs: with schedule=eval, stop after this many seconds without a new checkpoint.
+      log_step_count_steps: steps between progress reports.
+      random_seed: fixes initial weights, data order and dropout.
+      warm_start_from: another run, or a checkpoint in it, that provides the initial weights.
       max_tokens_per_replica: positions of the longer side, padding included, that a device holds at once; None: as many
-        as fit `free_bytes`.
-      free_bytes: memory for each device, as `device_memory` says before the devices are made; None: not known.
-      xla_compile: compile loss and gradients, once for each of few shapes.
-      peak_tflops: of one device, for the utilisation; None: measured.
+        as fit into `free_bytes`.
+      free_bytes: free memory per device, from `device_memory` before the strategy is created; None: unknown.
+      xla_compile: compile loss and gradients with XLA, once for each of a few shapes.
+      peak_tflops: peak rate of one device, for the utilisation; None: measured.
       profile: write a TensorBoard trace of a few steps.
     """
 

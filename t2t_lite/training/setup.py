@@ -1,4 +1,4 @@
-"""Sets up a training: checks, the model on its devices, the bound on micro-batches, the initial or restored state."""
+"""Sets up a training run: checks, model on its devices, micro-batch limit, initial or restored state."""
 
 import dataclasses
 from collections.abc import Callable
@@ -26,19 +26,19 @@ from t2t_lite.training.warm_start import warm_start
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """Everything that a training loop needs.
+    """Everything that the training loop needs.
 
     Args:
-      run_dir: settings, problem and vocabularies.
+      run_dir: the settings, the problem and the vocabularies.
       data_dir: where the problem's data is.
-      manifest: of that data.
+      manifest: the data's manifest.
       strategy: the devices.
       options: how to train.
-      model: built, on the devices.
-      state: of the training, perhaps restored.
-      micro_batches: the bound on micro-batches.
-      is_chief: whether this worker is the one that writes.
-      notes: lines to show before the first step.
+      model: the built model, on the devices.
+      state: the training state, new or restored.
+      micro_batches: the limit on the size of micro-batches.
+      is_chief: whether this worker writes checkpoints and logs.
+      notes: lines to print before the first step.
     """
 
     run_dir: RunDir
@@ -54,9 +54,9 @@ class Training:
 
 
 def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> Training:
-    """Checks everything, builds the model and restores the last checkpoint, if there is one.
+    """Checks settings and data, builds the model and restores the last checkpoint, if there is one.
 
-    Arguments and errors: as those of `train`.
+    Takes the arguments of `train`, and raises the same errors.
     """
     hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
@@ -69,19 +69,19 @@ def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, op
     notes = [*hparams.warnings(), _summary(model, strategy, manifest, hparams)]
     _initialize(state, model, run_dir, options, notes.append)
     if len(set(all_gather(strategy, state.step))) > 1:
-        raise UserError(f"the workers see different checkpoints in {run_dir.path}; it must be a folder that all share")
+        raise UserError(f"the workers see different checkpoints in {run_dir.path}; put it in a folder that all share")
     is_chief = workers_of_environment()[1] == 0
     return Training(run_dir, data_dir, manifest, strategy, options, model, state, micro_batches, is_chief, notes)
 
 
 def vocab_sizes(run_dir: RunDir, manifest: Manifest) -> tuple[int, int]:
-    """Returns the number of tokens of the inputs and of the targets, in the direction of the run's problem."""
+    """Returns the vocabulary sizes of inputs and targets, in the direction of the run's problem."""
     inputs, targets = run_dir.problem.in_direction(manifest.vocabularies)
     return inputs["size"], targets["size"]
 
 
 def _check_any_pair(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> None:
-    """Looks for a pair that is short enough, if the manifest does not say whether there is one."""
+    """Checks that some training pair is within `max_length`; reads the data if the manifest cannot tell."""
     limit, lengths = run_dir.hparams.max_length, manifest.splits["train"]["lengths"]
     longest = max(int(length) for histogram in lengths.values() for length in histogram)
     if LONGER in lengths or longest <= limit:
@@ -101,14 +101,14 @@ def build_model(
     random_seed: int,
     inputs_vocab_size: int | None = None,
 ):
-    """Returns a built model with seeded weights and its optimizer, on the devices of `strategy`.
+    """Returns a built model with seeded weights, and its optimizer, on the devices of `strategy`.
 
     Args:
       hparams: the settings.
-      vocab_size: number of target tokens.
+      vocab_size: size of the target vocabulary.
       strategy: the devices.
       random_seed: fixes the initial weights.
-      inputs_vocab_size: number of source tokens; None if both sides share a vocabulary.
+      inputs_vocab_size: size of the source vocabulary; None if both sides share one.
     """
     import keras
 
@@ -123,15 +123,15 @@ def build_model(
 def bound_micro_batches(
     hparams: HParams, manifest: Manifest, inputs_size: int, targets_size: int, strategy, options: TrainOptions
 ) -> MicroBatches:
-    """Returns how large a micro-batch may be: as many positions as were asked for, or as fit the free memory.
+    """Returns the micro-batch limit: the requested number of positions, or what fits in the free memory.
 
-    More than 1.25 times a device's share of a batch is never asked for: few batches have so much padding, and everyone
-    waits for the rehearsal of the largest micro-batch. All workers use the least that one of them may.
+    The limit is at most 1.25 times a device's share of a batch: few batches have more padding, and every run starts by
+    testing the largest micro-batch. All workers use the smallest limit of any worker.
 
     Args:
       hparams: the settings.
-      manifest: of the data; says how long sentences are.
-      inputs_size, targets_size: tokens of the vocabularies.
+      manifest: the data's manifest, which has the sentence lengths.
+      inputs_size, targets_size: vocabulary sizes.
       strategy: the devices.
       options: max_tokens_per_replica, free_bytes and xla_compile.
 
@@ -145,7 +145,7 @@ def bound_micro_batches(
         length = manifest.longest("train", hparams.max_length)
         most = choose_max_tokens(hparams, targets_size, inputs_size, options.free_bytes, length)
     most = int(all_gather(strategy, min(most or largest, largest)).min())
-    # In halves of a share, so that not too much of the last micro-batch of a fixed size is padding.
+    # Half a share each, which limits the padding of the last micro-batch.
     is_static = options.xla_compile or isinstance(strategy, tf.distribute.TPUStrategy)
     return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0)
 
@@ -153,10 +153,10 @@ def bound_micro_batches(
 def _initialize(
     state: TrainingState, model, run_dir: RunDir, options: TrainOptions, say: Callable[[str], None]
 ) -> None:
-    """Gives the model the weights that it starts with: those of the last checkpoint, or of another run."""
+    """Loads the last checkpoint, or else the warm-start weights of another run."""
     restored = state.restore(run_dir.path, say)
     if restored:
-        say(f"going on from {restored}")
+        say(f"resuming from {restored}")
     elif options.warm_start_from:
         for line in warm_start(model, Path(options.warm_start_from), run_dir.vocabulary, run_dir.inputs_vocabulary):
             say(line)

@@ -1,4 +1,4 @@
-"""Signals that ask a training to end: it finishes its step, saves and says how to go on."""
+"""Signals that stop a training: it finishes the step, saves a checkpoint and prints how to resume."""
 
 import contextlib
 import os
@@ -7,15 +7,15 @@ import threading
 
 
 class StopSignals:
-    """Notes SIGTERM and SIGINT while it is open. The second one of them ends the process as if it were not.
+    """Records SIGTERM and SIGINT. The first one is only recorded; the second one has its default effect.
 
-    Use as a context manager. Outside the main thread, which alone is told of signals, it notes nothing.
+    Use as a context manager. Outside the main thread, the only one that receives signals, it records nothing.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
     def __init__(self):
-        self.number = 0  # of the signal that came, 0: none
+        self.number = 0  # number of the received signal, 0: none
 
     def __enter__(self):
         is_told = threading.current_thread() is threading.main_thread()
@@ -29,6 +29,6 @@ class StopSignals:
     def _note(self, number, frame):
         del frame
         self.number = number
-        with contextlib.suppress(OSError):  # not with print, which the signal may have come into the midst of
+        with contextlib.suppress(OSError):  # os.write, because the signal may have interrupted a print
             os.write(2, b"stopping after this step and its checkpoint; once more ends at once\n")
         self.__exit__()

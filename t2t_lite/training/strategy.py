@@ -1,4 +1,4 @@
-"""Which devices train."""
+"""The devices of a training run, and reductions over its workers."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,20 +12,21 @@ from t2t_lite.training.tf_config import workers_of_environment
 
 
 def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devices: int = 0) -> tf.distribute.Strategy:
-    """Returns the devices of this training. Call it before anything is computed.
+    """Returns the strategy for this training. Call it before TensorFlow computes anything.
 
     Args:
-      name: "one_device"; "mirrored": the GPUs of this machine; "multi_worker": those of the machines in TF_CONFIG;
-        "tpu"; "auto": multi_worker if TF_CONFIG names several workers, else mirrored if there are several GPUs.
-      num_gpus: use only so many of a machine's GPUs; None: all.
-      virtual_devices: if above 0, split the CPU into this many devices and use them; they share its cores, so this
-        is for trying out what several GPUs will do.
+      name: "one_device"; "mirrored": the GPUs of this machine; "multi_worker": the devices of all machines in
+        TF_CONFIG; "tpu"; "auto": multi_worker if TF_CONFIG names several workers, else mirrored if there are several
+        GPUs.
+      num_gpus: how many of a machine's GPUs to use; None: all.
+      virtual_devices: if above 0, split the CPU into this many devices and use them. They share its cores, so this
+        only serves to try out how training behaves on several GPUs.
 
     Raises:
-      UserError: if the devices that are asked for are not there, or TensorFlow already runs.
+      UserError: if the requested devices do not exist, or TensorFlow is already initialized.
     """
     if not tf.config.list_physical_devices("GPU"):
-        # On a CPU it takes a second or two of each start, and steps are no faster for it (within 2%).
+        # On a CPU the meta optimizer adds a second or two to every start, and makes steps no faster (within 2%).
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     workers, _ = workers_of_environment()
     if name == "auto":
@@ -47,18 +48,18 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
         with _cpus_for_gpus(virtual_devices):
             return tf.distribute.MultiWorkerMirroredStrategy()
     if len(devices) > 1 and name == "mirrored":
-        # A strategy numbers its collectives from here on. Those of an earlier one in this process, in a notebook, must
-        # not be taken for them; TensorFlow's own tests do the same.
+        # A strategy numbers its collectives from this key. They must not be confused with those of an earlier strategy
+        # in the same process, such as a notebook. TensorFlow's own tests do the same.
         tf.distribute.MirroredStrategy._collective_key_base += 1000
         return tf.distribute.MirroredStrategy(devices)
     return tf.distribute.get_strategy()
 
 
 def device_memory(virtual_devices: int = 0) -> int | None:
-    """Returns the bytes that are free for each device; None: not known. Call it before `make_strategy`.
+    """Returns the free bytes of each device; None: unknown. Call it before `make_strategy`.
 
     Args:
-      virtual_devices: in how many parts the CPU will be split; they share its memory.
+      virtual_devices: the number of devices that the CPU will be split into; they share its memory.
     """
     if tf.config.list_physical_devices("GPU") and not virtual_devices:
         return free_memory("GPU")
@@ -67,12 +68,12 @@ def device_memory(virtual_devices: int = 0) -> int | None:
 
 
 def has_workers(strategy: tf.distribute.Strategy) -> bool:
-    """Whether there are several processes, which have to agree."""
+    """Returns whether training runs in several processes, which have to agree."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
 
 
 def all_reduce_sum(strategy: tf.distribute.Strategy, numbers: np.ndarray) -> np.ndarray:
-    """Returns the sum of what each worker gives, float64 of any shape; each must ask at the same point."""
+    """Returns the sum of `numbers` over all workers, float64 of any shape. Every worker must call it together."""
     if not has_workers(strategy):
         return numbers
     replicas_of_worker = strategy.num_replicas_in_sync // len(workers_of_environment()[0])
@@ -85,7 +86,7 @@ def all_reduce_sum(strategy: tf.distribute.Strategy, numbers: np.ndarray) -> np.
 
 
 def all_gather(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
-    """Returns the numbers that the workers give, float64 [workers]; each must ask at the same point."""
+    """Returns the `number` of each worker, float64 [workers]. Every worker must call it together."""
     if not has_workers(strategy):
         return np.array([number])
     workers, index = workers_of_environment()
@@ -97,7 +98,7 @@ def _split_cpu(parts: int) -> None:
     try:
         tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration() for _ in range(parts)])
     except RuntimeError as error:
-        raise UserError("virtual devices must be asked for before TensorFlow is used in this process") from error
+        raise UserError("virtual devices must be requested before TensorFlow is used in this process") from error
 
 
 def _hide_gpus(num_gpus: int | None) -> None:
@@ -111,7 +112,7 @@ def _hide_gpus(num_gpus: int | None) -> None:
 
 @contextlib.contextmanager
 def _cpus_for_gpus(number: int) -> Iterator[None]:
-    """Makes MultiWorkerMirroredStrategy, which would use one CPU device of a worker, use `number` of them."""
+    """Makes MultiWorkerMirroredStrategy use `number` CPU devices of a worker; by default it uses one."""
     if not number:
         yield
         return
@@ -121,7 +122,7 @@ def _cpus_for_gpus(number: int) -> Iterator[None]:
         del extended, resolver
         return tuple(f"{worker}/device:CPU:{i}" for i in range(number)), "CPU"
 
-    # TensorFlow has no public way to try several devices a worker without GPUs.
+    # TensorFlow has no public way to use several devices per worker without GPUs.
     extended_class = module.CollectiveAllReduceExtended
     original = extended_class._initialize_local_devices
     extended_class._initialize_local_devices = local_devices

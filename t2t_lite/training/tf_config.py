@@ -1,4 +1,4 @@
-"""The variable TF_CONFIG, which tells each machine of a training about the others."""
+"""The variable TF_CONFIG, which lists the workers of a training."""
 
 import json
 import os
@@ -7,10 +7,10 @@ from t2t_lite.errors import UserError
 
 
 def workers_of_environment() -> tuple[list[str], int]:
-    """Returns (addresses of all workers, this one's place among them); ([], 0) where TF_CONFIG is not set.
+    """Returns (addresses of all workers, index of this worker); ([], 0) if TF_CONFIG is not set.
 
     Raises:
-      UserError: if it is not JSON with a list of workers and this one's place.
+      UserError: if it is not JSON with a list of workers and the index of this one.
     """
     text = os.environ.get("TF_CONFIG", "")
     if not text:
@@ -19,19 +19,19 @@ def workers_of_environment() -> tuple[list[str], int]:
         config = json.loads(text)
         workers, task = list(config["cluster"]["worker"]), config["task"]
         if set(config["cluster"]) != {"worker"} or task["type"] != "worker":
-            raise ValueError("all tasks must be of type worker; the first of them is the chief")
+            raise ValueError("all tasks must be of type worker; the first worker is the chief")
         if not 0 <= task["index"] < len(workers):
             raise ValueError(f"there is no worker {task['index']} among {len(workers)}")
     except (ValueError, KeyError, TypeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise UserError(
-            f"the variable TF_CONFIG is unusable ({reason}); --make_tf_config=host1:port,host2:port prints a good one"
+            f"the variable TF_CONFIG is unusable ({reason}); --make_tf_config=host1:port,host2:port prints a valid one"
         ) from error
     return workers, task["index"]
 
 
 def make_tf_configs(addresses: list[str]) -> list[str]:
-    """Returns the value of TF_CONFIG for each worker, given the addresses of all ("host:port")."""
+    """Returns the value of TF_CONFIG for each worker, given all addresses ("host:port")."""
     return [
         json.dumps({"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}})
         for index in range(len(addresses))

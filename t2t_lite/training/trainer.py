@@ -1,4 +1,4 @@
-"""Trains a model: setup, then the training loop, until the last step or a signal."""
+"""Trains a model: sets up the run, then loops until the last step or a signal."""
 
 import contextlib
 from collections.abc import Iterator
@@ -18,20 +18,20 @@ from t2t_lite.training.strategy import has_workers
 
 
 def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> int:
-    """Trains up to step `hparams.train_steps`, from the last checkpoint if there is one.
+    """Trains up to step `hparams.train_steps`, starting from the last checkpoint if there is one.
 
     Args:
-      run_dir: what `prepare_run_dir` made: settings, problem and vocabularies.
+      run_dir: the return value of `prepare_run_dir`: settings, problem and vocabularies.
       data_dir: where the problem's data is.
       strategy: the devices.
       options: see `TrainOptions`.
 
     Returns:
-      the number of the signal that stopped it, after a checkpoint; else 0.
+      the number of the signal that stopped the run after a checkpoint, or 0.
 
     Raises:
-      UserError: on unusable data or checkpoints, settings that do not suit the data, a full disk or memory, or a
-        training whose loss or gradients are no longer finite.
+      UserError: if data or checkpoints are unusable, the settings do not suit the data, disk or memory is full, or
+        loss or gradients are no longer finite.
     """
     with _lost_workers_reported(strategy):
         training = set_up(run_dir, data_dir, strategy, options)
@@ -45,20 +45,19 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
         for note in training.notes:
             progress.say(note)
         if first_step >= last_step:
-            progress.say(f"already trained for {first_step} steps; raise --train_steps to train on")
+            progress.say(f"already trained for {first_step} steps; raise --train_steps to continue")
             return 0
         return TrainingLoop(training, progress).run(signals)
 
 
 @contextlib.contextmanager
 def _lost_workers_reported(strategy) -> Iterator[None]:
-    """Turns the errors that follow from the loss of another worker into a UserError."""
+    """Turns the errors that the loss of another worker causes into a UserError."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.CancelledError) as error:
         if not has_workers(strategy):
             raise
         raise UserError(
-            "another worker has ended or cannot be reached; start all workers again, and they go on from the last "
-            "checkpoint"
+            "another worker has ended or cannot be reached; start all workers again to resume from the last checkpoint"
         ) from error

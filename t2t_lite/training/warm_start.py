@@ -1,4 +1,4 @@
-"""Warm start: the weights of another run as initial values, those of embeddings by the text of their tokens."""
+"""Warm start: initializes a model with the weights of another run; embedding rows are matched by token."""
 
 import dataclasses
 from pathlib import Path
@@ -13,25 +13,25 @@ from t2t_lite.errors import UserError
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.run_dir import RunDir, open_run_dir
 
-# A model's parts whose weight has a row for each token of a side. Parts that share a matrix are one object.
+# The parts of a model whose weight has a row per token, and the side of these tokens. Tied parts are one object.
 _PIECE_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
 
-# More lines than this about one kind of difference would hide the others.
+# Maximum number of report lines per kind of difference.
 _MOST_LINES = 8
 
 
 def resolve(path: Path) -> tuple[RunDir, Path]:
-    """Finds the checkpoint that a path means.
+    """Finds the checkpoint to start from.
 
     Args:
-      path: a run directory, which means its average of checkpoints if there is one, else its last checkpoint; or a
-        checkpoint in a run directory, with or without the ending ".index".
+      path: a run directory, which stands for its average of checkpoints if there is one, else its last checkpoint; or
+        a checkpoint in a run directory, with or without the suffix ".index".
 
     Returns:
-      (the run directory, opened; the path of the checkpoint, without ending).
+      (the opened run directory, the path of the checkpoint without suffix).
 
     Raises:
-      UserError: if it is neither, or there is no checkpoint yet, or the run directory is damaged.
+      UserError: if the path is neither, there is no checkpoint yet, or the run directory is damaged.
     """
     path = Path(path)
     checkpoint = path.with_suffix("") if path.suffix == ".index" else path
@@ -40,7 +40,7 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     for name in ("run.json", "hparams.json"):
         if not (directory / name).is_file():
             raise UserError(
-                f"--warm_start_from={path} is neither a run directory nor a checkpoint in one, as {directory} has no "
+                f"--warm_start_from={path} is neither a run directory nor a checkpoint in one: {directory} has no "
                 f"{name}; give the --output_dir of another training or a checkpoint in it, such as RUN/ckpt-2000"
             )
     run_dir = open_run_dir(directory)
@@ -49,45 +49,46 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     found = [known for kind in ("ckpt", "average") for _, known in list_checkpoints(directory, kind)]
     if checkpoint not in found:
         last = ", ".join(known.name for known in found[-5:])
-        raise UserError(f"--warm_start_from={path}: no such checkpoint; use one that is in {directory}, such as {last}")
+        raise UserError(f"--warm_start_from={path}: no such checkpoint; use one in {directory}, such as {last}")
     return run_dir, checkpoint
 
 
 def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> list[str]:
-    """Gives a model the weights of another run, as far as they fit. Optimizer and step are none of its business.
+    """Loads the weights of another run that fit a model. Leaves optimizer and step unchanged.
 
-    A weight is taken if its name and shape agree. Of tables with a row for each token, the rows of the tokens that
-    both vocabularies have are taken; of learned positions, the first ones, as many as both have. Padding, end and
-    unknown are the same in every vocabulary. What is not taken keeps its initial values.
+    A weight is loaded if its name and shape match. Embedding and output matrices are loaded row by row, for the tokens
+    that both vocabularies contain; learned positions are loaded up to the shorter length. Padding, end and unknown are
+    the same in every vocabulary. All other weights keep their initial values.
 
     Args:
-      model: a built `Seq2SeqModel`; if its variables are mirrored on several devices, all copies are changed.
+      model: a built `Seq2SeqModel`; variables that are mirrored on several devices are changed on all of them.
       path: a run directory or a checkpoint in one, see `resolve`.
-      vocabulary: path of the vocabulary of the model's targets.
-      inputs_vocabulary: that of its inputs; the same path if both sides share one.
+      vocabulary: path of the model's target vocabulary.
+      inputs_vocabulary: path of the model's source vocabulary; the same path if both sides share one.
 
     Returns:
-      lines that say what was taken, what was not, and why; a few dozen at most.
+      report lines: what was loaded, what was not, and why; a few dozen at most.
 
     Raises:
-      UserError: as `resolve`, or if the checkpoint cannot be read or no matrix in it fits; the model is unchanged then.
+      UserError: see `resolve`; also if the checkpoint cannot be read or none of its matrices fits. The model is
+        unchanged then.
     """
     run_dir, checkpoint = resolve(path)
     arrays = storage.read(checkpoint, "model")
     variables = storage.by_name(model.variables)
     fit = _fit(arrays, variables, _rows_to_take(model, run_dir, vocabulary, inputs_vocabulary))
     settings = "; ".join(run_dir.hparams.difference(model.hparams))
-    # Biases and norms do nothing without the matrices that they were trained beside.
+    # Biases and norms are useless without the matrices that they were trained with.
     if all(value.ndim < 2 for value in fit.values.values()):
         raise UserError(
             f"--warm_start_from={path}: no matrix in {checkpoint} has the name and shape of one of this model "
-            f"(settings there: {settings or 'the same'}); use a run of the same sizes, or start without the flag"
+            f"(settings of that run: {settings or 'the same'}); use a run of the same sizes, or start without the flag"
         )
     for name, value in fit.values.items():
         variables[name].assign(value)
     lines = fit.lines(checkpoint, len(variables))
-    if settings:  # a weight may fit and yet mean something else, such as one that other heads share
-        lines.append(f"  settings there: {settings}")
+    if settings:  # a weight may fit and yet have another meaning, for example with a different number of heads
+        lines.append(f"  settings of that run: {settings}")
     last = list_checkpoints(run_dir.path)
     if run_dir.path == Path(path) and last and last[-1][0] > step_of(checkpoint):
         lines.append(f"  {checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
@@ -95,17 +96,17 @@ def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> 
 
 
 class _Rows(NamedTuple):
-    """Which rows of a weight have counterparts in the other run."""
+    """The rows of a weight that have counterparts in the other run."""
 
-    source: str  # the weight's name there
-    here: list[int]
-    there: list[int]
+    source: str  # the weight's name in the other run
+    here: list[int]  # row numbers in this model
+    there: list[int]  # the same rows in the other run
     unit: str  # what a row stands for, in reports
 
 
 @dataclasses.dataclass
 class _Fit:
-    """What of a checkpoint fits a model, and notes on what does not."""
+    """The weights of a checkpoint that fit a model, and notes on those that do not."""
 
     values: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)  # by the name of the model's weight
     in_part: list[str] = dataclasses.field(default_factory=list)
@@ -114,20 +115,20 @@ class _Fit:
     unused: list[str] = dataclasses.field(default_factory=list)  # names of the checkpoint's weights
 
     def lines(self, checkpoint: Path, num_weights: int) -> list[str]:
-        """Returns the report on a model of so many weights."""
-        counts = [f"{len(self.values) - len(self.in_part)} of {num_weights} weights taken"]
+        """Returns the report for a model of `num_weights` weights."""
+        counts = [f"{len(self.values) - len(self.in_part)} of {num_weights} weights loaded"]
         if self.in_part:
             counts.append(f"{len(self.in_part)} in part")
         if len(self.values) < num_weights:
             counts.append(f"{num_weights - len(self.values)} not")
         if self.unused:
-            counts.append(f"{len(self.unused)} there left over")
+            counts.append(f"{len(self.unused)} of the checkpoint unused")
         return [
             f"warm start from {checkpoint}: {', '.join(counts)}",
             *_bounded("in part", self.in_part),
-            *_bounded("not taken", self.other_shape),
-            *_bounded("not taken", _by_layer(self.missing, "nothing there")),
-            *_bounded("left over", _by_layer(self.unused, "nothing here")),
+            *_bounded("not loaded", self.other_shape),
+            *_bounded("not loaded", _by_layer(self.missing, "not in the checkpoint")),
+            *_bounded("unused", _by_layer(self.unused, "not in this model")),
         ]
 
 
@@ -147,15 +148,15 @@ def _fit(arrays: dict[str, np.ndarray], variables: dict, rows_to_take: dict[str,
         elif array.shape == shape:
             fit.values[name] = array
         else:
-            fit.other_shape.append(f"{name}: {array.shape} there, {shape} here")
+            fit.other_shape.append(f"{name}: {array.shape} in the checkpoint, {shape} in this model")
     fit.unused += sorted(arrays.keys() - used)
     return fit
 
 
 def _rows_to_take(model, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: Path) -> dict[str, _Rows]:
-    """Returns the rows to take of every weight, by name, whose rows stand for something that can be recognized."""
+    """Returns the rows to load, by weight name, for weights whose rows stand for tokens or positions."""
     here, there = _tokens(vocabulary, inputs_vocabulary), _tokens(run_dir.vocabulary, run_dir.inputs_vocabulary)
-    # Which of its parts share a matrix, the other run's settings say and its checkpoint does not.
+    # The checkpoint does not tell which parts of the other model share a matrix; its settings do.
     other = symbolic_model(run_dir.hparams, len(there["targets"]), len(there["inputs"]))
     found: dict[str, _Rows] = {}
     for part, side in _PIECE_TABLES.items():
@@ -180,20 +181,20 @@ def _tokens(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, list[str]]:
 
 
 def _shared_tokens(here: list[str], there: list[str]) -> tuple[list[int], list[int]]:
-    """Returns the ids of what two vocabularies share: (those here, those of the same tokens there)."""
-    first = UNKNOWN_ID + 1  # the ids up to unknown mean the same everywhere, whatever they are called
+    """Returns the ids of the tokens that two vocabularies share: (ids here, ids of the same tokens there)."""
+    first = UNKNOWN_ID + 1  # the ids up to unknown mean the same in every vocabulary, whatever their text
     ids_there = {token: number for number, token in enumerate(there[first:], first)}
     shared = {number: ids_there[token] for number, token in enumerate(here[first:], first) if token in ids_there}
     return [*range(first), *shared], [*range(first), *shared.values()]
 
 
 def _name(variable) -> str:
-    """Returns what `storage.by_name` calls a Keras variable, which needs no value for this."""
+    """Returns the name of a Keras variable in `storage.by_name`; works for variables without a value."""
     return variable.path.replace("/", ".")
 
 
 def _by_layer(names: list[str], why: str) -> list[str]:
-    """Returns a note on each layer, since a layer that is missing is missing with all its weights."""
+    """Returns one note per layer, because a missing layer lacks all its weights."""
     layers: dict[str, list[str]] = {}
     for name in names:
         layers.setdefault(".".join(name.split(".")[:2]), []).append(name)
@@ -204,6 +205,6 @@ def _by_layer(names: list[str], why: str) -> list[str]:
 
 
 def _bounded(kind: str, notes: list[str]) -> list[str]:
-    """Returns a line for each note, or for the first of them and one for the rest."""
+    """Returns a line per note, up to `_MOST_LINES`, and one line that counts the rest."""
     more = [f"and {len(notes) - _MOST_LINES} more"] if len(notes) > _MOST_LINES else []
     return [f"  {kind}: {note}" for note in [*notes[:_MOST_LINES], *more]]

@@ -110,7 +110,7 @@ def test_its_dev_figures_are_found_again(task, run_dir, expected, command):
 def test_5_more_steps_make_the_same_parameters(frozen, task, run_dir, command):
     known = frozen / KNOWN
     output = successful(command("trainer", *task, f"--train_steps={AT + 5}"))
-    assert f"going on from {run_dir / f'ckpt-{AT}'}" in output
+    assert f"resuming from {run_dir / f'ckpt-{AT}'}" in output
     before, after = (storage.read(run_dir / f"ckpt-{step}", "model") for step in (AT, AT + 5))
     assert all((after[name] != before[name]).any() for name in before)
     if not known.exists():  # of most runs it is enough to know that they go on

@@ -196,5 +196,5 @@ def test_a_signal_to_one_worker_stops_all_and_they_go_on(multi30k_data, one_devi
     last = list_checkpoints(tmp_path)[-1][0]
     assert last < 10
     outputs = finish(*(start(multi30k_data, tmp_path, *flags, tf_config=config) for config in tf_configs))
-    assert f"going on from {tmp_path / f'ckpt-{last}'}" in outputs[0]
+    assert f"resuming from {tmp_path / f'ckpt-{last}'}" in outputs[0]
     assert_same(parameters(tmp_path), one_device)

@@ -85,9 +85,9 @@ def test_a_signal_saves_and_says_how_to_go_on(small_flags, grammar_data, go_on, 
     assert process.returncode == 128 + number, output
     last = steps_saved(tmp_path)[-1]
     assert last < STEPS
-    assert f"stopped by {number.name} after step {last}, which is saved; the same command goes on" in output
+    assert f"stopped by {number.name} after step {last}, which is saved; run the same command again" in output
     assert "Traceback" not in output
-    assert f"going on from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path, fresh=number == signal.SIGTERM)
+    assert f"resuming from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path, fresh=number == signal.SIGTERM)
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_a_kill_loses_only_the_steps_since_the_last_checkpoint(small_flags, gram
     process.communicate()
     last = steps_saved(tmp_path)[-1]
     assert last < STEPS
-    assert f"going on from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path)
+    assert f"resuming from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path)
 
 
 @pytest.mark.slow
@@ -117,8 +117,8 @@ def test_a_kill_while_a_checkpoint_is_written_costs_that_checkpoint(small_flags,
             break  # else it was whole just before the signal came
     assert half_written
     output = go_on(tmp_path)
-    assert "going on from" in output
-    assert "a checkpoint that was not written to its end is passed over" in output
+    assert "resuming from" in output
+    assert "skipped an incomplete checkpoint" in output
     assert not list(tmp_path.glob("incomplete-*"))
 
 
@@ -131,8 +131,8 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(small_flags, grammar
     last = tmp_path / f"ckpt-{2 * SAVE_EVERY}.data-00000-of-00001"
     last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
     output = go_on(tmp_path)
-    assert f"passed over: checkpoint {tmp_path / f'ckpt-{2 * SAVE_EVERY}'} is damaged" in output
-    assert f"going on from {tmp_path / f'ckpt-{SAVE_EVERY}'}" in output
+    assert f"skipped: checkpoint {tmp_path / f'ckpt-{2 * SAVE_EVERY}'} is damaged" in output
+    assert f"resuming from {tmp_path / f'ckpt-{SAVE_EVERY}'}" in output
 
 
 @pytest.mark.slow

@@ -123,7 +123,7 @@ def test_an_average_of_a_damaged_checkpoint_gives_no_advice_that_it_cannot_take(
     run = shutil.copytree(small_run, tmp_path / "run")
     (run / "ckpt-4.data-00000-of-00001").write_bytes(b"damaged")
     message = refused("avg", f"--output_dir={run}", "--n=3")
-    assert f"checkpoint {run / 'ckpt-4'} is damaged" in message and f"remove {run / 'ckpt-4'}.* to go on" in message
+    assert f"checkpoint {run / 'ckpt-4'} is damaged" in message and f"remove {run / 'ckpt-4'}.* to continue" in message
     assert "--checkpoint_path" not in message
     for file in run.glob("ckpt-4.*"):
         file.unlink()

@@ -66,7 +66,7 @@ def test_hard_alignment_needs_sources_of_whole_words(settings, refused, tmp_path
     manifest = Manifest("x", {}, {}, {}, settings=settings)
     check_hard_alignment(manifest, HParams(), tmp_path)
     if refused:
-        with pytest.raises(UserError, match="made with --vocab_kind=bpe; make it with --vocab_kind=words"):
+        with pytest.raises(UserError, match="generated with --vocab_kind=bpe; generate it with --vocab_kind=words"):
             check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)
     else:
         check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)

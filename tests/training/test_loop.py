@@ -195,7 +195,7 @@ def test_no_gain_for_long_enough_ends_the_run_and_keeps_it_ended(run, grammar_da
     options = {"save_checkpoints_steps": 1, "early_stopping_patience": 2}
     run(hparams, grammar_data, tmp_path, PROBLEM, **options)
     assert steps_of(tmp_path) == [1, 2, 3]
-    assert "2 evaluations without a better loss than that of ckpt-1: stopped early" in capsys.readouterr().out
+    assert "2 evaluations without a better loss than ckpt-1: stopped early" in capsys.readouterr().out
     run(hparams, grammar_data, tmp_path, PROBLEM, **options)
     assert steps_of(tmp_path) == [1, 2, 3]
     assert "stopped early" in capsys.readouterr().out
@@ -205,7 +205,7 @@ def test_no_gain_for_long_enough_ends_the_run_and_keeps_it_ended(run, grammar_da
 
 def test_a_training_that_diverges_ends_with_its_batch_saved(run, grammar_data, tmp_path):
     hparams = SMALL.replace(learning_rate_constant=1e30, train_steps=50)
-    with pytest.raises(UserError, match=r"5 steps in a row .* are not finite.*not-finite-\d+\.npz") as caught:
+    with pytest.raises(UserError, match=r"5 steps in a row, .* are not finite.*not-finite-\d+\.npz") as caught:
         run(hparams, grammar_data, tmp_path, PROBLEM, save_checkpoints_steps=100)
     assert "\n" not in str(caught.value)
     (kept,) = tmp_path.glob("not-finite-*.npz")

@@ -119,7 +119,7 @@ def test_a_run_of_the_same_settings_gives_every_weight_and_is_left_as_it_was(run
     before, after, lines = started(TINY, directory, vocabularies["old"])
     assert_same(after, old)
     assert not np.array_equal(before[EMBEDDING], old[EMBEDDING])
-    assert lines == [f"warm start from {directory}/ckpt-200: {len(old)} of {len(old)} weights taken"]
+    assert lines == [f"warm start from {directory}/ckpt-200: {len(old)} of {len(old)} weights loaded"]
     assert snapshot(directory) == files
 
 
@@ -130,7 +130,7 @@ def test_with_another_vocabulary_rows_follow_their_tokens(run, vocabularies):
     old_tokens, new_tokens = tokens_of(vocabularies["old"]), tokens_of(vocabularies["new"])
     shared = assert_rows_by_token(after[EMBEDDING], before[EMBEDDING], new_tokens, old[EMBEDDING], old_tokens)
     assert lines == [
-        f"warm start from {directory}/ckpt-200: {len(old) - 1} of {len(old)} weights taken, 1 in part",
+        f"warm start from {directory}/ckpt-200: {len(old) - 1} of {len(old)} weights loaded, 1 in part",
         f"  in part: {EMBEDDING}: {shared} of {len(new_tokens)} tokens",
     ]
 
@@ -157,7 +157,7 @@ def test_each_side_of_separate_vocabularies_is_taken_from_the_shared_one(run, vo
     for name, vocabulary in tables.items():
         assert_rows_by_token(after[name], before[name], tokens_of(vocabularies[vocabulary]), old[EMBEDDING], old_tokens)
     assert "3 in part" in lines[0]
-    assert lines[-1] == "  settings there: tied_embeddings: all, not none"
+    assert lines[-1] == "  settings of that run: tied_embeddings: all, not none"
 
 
 def test_a_shared_matrix_is_taken_from_the_embedding_of_the_targets(tmp_path, vocabularies):
@@ -165,8 +165,8 @@ def test_a_shared_matrix_is_taken_from_the_embedding_of_the_targets(tmp_path, vo
     old = train_run(directory, TINY.replace(tied_embeddings="none"), vocabularies["old"], vocabularies["german"])
     _, after, lines = started(TINY, directory, vocabularies["old"])
     assert_same(after, old, but=[INPUTS, PROJECTION])
-    assert lines[0].endswith(f"{len(after)} of {len(after)} weights taken, 2 there left over")
-    assert lines[1:3] == [f"  left over: {name}: nothing here" for name in (INPUTS, PROJECTION)]
+    assert lines[0].endswith(f"{len(after)} of {len(after)} weights loaded, 2 of the checkpoint unused")
+    assert lines[1:3] == [f"  unused: {name}: not in this model" for name in (INPUTS, PROJECTION)]
 
 
 def test_weights_of_another_filter_size_stay_fresh_and_are_named(run, vocabularies):
@@ -177,9 +177,9 @@ def test_weights_of_another_filter_size_stay_fresh_and_are_named(run, vocabulari
     assert_same(after, old, but=changed)
     for name in changed:
         np.testing.assert_array_equal(after[name], before[name], err_msg=name)
-        assert f"  not taken: {name}: {old[name].shape} there, {after[name].shape} here" in lines
-    assert lines[0].endswith(f"{len(old) - 6} of {len(old)} weights taken, 6 not")
-    assert lines[-1] == "  settings there: filter_size: 24, not 40"
+        assert f"  not loaded: {name}: {old[name].shape} in the checkpoint, {after[name].shape} in this model" in lines
+    assert lines[0].endswith(f"{len(old) - 6} of {len(old)} weights loaded, 6 not")
+    assert lines[-1] == "  settings of that run: filter_size: 24, not 40"
 
 
 @pytest.mark.parametrize("there, here", [(1, 2), (2, 1)])
@@ -190,16 +190,18 @@ def test_of_other_numbers_of_layers_the_common_ones_are_taken(tmp_path, vocabula
     assert_same(after, old, but=added | left_over)
     assert_same({name: before[name] for name in added}, {name: after[name] for name in added})
     (number,) = {len(added), len(left_over)} - {0}
-    kind, where = ("not taken", "there") if added else ("left over", "here")
-    assert f"  {kind}: transformer.decoder_1 ({number} weights): nothing {where}" in lines
-    assert lines[0].endswith(f"{number} not" if added else f"{len(after)} weights taken, {number} there left over")
+    kind, where = ("not loaded", "the checkpoint") if added else ("unused", "this model")
+    assert f"  {kind}: transformer.decoder_1 ({number} weights): not in {where}" in lines
+    assert lines[0].endswith(
+        f"{number} not" if added else f"{len(after)} weights loaded, {number} of the checkpoint unused"
+    )
 
 
 def test_many_differences_make_few_lines(run, vocabularies):
     deep = TINY.replace(num_encoder_layers=12, filter_size=40)
     _, after, lines = started(deep, run[0], vocabularies["old"])
     assert len(after) > 100 and len(lines) < 20
-    assert "  not taken: and 3 more" in lines  # of 11 layers
+    assert "  not loaded: and 3 more" in lines  # of 11 layers
 
 
 @pytest.mark.parametrize("old_length, new_length", [(20, 30), (30, 20)])
@@ -251,7 +253,7 @@ def test_a_checkpoint_is_named_with_or_without_its_ending(run, vocabularies, nam
         ("nowhere", "neither a run directory nor a checkpoint"),
         (".", "neither a run directory nor a checkpoint"),
         ("loose/ckpt-200", "neither a run directory nor a checkpoint"),
-        ("run/ckpt-300", "no such checkpoint; use one that is in .*run, such as ckpt-100, ckpt-200"),
+        ("run/ckpt-300", "no such checkpoint; use one in .*run, such as ckpt-100, ckpt-200"),
         ("run/run.json", "no such checkpoint"),
         ("empty", "no checkpoint yet"),
     ],

@@ -1,1 +1,1 @@
-"""Evaluation on the dev split: during training, beside it, and the choice of the best checkpoint."""
+"""Evaluation on the dev split, during training or in a separate process, and selection of the best checkpoint."""

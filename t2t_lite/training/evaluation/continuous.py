@@ -1,4 +1,4 @@
-"""A process of its own that evaluates the checkpoints of a training as they come."""
+"""Continuous evaluation: a separate process that evaluates the checkpoints of a training as they appear."""
 
 import time
 from pathlib import Path
@@ -15,23 +15,23 @@ from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.setup import bound_micro_batches, build_model, vocab_sizes
 
-# Between two looks into the run directory.
+# Seconds between two scans of the run directory.
 LOOK_SECS = 5.0
 
 
 def evaluate_continuously(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> None:
-    """Evaluates the checkpoints of a run that have no figures yet, and those that come, the last step's included.
+    """Evaluates all checkpoints of a run that have no figures yet, and new ones as they appear.
 
-    Ends after that of the run's last step, or when none has come for `options.eval_wait_secs`.
+    Ends after the checkpoint of the run's last step, or after `options.eval_wait_secs` without a new checkpoint.
 
     Args:
       run_dir: the run.
       data_dir: where the problem's data is.
       strategy: the devices.
-      options: eval_decode, decode_hparams, eval_metric, eval_wait_secs and max_tokens_per_replica.
+      options: eval_decode, decode_hparams, eval_metric, eval_wait_secs and max_tokens_per_replica are used.
 
     Raises:
-      UserError: on unusable data.
+      UserError: if the data is unusable.
     """
     hparams, problem = run_dir.hparams, run_dir.problem
     manifest = check_data(data_dir, problem)
@@ -50,7 +50,7 @@ def evaluate_continuously(run_dir: RunDir, data_dir: Path, strategy, options: Tr
             for step, path in todo:
                 seen.add(step)
                 try:
-                    state.restore_from(existing(path) or path)  # another may have taken its place meanwhile
+                    state.restore_from(existing(path) or path)  # the trainer may have replaced it by a new version
                 except UserError as error:
                     if existing(path):
                         raise
@@ -69,6 +69,6 @@ def evaluate_continuously(run_dir: RunDir, data_dir: Path, strategy, options: Tr
 
 
 def _todo(run_dir: RunDir, seen: set[int]) -> list[tuple[int, Path]]:
-    """Returns (step, path) of the checkpoints that have no figures yet; those that have are `seen`."""
+    """Returns (step, path) of the checkpoints that have no figures yet; adds the others to `seen`."""
     seen.update(read_evaluations(run_dir.path))
     return [(step, path) for step, path in list_checkpoints(run_dir.path) if step not in seen]

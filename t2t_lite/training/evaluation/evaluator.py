@@ -1,4 +1,4 @@
-"""The dev split: loss and perplexity with teacher forcing; BLEU or F1 of real beam search, which alone is called so."""
+"""Evaluates the dev split: loss and perplexity with teacher forcing, BLEU or F1 with beam search."""
 
 import math
 from pathlib import Path
@@ -17,13 +17,13 @@ from t2t_lite.training.evaluation.model_selection import figure_of
 from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
 
-# Of a training that has diverged, the perplexity is no larger than a float32 holds, as TensorBoard wants it.
+# Caps the perplexity of a diverged training at what a float32 holds, for TensorBoard.
 _MOST_NATS = 88.0
-_SAMPLES = 3  # dev lines whose outputs are shown, always the same ones
+_SAMPLES = 3  # number of dev lines whose outputs are shown, the same at every evaluation
 
 
 class Sample(NamedTuple):
-    """One line of the dev split, as it was translated or parsed."""
+    """One line of the dev split with its translation or parse."""
 
     source: str
     output: str
@@ -31,16 +31,16 @@ class Sample(NamedTuple):
 
 
 class Evaluator:
-    """Evaluates a model on the dev split, all pairs of it, however long they are.
+    """Evaluates a model on all pairs of the dev split, of any length.
 
     Args:
-      run_dir: whose problem, settings and vocabularies.
+      run_dir: the run, with its problem, settings and vocabularies.
       data_dir: where the data is.
       strategy: the devices.
-      model: a built model on them.
-      micro_batches: the bound on micro-batches, which is that of training.
-      decode: whether the dev split is translated, too. That is done on one device of the chief.
-      decode_hparams: "name=value,...": changes to the problem's search.
+      model: a built model on these devices.
+      micro_batches: the limit on the size of micro-batches, the same as in training.
+      decode: whether to translate or parse the dev split as well, on one device of the chief.
+      decode_hparams: "name=value,...": changes to the problem's search settings.
 
     Attributes:
       samples: some `Sample`s of the last evaluation, if it decoded.
@@ -65,9 +65,10 @@ class Evaluator:
         self._translation = _DevTranslation(run_dir, data_dir, decode_hparams) if decode else None
 
     def __call__(self) -> dict[str, float]:
-        """Returns the figures per real target token, end symbols included: loss (nats, with label smoothing, as in
-        training), nll_loss (without it) and perplexity (of the latter), accuracy (0 to 1); and if the split is
-        translated or parsed bleu or f1 (0 to 100).
+        """Returns the figures per real target token, end symbols included.
+
+        They are loss (nats, with label smoothing, as in training), nll_loss (without label smoothing), perplexity
+        (exp of nll_loss), accuracy (0 to 1) and, with `decode`, bleu or f1 (0 to 100).
         """
         totals = self._sums(self._dev)
         figures = {
@@ -83,7 +84,7 @@ class Evaluator:
 
 
 class _DevTranslation:
-    """Translates or parses the dev split as the decoder would: in float32, with the problem's search."""
+    """Translates or parses the dev split as the decoder does: in float32, with the problem's search settings."""
 
     def __init__(self, run_dir: RunDir, data_dir: Path, decode_hparams: str):
         sides = run_dir.problem.in_direction(("inputs", "targets"))
@@ -99,7 +100,7 @@ class _DevTranslation:
         self._figure = figure_of(run_dir.problem)
 
     def figures(self, model) -> tuple[dict[str, float], list[Sample]]:
-        """Returns bleu of the translations, or f1 of the trees, by a model of the same settings; and some of them."""
+        """Decodes with the weights of `model`. Returns (bleu or f1, some samples)."""
         for mine, theirs in zip(self._model.variables, model.variables):
             mine.assign(theirs.value.read_value())
         if self._figure == "f1":
@@ -108,7 +109,7 @@ class _DevTranslation:
         else:
             outputs = self._translator.translate(self._sources)
             score = corpus_bleu(outputs, self._references)
-        # From all over the split, the same ones at each evaluation.
+        # Spread over the split, and the same lines at every evaluation.
         chosen = range(len(outputs) // (2 * _SAMPLES), len(outputs), max(1, len(outputs) // _SAMPLES))[:_SAMPLES]
         samples = [Sample(self._sources[line], outputs[line], self._references[line]) for line in chosen]
         return {self._figure: score}, samples

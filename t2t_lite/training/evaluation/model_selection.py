@@ -1,7 +1,7 @@
-"""What evaluations say about checkpoints: which are the best, and whether it is time to stop.
+"""Model selection: ranks checkpoints by their evaluations, and decides on early stopping.
 
-`evaluations.json` in a run directory is the only record. Whoever evaluates writes it, the trainer or an evaluator
-beside it, and everything here is a function of it; so a training that goes on decides as one that never stopped.
+`evaluations.json` in a run directory is the only record. The trainer or a separate evaluator writes it, and everything
+here is a function of it, so a resumed training decides like an uninterrupted one.
 """
 
 import json
@@ -12,26 +12,26 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 
 METRICS = ("loss", "perplexity", "accuracy", "bleu", "f1")
-# What decoding the dev split gives, by the problem's metric.
+# The figure that decoding the dev split yields, by the problem's metric.
 _FIGURES = {"bleu": "bleu", "parseval": "f1"}
 HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "accuracy": True, "bleu": True, "f1": True}
 
 
 def figure_of(problem: Problem) -> str:
-    """Returns the name of the figure that decoding the dev split gives: "bleu", or "f1" for a parsing problem."""
+    """Returns the name of the figure that decoding the dev split yields: "bleu", or "f1" for a parsing problem."""
     return _FIGURES[problem.metric]
 
 
 def check_metric(metric: str, problem: Problem) -> None:
-    """Raises UserError if evaluations of a problem do not have a metric."""
+    """Raises UserError if evaluations of a problem do not include a metric."""
     if metric in ("bleu", "f1") and metric != figure_of(problem):
         raise UserError(
-            f"--eval_metric={metric}: '{problem.name}' is scored by {figure_of(problem)}; say that, or loss", status=2
+            f"--eval_metric={metric}: '{problem.name}' is scored by {figure_of(problem)}; use that, or loss", status=2
         )
 
 
 def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
-    """Returns {step: {metric: value}} of a run directory, by step.
+    """Returns {step: {metric: value}} of a run directory, sorted by step.
 
     Raises:
       UserError: if the file is damaged.
@@ -43,7 +43,7 @@ def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} is damaged ({error}); remove it, and checkpoints are evaluated again") from error
+        raise UserError(f"{path} is damaged ({error}); remove it to have the checkpoints evaluated again") from error
 
 
 def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> None:
@@ -54,13 +54,13 @@ def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> Non
 
 
 def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) -> list[int]:
-    """Returns the n best steps by a metric, the best first; of equals the earlier. Steps without it do not count."""
+    """Returns the n best steps by a metric, best first, ties by earlier step; skips steps without the metric."""
     sign = -1.0 if HIGHER_IS_BETTER[metric] else 1.0
     having = [step for step, figures in evaluations.items() if metric in figures]
     return sorted(having, key=lambda step: (sign * evaluations[step][metric], step))[:n]
 
 
 def evaluations_without_gain(evaluations: dict[int, dict[str, float]], metric: str) -> int:
-    """Returns how many evaluations have come after the best one so far."""
+    """Returns the number of evaluations after the best one so far."""
     best = best_steps(evaluations, metric, 1)
     return sum(metric in figures for step, figures in evaluations.items() if step > best[0]) if best else 0

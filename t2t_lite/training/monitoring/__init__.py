@@ -1,1 +1,1 @@
-"""What a training reports: throughput, utilisation, progress lines and TensorBoard."""
+"""Reports of a training: throughput, utilisation, progress lines and TensorBoard."""

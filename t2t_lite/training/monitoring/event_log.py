@@ -1,4 +1,4 @@
-"""The figures of a training in files: TensorBoard's event files, and log.jsonl with one JSON object per report."""
+"""Writes the figures of a training to TensorBoard event files, and to log.jsonl with one JSON object per report."""
 
 import json
 import time
@@ -12,7 +12,7 @@ class EventLog:
     """Writes reports.
 
     Args:
-      directory: the run directory; event files go to its `train` and `eval`.
+      directory: the run directory; event files go to its subdirectories `train` and `eval`.
     """
 
     def __init__(self, directory: Path):
@@ -24,7 +24,7 @@ class EventLog:
 
         Args:
           part: "train" or "eval".
-          step: the step that it is about.
+          step: the step that the report is about.
           figures: numbers by name.
           samples: the `Sample`s of an evaluation.
         """
@@ -32,11 +32,11 @@ class EventLog:
             for name, value in figures.items():
                 tf.summary.scalar(name, value, step=step)
             for number, sample in enumerate(samples, start=1):
-                # Indented by four, so that Markdown shows the texts as they are.
+                # Indented by four, so that Markdown shows the text verbatim.
                 text = "\n".join(f"    {name:<9}  {value}" for name, value in sample._asdict().items())
                 tf.summary.text(f"sample {number}", text, step=step)
         self._writers[part].flush()
-        # JSON has no NaN: a figure that does not exist is null.
+        # JSON has no NaN; null stands for a missing figure.
         values = {name: value if value == value else None for name, value in figures.items()}
         if samples:
             values["samples"] = [sample._asdict() for sample in samples]

@@ -1,4 +1,4 @@
-"""The speed of the machine, which belongs beside every time."""
+"""Measures the machine's peak speed, the reference for utilisation and benchmark times."""
 
 import math
 import time
@@ -7,15 +7,15 @@ import tensorflow as tf
 
 
 def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -> float:
-    """Returns the speed of a matrix product in TensorFlow, GFLOP/s: what times of this machine mean.
+    """Returns the speed of a matrix product in TensorFlow, in GFLOP/s.
 
     Args:
       size: rows and columns of both matrices.
-      dtype: of the matrices.
-      repeats: how often it is made; the fastest time counts.
+      dtype: type of the matrices.
+      repeats: number of measurements; the fastest one counts.
     """
     matrix = tf.cast(tf.random.normal((size, size)), dtype)
-    # Only one number of it is fetched: the way from a GPU is longer than the product takes.
+    # Fetches one number only: copying the product from a GPU takes longer than computing it.
     product = tf.function(lambda: tf.matmul(matrix, matrix)[0, 0])
     product()
     seconds = math.inf
@@ -30,9 +30,9 @@ def peak_flops(strategy: tf.distribute.Strategy, precision: str, tflops: float |
     """Returns the peak rate of all devices of a strategy together, in operations per second.
 
     Args:
-      strategy: the devices. Those of one CPU share its cores, so they count once.
+      strategy: the devices. Virtual devices of one CPU share its cores and count once.
       precision: a value of HParams.precision.
-      tflops: of one device, in 10^12 operations per second; None: measured with a matrix product.
+      tflops: peak rate of one device, in 10^12 operations per second; None: measured with a matrix product.
     """
     if tflops:
         return tflops * 1e12 * strategy.num_replicas_in_sync

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import tensorflow as tf
 
-# The steps that are traced, counted from where the run started or went on.
+# The steps to trace, counted from where the run started or resumed.
 PROFILED = range(5, 10)
 
 
 class Profiler:
-    """Traces the steps `PROFILED`.
+    """Traces the steps in `PROFILED`.
 
     Args:
       directory: where to write the trace; None: no trace.

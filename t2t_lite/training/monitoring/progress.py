@@ -1,4 +1,4 @@
-"""What a running training shows: a progress bar on a terminal, plain lines elsewhere."""
+"""Shows the progress of a training: a progress bar on a terminal, plain lines elsewhere."""
 
 import sys
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ class Progress:
     """Reports steps. Use as a context manager.
 
     Args:
-      directory: the run directory; event files go to its `train` and `eval`, one JSON object a report to `log.jsonl`.
-      first_step: steps already made.
+      directory: the run directory, where `EventLog` writes.
+      first_step: number of steps already made.
       last_step: the step at which training ends.
-      silent: say and write nothing, as workers do that are not the chief.
+      silent: print and write nothing, for workers other than the chief.
     """
 
     def __init__(self, directory: Path, first_step: int, last_step: int, silent: bool = False):
@@ -51,13 +51,13 @@ class Progress:
             self._log.close()
 
     def after_step(self, step: int) -> None:
-        """Moves the bar."""
+        """Moves the progress bar."""
         if self._bar:
             self._bar.update(self._task, completed=step)
 
     def report(self, step: int, figures: dict[str, float]) -> None:
-        """Shows and records the figures of a `Throughput`, with the epoch, from 1, and the learning rate."""
-        # The first step is made with its graph: the others take less.
+        """Shows and records the figures of a `Throughput`, with the epoch (from 1) and the learning rate."""
+        # The first step includes building its graph, so it overestimates the time left.
         most = "up to " if self._is_first else ""
         left = f"  {most}{format_duration((self._last_step - step) / figures['steps_per_second'])} left"
         self._is_first = False
@@ -80,7 +80,7 @@ class Progress:
             self._log.record("train", step, figures)
 
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
-        """Shows and records the figures of an `Evaluator`, and its samples."""
+        """Shows and records the figures and samples of an `Evaluator`."""
         names = {"bleu": "BLEU", "f1": "F1"}
         more = "".join(f", dev {message} {figures[name]:.2f}" for name, message in names.items() if name in figures)
         perplexity = f"{_number(figures['perplexity'], 2)} per token"
@@ -99,11 +99,11 @@ class Progress:
 
 
 def _losses(figures: dict[str, float]) -> str:
-    """Returns the loss that training lowers, and the one that perplexity is made of, as far as they are two."""
+    """Formats the training loss and, if it differs, the loss without label smoothing."""
     loss, nll_loss = (_number(figures[name], 3) for name in ("loss", "nll_loss"))
     return f"loss {loss}" + (f" (without label smoothing {nll_loss})" if loss != nll_loss else "")
 
 
 def _number(value: float, digits: int) -> str:
-    """Returns a figure for people; that of a training that has diverged is as short as others."""
+    """Formats a number; keeps the huge numbers of a diverged training short."""
     return f"{value:.{digits}f}" if abs(value) < 1e6 or value != value else f"{value:.3g}"

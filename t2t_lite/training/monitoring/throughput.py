@@ -1,4 +1,4 @@
-"""What is watched in a training, summed up from step to step."""
+"""Throughput, loss and other statistics of a training, accumulated between reports."""
 
 import resource
 import sys
@@ -12,10 +12,10 @@ class Throughput:
     """Turns the reports of steps into figures.
 
     Args:
-      replicas: how many devices share a batch.
-      flops_per_token: operations of training for one real target token, its source token included.
-      peak: operations a second of all devices together, if that is known; without it there is no utilisation.
-      measure: measures them, if they are not given.
+      replicas: number of devices that share a batch.
+      flops_per_token: training operations per real target token, including its share of the source.
+      peak: peak operations per second of all devices together, if known; without it there is no utilisation.
+      measure: measures the peak if it is not known.
     """
 
     def __init__(
@@ -34,14 +34,14 @@ class Throughput:
         self.restart()
 
     def restart(self) -> None:
-        """Begins anew: what has happened since the last figures does not count."""
+        """Discards what has been accumulated since the last figures."""
         self._since, self._steps, self._learning = time.monotonic(), 0, 0
         self._smoothed = self._plain = self._learned_tokens = self._tokens = self._positions = self._waited = (
             self._norm
         ) = 0.0
 
     def measure_peak(self) -> None:
-        """Takes the best of this and earlier measurements, as others on a machine only ever take away from it."""
+        """Measures the peak and keeps the best result so far, because other processes can only slow a measurement."""
         if self._measure:
             self.peak = max(self._measure(), self.peak or 0.0)
         self.restart()
@@ -69,7 +69,7 @@ class Throughput:
             self.skipped_in_row += 1
 
     def figures(self) -> dict[str, float]:
-        """Returns the figures since the last ones and begins anew. Skipped steps have neither loss nor norm."""
+        """Returns the figures since the last call and restarts. Skipped steps do not count for loss and norm."""
         seconds = time.monotonic() - self._since
         nothing = float("nan")
         figures = {
@@ -90,7 +90,7 @@ class Throughput:
         return figures
 
     def _utilisation(self, flops: float) -> float:
-        """Returns the share of the peak. More than all of a measured one cannot be: then it is measured once more."""
+        """Returns the share of the peak. If it exceeds a measured peak, measures again and caps it at 1."""
         if self._measure and flops > self.peak:
             self.measure_peak()
             return min(1.0, flops / self.peak)
@@ -98,7 +98,7 @@ class Throughput:
 
 
 def memory_in_use() -> int:
-    """Returns the most bytes in use so far: of the GPU that has used most, or of this process where there is none."""
+    """Returns the peak memory use so far, in bytes: the maximum over all GPUs, or of this process without a GPU."""
     gpus = tf.config.list_logical_devices("GPU")
     if gpus:
         names = [gpu.name.removeprefix("/device:") for gpu in gpus]

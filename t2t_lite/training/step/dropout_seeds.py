@@ -1,28 +1,28 @@
-"""The random numbers of dropout, as a function of nothing that a machine decides."""
+"""The random numbers of dropout, independent of devices, micro-batches and restarts."""
 
 import math
 
 import tensorflow as tf
 
-# Philox's blocks: from one value of the counter come four numbers of 32 bits, that is eight of 16.
+# A Philox block, made from one counter value: four 32-bit numbers, that is eight 16-bit numbers.
 _WORDS, _NUMBERS = 4, 8
-_PHILOX = 1  # among the algorithms of tf.random
+_PHILOX = 1  # its number among the algorithms of tf.random
 
 
 class DropoutSeeds:
-    """Gives the random numbers of one step's dropout, for contiguous rows of the global batch.
+    """Generates the random numbers of one step's dropout, for contiguous rows of the global batch.
 
     Each number is a function of (random seed, step, place of the dropout in the model, row in the global batch, element
-    in the row). So it is the same on any number of devices, in any number of micro-batches, and after any restart. The
-    function is Philox (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"), whose key is (seed, step)
-    and whose counter is (place, block): a row has as many blocks of 8 numbers as its elements need, rows one after the
-    other. So no two places, rows or steps of a training share any number.
+    in the row). It is the same for any number of devices and micro-batches, and after any restart. The function is
+    Philox (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") with the key (seed, step) and the counter
+    (place, block). Each row uses as many consecutive blocks of 8 numbers as its elements need. No two places, rows or
+    steps of a training use the same block.
 
     Args:
-      random_seed: int; its last 32 bits count.
+      random_seed: int; only its last 32 bits are used.
       step: int64 scalar below 2**32.
-      first_row: int64 scalar, the place of the first row in the global batch.
-      rows: how many rows there are, int or int32 scalar.
+      first_row: int64 scalar, index of the first row in the global batch.
+      rows: number of rows, int or int32 scalar.
     """
 
     def __init__(self, random_seed: int, step, first_row, rows):
@@ -35,10 +35,10 @@ class DropoutSeeds:
         """Returns the numbers of the next place in the model.
 
         Args:
-          shape: ints or int32 scalars; the rows lie one after the other in it, each with as many elements.
+          shape: ints or int32 scalars; consists of consecutive rows of equal size.
 
         Returns:
-          uint16 of the given shape, evenly distributed from 0 to 65535.
+          uint16 of the given shape, uniformly distributed from 0 to 65535.
         """
         self._places += 1
         of_row = math.prod(shape) // self._rows
@@ -52,7 +52,7 @@ class DropoutSeeds:
             dtype=tf.uint32,
         )
         numbers = tf.bitcast(words, tf.uint16)  # [blocks of all rows, 4, 2]
-        if math.prod(size for size in shape[1:] if isinstance(size, int)) % _NUMBERS:  # the last block may be cut
+        if math.prod(size for size in shape[1:] if isinstance(size, int)) % _NUMBERS:  # the last block may be partial
             numbers = tf.reshape(numbers, [self._rows, blocks * _NUMBERS])[:, :of_row]
         return tf.reshape(numbers, shape)
 

@@ -1,4 +1,4 @@
-"""Sums of the loss and of correct tokens over a whole split, without dropout."""
+"""Sums loss and correct tokens over a split, without dropout."""
 
 from typing import NamedTuple
 
@@ -13,19 +13,19 @@ from t2t_lite.training.strategy import all_reduce_sum
 class EvalTotals(NamedTuple):
     """Sums over the real tokens of a split, all floats."""
 
-    smoothed: float  # as `LossSums` has them
+    smoothed: float  # this and the next two: see `LossSums`
     plain: float
     tokens: float
-    correct: float  # tokens that the model finds the most probable ones, given those before them
+    correct: float  # number of target tokens that the model ranks first, given the previous ones
 
 
 class EvalSums:
-    """Sums up over a whole split, without dropout: sums(batches of `distribute_batches`) -> `EvalTotals`.
+    """Sums over a split, without dropout: sums(batches of `distribute_batches`) -> `EvalTotals`.
 
     Args:
       strategy: the devices.
       model: a built `Seq2SeqModel`.
-      element_spec: of the batches.
+      element_spec: the element spec of the batches.
     """
 
     def __init__(self, strategy, model, element_spec):
@@ -39,7 +39,7 @@ class EvalSums:
         self._of_micro_batch = for_micro_batch(strategy, on_replica, element_spec)
 
     def __call__(self, batches) -> EvalTotals:
-        """Returns the sums over all batches, of all workers: these meet once, at the end."""
+        """Returns the sums over all batches and workers. The workers communicate once, at the end."""
         totals = np.zeros(4)
         for batch in batches:
             for number in range(num_micro_batches(batch)):
@@ -49,7 +49,7 @@ class EvalSums:
 
 
 def _correct(logits, targets):
-    """Returns how many real targets, int32 [batch, length], have the largest of their logits: float32 scalar."""
+    """Returns for how many real targets, int32 [batch, length], the target's logit is the largest: float32 scalar."""
     of_targets = tf.gather(logits, targets, batch_dims=2)  # [batch, length]
     is_best = (of_targets >= tf.reduce_max(logits, -1)) & (targets != 0)
     return tf.reduce_sum(tf.cast(is_best, tf.float32))

@@ -6,12 +6,12 @@ import tensorflow as tf
 
 
 class LossSums(NamedTuple):
-    """Sums over the real tokens of a batch, to be divided by `tokens` of the whole global batch.
+    """Sums over the real tokens of a batch, to be divided by the `tokens` of the whole global batch.
 
-    Only `smoothed` can be differentiated.
+    Only `smoothed` is differentiable.
     """
 
-    smoothed: tf.Tensor  # float32, what training lowers
+    smoothed: tf.Tensor  # float32, the training objective
     plain: tf.Tensor  # float32, negative log-likelihood in nats: perplexity is exp(plain / tokens)
     tokens: tf.Tensor  # float32, number of real target tokens
 
@@ -21,7 +21,7 @@ def smoothed_cross_entropy(logits, targets, label_smoothing):
 
     Args:
       logits: float [batch, length, vocab].
-      targets: int32 [batch, length]; positions of 0 are padding and count nothing.
+      targets: int32 [batch, length]; 0 is padding and does not count.
       label_smoothing: eps.
 
     Returns:
@@ -38,8 +38,8 @@ def _per_position(logits, labels, label_smoothing):
     """Returns (smoothed, plain) losses, float32 [positions], of logits [positions, vocab].
 
     One operation with its own gradient: smoothed = CE + eps * (logit of the target - mean logit), whose gradient is
-    softmax - (1 - eps) * onehot - eps / vocab. Automatic differentiation would walk over [positions, vocab] several
-    times more; and TensorFlow's fused cross-entropy kernel takes twice as long on a CPU as its softmax kernel does.
+    softmax - (1 - eps) * onehot - eps / vocab. Automatic differentiation would need several more passes over
+    [positions, vocab], and on a CPU TensorFlow's fused cross-entropy kernel takes twice as long as its softmax kernel.
     """
 
     @tf.custom_gradient
@@ -49,14 +49,14 @@ def _per_position(logits, labels, label_smoothing):
         logits = tf.cast(logits, tf.float32)
         at_label = tf.stack([tf.range(tf.size(labels)), labels], axis=1)  # [positions, 2]
         softmax = tf.nn.softmax(logits)
-        # log-sum-exp from the likeliest token, whose probability is at least 1 / vocab and never underflows.
+        # log-sum-exp from the most probable token, whose probability is at least 1 / vocab and never underflows.
         normalizer = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(softmax, axis=-1))
         target_logits = tf.gather_nd(logits, at_label)
         plain = normalizer - target_logits
         smoothed = plain + label_smoothing * (target_logits - tf.reduce_mean(logits, axis=-1))
 
         def backward(upstream, upstream_plain):
-            del upstream_plain  # reported, never differentiated
+            del upstream_plain  # `plain` is only reported
             scaled = (softmax - label_smoothing / vocab_size) * upstream[:, None]
             scaled = tf.tensor_scatter_nd_sub(scaled, at_label, (1.0 - label_smoothing) * upstream)
             return tf.cast(scaled, given_dtype)

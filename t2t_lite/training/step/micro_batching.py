@@ -1,4 +1,4 @@
-"""Gradient accumulation: a global batch is split over the devices, and on each into micro-batches that fit memory."""
+"""Gradient accumulation: splits a global batch over the devices, and each share into micro-batches that fit memory."""
 
 import dataclasses
 
@@ -7,20 +7,20 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class MicroBatches:
-    """How large a micro-batch may be.
+    """The limit on the size of micro-batches.
 
     Args:
-      max_tokens: positions of the longer side, padding included, that a device holds at once; a single pair that is
-        longer is a micro-batch of its own. None: a share is never cut.
-      static_tokens: if above 0, both sides are padded to the next of few lengths, and all micro-batches of one length
-        have the same number of rows, for about this many positions: so few shapes that each can be compiled.
+      max_tokens: positions of the longer side, padding included, that a device holds at once; a longer pair is a
+        micro-batch of its own. None: a share is not split.
+      static_tokens: if above 0, both sides are padded to one of a few lengths, and all micro-batches of one length have
+        the same number of rows, for about this many positions. There are then few enough shapes to compile each one.
     """
 
     max_tokens: int | None = None
     static_tokens: int = 0
 
     def shape(self, rows, inputs_length, targets_length):
-        """Returns (micro-batches, rows of each, inputs length, targets length) for a device's share of `rows`: ints."""
+        """Returns (micro-batches, rows of each, inputs length, targets length), ints, for a share of `rows` rows."""
         longest = tf.maximum(inputs_length, targets_length)
         if self.static_tokens:
             longest = inputs_length = targets_length = bucket_length(longest)
@@ -41,30 +41,30 @@ class MicroBatches:
 
 
 def bucket_length(length):
-    """Returns the least of 8, 16, 24, 32, 48, 64, 96, ... (8 or 24 times a power of 2) that is not below `length`."""
+    """Returns the smallest of 8, 16, 24, 32, 48, 64, 96, ... (8 or 24 times a power of 2) that is at least `length`."""
     power = tf.cast(8 * 2 ** tf.range(24), tf.int32)
     lengths = tf.sort(tf.concat([power, 3 * power[:22]], 0))
     return tf.gather(lengths, tf.searchsorted(lengths, tf.reshape(length, [1])))[0]
 
 
-@tf.autograph.experimental.do_not_convert  # which takes time, and there is nothing to convert
+@tf.autograph.experimental.do_not_convert  # conversion takes time, and there is nothing to convert
 def distribute_batches(
     strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset, micro_batches: MicroBatches = MicroBatches()
 ):
-    """Gives every replica its equal share of each global batch, cut into micro-batches.
+    """Gives every replica an equal share of each global batch, split into micro-batches.
 
-    Every worker makes the same global batches and takes what is its own. A share is contiguous rows, as is a
-    micro-batch, and how large micro-batches may be does not change what row goes to which replica.
+    Every worker produces the same global batches and takes its own shares. Shares and micro-batches are contiguous
+    rows. The limit on micro-batches does not change which replica gets a row.
 
     Args:
       strategy: the devices.
-      global_batches: of dicts with "inputs" and "targets", int32 [rows, length], and any scalars.
-      micro_batches: the bound on micro-batches.
+      global_batches: dicts of "inputs" and "targets", int32 [rows, length], and any scalars.
+      micro_batches: the limit on the size of micro-batches.
 
     Returns:
-      a distributed dataset of the same dicts, "inputs" and "targets" as int32 [micro-batches, rows, length]; empty
-      rows, whose loss counts nothing, fill them up. Added are "first_row", int64: the place of a share's first row in
-      the global batch; and "tokens", float32: the real target tokens of the whole global batch.
+      a distributed dataset of the same dicts, with "inputs" and "targets" as int32 [micro-batches, rows, length],
+      filled up with empty rows, which have no loss. It adds "first_row", int64: the index of a share's first row in the
+      global batch; and "tokens", float32: the number of real target tokens of the whole global batch.
     """
     replicas = strategy.num_replicas_in_sync
 
@@ -95,5 +95,5 @@ def distribute_batches(
 
 
 def first_replica(value):
-    """Returns one replica's part of a distributed value, for what all replicas hold alike."""
+    """Returns one replica's part of a distributed value that is the same on all replicas."""
     return value.values[0] if isinstance(value, tf.distribute.DistributedValues) else value

@@ -1,4 +1,4 @@
-"""One optimizer step on a global batch, over all devices and micro-batches."""
+"""One optimizer step on a global batch: all devices and micro-batches."""
 
 from typing import NamedTuple
 
@@ -11,39 +11,39 @@ from t2t_lite.training.step.loss import LossSums, smoothed_cross_entropy
 
 
 class StepReport(NamedTuple):
-    """What a training step says about itself, all numbers: of the global batch, over all devices."""
+    """The statistics of a training step, over the global batch and all devices."""
 
     sums: LossSums
     positions: float  # of the target side, padding included
     gradient_norm: float
-    finite: bool  # False: the step was skipped, for its loss or gradients were not finite
+    finite: bool  # False: the step was skipped, because its loss or gradients were not finite
     requests: np.ndarray  # the sum of all replicas' requests
 
 
 class TrainStep:
     """Makes optimizer steps: step(global batch of `distribute_batches`, requests=()) -> `StepReport`.
 
-    Requests are numbers of each replica, such as 1.0 for "stop"; the report has their sums over all replicas.
+    Requests are numbers that each replica sends, such as 1.0 for "stop"; the report has their sums over all replicas.
 
     Args:
       strategy: the devices.
       model: a built `Seq2SeqModel`.
       optimizer: an `Adam`.
-      element_spec: of the batches of `distribute_batches`.
-      random_seed: of dropout, see `DropoutSeeds`.
-      xla_compile: whether loss and gradients of a micro-batch are compiled, once for each shape.
+      element_spec: the element spec of the batches of `distribute_batches`.
+      random_seed: the seed of dropout, see `DropoutSeeds`.
+      xla_compile: whether to compile loss and gradients of a micro-batch with XLA, once for each shape.
     """
 
     def __init__(self, strategy, model, optimizer, element_spec, random_seed: int, xla_compile: bool = False):
         self._strategy, self._optimizer = strategy, optimizer
         self._of_micro_batch = _loss_and_gradients(model, random_seed, xla_compile)
-        # Three graphs, the first by far the largest: so it serves batches of any number of micro-batches.
+        # Three graphs. The first is by far the largest, so it handles one micro-batch and is reused for all of them.
         self._gradients = for_micro_batch(strategy, self._on_replica, element_spec)
         self._add = tf.function(self._sum, autograph=False)
         self._learn = tf.function(self._update, autograph=False)
 
     def __call__(self, batch, requests=()) -> StepReport:
-        """Learns from a global batch."""
+        """Makes one step on a global batch."""
         totals = self._gradients(batch, tf.constant(0))
         for number in range(1, num_micro_batches(batch)):
             totals = self._add(totals, self._gradients(batch, tf.constant(number)))
@@ -52,13 +52,13 @@ class TrainStep:
         return StepReport(sums, float(figures[3]), float(figures[-2]), bool(figures[-1]), figures[4:-2])
 
     def check_memory(self, batch) -> None:
-        """Computes the gradients of a batch's first micro-batch, and forgets them."""
+        """Computes the gradients of a batch's first micro-batch and discards them."""
         figures, *_ = self._gradients(batch, tf.constant(0))
         for figure in self._strategy.experimental_local_results(figures):
             figure.numpy()
 
     def _on_replica(self, batch, number):
-        # A pure function of (seed, step, rows): devices, micro-batches and restarts make no difference.
+        # A pure function of (seed, step, rows), independent of devices, micro-batches and restarts.
         inputs, targets = batch["inputs"][number], batch["targets"][number]
         first_row = batch["first_row"] + tf.cast(number * tf.shape(targets)[0], tf.int64)
         scale = self._loss_scale() / batch["tokens"]
@@ -72,8 +72,8 @@ class TrainStep:
 
     def _update(self, totals, requests):
         strategy, optimizer = self._strategy, self._optimizer
-        # What is reduced has to be made on its device in this graph: of plain arguments TensorFlow does not know where
-        # they are, and falls back to a collective for each variable.
+        # Reduced tensors must be created on their device in this graph. TensorFlow does not know the device of plain
+        # arguments, and falls back to one collective per variable.
         figures, *gradients = strategy.run(
             lambda figures, *gradients: [tf.concat([figures, requests], 0), *map(tf.identity, gradients)],
             args=tuple(totals),
@@ -98,9 +98,9 @@ class TrainStep:
 
 
 def _loss_and_gradients(model, random_seed, xla_compile):
-    """Returns a function of (inputs, targets, step, first row, scale) of a micro-batch -> [figures, gradients...].
+    """Returns a function (inputs, targets, step, first row, scale) of a micro-batch -> [figures, gradients...].
 
-    Figures are float32 [4]: the sums, and the number of target positions. All gradients are dense.
+    `figures` are float32 [4]: the `LossSums` and the number of target positions. All gradients are dense.
     """
     variables = model.trainable_variables
 
