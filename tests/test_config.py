@@ -244,3 +244,12 @@ def test_a_head_has_its_share_of_the_width_unless_it_has_sizes_of_its_own():
     assert (hparams.key_size, hparams.value_size) == (16, 64)
     # With sizes of its own the number of heads need not divide the width.
     assert HParams(num_heads=7, attention_key_size=16, attention_value_size=8).key_size == 16
+
+
+def test_names_of_earlier_versions_are_read_and_accepted():
+    renamed = HParams(hard_alignment_token=3)
+    assert HParams.from_json('{"counted_piece": 3}', "hparams.json") == renamed
+    assert HParams().override("counted_piece=3") == renamed
+    assert HParams().replace(counted_piece=3) == renamed
+    with pytest.raises(UserError, match="hard_alignment_token is given twice"):
+        HParams().override("counted_piece=3,hard_alignment_token=4")
