@@ -1,1 +1,1 @@
-"""Keras layers of the Transformer, one idea a file, in `keras.ops` only, so that any Keras backend runs them."""
+"""Keras layers of the Transformer, one concept per file. They use only `keras.ops`, so any Keras backend runs them."""

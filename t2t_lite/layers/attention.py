@@ -7,32 +7,32 @@ from keras import ops
 
 from t2t_lite.layers.dropout import Dropout
 
-# Added to forbidden scores before the softmax. It stands for the paper's minus infinity: exp() of it is exactly 0,
-# but a row in which everything is forbidden (an empty row that fills up a batch) gives even weights and not NaN.
+# Added to masked scores before the softmax, instead of the paper's minus infinity. exp() of it is exactly 0, but a
+# fully masked row (an empty row that fills up a batch) gets uniform weights and not NaN.
 FORBIDDEN = -1e9
 
 
 def attention_weights(scores, attention_mask):
-    """Returns the softmax of scores over what may be attended to, computed in float32.
+    """Returns the softmax of scores over the unmasked positions, computed in float32.
 
     Args:
       scores: float [..., queries, length].
       attention_mask: bool, broadcast to the scores; True = may attend.
     """
-    # The sum with a small additive mask is cheaper than a broadcast choice between scores and a constant.
+    # Adding a small mask is cheaper than a broadcast `where` between scores and a constant.
     forbidden = ops.cast(ops.logical_not(attention_mask), "float32") * FORBIDDEN
     return ops.softmax(ops.cast(scores, "float32") + forbidden)
 
 
 def attend(queries, keys, values, attention_mask, drop=lambda weights: weights):
-    """softmax(Q K^T) V: equation 1 for queries that are scaled by 1 / sqrt(d_k).
+    """softmax(Q K^T) V: equation 1 for queries that are already scaled by 1 / sqrt(d_k).
 
     Args:
       queries: float [..., queries, d_k].
       keys: float [..., length, d_k], with the same leading dimensions.
-      values: float [..., length, d_v], likewise.
+      values: float [..., length, d_v], with the same leading dimensions.
       attention_mask: bool, broadcast to [..., queries, length]; True = may attend.
-      drop: what is done to the weights before values are mixed with them, such as dropout.
+      drop: a function that is applied to the weights before they multiply the values, such as dropout.
 
     Returns:
       (float [..., queries, d_v], the weights, float32 [..., queries, length]).
@@ -41,8 +41,8 @@ def attend(queries, keys, values, attention_mask, drop=lambda weights: weights):
     return _mixed(drop(ops.cast(weights, values.dtype)), values), weights
 
 
-# Products of matrices whose leading dimensions are equal. Automatic differentiation does not know that they are, and
-# would sum both gradients as if one factor had been repeated.
+# Products of matrices with equal leading dimensions. Automatic differentiation does not know that they are equal, and
+# would add sums to both gradients as if one factor had been broadcast.
 @ops.custom_gradient
 def _scores(queries, keys):
     def grad(*upstream):
@@ -62,9 +62,9 @@ def _mixed(weights, values):
 
 
 class MultiHeadAttention(keras.layers.Layer):
-    """Projects to heads, attends in each, and projects back (section 3.2.2): plain matrices, no biases.
+    """Projects to heads, attends in each head, and projects back (section 3.2.2), without biases.
 
-    The call takes projected queries, keys and values, because a decoder keeps keys and values from step to step.
+    The call takes projected queries, keys and values, because a decoder caches keys and values between steps.
 
     Args:
       hidden_size: width of input and output, d_model.
@@ -73,20 +73,20 @@ class MultiHeadAttention(keras.layers.Layer):
       dropout: rate of the dropout on attention weights; the paper has none.
 
     Call arguments:
-      queries: float [batch, heads, queries, d_k], as `queries` or `queries_keys_values` give them.
-      keys_values: float [batch, heads, length, d_k] and [batch, heads, length, d_v], as `keys_values` or
-        `queries_keys_values` give them.
+      queries: float [batch, heads, queries, d_k], from `queries` or `queries_keys_values`.
+      keys_values: float [batch, heads, length, d_k] and [batch, heads, length, d_v], from `keys_values` or
+        `queries_keys_values`.
       attention_mask: bool, broadcast to [batch, heads, queries, length]; True = may attend.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
 
     Raises:
-      ValueError: if the heads do not divide the width and no sizes are given.
+      ValueError: if num_heads does not divide hidden_size and no sizes are given.
     """
 
     def __init__(self, hidden_size, num_heads, key_size=None, value_size=None, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         if hidden_size % num_heads and not (key_size and value_size):
-            raise ValueError(f"hidden_size {hidden_size} cannot be shared out among {num_heads} heads")
+            raise ValueError(f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}")
         self.hidden_size = hidden_size
         self.num_heads = num_heads
         self.key_size = key_size or hidden_size // num_heads
@@ -94,7 +94,7 @@ class MultiHeadAttention(keras.layers.Layer):
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        """Makes W^Q, W^K [hidden, heads * d_k], W^V [hidden, heads * d_v] and W^O [heads * d_v, hidden], float32."""
+        """Creates W^Q, W^K [hidden, heads * d_k], W^V [hidden, heads * d_v] and W^O [heads * d_v, hidden], float32."""
         keys, values = self.num_heads * self.key_size, self.num_heads * self.value_size
         self.query = self._matrix("query", (self.hidden_size, keys))
         self.key = self._matrix("key", (self.hidden_size, keys))
@@ -107,7 +107,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return self.combine_heads(mixed)
 
     def attention_to(self, queries, keys, attention_mask):
-        """Returns how much each query attends to each key, float32 [batch, heads, queries, length]."""
+        """Returns the attention weights, float32 [batch, heads, queries, length]."""
         return attention_weights(_scores(queries, keys), attention_mask)
 
     def combine_heads(self, mixed):
@@ -122,7 +122,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return self._project(x, self._scaled_query())[0]
 
     def keys_values(self, x):
-        """Projects float [batch, length, hidden] to float [batch, heads, length, d_k] and [..., d_v]."""
+        """Projects float [batch, length, hidden] to keys [batch, heads, length, d_k] and values [..., d_v]."""
         keys, values = self._project(x, self.key, self.value)
         return keys, values
 
@@ -135,11 +135,11 @@ class MultiHeadAttention(keras.layers.Layer):
         return self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
 
     def _scaled_query(self):
-        # Scaling a matrix is cheaper than scaling what is made with it.
+        # Scaling the matrix is cheaper than scaling the queries.
         return ops.convert_to_tensor(self.query) * self.key_size**-0.5
 
     def _project(self, x, *kernels):
-        """Returns a float [batch, heads, length, size] for each kernel; one wide product is faster than several."""
+        """Returns float [batch, heads, length, size] for each kernel; one wide product is faster than several."""
         kernels = [ops.convert_to_tensor(kernel) for kernel in kernels]
         batch, length = ops.shape(x)[:2]
         flat = ops.matmul(
@@ -147,7 +147,7 @@ class MultiHeadAttention(keras.layers.Layer):
             ops.cast(ops.concatenate(kernels, axis=1), self.compute_dtype),
         )
         widths = [kernel.shape[1] for kernel in kernels]
-        # Not slices: the gradient of each would be a sum with zeros of the whole width.
+        # Split instead of slices: the gradient of a slice is padded with zeros to the whole width.
         parts = ops.split(flat, list(itertools.accumulate(widths))[:-1], axis=1) if len(kernels) > 1 else [flat]
         heads = [
             ops.reshape(part, (batch, length, self.num_heads, width // self.num_heads))

@@ -1,7 +1,7 @@
-"""How the hypotheses of a search descend from one another, so that what was computed for them need not be copied.
+"""Back-pointers between the hypotheses of a search, so that cached states need not be copied.
 
-In each step a search keeps some hypotheses, drops others and extends some twice. What a layer keeps of earlier
-positions lies in the beam in which it was computed, and stays there; a hypothesis looks it up in its ancestors' beams.
+In each step a search keeps some hypotheses, drops others and extends some twice. The cache entries of a position stay
+in the beam in which they were computed, and a hypothesis looks them up in its ancestors' beams.
 """
 
 from typing import Any, NamedTuple
@@ -10,22 +10,22 @@ from keras import ops
 
 
 class BeamAncestry(NamedTuple):
-    """The hypotheses of one position, `beam` for each sentence."""
+    """The ancestry of the hypotheses at one position, `beam` hypotheses per sentence."""
 
-    parents: Any  # int [batch, beam], the beam of the position before that each hypothesis extends
-    # int [batch, beam, max_length], the beam in which each position of a hypothesis was computed, its own at the
-    # position of this step; -1 at later ones
+    parents: Any  # int [batch, beam], the beam of the previous position that each hypothesis extends
+    # int [batch, beam, max_length], the beam in which each position of a hypothesis was computed: its own beam at the
+    # current position, -1 at later ones
     ancestors: Any
 
 
 def initial_ancestry(batch, beam_size, max_length):
-    """Returns what `next_ancestry` takes as the ancestry before position 0: beams without ancestors."""
+    """Returns the ancestry before position 0, the first input of `next_ancestry`: beams without ancestors."""
     beams = ops.broadcast_to(ops.arange(beam_size, dtype="int32"), (batch, beam_size))
     return BeamAncestry(beams, ops.full((batch, beam_size, max_length), -1, dtype="int32"))
 
 
 def next_ancestry(ancestry, parents, position):
-    """Returns the ancestry at an int `position` whose hypotheses extend those of `ancestry` in the given order."""
+    """Returns the ancestry at an int `position`, whose hypotheses extend the beams `parents` of `ancestry`."""
     beams = ops.arange(parents.shape[1], dtype="int32")[None, :, None]
     ancestors = ops.take_along_axis(ancestry.ancestors, parents[:, :, None], axis=1)
     here = ops.arange(ops.shape(ancestors)[2]) == position
@@ -33,7 +33,7 @@ def next_ancestry(ancestry, parents, position):
 
 
 def grow_ancestry(ancestry, position, max_length):
-    """Returns the ancestry of a position with room for `max_length` positions; it may be the first that was wanting."""
+    """Returns the ancestry with room for `max_length` positions. `position` may be the first one that did not fit."""
     more = max_length - ops.shape(ancestry.ancestors)[2]
     ancestors = ops.pad(ancestry.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1)
     beams = ops.arange(ancestors.shape[1], dtype="int32")[None, :, None]
@@ -41,13 +41,13 @@ def grow_ancestry(ancestry, position, max_length):
 
 
 def ancestry_mask(ancestors):
-    """Returns which of all beams' entries belong to a hypothesis.
+    """Returns which cache entries belong to each hypothesis.
 
     Args:
-      ancestors: int [batch, beam, length], as a `BeamAncestry` has them.
+      ancestors: int [batch, beam, length], from a `BeamAncestry`.
 
     Returns:
-      bool [batch, 1, beam, length * beam]: an attention mask over entries that lie position by position.
+      bool [batch, 1, beam, length * beam]: an attention mask over the entries of all beams, ordered by position.
     """
     batch, beam, length = ops.shape(ancestors)
     own = ops.equal(ancestors[:, :, :, None], ops.arange(beam, dtype="int32"))
@@ -55,6 +55,6 @@ def ancestry_mask(ancestors):
 
 
 def gather_parents(state, ancestry):
-    """Gives each hypothesis the state of the one that it extends, [batch, beam, ...]: a state that has no positions."""
+    """Returns the state of each hypothesis' parent, [batch, beam, ...], for states without a position axis."""
     parents = ops.reshape(ancestry.parents, (*ops.shape(ancestry.parents), *(1 for _ in state.shape[2:])))
     return ops.take_along_axis(state, parents, axis=1)

@@ -1,4 +1,4 @@
-"""What attention keeps of positions that it may be asked about again."""
+"""The cache of keys and values for attention in decoding."""
 
 from typing import Any, NamedTuple
 
@@ -6,9 +6,9 @@ from keras import ops
 
 
 class Cache(NamedTuple):
-    """Keys and values of positions. In decoding a position has an entry for each beam, and these lie side by side.
+    """Keys and values of positions. In decoding a position has one entry per beam, next to each other.
 
-    Keys lie as their product with queries wants them, which is four times as fast on a CPU.
+    Keys are stored transposed, as their product with queries needs them, which is four times as fast on a CPU.
     """
 
     keys: Any  # float [batch, heads, key size, length]
@@ -16,7 +16,7 @@ class Cache(NamedTuple):
 
     @property
     def keys_values(self):
-        """Keys and values as attention takes them, both [batch, heads, length, size]."""
+        """Keys and values, both [batch, heads, length, size]."""
         return ops.swapaxes(self.keys, -1, -2), self.values
 
     @classmethod
@@ -25,7 +25,7 @@ class Cache(NamedTuple):
         return cls(ops.swapaxes(keys, -1, -2), values)
 
     def with_entries(self, place, keys, values):
-        """Returns the cache with the keys and values of one position, [batch, heads, beam, size], from `place` on."""
+        """Returns the cache with keys and values of one position, [batch, heads, beam, size], written at `place`."""
         keys = ops.cast(ops.swapaxes(keys, -1, -2), self.keys.dtype)
         return Cache(
             ops.slice_update(self.keys, (0, 0, 0, place), keys),

@@ -1,4 +1,4 @@
-"""Convolutions over positions for the place of self-attention (table 1 of the paper)."""
+"""Convolutions over positions, a replacement for self-attention (table 1 of the paper)."""
 
 import keras
 from keras import ops
@@ -7,31 +7,31 @@ from t2t_lite.layers.beam_ancestry import gather_parents
 
 
 class Convolution(keras.layers.Layer):
-    """A convolution over positions, plain or separable; if causal it sees a position and those before it.
+    """A convolution over positions, plain or separable.
 
     Args:
       hidden_size: width of input and output.
-      causal: whether a position sees only itself and those before it; else as many before as after.
-      kernel_size: k, odd: how many positions it sees.
-      separable: whether each channel is convolved for itself and a matrix mixes them afterwards (Chollet 2016).
-      dilation: distance between two positions that it sees; dilations that grow with the stack make the path
+      causal: whether a position sees only itself and earlier ones; otherwise the window is centered.
+      kernel_size: k, odd: number of positions in the window.
+      separable: whether to convolve each channel separately and then mix the channels with a matrix (Chollet 2016).
+      dilation: distance between neighboring positions of the window; dilations that grow with the stack make the path
         between any two positions O(log_k n) layers long (Kalchbrenner et al. 2016).
 
-    Call arguments and methods: as those of `SelfAttention`.
+    Call arguments and methods: see `SelfAttention`.
     """
 
     def __init__(self, hidden_size, causal, kernel_size, separable=False, dilation=1, **kwargs):
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.causal = causal
-        self.reach = (kernel_size - 1) * dilation  # positions seen besides its own
+        self.reach = (kernel_size - 1) * dilation  # distance between the first and the last position of the window
         kind = keras.layers.SeparableConv1D if separable else keras.layers.Conv1D
         self.convolution = kind(
             hidden_size, kernel_size, dilation_rate=dilation, name="convolution", dtype=self.dtype_policy
         )
 
     def build(self, input_shape):
-        """Makes the kernel and its bias."""
+        """Creates kernel and bias."""
         self.convolution.build(input_shape)
 
     def call(self, x, padding_mask=None, seeds=None):
@@ -46,7 +46,7 @@ class Convolution(keras.layers.Layer):
         return ops.zeros((batch, beam_size, self.reach, self.hidden_size), self.compute_dtype)
 
     def grow_cache(self, cache, beam_size, max_length):
-        """Returns the inputs as they are."""
+        """Returns the cache unchanged: its size does not depend on the length."""
         return cache
 
     def step(self, x, position, cache, ancestry):

@@ -22,7 +22,7 @@ class Embedding(keras.layers.Layer):
         self._frozen = None
 
     def build(self, input_shape):
-        """Makes the weight, float32 [vocab, hidden]; after the factor of `call` its vectors have unit variance."""
+        """Creates the weight, float32 [vocab, hidden]. The vectors that `call` returns have unit variance."""
         self.weight = self.add_weight(
             name="weight",
             shape=(self.vocab_size, self.hidden_size),
@@ -35,7 +35,7 @@ class Embedding(keras.layers.Layer):
         return ops.cast(vectors, self.compute_dtype) * self.hidden_size**0.5
 
     def freeze(self):
-        """Keeps the matrix as logits want it, which is 3 times as fast for a few vectors; no weight may change then."""
+        """Caches the transposed matrix: logits of a few vectors are 3 times as fast. Weights must not change then."""
         self._frozen = self._for_logits()
 
     def logits(self, x):

@@ -26,7 +26,7 @@ class FeedForward(keras.layers.Layer):
         self.project = keras.layers.Dense(hidden_size, name="project", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        """Makes the weights for inputs of the given shape."""
+        """Creates the weights for inputs of the given shape."""
         self.expand.build(input_shape)
         self.project.build((*input_shape[:-1], self.expand.units))
 
@@ -39,21 +39,21 @@ class FeedForward(keras.layers.Layer):
 class GatedFeedForward(keras.layers.Layer):
     """SwiGLU(x) = (swish(x W) * x V) W2, without biases (Shazeer 2020, arXiv 2002.05202, equation 6).
 
-    Three matrices instead of two: at two thirds of the filter size it has the parameters of `FeedForward`.
+    It has three matrices instead of two: with two thirds of the filter size it has as many parameters as `FeedForward`.
 
-    Args and call arguments: as those of `FeedForward`.
+    Args and call arguments: see `FeedForward`.
     """
 
     def __init__(self, hidden_size, filter_size, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.filter_size = filter_size
-        # One wide product is faster than two: the gate's columns first, then those of what it lets through.
+        # One wide product is faster than two. The columns of the gate come first, then those of the linear part.
         self.expand = keras.layers.Dense(2 * filter_size, use_bias=False, name="expand", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
         self.project = keras.layers.Dense(hidden_size, use_bias=False, name="project", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        """Makes the weights for inputs of the given shape."""
+        """Creates the weights for inputs of the given shape."""
         self.expand.build(input_shape)
         self.project.build((*input_shape[:-1], self.filter_size))
 

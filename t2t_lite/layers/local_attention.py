@@ -1,4 +1,4 @@
-"""Self-attention restricted to a neighborhood (section 4 and table 1 of the paper), in O(r n d): by blocks."""
+"""Self-attention restricted to a neighborhood (section 4 and table 1 of the paper), computed in blocks in O(r n d)."""
 
 from keras import ops
 
@@ -8,14 +8,14 @@ from t2t_lite.layers.self_attention import SelfAttention
 
 
 class LocalSelfAttention(SelfAttention):
-    """A position attends to r / 2 positions before it, itself, and r / 2 after it; if causal to the last r, itself one.
+    """Each position attends to itself and r / 2 positions on either side; if causal, to the last r, itself included.
 
-    Queries are cut into blocks, each of which attends to the keys of its own and the neighbouring blocks, as far as the
-    neighborhood reaches: work and memory grow with the length and not with its square.
+    Queries are split into blocks, each of which attends to the keys of its own and the neighboring blocks, within the
+    neighborhood. Work and memory are linear in the length, not quadratic.
 
     Args:
       neighborhood_size: r, even.
-      others: as `SelfAttention` takes them.
+      others: see `SelfAttention`.
     """
 
     def __init__(self, hidden_size, num_heads, causal, neighborhood_size, **kwargs):
@@ -34,10 +34,10 @@ class LocalSelfAttention(SelfAttention):
         return self.combine_heads(self.attend_in_blocks(queries, *keys_values, padding_mask, seeds))
 
     def attend_in_blocks(self, queries, keys, values, padding_mask, seeds=None):
-        """Mixes the values of each position's neighborhood: `attend` in O(r n d).
+        """Attends within each position's neighborhood: `attend` in O(r n d).
 
         Args:
-          queries, keys, values: float [batch, heads, length, size], as `heads` gives them.
+          queries, keys, values: float [batch, heads, length, size], from `heads`.
           padding_mask: bool [batch, 1, 1, length], True = a token and not padding.
           seeds: the random numbers of a training step, see `Dropout`; None otherwise.
 
@@ -45,7 +45,7 @@ class LocalSelfAttention(SelfAttention):
           float [batch, heads, length, d_v].
         """
         cut = self._blocks(queries)
-        # Neighbor by neighbor, so that keys and values of three blocks never lie side by side in memory.
+        # One neighbor at a time, so that keys and values of three blocks are never concatenated in memory.
         scores = [ops.matmul(cut, ops.swapaxes(part, -1, -2)) for part in self._neighbors(keys)]
         visible = ops.concatenate(self._neighbors(ops.swapaxes(padding_mask, 2, 3)), axis=3)
         mask = ops.logical_and(ops.swapaxes(visible, -1, -2), self._reach())  # [batch, 1, blocks, block, keys]
@@ -56,21 +56,21 @@ class LocalSelfAttention(SelfAttention):
         return ops.reshape(mixed, (batch, heads, blocks * block, size))[:, :, : ops.shape(queries)[2]]
 
     def _mask(self, x, padding_mask):
-        """Returns the neighborhoods as a mask over all pairs of positions, for `attention`."""
+        """Returns the neighborhoods as a mask over all pairs of positions, which `attention` needs."""
         positions = ops.arange(ops.shape(x)[1])
         distances = positions[None, :] - positions[:, None]
         near = ops.logical_and(distances >= -self.before, distances <= self.after)
         return near if padding_mask is None else ops.logical_and(padding_mask, near)
 
     def _blocks(self, x):
-        """Cuts [batch, heads, length, size] into [batch, heads, blocks, block, size], filled up with zeros."""
+        """Splits [batch, heads, length, size] into [batch, heads, blocks, block, size], padded with zeros."""
         batch, heads, length, size = ops.shape(x)
         blocks = (length + self.block - 1) // self.block
         padded = ops.pad(x, ((0, 0), (0, 0), (0, blocks * self.block - length), (0, 0)))
         return ops.reshape(padded, (batch, heads, blocks, self.block, size))
 
     def _neighbors(self, x):
-        """Returns, for all blocks, the block before, the block itself and, if not causal, the one after it.
+        """Returns, for all blocks, the previous block, the block itself and, if not causal, the next block.
 
         [batch, heads, length, size] -> 2 or 3 times [batch, heads, blocks, block, size]; zeros beyond the ends.
         """
@@ -81,7 +81,7 @@ class LocalSelfAttention(SelfAttention):
         return [padded[:, :, i : i + blocks] for i in range(2 + following)]
 
     def _reach(self):
-        """Returns which of a block's neighbors each of its positions may see, bool [block, 2 or 3 * block]."""
+        """Returns which keys of the 2 or 3 neighbors each position of a block may see, bool [block, keys]."""
         keys = ops.arange((2 if self.causal else 3) * self.block) - self.block  # 0 is the block's first position
         distances = keys[None, :] - ops.arange(self.block)[:, None]
         return ops.logical_and(distances >= -self.before, distances <= self.after)
@@ -91,16 +91,16 @@ class LocalSelfAttention(SelfAttention):
         return super().start_cache(batch, beam_size, self.neighborhood_size)
 
     def grow_cache(self, cache, beam_size, max_length):
-        """Returns the cache as it is: it holds r positions, whatever the length."""
+        """Returns the cache unchanged: it holds r positions for any length."""
         return cache
 
     def step(self, x, position, cache, ancestry):
-        """Makes one step, see `SelfAttention`; a position takes the place of the one that went out of reach."""
+        """Makes one step, see `SelfAttention`. A position overwrites the one that went out of reach."""
         beam_size, size = x.shape[1], self.neighborhood_size
         here = ops.reshape(position, (1,))
         queries, keys_values = self.heads(x, here)
         cache = cache.with_entries(position % size * beam_size, *keys_values)
-        # The newest position that a place can hold; before all places have been taken once, some hold none.
+        # The position that each slot holds; negative for slots that are still empty.
         held = position - (position - ops.arange(size)) % size
         ancestors = ops.take(ancestry.ancestors, ops.maximum(held, 0), axis=2)
         mask = ancestry_mask(ops.where(held >= 0, ancestors, -1))

@@ -1,4 +1,4 @@
-"""Boolean attention masks: True = may attend. Made once a pass and handed down."""
+"""Boolean attention masks: True = may attend. They are made once per pass and passed down."""
 
 from keras import ops
 
@@ -9,6 +9,6 @@ def padding_mask(ids):
 
 
 def causal_mask(length):
-    """Returns a mask by which no position sees a later one: bool [1, 1, length, length]."""
+    """Returns the mask that hides later positions: bool [1, 1, length, length]."""
     positions = ops.arange(length)
     return (positions[None, :] <= positions[:, None])[None, None, :, :]

@@ -1,14 +1,14 @@
-"""Norms over the channels."""
+"""Layer normalization."""
 
 import keras
 from keras import ops
 
 
 class LayerNorm(keras.layers.Layer):
-    """Layer normalisation (Ba et al. 2016, arXiv 1607.06450): mean 0 and variance 1, then scale and offset.
+    """Layer normalization (Ba et al. 2016, arXiv 1607.06450): mean 0 and variance 1, then scale and offset.
 
-    What Keras' own layer computes, as one operation with its own gradient: automatic differentiation would make a
-    hundred operations of each, many of them over the whole tensor.
+    Computes the same as Keras' own layer, in one operation with its own gradient. Automatic differentiation would need
+    about a hundred operations, many of them over the whole tensor.
 
     Args:
       epsilon: added to the variance.
@@ -22,14 +22,14 @@ class LayerNorm(keras.layers.Layer):
         self.epsilon = epsilon
 
     def build(self, input_shape):
-        """Makes scale and offset, float32 [channels]; the width is the last of `input_shape`."""
+        """Creates scale and offset, float32 [channels]."""
         width = (input_shape[-1],)
         self.gamma = self.add_weight(name="gamma", shape=width, initializer="ones", autocast=False)
         self.beta = self.add_weight(name="beta", shape=width, initializer="zeros", autocast=False)
 
     def call(self, x):
         """Returns float of the shape of x, computed in float32."""
-        # A function with its own gradient takes tensors, which variables become here.
+        # A function with a custom gradient takes tensors only, so the variables are converted here.
         gamma, beta = (ops.reshape(variable, (-1,)) for variable in (self.gamma, self.beta))
         return ops.cast(_layer_norm(self.epsilon)(ops.cast(x, "float32"), gamma, beta), self.compute_dtype)
 

@@ -1,4 +1,4 @@
-"""Attention over parameters in the place of the feed-forward network (appendix of the paper)."""
+"""Attention over parameters, a replacement for the feed-forward network (appendix of the paper)."""
 
 import keras
 from keras import ops
@@ -8,15 +8,15 @@ from t2t_lite.layers.dropout import Dropout
 
 
 class ParameterAttention(keras.layers.Layer):
-    """Multi-head attention whose keys and values are trainable, "Two Feed-Forward Layers = Attention over Parameters".
+    """Multi-head attention with trainable keys and values, "Two Feed-Forward Layers = Attention over Parameters".
 
-    The stored keys and values are multiplied by sqrt(hidden_size), to be more like activations.
+    Stored keys and values are multiplied by sqrt(hidden_size), to resemble activations.
 
     Args:
       hidden_size: width of input and output, d_model.
       num_heads: h_p.
       head_size: d_pk = d_pv.
-      num_pairs: n_p, pairs of key and value of each head.
+      num_pairs: n_p, key-value pairs per head.
       dropout: rate of the dropout on attention weights; the paper has none.
 
     Call arguments:
@@ -33,13 +33,13 @@ class ParameterAttention(keras.layers.Layer):
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        """Makes W^Q [hidden, heads * size], W^O the other way round, keys and values [heads, pairs, size], float32."""
+        """Creates W^Q [hidden, heads * size], W^O [heads * size, hidden] and keys, values [heads, pairs, size]."""
         width = self.num_heads * self.head_size
         self.query = self.add_weight(name="query", shape=(self.hidden_size, width), initializer="glorot_uniform")
         self.output_projection = self.add_weight(
             name="output", shape=(width, self.hidden_size), initializer="glorot_uniform"
         )
-        # Unit variance after the factor of `call`, as layer norm gives activations.
+        # Unit variance after the scaling in `call`, like activations after layer norm.
         self.keys, self.values = (
             self.add_weight(
                 name=name,
@@ -59,7 +59,7 @@ class ParameterAttention(keras.layers.Layer):
             ops.cast(ops.convert_to_tensor(part) * self.hidden_size**0.5, self.compute_dtype)
             for part in (self.keys, self.values)
         )
-        # All positions of all sentences are queries to the same pairs: [heads, positions, size].
+        # All positions of all sentences query the same pairs: [heads, positions, size].
         mixed, _ = attend(
             ops.transpose(queries, (1, 0, 2)),
             keys,
@@ -71,7 +71,7 @@ class ParameterAttention(keras.layers.Layer):
         return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))
 
     def _drop(self, weights, seeds):
-        """Returns weights [heads, positions, pairs] with dropout, head by head: rows must follow upon each other."""
+        """Applies dropout to weights [heads, positions, pairs] per head, because the batch rows must be contiguous."""
         if self.dropout.rate == 0.0:
             return weights
         return ops.stack([self.dropout(head, seeds=seeds) for head in ops.unstack(weights, self.num_heads)])

@@ -1,4 +1,4 @@
-"""Positional encodings: added to embeddings, or in the case of `rotate` to what attention compares."""
+"""Positional encodings: added to embeddings or, with `rotate`, applied to queries and keys."""
 
 import keras
 import numpy as np
@@ -10,7 +10,7 @@ def sinusoids(positions, hidden_size):
 
     Args:
       positions: int [length].
-      hidden_size: d, the even number of channels.
+      hidden_size: d, number of channels, even.
 
     Returns:
       float32 [length, hidden_size], sines and cosines interleaved.
@@ -19,7 +19,7 @@ def sinusoids(positions, hidden_size):
       ValueError: if hidden_size is odd.
     """
     if hidden_size % 2:
-        raise ValueError(f"hidden_size {hidden_size} is odd, but positions come in pairs of sine and cosine")
+        raise ValueError(f"hidden_size {hidden_size} is odd, but sines and cosines come in pairs; use an even size")
     angles = _angles(positions, np.arange(0, hidden_size, 2) / hidden_size)
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [length, hidden / 2, 2]
     return ops.reshape(pairs, (-1, hidden_size))
@@ -30,22 +30,22 @@ def sinusoidal_halves(positions, hidden_size):
 
     Channel i of a half has the exponent i / (d/2 - 1) instead of the paper's 2i / d.
 
-    Args, returns: as those of `sinusoids`.
+    Args, returns: see `sinusoids`.
     """
     half = hidden_size // 2
     angles = _angles(positions, np.arange(half) / max(half - 1, 1))
     return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
 
 
-# The values of `position_encoding` that are functions (positions, hidden_size) whose result is added to embeddings.
+# The values of `position_encoding` that are added to embeddings, with their functions (positions, hidden_size).
 SINUSOIDS = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoidal_halves}
 
 
 def rotate(x, positions):
     """Rotates each pair of channels by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864).
 
-    The product of a rotated query and a rotated key then depends on their distance and not on their positions.
-    Equation 34 there, with channel i paired with channel i + size / 2, which saves interleaving.
+    The product of a rotated query and a rotated key then depends on their distance only, not on their positions.
+    This is equation 34 there, but channel i is paired with channel i + size / 2, which avoids interleaving.
 
     Args:
       x: float [batch, heads, length, size], size even.
@@ -71,7 +71,7 @@ class LearnedPositions(keras.layers.Layer):
     """A trainable vector for each position (table 3, row E; Gehring et al. 2017).
 
     Args:
-      max_length: how many positions there are.
+      max_length: number of positions.
       hidden_size: width of a vector.
     """
 
@@ -81,7 +81,7 @@ class LearnedPositions(keras.layers.Layer):
         self.hidden_size = hidden_size
 
     def build(self, input_shape):
-        """Makes the vectors, float32 [max_length, hidden]."""
+        """Creates the vectors, float32 [max_length, hidden]."""
         self.weight = self.add_weight(
             name="weight",
             shape=(self.max_length, self.hidden_size),
@@ -89,11 +89,11 @@ class LearnedPositions(keras.layers.Layer):
         )
 
     def first(self, length):
-        """Returns the vectors of the positions from 0 to length - 1, float [length, hidden].
+        """Returns the vectors of positions 0 to length - 1, float [length, hidden].
 
         Raises:
-          ValueError: if there are fewer positions. Where `length` is only known when a graph runs, the vectors are as
-            many as there are, and adding them to a longer sequence is an error of shapes: never zeros.
+          ValueError: if there are fewer positions. If `length` is known only when a graph runs, all max_length vectors
+            are returned, and adding them to a longer sequence is a shape error.
         """
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(f"{length} positions, but learned positions cover max_length={self.max_length}")

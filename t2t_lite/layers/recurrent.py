@@ -1,4 +1,4 @@
-"""A recurrent layer for the place of self-attention (table 1 of the paper)."""
+"""A recurrent layer, a replacement for self-attention (table 1 of the paper)."""
 
 import keras
 from keras import ops
@@ -7,13 +7,13 @@ from t2t_lite.layers.beam_ancestry import gather_parents
 
 
 class Recurrent(keras.layers.Layer):
-    """Gated recurrent units (Cho et al. 2014): one direction if causal, else two of half the width side by side.
+    """Gated recurrent units (Cho et al. 2014): one direction if causal, otherwise two of half the width, concatenated.
 
     Args:
       hidden_size: width of input and output.
-      causal: whether a position sees only itself and those before it.
+      causal: whether a position sees only itself and earlier ones.
 
-    Call arguments and methods: as those of `SelfAttention`.
+    Call arguments and methods: see `SelfAttention`.
     """
 
     def __init__(self, hidden_size, causal, **kwargs):
@@ -29,7 +29,7 @@ class Recurrent(keras.layers.Layer):
             ]
 
     def build(self, input_shape):
-        """Makes the weights."""
+        """Creates the weights."""
         for direction in self.directions:
             direction.build(input_shape)
 
@@ -43,7 +43,7 @@ class Recurrent(keras.layers.Layer):
         return ops.zeros((batch, beam_size, self.hidden_size), self.compute_dtype)
 
     def grow_cache(self, cache, beam_size, max_length):
-        """Returns the state as it is."""
+        """Returns the state unchanged: its size does not depend on the length."""
         return cache
 
     def step(self, x, position, cache, ancestry):
@@ -56,18 +56,18 @@ class Recurrent(keras.layers.Layer):
 
 
 class GatedUnits(keras.layers.Layer):
-    """h_t = z_t * h_{t-1} + (1 - z_t) * candidate: gated recurrent units, the reset gate after the product.
+    """Gated recurrent units: h_t = z_t * h_{t-1} + (1 - z_t) * candidate, with the reset gate after the product.
 
-    Not Keras' layer of that name, for two reasons: it makes a random state that nothing uses and that would go into
-    every checkpoint, and it multiplies the inputs position by position, where here they are one product.
+    Keras' GRU is not used for two reasons: it creates a random state that nothing uses but every checkpoint would
+    store, and it multiplies the inputs one position at a time instead of in one product.
 
     Args:
       units: width of the state.
-      backward: whether it runs from the last position to the first.
+      backward: whether to run from the last position to the first.
 
     Call arguments:
       x: float [batch, length, hidden].
-      valid: bool [batch, length]; positions that are not valid leave the state as it is.
+      valid: bool [batch, length]; positions that are False leave the state unchanged.
     """
 
     def __init__(self, units, backward=False, **kwargs):
@@ -76,7 +76,7 @@ class GatedUnits(keras.layers.Layer):
         self.backward = backward
 
     def build(self, input_shape):
-        """Makes the input matrix [hidden, 3 * units] with its bias and the matrix of the state [units, 3 * units]."""
+        """Creates the input matrix [hidden, 3 * units], its bias, and the state matrix [units, 3 * units]."""
         self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], 3 * self.units))
         self.bias = self.add_weight(name="bias", shape=(3 * self.units,), initializer="zeros")
         self.recurrent_kernel = self.add_weight(
@@ -92,19 +92,19 @@ class GatedUnits(keras.layers.Layer):
             return state, state
 
         start = ops.zeros((ops.shape(x)[0], self.units), self.compute_dtype)
-        # One tensor, because Keras' scan wants a static length of several.
+        # One tensor, because for several tensors Keras' scan needs a static length.
         inputs = ops.concatenate([self.project(x), ops.cast(valid, self.compute_dtype)[:, :, None]], axis=-1)
         _, states = ops.scan(advance, start, ops.transpose(inputs, (1, 0, 2)), reverse=self.backward)
         return ops.transpose(states, (1, 0, 2))
 
     def project(self, x):
-        """Returns what the inputs [batch, length, hidden] add to gates and candidate, [batch, length, 3 * units]."""
+        """Projects inputs [batch, length, hidden] to gates and candidate, [batch, length, 3 * units]."""
         kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in (self.kernel, self.bias))
         flat = ops.matmul(ops.reshape(ops.cast(x, self.compute_dtype), (-1, x.shape[-1])), kernel) + bias
         return ops.reshape(flat, (*ops.shape(x)[:-1], 3 * self.units))
 
     def advance(self, state, projected):
-        """Returns the next state [batch, units] from the one before and the projected input [batch, 3 * units]."""
+        """Returns the next state, [batch, units], from the current one and the projected input [batch, 3 * units]."""
         recurrent = ops.matmul(state, ops.cast(self.recurrent_kernel, self.compute_dtype))
         gates = ops.sigmoid(projected[:, : 2 * self.units] + recurrent[:, : 2 * self.units])
         update, reset = gates[:, : self.units], gates[:, self.units :]

@@ -1,7 +1,7 @@
-"""Self-attention, in one pass over a sequence or step by step with a cache; here, too, positions that attention knows.
+"""Self-attention over a whole sequence or step by step with a cache, with optional rotary or relative positions.
 
-What may stand in the place of self-attention (table 1 of the paper) has the same methods as this layer: `call`,
-`start_cache`, `grow_cache` and `step`, and stepping gives what `call` gives.
+The replacements for self-attention (table 1 of the paper) have the same methods as this layer: `call`, `start_cache`,
+`grow_cache` and `step`. Stepping gives the same results as `call`.
 """
 
 from keras import ops
@@ -14,17 +14,17 @@ from t2t_lite.layers.positions import rotate
 
 
 class SelfAttention(MultiHeadAttention):
-    """Every position attends to every position, or in a decoder to all up to itself.
+    """Every position attends to every position or, if causal, to itself and all earlier ones.
 
     Args:
-      hidden_size, num_heads, key_size, value_size, dropout: as `MultiHeadAttention` takes them.
-      causal: whether a position sees only itself and those before it.
+      hidden_size, num_heads, key_size, value_size, dropout: see `MultiHeadAttention`.
+      causal: whether a position sees only itself and earlier ones.
       rotary: whether queries and keys are rotated by their positions, see `rotate`.
 
     Call arguments:
       x: float [batch, length, hidden].
-      padding_mask: bool [batch, 1, 1, length], True = a token and not padding; ignored if causal, where padding comes
-        after all tokens and so is never seen by them.
+      padding_mask: bool [batch, 1, 1, length], True = a token and not padding; ignored if causal, because padding
+        follows all tokens and they never see it.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
     """
 
@@ -40,7 +40,7 @@ class SelfAttention(MultiHeadAttention):
         return self.attend(queries, keys_values, self._mask(x, padding_mask), positions, positions, seeds)
 
     def attention(self, x, padding_mask=None):
-        """Returns how much each position attends to each other, float32 [batch, heads, length, length]."""
+        """Returns the attention weights, float32 [batch, heads, length, length]."""
         positions = ops.arange(ops.shape(x)[1])
         queries, (keys, _) = self.heads(x, positions)
         return attention_weights(self.scores(queries, keys, positions, positions), self._mask(x, padding_mask))
@@ -56,14 +56,14 @@ class SelfAttention(MultiHeadAttention):
         return queries, (keys, values)
 
     def scores(self, queries, keys, query_positions, key_positions):
-        """Returns what the softmax is taken of, float [batch, heads, queries, keys].
+        """Returns the scores before the softmax, float [batch, heads, queries, keys].
 
-        Positions are int [queries], or [1] if all queries have the same, and int [keys].
+        Positions are int [queries], or [1] if all queries have the same position, and int [keys].
         """
         return ops.matmul(queries, ops.swapaxes(keys, -1, -2))
 
     def attend(self, queries, keys_values, attention_mask, query_positions, key_positions, seeds=None):
-        """Returns float [batch, queries, hidden]; positions are as for `scores`."""
+        """Returns float [batch, queries, hidden]; for positions, see `scores`."""
         return super().call(queries, keys_values, attention_mask, seeds=seeds)
 
     def start_cache(self, batch, beam_size, max_length):
@@ -75,7 +75,7 @@ class SelfAttention(MultiHeadAttention):
         )
 
     def grow_cache(self, cache, beam_size, max_length):
-        """Returns the cache with room for `max_length` positions, which is more than it had."""
+        """Returns the cache, enlarged to `max_length` positions."""
         more = (0, max_length * beam_size - ops.shape(cache.values)[2])
         none = (0, 0)
         return Cache(ops.pad(cache.keys, (none, none, none, more)), ops.pad(cache.values, (none, none, more, none)))
@@ -85,8 +85,8 @@ class SelfAttention(MultiHeadAttention):
 
         Args:
           x: float [batch, beam, hidden], the hypotheses' newest position.
-          position: int scalar, that of x.
-          cache: keys and values of all positions so far, as `start_cache` and earlier steps gave it.
+          position: int scalar, the position of x.
+          cache: keys and values of all positions so far, from `start_cache` or the previous step.
           ancestry: the `BeamAncestry` of the hypotheses.
 
         Returns:
@@ -104,12 +104,13 @@ class SelfAttention(MultiHeadAttention):
 class RelativeSelfAttention(SelfAttention):
     """Self-attention with learned vectors for relative positions (Shaw et al. 2018, arXiv 1803.02155).
 
-    Equations 3 and 4 there: a key and a value have a vector added that depends on how far they lie from the query, the
-    same for all heads. It is made of two products each, so that no tensor is [batch, queries, length, size].
+    Equations 3 and 4 there: a vector that depends on the distance to the query, and is shared by all heads, is added to
+    each key and value. Scores and outputs are computed as two products each, to avoid a tensor of
+    [batch, queries, length, size].
 
     Args:
-      max_relative_position: k, the distance beyond which all distances count as k.
-      others: as `SelfAttention` takes them.
+      max_relative_position: k; larger distances count as k.
+      others: see `SelfAttention`.
     """
 
     def __init__(self, hidden_size, num_heads, causal, max_relative_position, **kwargs):
@@ -117,14 +118,14 @@ class RelativeSelfAttention(SelfAttention):
         self.max_relative_position = max_relative_position
 
     def build(self, input_shape):
-        """Makes the matrices of attention and a vector for each distance from -k to k, float32 [2k + 1, size]."""
+        """Creates the attention matrices, and a vector for each distance from -k to k, float32 [2k + 1, size]."""
         super().build(input_shape)
         distances = 2 * self.max_relative_position + 1
         self.relative_keys = self._matrix("relative_keys", (distances, self.key_size))
         self.relative_values = self._matrix("relative_values", (distances, self.value_size))
 
     def scores(self, queries, keys, query_positions, key_positions):
-        """Returns what the softmax is taken of, float [batch, heads, queries, keys]."""
+        """Returns the scores before the softmax, float [batch, heads, queries, keys]."""
         relative = self._relative(self.relative_keys, query_positions, key_positions)
         scores = super().scores(queries, keys, query_positions, key_positions)
         return scores + _by_query(queries, ops.swapaxes(relative, -1, -2))
@@ -139,14 +140,14 @@ class RelativeSelfAttention(SelfAttention):
         return self.combine_heads(ops.matmul(weights, values) + _by_query(weights, relative))
 
     def _relative(self, vectors, query_positions, key_positions):
-        """Returns the vector of each distance, float [queries, keys, size]."""
+        """Returns the vector for each pair's distance, float [queries, keys, size]."""
         far = self.max_relative_position
         distances = key_positions[None, :] - query_positions[:, None]
         return ops.cast(ops.take(vectors, ops.clip(distances, -far, far) + far, axis=0), self.compute_dtype)
 
 
 def _by_query(x, matrices):
-    """Multiplies float [batch, heads, queries, n] with the matrix [n, m] of each query, [queries or 1, n, m]."""
+    """Multiplies float [batch, heads, queries, n] by one matrix [n, m] per query, [queries or 1, n, m]."""
     if matrices.shape[0] == 1:
         return ops.matmul(x, matrices[0])
     batch, heads, queries, size = ops.shape(x)

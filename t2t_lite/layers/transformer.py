@@ -1,4 +1,4 @@
-"""Encoder and decoder layers (section 3.1 of the paper), put together from the sub-layers that they are given."""
+"""Encoder and decoder layers (section 3.1 of the paper), composed of given sub-layers."""
 
 from typing import Any, NamedTuple
 
@@ -10,20 +10,20 @@ from t2t_lite.layers.norm import LayerNorm
 
 
 def make_norm(norm_type, **kwargs):
-    """Returns a norm over the channels: "layer" (Ba et al. 2016) or "rms", without mean and offset (Zhang 2019)."""
+    """Returns a norm over the channels: "layer" (Ba et al. 2016), or "rms" without mean and offset (Zhang 2019)."""
     kinds = {"layer": LayerNorm, "rms": keras.layers.RMSNormalization}
     return kinds[norm_type](epsilon=1e-6, **kwargs)
 
 
 class Residual(keras.layers.Layer):
-    """LayerNorm(x + Dropout(Sublayer(x))), or with the norm before: x + Dropout(Sublayer(LayerNorm(x))).
+    """LayerNorm(x + Dropout(Sublayer(x))), or with pre-norm x + Dropout(Sublayer(LayerNorm(x))).
 
-    Use: `y = sublayer(residual.before(x))`, then `x = residual(x, y)`.
+    Usage: `y = sublayer(residual.before(x))`, then `x = residual(x, y)`.
 
     Args:
       dropout: rate of the dropout on y.
       norm_position: "post", as in the paper, or "pre" (Xiong et al. 2020, arXiv 2002.04745).
-      norm_type: as `make_norm` takes it.
+      norm_type: see `make_norm`.
 
     Call arguments:
       x, y: float [batch, length, hidden], input and output of the sub-layer.
@@ -37,11 +37,11 @@ class Residual(keras.layers.Layer):
         self.norm = make_norm(norm_type, name="norm", dtype=self.dtype_policy)
 
     def build(self, input_shape):
-        """Makes the norm's weights."""
+        """Creates the norm's weights."""
         self.norm.build(input_shape)
 
     def before(self, x):
-        """Returns what the sub-layer gets, float [batch, length, hidden]."""
+        """Returns the input of the sub-layer, float [batch, length, hidden]."""
         return self.norm(x) if self.norm_position == "pre" else x
 
     def call(self, x, y, seeds=None):
@@ -51,12 +51,12 @@ class Residual(keras.layers.Layer):
 
 
 class EncoderLayer(keras.layers.Layer):
-    """Self-attention, or what stands in its place, and feed-forward network, each with its residual.
+    """Self-attention, or its replacement, and a feed-forward network, each with its residual.
 
     Args:
-      self_attention: a layer as `SelfAttention`, not causal.
-      feed_forward: a layer as `FeedForward`.
-      residuals: the `Residual` of each of them.
+      self_attention: a layer with the interface of `SelfAttention`, not causal.
+      feed_forward: a layer with the interface of `FeedForward`.
+      residuals: one `Residual` for each of them.
 
     Call arguments:
       x: float [batch, length, hidden].
@@ -71,7 +71,7 @@ class EncoderLayer(keras.layers.Layer):
         self.self_attention_residual, self.feed_forward_residual = residuals
 
     def build(self, input_shape):
-        """Makes the weights; the width is the last of `input_shape`."""
+        """Creates the weights; the last dimension of `input_shape` is the width."""
         for part in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             part.build(input_shape)
 
@@ -84,37 +84,37 @@ class EncoderLayer(keras.layers.Layer):
 
 
 class Stepping(NamedTuple):
-    """What a decoder layer needs besides its input to make one step."""
+    """The arguments of one decoding step of a decoder layer, besides its input."""
 
-    position: Any  # int scalar, that of the input
-    cache: Any  # as `self_attention.start_cache` and earlier steps gave it
+    position: Any  # int scalar, the position of the input
+    cache: Any  # from `self_attention.start_cache` or the previous step
     ancestry: BeamAncestry  # of the hypotheses
 
 
 class DecoderOutput(NamedTuple):
-    """What a decoder layer gives."""
+    """The output of a decoder layer."""
 
-    x: Any  # float, shaped as the input
-    cache: Any  # after this step; None if there was none
-    attention: Any  # in stepping, how much each hypothesis attends to the source: float32 [batch, heads, beam, source]
+    x: Any  # float, of the shape of the input
+    cache: Any  # after this step; None for whole sequences
+    attention: Any  # cross-attention weights of a step, float32 [batch, heads, beam, source]; None for whole sequences
 
 
 class DecoderLayer(keras.layers.Layer):
-    """Causal self-attention, or what stands in its place, attention over the encoder's output, feed-forward network.
+    """Causal self-attention, or its replacement, cross-attention to the encoder's output, and a feed-forward network.
 
-    The same code trains on whole sequences and steps through one token by token. In stepping, x is the newest position
-    of all of a sentence's hypotheses, side by side, and `cache` what the self-attention keeps of all positions so far.
+    The same code runs on whole sequences in training and on single positions in decoding. In a decoding step, x is the
+    newest position of all hypotheses of each sentence, and the cache holds the earlier positions.
 
     Args:
-      self_attention: a layer as `SelfAttention`, causal.
+      self_attention: a layer with the interface of `SelfAttention`, causal.
       cross_attention: a `MultiHeadAttention`.
-      feed_forward: a layer as `FeedForward`.
-      residuals: the `Residual` of each of them.
+      feed_forward: a layer with the interface of `FeedForward`.
+      residuals: one `Residual` for each of them.
 
     Call arguments:
-      x: float [batch, length, hidden]; in stepping [batch, beam, hidden].
-      keys_values: of the encoder's output, as `cross_keys_values` returns them, each [batch, heads, source, depth]. All
-        hypotheses of a sentence share them.
+      x: float [batch, length, hidden]; in a decoding step [batch, beam, hidden].
+      keys_values: keys and values of the encoder's output, from `cross_keys_values`, each [batch, heads, source,
+        depth]. All hypotheses of a sentence share them.
       source_mask: bool [batch, 1, 1, source], True = a token of the source, not padding.
       stepping: `Stepping`, or None for whole sequences.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
@@ -128,7 +128,7 @@ class DecoderLayer(keras.layers.Layer):
         self.self_attention_residual, self.cross_attention_residual, self.feed_forward_residual = residuals
 
     def build(self, input_shape):
-        """Makes the weights; the width is the last of `input_shape`."""
+        """Creates the weights; the last dimension of `input_shape` is the width."""
         for part in (
             self.self_attention,
             self.self_attention_residual,
@@ -148,7 +148,7 @@ class DecoderLayer(keras.layers.Layer):
         x, cache = self.after_self_attention(x, stepping, seeds)
         queries = self.cross_queries(x)
         y = self.cross_attention(queries, keys_values, source_mask, seeds=seeds)
-        # Only a search reads the weights; a graph prunes them where nothing does.
+        # Only a search reads the weights; otherwise the graph prunes them.
         attention = stepping and self.cross_attention.attention_to(queries, keys_values[0], source_mask)
         x = self.cross_attention_residual(x, y, seeds=seeds)
         y = self.feed_forward(self.feed_forward_residual.before(x), seeds=seeds)

@@ -17,7 +17,7 @@ class AlignedSource(NamedTuple):
 
 
 class AlignedState(NamedTuple):
-    """A `DecoderState` that counts the source tokens each hypothesis has consumed."""
+    """A `DecoderState` with the number of source tokens that each hypothesis has consumed."""
 
     caches: list  # see `DecoderState`
     counts: Any  # int32 [batch, beam]
@@ -28,15 +28,15 @@ class HardAlignmentTransformer(Transformer):
 
     The number of these tokens so far is the index of the next source token, and the encoder's output there is added to
     the embedding of the decoder's input (Ma et al. 2017, "Deterministic Attention for Sequence-to-Sequence Constituent
-    Parsing"). It has the variables of a `Transformer`.
+    Parsing"). It has the same variables as a `Transformer`.
 
-    Arguments and methods: as those of `Seq2SeqModel`.
+    Arguments and methods: see `Seq2SeqModel`.
     """
 
     has_hard_alignment = True
 
     def __init__(self, hparams, vocab_size, inputs_vocab_size=None, **kwargs):
-        # Under that name checkpoints hold its variables.
+        # Checkpoints store its variables under this name.
         super().__init__(hparams, vocab_size, inputs_vocab_size, **{"name": "transformer"} | kwargs)
 
     def start_decoding(self, inputs, beam_size, max_length):
@@ -68,8 +68,8 @@ def aligned_encoder_states(encoded, source_mask, counts):
     Args:
       encoded: float [batch, source, hidden], the encoder's output.
       source_mask: bool [batch, 1, 1, source], True = a token, False = padding.
-      counts: int [batch, length], source tokens consumed so far: the index of the next one. Past the last token, the
-        end symbol, the index stays there.
+      counts: int [batch, length], number of source tokens consumed so far, which is the index of the next one. The
+        index stops at the last token, the end symbol.
 
     Returns:
       float [batch, length, hidden].
@@ -80,9 +80,9 @@ def aligned_encoder_states(encoded, source_mask, counts):
 
 
 def make_transformer(hparams, vocab_size, inputs_vocab_size=None, **kwargs):
-    """Returns the Transformer that the settings ask for: with `hard_alignment_token` a `HardAlignmentTransformer`.
+    """Returns a `HardAlignmentTransformer` if `hard_alignment_token` is set, otherwise a `Transformer`.
 
-    Arguments: as those of `Seq2SeqModel`.
+    Arguments: see `Seq2SeqModel`.
     """
     kind = HardAlignmentTransformer if hparams.hard_alignment_token else Transformer
     return kind(hparams, vocab_size, inputs_vocab_size, **kwargs)

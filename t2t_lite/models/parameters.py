@@ -1,4 +1,4 @@
-"""Counts a model's parameters by part, without the memory that they would take."""
+"""Counts a model's parameters by part, without allocating them."""
 
 import math
 import random
@@ -11,7 +11,7 @@ from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.registry import MODELS
 
-# Each part by the paths of its variables, after the model's name.
+# Patterns of each part's variable paths, without the model's name.
 PARTS = {
     "embeddings": r"(inputs_)?embedding/weight|projection/weight",
     "positions": r"(inputs|targets)_positions/weight",
@@ -25,12 +25,12 @@ PARTS = {
 
 
 def count_parameters(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None) -> dict[str, int]:
-    """Returns how many parameters each of `PARTS` has.
+    """Returns the number of parameters of each of `PARTS`.
 
     Args:
-      hparams: the settings; their model must be one of `MODELS`.
-      vocab_size: number of target tokens.
-      inputs_vocab_size: number of source tokens; None: one vocabulary serves both sides.
+      hparams: the settings; hparams.model must be one of `MODELS`.
+      vocab_size: size of the target vocabulary.
+      inputs_vocab_size: size of the source vocabulary; None: both sides share one.
 
     Raises:
       UserError: if there is no such model, or it has a variable that belongs to no part.
@@ -42,9 +42,9 @@ def count_parameters(hparams: HParams, vocab_size: int, inputs_vocab_size: int |
 
 
 def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None) -> keras.Model:
-    """Returns a built model whose variables have paths and shapes, and no values.
+    """Returns a built model whose variables have paths and shapes but no values.
 
-    Arguments and errors are those of `count_parameters`.
+    Arguments and errors: see `count_parameters`.
     """
 
     def build():
@@ -53,9 +53,9 @@ def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | N
             model.build()
         return model
 
-    # Keras keeps a list of variables that wait for their values, and would allocate them all at the end of the next
-    # scope of this kind. The list is one of the thread's: it goes when the thread ends.
-    randomness = random.getstate()  # initializers draw their seeds from it, even those that are never used
+    # Keras keeps a thread-local list of uninitialized variables, and would allocate them all at the end of the next
+    # StatelessScope. Running in a thread of its own discards that list with the thread.
+    randomness = random.getstate()  # unused initializers draw seeds from this generator, too
     try:
         with ThreadPoolExecutor(max_workers=1) as thread:
             return thread.submit(build).result()
@@ -67,5 +67,5 @@ def _part_of(path: str) -> str:
     """Returns the part that a variable belongs to."""
     parts = [part for part, pattern in PARTS.items() if re.fullmatch(pattern, path.partition("/")[2])]
     if len(parts) != 1:
-        raise UserError(f"variable '{path}' belongs to none of the parts that can be counted: {', '.join(PARTS)}")
+        raise UserError(f"variable '{path}' belongs to none of the countable parts: {', '.join(PARTS)}")
     return parts[0]

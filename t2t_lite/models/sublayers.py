@@ -1,4 +1,4 @@
-"""The parts of a Transformer that an hparam set's words choose among."""
+"""Builds the layers of a Transformer that the settings choose."""
 
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.convolution import Convolution
@@ -11,7 +11,7 @@ from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual
 
 
 def encoder_layer(hparams, index, policy):
-    """Returns the encoder's layer number `index`, counted from 0, as the settings want it; `policy` is its dtype."""
+    """Returns encoder layer number `index`, counted from 0; `policy` is its dtype policy."""
     return EncoderLayer(
         self_attention(hparams, False, index, policy),
         feed_forward(hparams, policy),
@@ -22,7 +22,7 @@ def encoder_layer(hparams, index, policy):
 
 
 def decoder_layer(hparams, index, policy):
-    """Returns the decoder's layer number `index`, counted from 0, as the settings want it; `policy` is its dtype."""
+    """Returns decoder layer number `index`, counted from 0; `policy` is its dtype policy."""
     return DecoderLayer(
         self_attention(hparams, True, index, policy),
         MultiHeadAttention(**_heads(hparams), name="cross_attention", dtype=policy),
@@ -34,7 +34,7 @@ def decoder_layer(hparams, index, policy):
 
 
 def self_attention(hparams, causal, index, policy):
-    """Returns what stands in the place of self-attention (`self_attention_type`)."""
+    """Returns the self-attention or its replacement (`self_attention_type`)."""
     kind = hparams.self_attention_type
     common = {"causal": causal, "name": "self_attention", "dtype": policy}
     if kind == "recurrent":
@@ -57,7 +57,7 @@ def self_attention(hparams, causal, index, policy):
 
 
 def feed_forward(hparams, policy):
-    """Returns the feed-forward network or what stands in its place (`feed_forward_type`)."""
+    """Returns the feed-forward network or its replacement (`feed_forward_type`)."""
     common = {"name": "feed_forward", "dtype": policy}
     if hparams.feed_forward_type == "attention":
         pairs = (hparams.parameter_heads, hparams.parameter_head_size, hparams.parameter_pairs)

@@ -16,23 +16,23 @@ from t2t_lite.models.sublayers import decoder_layer, encoder_layer
 
 
 class EncodedSource(NamedTuple):
-    """The encoder's output as the decoder's cross-attention reads it; the same for all steps and hypotheses."""
+    """The encoder's output, projected for cross-attention; the same for all steps and hypotheses."""
 
-    caches: list  # of each decoder layer the `Cache` of its cross-attention, [batch, heads, source, depth]
+    caches: list  # for each decoder layer, the `Cache` of its cross-attention, [batch, heads, source, depth]
     source_mask: Any  # bool [batch, 1, 1, source], True = a token, False = padding
 
 
 class DecoderState(NamedTuple):
-    """What the steps so far leave for the next one."""
+    """The decoder state that is passed from step to step."""
 
-    caches: list  # of each decoder layer what `SelfAttention.start_cache` and `step` return
+    caches: list  # for each decoder layer, its self-attention's cache, see `SelfAttention.step`
 
 
 class Transformer(Seq2SeqModel):
-    """Encoder-decoder with attention only. See `Seq2SeqModel` for its arguments and methods.
+    """The encoder-decoder of the paper. See `Seq2SeqModel` for its arguments and methods.
 
     Raises:
-      UserError: if the settings want hard alignment, which only `HardAlignmentTransformer` has.
+      UserError: if the settings ask for hard alignment, which only `HardAlignmentTransformer` has.
     """
 
     has_hard_alignment = False
@@ -49,7 +49,7 @@ class Transformer(Seq2SeqModel):
         self.embedding_dropout = Dropout(hparams.residual_dropout, name="embedding_dropout", dtype=policy)
         self.encoder_layers = [encoder_layer(hparams, i, policy) for i in range(hparams.num_encoder_layers)]
         self.decoder_layers = [decoder_layer(hparams, i, policy) for i in range(hparams.num_decoder_layers)]
-        # With norms before the sub-layers, nothing has normalized the sum of them all yet.
+        # With pre-norm, the output of the last layer is not normalized.
         self.final_norms = {}
         if hparams.norm_position == "pre":
             self.final_norms = {
@@ -76,16 +76,16 @@ class Transformer(Seq2SeqModel):
 
     @property
     def max_positions(self):
-        """See `Seq2SeqModel`: only learned positions have an end."""
+        """See `Seq2SeqModel`; only learned positions are limited."""
         return self.hparams.max_positions
 
     @property
     def alignment_layer(self):
-        """See `Seq2SeqModel`: the last but one (Garg et al. 2019, arXiv 1909.02074, section 3)."""
+        """See `Seq2SeqModel`; the last layer but one (Garg et al. 2019, arXiv 1909.02074, section 3)."""
         return max(0, len(self.decoder_layers) - 2)
 
     def build(self, input_shape=None):
-        """Makes all weights. Nothing of them depends on the shape of a batch."""
+        """Creates all weights. They do not depend on `input_shape`."""
         for part in dict.fromkeys((self.embedding, self.inputs_embedding, self.projection)):
             part.build(None)
         for layer in (
@@ -119,13 +119,13 @@ class Transformer(Seq2SeqModel):
         return encoded_source, DecoderState(caches)
 
     def grow_state(self, state, beam_size, max_length):
-        """Returns a state with larger caches, see `Seq2SeqModel`."""
+        """Returns the state with larger caches, see `Seq2SeqModel`."""
         layers = [layer.self_attention for layer in self.decoder_layers]
         caches = [layer.grow_cache(cache, beam_size, max_length) for layer, cache in zip(layers, state.caches)]
         return state._replace(caches=caches)
 
     def decode_step(self, ids, position, encoded_source, state, ancestry):
-        """Returns (logits, state, attention), see `Seq2SeqModel`; the attention is that of `alignment_layer`."""
+        """Returns (logits, state, attention of `alignment_layer`), see `Seq2SeqModel`."""
         x = self._embed_step(self.embedding(ids), position)  # [batch, beam, hidden]
         return self._step(x, position, encoded_source, state, ancestry)
 
@@ -160,13 +160,13 @@ class Transformer(Seq2SeqModel):
         return self.final_norms["encoder"](x) if self.final_norms else x
 
     def _encoded_source(self, encoded, source_mask):
-        """Projects the encoder's output to each decoder layer's keys and values: `EncodedSource`."""
+        """Returns the `EncodedSource`: the encoder's output, projected to each decoder layer's keys and values."""
         return EncodedSource(
             [Cache.of(*layer.cross_keys_values(encoded)) for layer in self.decoder_layers], source_mask
         )
 
     def _step(self, x, position, encoded_source, state, ancestry):
-        """Runs the decoder layers on the newest position, float [batch, beam, hidden]; returns as `decode_step`."""
+        """Runs the decoder layers on the newest position, float [batch, beam, hidden]. Returns: see `decode_step`."""
         outputs, position = [], ops.convert_to_tensor(position, "int32")
         for layer, cross_cache, cache in zip(self.decoder_layers, encoded_source.caches, state.caches):
             stepping = Stepping(position, cache, ancestry)
@@ -179,14 +179,14 @@ class Transformer(Seq2SeqModel):
         return self.projection.logits(self.final_norms["decoder"](x) if self.final_norms else x)
 
     def _embed_targets(self, ids, encoded, source_mask, seeds):
-        """Embeds the decoder's inputs, int [batch, length]; a subclass may add what it knows of the source."""
+        """Embeds the decoder's inputs, int [batch, length]. Subclasses may add information from the source."""
         del encoded, source_mask
         return self._embed(ids, "targets", seeds)
 
     def _embed(self, ids, side, seeds, added=None):
-        """Embeds whole sequences, int [batch, length] of the side "inputs" or "targets", with their positions.
+        """Embeds whole sequences, int [batch, length], of the side "inputs" or "targets", with positional encoding.
 
-        `added` is float [batch, length, hidden] that is added before the dropout, or None.
+        `added`, float [batch, length, hidden] or None, is added before the dropout.
         """
         x = (self.inputs_embedding if side == "inputs" else self.embedding)(ids)
         length = ops.shape(ids)[1]
@@ -205,7 +205,7 @@ class Transformer(Seq2SeqModel):
         return self._add_sinusoids(x, ops.reshape(position, (1,)))
 
     def _add_sinusoids(self, x, positions):
-        """Adds the encoding of int positions [length] if `position_encoding` is one that is added to embeddings."""
+        """Adds the encoding of int positions [length], if `position_encoding` is a sinusoidal one."""
         encode = SINUSOIDS.get(self.hparams.position_encoding)
         return x + ops.cast(encode(positions, self.hparams.hidden_size), x.dtype) if encode else x
 

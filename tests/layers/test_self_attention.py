@@ -71,7 +71,7 @@ def test_heads_may_have_sizes_of_their_own(key_size, value_size, causal, paper, 
 
 def test_heads_that_do_not_divide_the_width_need_both_sizes(paper):
     for sizes in ({}, {"key_size": 3}, {"value_size": 3}):
-        with pytest.raises(ValueError, match="hidden_size 12 cannot be shared out among 5 heads"):
+        with pytest.raises(ValueError, match="hidden_size 12 is not divisible by num_heads 5"):
             SelfAttention(HIDDEN, 5, causal=False, **sizes)
     layer = built(SelfAttention(HIDDEN, 5, causal=False, key_size=3, value_size=2), paper)
     assert layer(random(2, LENGTH, HIDDEN), PADDING_MASK).shape == (2, LENGTH, HIDDEN)
