@@ -1,0 +1,76 @@
+"""What a search gets to know of each line, and constraints that a caller brings."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.decoding.search.beam_state import NONE
+from t2t_lite.decoding.search_requests import LineConstraint, SearchRequest, beam_search_of, constraints_of
+from t2t_lite.decoding.translator import Translator
+from t2t_lite.errors import UserError
+
+SOURCES = [[5, 6, 7, 1], [5, 1], [8, 9, 1]]
+LINES = ["The old man sees the small dogs.", "I sleep.", "She sleeps."]
+
+
+@pytest.fixture(scope="module")
+def translator(small_run):
+    return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
+
+
+def request(hparams="", prefixes=None, max_positions=None, others=()):
+    settings = DecodeHParams(extra_length=2).override(hparams)
+    return SearchRequest(SOURCES, settings, constraints_of(settings, SOURCES, prefixes, others), max_positions, 1)
+
+
+def test_limits_are_the_longest_outputs():
+    np.testing.assert_array_equal(request().inputs_of([0, 2]).limits, [6, 5])
+    np.testing.assert_array_equal(request(max_positions=5).inputs_of([0, 1, 2]).limits, [5, 4, 5])
+
+
+def test_an_output_has_room_for_its_prefix_and_the_end():
+    inputs = request(prefixes=[[3], [3] * 9, []]).inputs_of([1, 2])
+    np.testing.assert_array_equal(inputs.limits, [10, 5])
+    np.testing.assert_array_equal(inputs.constraint_inputs["prefixes"], [[3] * 9, [0] * 9])
+
+
+def test_a_minimum_length_is_counted_without_the_end_symbol():
+    inputs = request("min_length_ratio=1.5").inputs_of([0, 1])
+    np.testing.assert_array_equal(inputs.constraint_inputs["min_lengths"], [1 + 5, 1 + 2])
+
+
+def test_a_prefix_may_have_what_no_output_has():
+    for prefixes, never in ((None, (0, 2)), ([[2], [], []], ())):
+        wanted = constraints_of(DecodeHParams(), SOURCES, prefixes)
+        assert beam_search_of(DecodeHParams(), 11, 0, wanted).never == never
+
+
+@dataclasses.dataclass(frozen=True)
+class Without:
+    """Forbids a token, another one in each line."""
+
+    def apply(self, logits, unconstrained, state, inputs):
+        token = inputs.constraint_inputs["forbidden"][:, tf.newaxis, tf.newaxis]
+        return tf.where(tf.range(tf.shape(logits)[2]) == token, NONE, logits)
+
+
+def test_a_caller_may_bring_a_constraint(translator):
+    free = translator.translate(LINES)
+    ids = translator.vocabulary.encode(free).to_list()
+    forbidden = [row[0] for row in ids]
+    without = LineConstraint(Without(), {"forbidden": forbidden})
+    found = translator.translate(LINES, constraints=[without])
+    assert found != free
+    for row, text in zip(forbidden, found):
+        assert row not in translator.vocabulary.encode([text]).to_list()[0]
+    # Whatever else is in the batch.
+    alone = LineConstraint(Without(), {"forbidden": forbidden[1:2]})
+    assert translator.translate(LINES[1:2], constraints=[alone]) == found[1:2]
+
+
+def test_trees_are_for_a_parser(translator):
+    with pytest.raises(UserError, match="only_trees=True is for parsing"):
+        translator.translate(LINES, only_trees=True)
