@@ -1,17 +1,17 @@
-"""What has helped since the paper, combined. docs/configurations.md says by how much on Multi30k, option by option."""
+"""Improvements since the paper, combined. docs/configurations.md lists the gain of each option on Multi30k."""
 
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS
 
-# RMS norm did not help there; relative positions helped as much as rotary ones, which cost less; an untied projection
-# helped, but by 74% more parameters.
+# On Multi30k, RMS norm did not help; relative positions helped as much as rotary ones but cost more; an untied
+# projection helped, but with 74% more parameters.
 MODERN = {"norm_position": "pre", "position_encoding": "rotary", "feed_forward_type": "swiglu"}
 
 
 @HPARAMS.derive("transformer_base")
 def transformer_modern(base: HParams) -> HParams:
     """The base model with pre-norm, rotary positions and SwiGLU, at the same number of parameters."""
-    return base.replace(**MODERN, filter_size=1368)  # two thirds: SwiGLU has three matrices and not two
+    return base.replace(**MODERN, filter_size=1368)  # two thirds, because SwiGLU has three matrices instead of two
 
 
 @HPARAMS.derive("transformer_multi30k")

@@ -1,26 +1,26 @@
-"""What the paper prints about its models, by the name of their set: table 3, the appendix's table, section 5.2.
+"""The paper's figures for its models, by the name of their hparams set: table 3, the appendix's table, section 5.2.
 
-Perplexity (per token) and BLEU are of newstest2013, with beam search and without averaged checkpoints.
+Perplexity (per token) and BLEU are measured on newstest2013, with beam search and without checkpoint averaging.
 """
 
 import dataclasses
 
-DEVICE = "P100"  # what the paper trained on, section 5.2
+DEVICE = "P100"  # the paper's GPU, section 5.2
 NUM_DEVICES = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class PaperFigures:
-    """One model's figures; None where the paper prints none, as where a count equals that of base.
+    """One model's figures; None where the paper gives none, for example where a count equals the base model's.
 
     Args:
-      row: where they stand.
+      row: where the paper prints them.
       perplexity, bleu: on the development set.
       parameters: in millions.
-      train_steps: an empty cell of table 3 is base's.
+      train_steps: number of steps; an empty cell of table 3 means the base model's number.
       training_hours: on all devices.
-      step_seconds: "about", as section 5.2 says.
-      training_flops: table 2's estimate.
+      step_seconds: approximate, from section 5.2.
+      training_flops: the estimate of table 2.
     """
 
     row: str
@@ -58,7 +58,7 @@ PAPER_FIGURES = {
     "transformer_ls0": PaperFigures("table 3 (D)", 4.67, 25.3),
     "transformer_ls2": PaperFigures("table 3 (D)", 5.47, 25.7),
     "transformer_learned_positions": PaperFigures("table 3 (E)", 4.92, 25.7),
-    # That table has no steps; 16 hours for 12 agree with steps that are "about 30% longer", and so with as many.
+    # The appendix gives no steps. 16 hours instead of 12 fit its "about 30% longer" steps, and so the same number.
     "transformer_aop1": PaperFigures("appendix, AOP1", 4.92, 25.5, 65, training_hours=16),
     "transformer_aop2": PaperFigures("appendix, AOP2", 4.86, 25.9, 65, training_hours=16),
 }

@@ -1,11 +1,11 @@
 """Sets for constituency parsing: the paper's (section 6.3), and one for small treebanks.
 
 The paper gives 4 layers and d_model 1024, and says that dropout and learning rates were chosen on section 22 and that
-"all other parameters remained unchanged from the English-to-German base translation model". What it does not tell is
-base's here: filter 2048, 8 heads, residual dropout 0.1, warm-up 4000, constant 1, 25,000 tokens a batch, 100,000 steps.
-Three things are neither: pairs of up to 512 tokens are trained on, as trees are two and a half times as long as their
-sentences; the symbols of trees have a matrix of their own, as they share no token with the words; and semi-supervised
-training has the steps of the big model.
+"all other parameters remained unchanged from the English-to-German base translation model". Everything it does not
+give is taken from the base model: filter 2048, 8 heads, residual dropout 0.1, warm-up 4000, constant 1, 25,000 tokens
+per batch, 100,000 steps. Three settings are our own choice: pairs of up to 512 tokens, because trees are two and a half
+times as long as their sentences; a separate embedding matrix for tree symbols, because they share no token with the
+words; and the big model's number of steps for semi-supervised training.
 """
 
 from t2t_lite.config import HParams
@@ -14,7 +14,7 @@ from t2t_lite.registry import HPARAMS
 
 @HPARAMS.derive("transformer_base")
 def transformer_parsing(base: HParams) -> HParams:
-    """The paper's parser: 4 + 4 layers of hidden 1024, all else as transformer_base."""
+    """The paper's parser: 4 + 4 layers of hidden 1024, otherwise transformer_base."""
     return base.replace(
         num_encoder_layers=4,
         num_decoder_layers=4,
@@ -26,22 +26,22 @@ def transformer_parsing(base: HParams) -> HParams:
 
 @HPARAMS.derive("transformer_parsing")
 def transformer_parsing_semi(parsing: HParams) -> HParams:
-    """The paper's parser for semi-supervised training: as transformer_parsing, 300,000 steps."""
+    """The paper's parser for semi-supervised training: transformer_parsing with 300,000 steps."""
     return parsing.replace(train_steps=300_000)
 
 
 @HPARAMS.derive("transformer_parsing")
 def transformer_parsing_small(parsing: HParams) -> HParams:
-    """4 + 3 layers of hidden 256 with pre-norm, SwiGLU and a count of words: for treebanks of some ten thousand trees.
+    """4 + 3 layers of hidden 256 with pre-norm, SwiGLU and hard alignment: for treebanks of some ten thousand trees.
 
-    Ten thousand trees are few. Pre-norm makes training start at once, and `hard_alignment_token`, the id of the symbol for a
-    word, spares the decoder learning to count; for that the sources are whole words, as treebank_parsing has them.
+    With so few trees, pre-norm makes training start at once, and `hard_alignment_token`, the id of the symbol for a
+    word, saves the decoder from learning to count words. It needs sources of whole words, as in treebank_parsing.
     """
     hidden_size, warmup = 256, 500
     return parsing.replace(
         num_decoder_layers=3,
         hidden_size=hidden_size,
-        filter_size=688,  # two thirds: SwiGLU has three matrices and not two
+        filter_size=688,  # two thirds, because SwiGLU has three matrices instead of two
         num_heads=4,
         norm_position="pre",
         feed_forward_type="swiglu",
@@ -49,6 +49,6 @@ def transformer_parsing_small(parsing: HParams) -> HParams:
         residual_dropout=0.3,
         batch_tokens=4000,
         train_steps=3000,
-        learning_rate_constant=0.002 * (hidden_size * warmup) ** 0.5,  # a peak of 0.002
+        learning_rate_constant=0.002 * (hidden_size * warmup) ** 0.5,  # peak learning rate 0.002
         learning_rate_warmup_steps=warmup,
     )

@@ -24,8 +24,8 @@ def transformer_tiny(base: HParams) -> HParams:
 def transformer_multi30k(base: HParams) -> HParams:
     """4 + 4 layers of hidden 128 as published for Multi30k (Wu et al. 2021, arXiv 2105.14462, "Transformer-tiny").
 
-    The published peak learning rate is 0.005 after 2000 updates; in the paper's schedule the peak is
-    constant * (hidden_size * warmup) ** -0.5, which gives the constant.
+    The published peak learning rate is 0.005 after 2000 updates. The constant follows from the peak of the paper's
+    schedule, constant * (hidden_size * warmup) ** -0.5.
     """
     warmup = 2000
     hidden_size = 128

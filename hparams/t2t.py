@@ -1,13 +1,13 @@
-"""tensor2tensor's own sets, whose values are not the paper's, under its names with a `t2t_` before them.
+"""tensor2tensor's own sets, whose values differ from the paper's, under its names with the prefix `t2t_`.
 
-Facts of its last public source (bafdc1b). What is not there or another thing here:
-- Its encoder adds a learned vector for the "target space" to every input, which is the same for all sentences of a
-  problem; we leave that out.
-- Its label smoothing gives each wrong token epsilon / (V - 1), ours epsilon / V as in the paper: the same but for one
+The values are from its last public source (bafdc1b). Differences:
+- Its encoder adds a learned vector for the "target space" to every input. It is the same for all sentences of a
+  problem, and is left out here.
+- Its label smoothing gives each wrong token epsilon / (V - 1), ours epsilon / V as in the paper. They differ by one
   part in V.
-- Its batch_size counts tokens with padding, of the longer side, for each GPU. `batch_tokens` counts real target tokens
-  over all devices; sets that it trained on 8 GPUs have 8 times its batch_size here, the others 1 time.
-- Its command, and not its sets, says 250,000 steps; its t2t-avg-all averages 8 checkpoints.
+- Its batch_size counts tokens with padding, of the longer side, per GPU. `batch_tokens` counts real target tokens over
+  all devices. Sets for 8 GPUs have 8 times its batch_size here, the others have its batch_size.
+- The 250,000 steps are the default of its command, not of its sets; its t2t-avg-all averages 8 checkpoints.
 """
 
 from t2t_lite.config import HParams
@@ -18,9 +18,9 @@ GPUS = 8
 
 @HPARAMS.derive("transformer_base")
 def t2t_transformer_base_v1(base: HParams) -> HParams:
-    """tensor2tensor's first base set: the paper's model and schedule, its positions (sines, then cosines).
+    """tensor2tensor's first base set: the paper's model and schedule, but positions with sines first, then cosines.
 
-    Without its embedding of the target space, as all sets here.
+    Like all sets here, without the embedding of the target space.
     """
     return base.replace(
         position_encoding="sinusoidal_halves",
@@ -32,7 +32,7 @@ def t2t_transformer_base_v1(base: HParams) -> HParams:
 
 @HPARAMS.derive("t2t_transformer_base_v1")
 def t2t_transformer_base_v2(v1: HParams) -> HParams:
-    """tensor2tensor's second base set: pre-norm with a final norm, more dropout, twice the rate after 8000 steps."""
+    """tensor2tensor's second base set: pre-norm with a final norm, more dropout, rate constant 2, warm-up 8000."""
     return v1.replace(
         norm_position="pre",
         attention_dropout=0.1,
@@ -44,7 +44,7 @@ def t2t_transformer_base_v2(v1: HParams) -> HParams:
 
 @HPARAMS.derive("t2t_transformer_base_v2")
 def t2t_transformer_base_v3(v2: HParams) -> HParams:
-    """tensor2tensor's third base set: as the second with Adam's beta2 0.997."""
+    """tensor2tensor's third base set: the second one with Adam's beta2 0.997."""
     return v2.replace(adam_beta2=0.997)
 
 
@@ -53,7 +53,7 @@ def t2t_transformer_base(v3: HParams) -> HParams:
     """tensor2tensor's transformer_base: its third version.
 
     Pre-norm with a final norm, attention and ReLU dropout 0.1, beta2 0.997, learning rate constant 2, 8000 steps of
-    warm-up, sines in one half of the channels and cosines in the other. Without its embedding of the target space.
+    warm-up, sines in one half of the channels and cosines in the other. Without the embedding of the target space.
     """
     return v3
 
@@ -74,8 +74,8 @@ def t2t_transformer_big(base: HParams) -> HParams:
 def t2t_transformer_base_single_gpu(base: HParams) -> HParams:
     """tensor2tensor's base for one GPU: batches of 1024, 16,000 steps of warm-up.
 
-    Its rate is 0.1 * min(step^-0.5, step * warmup^-1.5), without the factor hidden_size^-0.5 that our schedule has;
-    the constant makes up for that.
+    Its rate is 0.1 * min(step^-0.5, step * warmup^-1.5), without the factor hidden_size^-0.5 of our schedule; the
+    constant compensates for this factor.
     """
     return base.replace(
         batch_tokens=1024,
@@ -101,8 +101,8 @@ def t2t_transformer_tiny(base: HParams) -> HParams:
 def t2t_transformer_parsing_base(base: HParams) -> HParams:
     """tensor2tensor's transformer_parsing_base: 6 + 6 layers of hidden 1024 (the paper has 4), untied embeddings.
 
-    Its source also sets learning_rate=0.05, which the schedule that it inherits does not read: it has no effect there,
-    and is left out here. The rate is 2.0 * hidden_size^-0.5 * min(step^-0.5, step * 16000^-1.5).
+    Its source also sets learning_rate=0.05, which has no effect, because the inherited schedule does not read it; it is
+    left out here. The rate is 2.0 * hidden_size^-0.5 * min(step^-0.5, step * 16000^-1.5).
     """
     return base.replace(
         hidden_size=1024,
@@ -119,8 +119,8 @@ def t2t_transformer_parsing_base(base: HParams) -> HParams:
 def t2t_transformer_parsing_big(big: HParams) -> HParams:
     """tensor2tensor's transformer_parsing_big: its big model with residual dropout 0.1, 4000 steps of warm-up.
 
-    Its source also sets learning_rate=0.05, which the schedule that it inherits does not read: it has no effect there,
-    and is left out here. The rate is 2.0 * hidden_size^-0.5 * min(step^-0.5, step * 4000^-1.5).
+    Its source also sets learning_rate=0.05, which has no effect, because the inherited schedule does not read it; it is
+    left out here. The rate is 2.0 * hidden_size^-0.5 * min(step^-0.5, step * 4000^-1.5).
     """
     return big.replace(
         residual_dropout=0.1,

@@ -1,4 +1,4 @@
-"""The paper's sets, to the letter (section 5, table 3): post-norm, beta2 0.98, warm-up 4000, residual dropout only."""
+"""The paper's exact sets (section 5, table 3): post-norm, beta2 0.98, warm-up 4000, residual dropout only."""
 
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS
@@ -25,5 +25,5 @@ def transformer_big(base: HParams) -> HParams:
 
 @HPARAMS.derive("transformer_big")
 def transformer_big_enfr(big: HParams) -> HParams:
-    """The paper's big model for English-French: as transformer_big with dropout 0.1."""
+    """The paper's big model for English-French: transformer_big with dropout 0.1."""
     return big.replace(residual_dropout=0.1)

@@ -1,12 +1,12 @@
-"""Table 3 of the paper, row by row, and the appendix's attention over parameters: each is the base model but for this.
+"""The rows of table 3 and table 1 and the appendix's attention over parameters: variations of the base model.
 
-Row (A) keeps heads times width at 512, which is what num_heads alone does; row (B) changes d_k and leaves d_v at 64.
+Row (A) keeps heads times width at 512, so it changes num_heads only. Row (B) changes d_k and keeps d_v at 64.
 """
 
 from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS
 
-# name: (line of documentation, what differs from transformer_base)
+# name: (summary line, settings that differ from transformer_base)
 VARIATIONS = {
     "transformer_h1": ("Table 3 (A): 1 head of 512.", {"num_heads": 1}),
     "transformer_h4": ("Table 3 (A): 4 heads of 128.", {"num_heads": 4}),
@@ -26,31 +26,31 @@ VARIATIONS = {
     "transformer_ls0": ("Table 3 (D): no label smoothing.", {"label_smoothing": 0.0}),
     "transformer_ls2": ("Table 3 (D): label smoothing 0.2.", {"label_smoothing": 0.2}),
     "transformer_learned_positions": (
-        "Table 3 (E): learned positions instead of sinusoids; no sequence may be longer than max_length.",
+        "Table 3 (E): learned positions instead of sinusoids, for sequences up to max_length.",
         {"position_encoding": "learned"},
     ),
     "transformer_aop1": (
-        "AOP1 of the appendix: attention over 1536 parameter pairs of 8 heads for feed-forward networks.",
+        "AOP1 of the appendix: attention over 1536 parameter pairs with 8 heads instead of feed-forward networks.",
         {"feed_forward_type": "attention", "parameter_heads": 8, "parameter_pairs": 1536},
     ),
     "transformer_aop2": (
-        "AOP2 of the appendix: attention over 512 parameter pairs of 16 heads for feed-forward networks.",
+        "AOP2 of the appendix: attention over 512 parameter pairs with 16 heads instead of feed-forward networks.",
         {"feed_forward_type": "attention", "parameter_heads": 16, "parameter_pairs": 512},
     ),
     "transformer_local": (
-        "Table 1's restricted attention: each position sees the 64 around it.",
+        "Table 1's restricted attention: each position sees a neighborhood of 64.",
         {"self_attention_type": "local"},
     ),
     "transformer_recurrent": (
-        "Table 1's recurrent layer for self-attention: a GRU, in the encoder one from each side.",
+        "Table 1's recurrent layer instead of self-attention: a GRU, bidirectional in the encoder.",
         {"self_attention_type": "recurrent"},
     ),
     "transformer_convolution": (
-        "Table 1's convolution of kernel 3 for self-attention.",
+        "Table 1's convolution with kernel size 3 instead of self-attention.",
         {"self_attention_type": "convolution"},
     ),
     "transformer_separable_convolution": (
-        "Table 1's separable convolution of kernel 3 for self-attention.",
+        "Table 1's separable convolution with kernel size 3 instead of self-attention.",
         {"self_attention_type": "separable_convolution"},
     ),
 }

@@ -1,1 +1,1 @@
-"""Measurements of this project's own parts."""
+"""Benchmarks of training, decoding and single layers."""

@@ -1,4 +1,4 @@
-"""The plot of a run's evaluations: what each of its checkpoints is worth on the dev split."""
+"""Plots a run's evaluations on the dev split over its checkpoints."""
 
 from pathlib import Path
 
@@ -9,19 +9,19 @@ _NAMES = {"perplexity": "dev perplexity", "bleu": "dev BLEU", "f1": "dev F1"}
 
 
 def plot_curve(evaluations: dict[int, dict[str, float]], title: str, file: Path) -> None:
-    """Draws perplexity, and BLEU or F1 if the checkpoints were decoded, over steps into a file.
+    """Plots perplexity over steps, and BLEU or F1 if the evaluations decoded, into a file.
 
     Args:
-      evaluations: {step: {figure: value}}, as a run directory has them.
-      title: what stands above.
-      file: where to write; it appears when it is whole.
+      evaluations: {step: {figure: value}}, from `read_evaluations`.
+      title: the title of the plot.
+      file: where to write; the file appears once it is complete.
 
     Raises:
-      UserError: if there is nothing to draw.
+      UserError: if there is nothing to plot.
     """
     shown = [name for name in _NAMES if any(name in figures for figures in evaluations.values())]
     if not shown:
-        raise UserError("there is nothing to draw: no checkpoint was evaluated (t2t-lite-trainer --schedule=eval)")
+        raise UserError("nothing to plot: no checkpoint was evaluated; run t2t-lite-trainer --schedule=eval")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(4.5 * len(shown), 3.5), layout="constrained")

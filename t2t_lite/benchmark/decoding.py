@@ -1,4 +1,4 @@
-"""How fast a trained model translates a text."""
+"""Measures how fast a trained model translates a text."""
 
 import dataclasses
 import statistics
@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """The speed of one way to translate.
+    """The speed of one decoding configuration.
 
     Args:
-      name: which way.
-      lines: how many were translated each time.
-      tokens: of their translations, end symbols included.
-      first_seconds: the first time, with whatever had to be compiled.
-      seconds: each time afterwards.
+      name: name of the configuration.
+      lines: number of lines per repetition.
+      tokens: number of output tokens, end symbols included.
+      first_seconds: time of the first repetition, which includes compilation.
+      seconds: times of the later repetitions.
     """
 
     name: str
@@ -25,23 +25,23 @@ class Speed:
     seconds: list[float]
 
     def lines_per_second(self) -> float:
-        """Returns the median."""
+        """Returns lines per second, by the median time."""
         return self.lines / statistics.median(self.seconds)
 
     def tokens_per_second(self) -> float:
-        """Returns the median."""
+        """Returns output tokens per second, by the median time."""
         return self.tokens / statistics.median(self.seconds)
 
 
 def measure(translator, lines: Sequence[str], name: str, repeats: int, one_by_one: bool = False) -> Speed:
-    """Translates lines again and again.
+    """Translates the same lines repeatedly and measures the time.
 
     Args:
       translator: a `Translator`.
-      lines: what to translate.
-      name: what the result is called.
-      repeats: how often, after a first time.
-      one_by_one: whether each line is translated in a call of its own.
+      lines: the lines to translate.
+      name: name of the result.
+      repeats: number of repetitions after the first one.
+      one_by_one: whether to translate each line in a separate call.
     """
     calls = [[line] for line in lines] if one_by_one else [lines]
     seconds = []

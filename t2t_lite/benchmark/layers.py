@@ -1,4 +1,4 @@
-"""Time and memory of the layers of table 1 of the paper, over lengths n and widths d."""
+"""Measures time and memory of the layers of table 1 of the paper, over lengths n and widths d."""
 
 import dataclasses
 import gc
@@ -15,10 +15,10 @@ from t2t_lite.quiet import import_tensorflow
 LENGTHS = tuple(2**i for i in range(6, 14))  # 64 .. 8192
 HEAD_SIZE = 64
 KERNEL_SIZE = 3
-# A time is the least of calls that take this long together: what disturbs a shared machine only ever adds to it.
+# A time is the minimum over calls that take this long together: disturbances on a shared machine only add time.
 SECONDS_OF_CALLS = 0.4
 LEAST_CALLS = 3
-# Exponents are those of long sequences and wide layers, where the table's term outweighs what a call costs anyway.
+# Exponents are fitted on long sequences and wide layers, where the table's term outweighs the constant cost of a call.
 FITTED_LENGTHS = (512, 1024, 2048, 4096, 8192)
 
 
@@ -27,13 +27,13 @@ class Case:
     """One row of table 1.
 
     Args:
-      name: the row.
-      work: the table's work per layer.
-      flops: function (n, d, r) -> multiply-adds of the term that the table names.
-      batch: sequences at once; a recurrent layer needs several for its products to be more than its overhead.
+      name: the layer.
+      work: the table's complexity per layer.
+      flops: function (n, d, r) -> multiply-adds of the table's term.
+      batch: number of sequences; a recurrent layer needs several for its products to outweigh its overhead.
       hidden_size: d, while n varies.
       length: n, while d varies.
-      widths: the values of d while it varies.
+      widths: the values of d, while d varies.
     """
 
     name: str
@@ -67,10 +67,10 @@ CASES = {
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """One measurement: seconds of a forward pass, and the bytes by which its process has grown at its peak.
+    """One measurement: seconds of a forward pass, and the growth of the process at its peak, in bytes.
 
-    The bytes are those of input, weights and everything between, because what shorter sequences left behind is used
-    again. Of points over widths they say nothing, as those come last.
+    The bytes include input, weights and all intermediate tensors, because memory of shorter sequences is reused. They
+    are meaningless for points over widths, which are measured last.
     """
 
     length: int
@@ -89,10 +89,9 @@ class Sweep:
 
 
 def measure(name: str, neighborhood_size: int, lengths=LENGTHS) -> Sweep:
-    """Measures one layer of table 1, alone, in a process of its own, so that its memory is nobody else's.
+    """Measures one layer of table 1 in a separate process, which isolates its memory.
 
-    Attention is measured from projected queries, keys and values to mixed values: table 1 leaves out its four
-    projections, as it counts O(n d^2) for none of the attention rows.
+    Attention is measured without its four projections, like in table 1, which has no O(n d^2) term for attention.
 
     Args:
       name: one of CASES.
@@ -107,12 +106,12 @@ def measure(name: str, neighborhood_size: int, lengths=LENGTHS) -> Sweep:
 
 
 def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point:
-    """Measures an attention layer with its projections, as a model uses it, in a process of its own."""
+    """Measures an attention layer with its projections, as a model uses it, in a separate process."""
     return in_a_process(_measure_points, name, neighborhood_size, [(length, CASES[name].hidden_size)], [], True)[0]
 
 
 def exponent(points: list[Point], of: str, over: str) -> float:
-    """Returns p of the best fit of c * x^p, by least squares of logarithms.
+    """Returns p of the best fit of c * x^p, by least squares on logarithms.
 
     Args:
       points: at least two.
@@ -123,7 +122,7 @@ def exponent(points: list[Point], of: str, over: str) -> float:
 
 
 def table_exponent(case: Case, points: list[Point], over: str, neighborhood_size: int) -> float:
-    """Returns the exponent of the table's own formula over the same points."""
+    """Returns the exponent of the table's formula over the same points."""
     flops = [case.flops(point.length, point.hidden_size, neighborhood_size) for point in points]
     return slope([getattr(point, over) for point in points], flops)
 
@@ -134,10 +133,10 @@ def slope(x, y) -> float:
 
 
 def _measure_points(name, neighborhood_size, by_length, by_width, whole=False) -> list[Point]:
-    """Measures points in the order given; those over lengths are ascending, so that each needs the most so far."""
+    """Measures points in the given order; lengths ascend, so that each point sets a new memory peak."""
     import_tensorflow()
     sizes = (*by_length, *by_width)
-    _seconds(_make_call(CASES[name], LENGTHS[0], sizes[0][1], neighborhood_size, whole))  # what is needed only once
+    _seconds(_make_call(CASES[name], LENGTHS[0], sizes[0][1], neighborhood_size, whole))  # one-time allocations
     gc.collect()
     at_start = _resident("VmRSS")
     points = []
@@ -146,7 +145,7 @@ def _measure_points(name, neighborhood_size, by_length, by_width, whole=False) -
         _forget_peak()
         seconds = _seconds(_make_call(CASES[name], length, hidden_size, neighborhood_size, whole))
         points.append(Point(length, hidden_size, seconds, max(_resident("VmHWM") - at_start, 0)))
-    # Once more, because somebody else's work may last as long as all calls of a point.
+    # A second pass, because a disturbance may last as long as all calls of a point.
     again = [_seconds(_make_call(CASES[name], *size, neighborhood_size, whole)) for size in sizes]
     return [dataclasses.replace(point, seconds=min(point.seconds, other)) for point, other in zip(points, again)]
 
@@ -169,7 +168,7 @@ def _make_call(case: Case, length: int, hidden_size: int, neighborhood_size: int
 
 
 def make_layer(name: str, hidden_size: int, neighborhood_size: int):
-    """Returns an unbuilt layer of table 1 for the place of self-attention in an encoder."""
+    """Returns an unbuilt layer of table 1, for an encoder."""
     from t2t_lite.layers.convolution import Convolution
     from t2t_lite.layers.local_attention import LocalSelfAttention
     from t2t_lite.layers.recurrent import Recurrent
@@ -186,7 +185,7 @@ def make_layer(name: str, hidden_size: int, neighborhood_size: int):
 
 
 def attention_alone(layer, queries, keys, values, mask):
-    """Returns the values as the attention of a layer mixes them, float [batch, heads, length, size]."""
+    """Returns the output of a layer's attention without projections, float [batch, heads, length, size]."""
     from t2t_lite.layers.attention import attend
     from t2t_lite.layers.local_attention import LocalSelfAttention
 
@@ -196,8 +195,8 @@ def attention_alone(layer, queries, keys, values, mask):
 
 
 def _seconds(call: Callable[[], None]) -> float:
-    """Returns the least time of several calls."""
-    call()  # the first traces the graph and is not timed
+    """Returns the minimum time of several calls."""
+    call()  # traces the graph
     times = []
     while len(times) < LEAST_CALLS or sum(times) < SECONDS_OF_CALLS:
         start = time.perf_counter()
@@ -207,7 +206,7 @@ def _seconds(call: Callable[[], None]) -> float:
 
 
 def _resident(what: str) -> int:
-    """Returns the memory of this process, in bytes, now (VmRSS) or at its peak (VmHWM). Linux only."""
+    """Returns the resident memory of this process in bytes, current (VmRSS) or peak (VmHWM). Linux only."""
     return 1024 * int(re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
 
 

@@ -1,4 +1,4 @@
-"""What a measurement was made on, which belongs beside every time."""
+"""Describes the machine that a measurement was made on."""
 
 import dataclasses
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """The machine and the libraries of one process.
+    """The machine and the library versions of one process.
 
     Args:
-      devices: those that train, each with what it is.
-      threads: of the CPU, that one operation may use.
-      matmul_gflops: of a 2048x2048 product in float32, GFLOP/s, on the first device.
+      devices: the devices of the strategy, each with its kind.
+      threads: CPU threads that one operation may use.
+      matmul_gflops: speed of a 2048x2048 product in float32 on the first device, in GFLOP/s.
       tensorflow, keras, python: versions.
     """
 
@@ -27,10 +27,10 @@ class Machine:
 
 
 def describe_machine(strategy) -> Machine:
-    """Describes, and measures, what this process runs on.
+    """Describes this process' machine and measures its speed.
 
     Args:
-      strategy: the `tf.distribute.Strategy` whose devices are named.
+      strategy: the `tf.distribute.Strategy` whose devices are listed.
     """
     import keras
     import tensorflow as tf
@@ -48,7 +48,7 @@ def describe_machine(strategy) -> Machine:
 
 
 def cpu_threads() -> int:
-    """Returns how many threads of the CPU one operation of TensorFlow may use."""
+    """Returns how many CPU threads one TensorFlow operation may use."""
     import tensorflow as tf
 
     asked_for = tf.config.threading.get_intra_op_parallelism_threads()
@@ -56,10 +56,10 @@ def cpu_threads() -> int:
 
 
 def _device_names(strategy) -> list[str]:
-    """Returns such as "GPU:0 (NVIDIA A100)" for each device."""
+    """Returns a name for each device, such as "GPU:0 (NVIDIA A100)"."""
     import tensorflow as tf
 
-    if strategy is tf.distribute.get_strategy():  # TensorFlow's default, which names no device
+    if strategy is tf.distribute.get_strategy():  # TensorFlow's default strategy, which lists no devices
         names = [(tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU"))[0].name]
     else:
         names = strategy.extended.worker_devices

@@ -1,7 +1,7 @@
-"""Maximum path length of table 1 of the paper: how many layers until every output depends on every input.
+"""Maximum path length of table 1 of the paper: the number of layers until every output depends on every input.
 
-Traced, not calculated: one input position of a real layer is changed, and it is seen which outputs change. That gives
-a layer's matrix of dependencies; stacking layers is multiplying such matrices.
+It is measured: changing one input position of a real layer shows which outputs depend on it. This gives the layer's
+dependency matrix, and stacking layers multiplies these matrices.
 """
 
 import math
@@ -17,31 +17,31 @@ WIDTH = 8
 
 
 def path_length(name: str, length: int, neighborhood_size: int) -> int:
-    """Returns the number of layers after which every position of an encoder depends on every other.
+    """Returns the number of layers after which every position of an encoder depends on every other one.
 
     Args:
-      name: one of LAYERS. The dilation of "dilated_convolution" is KERNEL_SIZE times that of the layer below it, and
-        1 again before it would leave the sequence.
+      name: one of LAYERS. The dilation of "dilated_convolution" is KERNEL_SIZE times that of the layer below, and
+        restarts at 1 when it would reach the sequence length.
       length: n, positions.
       neighborhood_size: r of local attention.
 
-    A recurrent layer counts as many as its signals pass units one after the other: each step of it is a layer here.
+    For a recurrent layer, each sequential step counts as a layer.
     """
     reached = np.eye(length, dtype=bool)
     layers = 0
     while not reached.all():
         layers += 1
-        if layers == 1 or name == "dilated_convolution":  # layers of the other kinds are all alike
+        if layers == 1 or name == "dilated_convolution":  # layers of the other kinds are identical
             one_layer = _dependencies(name, length, neighborhood_size, layers - 1)
         further = (one_layer.astype("float32") @ reached.astype("float32")) > 0
         if (further == reached).all() and name != "dilated_convolution":
-            raise ValueError(f"{name}: some positions of {length} never depend on some others")
+            raise ValueError(f"{name}: with {length} positions, some never depend on some others")
         reached = further
     return layers
 
 
 def table_path_length(name: str, length: int, neighborhood_size: int) -> float:
-    """Returns what the table says, without constant factors: 1, n / r, n, or log_k n."""
+    """Returns the table's path length without constant factors: 1, n / r, n, n / k or log_k n."""
     return {
         "full": 1.0,
         "local": length / neighborhood_size,
@@ -51,7 +51,7 @@ def table_path_length(name: str, length: int, neighborhood_size: int) -> float:
 
 
 def _dependencies(name: str, length: int, neighborhood_size: int, index: int) -> np.ndarray:
-    """Returns bool [outputs, inputs]: which outputs of layer number `index` change with which inputs."""
+    """Returns bool [outputs, inputs]: whether an output of layer number `index` depends on an input."""
     if name == "recurrent":
         return _dependencies_of_a_unit(length)
     if name == "dilated_convolution":
@@ -61,16 +61,16 @@ def _dependencies(name: str, length: int, neighborhood_size: int, index: int) ->
     else:
         layer = make_layer(name, WIDTH, neighborhood_size)
     layer.build((None, None, WIDTH))
-    # Small numbers, so that no attention weight is so near to 0 that a dependency is lost in rounding.
+    # Small inputs keep attention weights away from 0, so that no dependency is lost in rounding.
     x = 0.1 * np.random.default_rng(1).normal(size=(length, WIDTH)).astype("float32")
-    changed = np.repeat(x[None], length + 1, axis=0)  # the last stays as it is
+    changed = np.repeat(x[None], length + 1, axis=0)  # the last row stays unchanged
     changed[np.arange(length), np.arange(length)] += 0.3
     y = ops.convert_to_numpy(layer(changed, np.ones((length + 1, 1, 1, length), bool)))
     return (np.abs(y[:-1] - y[-1]).max(axis=-1) > 1e-6 * np.abs(y[-1]).max()).T
 
 
 def _dependencies_of_a_unit(length: int) -> np.ndarray:
-    """Returns the same for one unit of a recurrent layer at each position: it sees its input and its neighbour's state.
+    """Returns bool [outputs, inputs] for one recurrent step: a unit sees its input and its neighbor's state.
 
     An encoder has units in both directions.
     """

@@ -1,4 +1,4 @@
-"""The plot of table 1: time and memory over lengths, time over widths, path lengths."""
+"""Plots table 1: time and memory over lengths, time over widths, path lengths."""
 
 import importlib.util
 from pathlib import Path
@@ -11,16 +11,16 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def check_plot_file(file: Path) -> None:
-    """Raises UserError if a plot cannot be drawn into `file`."""
+    """Raises UserError if a plot cannot be written to `file`."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("a plot needs matplotlib: pip install 't2t-lite[plot]', or leave --plot_file out")
+        raise UserError("a plot needs matplotlib; run pip install 't2t-lite[plot]', or omit --plot_file")
     check_output(file, f"--plot_file={file}")
     if file.suffix.lower() not in FORMATS:
-        raise UserError(f"--plot_file={file}: a plot is a file that ends in {', '.join(FORMATS)}; give it such a name")
+        raise UserError(f"--plot_file={file}: unknown plot format; use a file name that ends in {', '.join(FORMATS)}")
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:
-    """Draws four panels with logarithmic axes into a file, which appears when it is whole.
+    """Plots four panels with logarithmic axes into a file, which appears once it is complete.
 
     Args:
       sweeps: the measurements of each layer.
@@ -41,9 +41,9 @@ def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Pat
     for name, points in paths.items():
         path.plot(*zip(*points), marker="o", label=name)
     for axes, x, y in (
-        (time, "length n", "seconds a forward pass"),
+        (time, "length n", "seconds per forward pass"),
         (memory, "length n", "peak memory, MiB"),
-        (width, "width d", "seconds a forward pass"),
+        (width, "width d", "seconds per forward pass"),
         (path, "length n", "maximum path length, layers"),
     ):
         axes.set_xscale("log", base=2)

@@ -1,4 +1,4 @@
-"""Measuring in a process of its own, so that what was measured before leaves neither memory nor threads behind."""
+"""Runs a measurement in a separate process, so that earlier measurements leave no memory or threads behind."""
 
 import concurrent.futures
 import multiprocessing
@@ -11,23 +11,22 @@ T = TypeVar("T")
 
 
 def in_a_process(function: Callable[..., T], *arguments) -> T:
-    """Returns what a function of a module returns, called in a fresh process that ends afterwards.
+    """Calls a function in a new process and returns its result.
 
     Args:
-      function: one that can be imported by its name.
-      arguments: what it is given; they and the result are pickled.
+      function: a function that can be imported by its name.
+      arguments: its arguments; they and the result are pickled.
 
     Raises:
       UserError: if the process is killed.
-      Exception: what the function raises.
+      Exception: any exception of the function.
     """
-    # Not a fork: TensorFlow's threads do not survive one.
+    # Not "fork": TensorFlow's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=context) as pool:
         try:
             return pool.submit(function, *arguments).result()
         except concurrent.futures.process.BrokenProcessPool as error:
             raise UserError(
-                "the process that was measuring has been killed, as happens when memory runs out; "
-                "measure something smaller"
+                "the measuring process has been killed, probably because memory ran out; measure something smaller"
             ) from error

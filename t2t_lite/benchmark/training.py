@@ -1,4 +1,4 @@
-"""What training costs here: time, memory and use of the devices, measured step by step."""
+"""Measures the cost of training: time, memory and device utilisation per step."""
 
 import contextlib
 import dataclasses
@@ -23,11 +23,11 @@ from t2t_lite.training.options import TrainOptions
 
 @dataclasses.dataclass(frozen=True)
 class TrainingData:
-    """What is trained on: the data of a problem, or random ids.
+    """The data to train on: the data of a problem, or random ids.
 
     Args:
-      manifest: sizes of vocabularies and lengths of sentences.
-      problem, data_dir: whose data and where it is; None: random ids.
+      manifest: has the vocabulary sizes and the sentence lengths.
+      problem, data_dir: the problem and where its data is; None: random ids.
     """
 
     manifest: Manifest
@@ -35,21 +35,21 @@ class TrainingData:
     data_dir: Path | None = None
 
     def check(self, hparams: HParams) -> None:
-        """Raises UserError if no model with these settings can be trained on it."""
+        """Raises UserError if a model with these settings cannot be trained on this data."""
         if self.problem is not None:
             self.problem.check_hparams(hparams)
         check_lengths(self.manifest, hparams)
 
     def vocab_sizes(self) -> tuple[int, int]:
-        """Returns the tokens of the vocabularies of inputs and targets."""
+        """Returns the vocabulary sizes of inputs and targets."""
         return self._in_direction(tuple(vocabulary["size"] for vocabulary in self.manifest.vocabularies))
 
     def mean_lengths(self) -> tuple[float, float]:
-        """Returns the average tokens of inputs and targets."""
+        """Returns the average number of tokens of inputs and targets."""
         return self._in_direction(tuple(self.manifest.mean_length("train", side) for side in ("inputs", "targets")))
 
     def batches(self, hparams: HParams, seed: int):
-        """Returns a `tf.data.Dataset` of global batches {"inputs", "targets"}, int32 [rows, length], without end."""
+        """Returns an endless `tf.data.Dataset` of global batches {"inputs", "targets"}, int32 [rows, length]."""
         import tensorflow as tf
 
         from t2t_lite.data.pipeline import epochs
@@ -64,18 +64,18 @@ class TrainingData:
             side: generator.integers(1, size, (rows, lengths[side]), np.int32)
             for side, size in zip(lengths, self.vocab_sizes())
         }
-        # The same one each time: it costs nothing to make, and what it holds makes no difference.
+        # The same batch every time: it costs nothing to produce, and its content does not affect the time.
         return tf.data.Dataset.from_tensors(batch).repeat()
 
     def round_of_batches(self, batch_tokens: int) -> int:
-        """Returns how many batches an epoch makes, or a window of the pipeline if an epoch has several."""
+        """Returns the number of batches of an epoch, or of one window of the pipeline if an epoch has several."""
         from t2t_lite.data.pipeline import window_of
 
         pairs = window_of(self.manifest.splits["train"]["examples"])
         return math.ceil(pairs * self.mean_lengths()[1] / batch_tokens)
 
     def reading(self) -> contextlib.AbstractContextManager:
-        """Returns a context in which batches are read: a damaged file is a UserError."""
+        """Returns a context for reading batches, in which a damaged file raises a UserError."""
         from t2t_lite.data.pipeline import reading_shards
 
         if self.problem is None:
@@ -90,17 +90,17 @@ def data_of_problem(problem: Problem, data_dir: Path) -> TrainingData:
     """Returns the data of a problem.
 
     Raises:
-      UserError: if it is not there, or not whole.
+      UserError: if it is missing or incomplete.
     """
     return TrainingData(check_data(data_dir, problem), problem, data_dir)
 
 
 def random_data(vocab_size: int, source_length: int, target_length: int) -> TrainingData:
-    """Returns data of random ids without any padding.
+    """Returns data of random ids without padding.
 
     Args:
-      vocab_size: tokens of the vocabulary that both sides share, at least 2.
-      source_length, target_length: tokens of each sentence.
+      vocab_size: size of the shared vocabulary, at least 2.
+      source_length, target_length: tokens per sentence.
     """
     lengths = {"inputs": {str(source_length): 1}, "targets": {str(target_length): 1}}
     split = {"examples": 1, "shards": {}, "lengths": lengths}
@@ -108,7 +108,7 @@ def random_data(vocab_size: int, source_length: int, target_length: int) -> Trai
 
 
 class TimedStep(NamedTuple):
-    """One training step: seconds in all and of them waiting for the batch; target tokens, and positions for them."""
+    """One training step: total seconds, seconds of waiting for the batch, target tokens without and with padding."""
 
     seconds: float
     waited: float
@@ -118,20 +118,20 @@ class TimedStep(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCost:
-    """What a training has cost.
+    """The measured cost of a training.
 
     Args:
-      precision: that of the settings.
-      replicas: devices that share a batch.
-      parameters: trained numbers.
-      steps: those that were timed.
-      skipped_steps: how many of them had gradients that are not finite.
-      input_tokens_per_second: real target tokens that the input pipeline gives while nobody trains; None if there is
-        none, as with random ids.
-      counted_flops_per_token: operations for a real target token and what belongs to it, as `training.cost` counts.
-      peak_flops: operations a second of all devices together.
-      memory_bytes: the most in use up to the last step: of the GPU that has used most, or of the process.
-      machine: what it was measured on.
+      precision: a value of HParams.precision.
+      replicas: number of devices that share a batch.
+      parameters: number of parameters.
+      steps: the timed steps.
+      skipped_steps: number of timed steps whose gradients were not finite.
+      input_tokens_per_second: real target tokens per second of the input pipeline alone; None for random ids, which
+        need no pipeline.
+      counted_flops_per_token: operations per real target token, including its share of the source, see `training.cost`.
+      peak_flops: operations per second of all devices together.
+      memory_bytes: peak memory up to the last step: the maximum over all GPUs, or of the process without a GPU.
+      machine: the machine of the measurement.
     """
 
     precision: str
@@ -146,10 +146,10 @@ class TrainingCost:
     machine: Machine
 
     def figures(self) -> dict[str, float | str | None]:
-        """Returns all figures by name, with their units in the names.
+        """Returns all figures by name, with units in the names.
 
-        Every step has rates of its own, its tokens over its seconds, and `median` and `best` are the median and the
-        best of those. Utilisations are of the median rate.
+        A rate is computed for every step; `median` and `best` are the median and the best of these rates. Utilisations
+        are based on the median rate.
         """
         rates = [step.target_tokens / step.seconds for step in self.steps]
         padded = [step.padded_target_tokens / step.seconds for step in self.steps]
@@ -177,7 +177,7 @@ class TrainingCost:
             "input_tokens_per_second": delivered,
             "input_times_training": None if delivered is None else delivered / median,
             "utilisation_by_6_parameters": 6 * self.parameters * median / self.peak_flops,
-            # A machine that others use may have been faster while it trained than when its peak was measured.
+            # A shared machine may have been faster during training than when its peak was measured.
             "utilisation_by_counted_flops": min(1.0, self.counted_flops_per_token * median / self.peak_flops),
             "counted_flops_per_target_token": self.counted_flops_per_token,
             "peak_flops_per_second": self.peak_flops,
@@ -188,17 +188,17 @@ class TrainingCost:
 def measure_training(
     hparams: HParams, data: TrainingData, strategy, options: TrainOptions, num_steps: int = 10, warmup_steps: int = 3
 ) -> TrainingCost:
-    """Trains a few steps of a new model and measures them. Nothing is written.
+    """Trains a new model for a few steps and measures them. Writes nothing.
 
-    Memory is that of the process since it began, so a process of its own gives the clearest figures.
+    Memory is measured since the start of the process, so use a separate process for accurate figures.
 
     Args:
       hparams: the settings.
-      data: what to train on.
-      strategy: the `tf.distribute.Strategy` that trains.
-      options: max_tokens_per_replica, xla_compile, peak_tflops and random_seed count.
-      num_steps: steps that are timed, at least 1.
-      warmup_steps: steps before them, which trace, compile and allocate.
+      data: the data to train on.
+      strategy: the `tf.distribute.Strategy` to train with.
+      options: max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed are used.
+      num_steps: number of timed steps, at least 1.
+      warmup_steps: number of untimed steps before them.
 
     Raises:
       UserError: if the settings do not suit the data, or memory runs out.
@@ -229,7 +229,7 @@ def measure_training(
                 f"out of memory in {hparams.precision}; use a --max_tokens_per_replica below "
                 f"{micro_batches.max_tokens}, or a smaller batch_tokens"
             ) from error
-        memory = memory_in_use()  # before anything else is measured here
+        memory = memory_in_use()  # before other measurements add to it
         delivered = None
         if data.problem is not None:
             delivered = _delivered(batches, max(data.round_of_batches(hparams.batch_tokens), num_steps))
@@ -242,7 +242,7 @@ def measure_training(
         skipped_steps=skipped,
         input_tokens_per_second=delivered,
         counted_flops_per_token=flops / hparams.batch_tokens,
-        # Twice, as others on a shared machine only ever take away from it.
+        # The best of two measurements, because other processes can only slow a measurement.
         peak_flops=max(peak, peak_flops(strategy, hparams.precision, options.peak_tflops)),
         memory_bytes=memory,
         machine=describe_machine(strategy),
@@ -250,7 +250,7 @@ def measure_training(
 
 
 def _time_steps(train_step, batches, num_steps: int, warmup_steps: int) -> tuple[list[TimedStep], int]:
-    """Returns the timed steps, and how many of them were skipped."""
+    """Returns (the timed steps, number of skipped steps)."""
     for batch in itertools.islice(batches, warmup_steps):
         train_step(batch)
     steps, skipped = [], 0
@@ -265,12 +265,13 @@ def _time_steps(train_step, batches, num_steps: int, warmup_steps: int) -> tuple
 
 
 def try_every_graph(train_step, batches, is_compiled: bool) -> None:
-    """Makes a step for each graph that batches need, so that tracing and compiling fall into no timed step.
+    """Makes a step for each graph that the batches need, so that no timed step includes tracing or compilation.
 
     Args:
       train_step: function of a batch.
-      batches: of `distribute_batches`, those that will come.
-      is_compiled: whether each shape is compiled; else only one micro-batch and several of them differ.
+      batches: the batches of the measurement, from `distribute_batches`.
+      is_compiled: whether there is a graph per shape; otherwise there is one graph for batches of one micro-batch, and
+        one for batches of several.
     """
     from t2t_lite.training.step.micro_batching import first_replica
 
@@ -284,12 +285,12 @@ def try_every_graph(train_step, batches, is_compiled: bool) -> None:
 
 
 def _delivered(batches, number: int) -> float:
-    """Returns the real target tokens a second of so many batches that nobody uses."""
+    """Returns the real target tokens per second of reading `number` batches without training."""
     from t2t_lite.training.step.micro_batching import first_replica
 
     iterator = iter(batches)
-    next(iterator)  # setting up happens once; what is read and sorted once in a round falls into the rest
-    # A number and not a time: the workers of several machines have to ask for the same batches.
+    next(iterator)  # excludes the setup; reading and sorting of a whole round are included
+    # A fixed number, not a fixed time: all workers must ask for the same batches.
     start = time.perf_counter()
     tokens = sum(float(first_replica(batch["tokens"])) for batch in itertools.islice(iterator, number))
     return tokens / (time.perf_counter() - start)

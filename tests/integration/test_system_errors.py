@@ -65,7 +65,7 @@ def without_rights():
 def test_what_may_not_be_read_or_written(without_rights):
     with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot make that folder \(Permission denied\); give an"):
         make_folder(without_rights / "run", "--output_dir")
-    with pytest.raises(UserError, match=r"secret\.txt may not be read by you; change its permissions"):
+    with pytest.raises(UserError, match=r"no permission to read .*secret\.txt; change its permissions"):
         list(read_lines(without_rights / "secret.txt"))
 
 
@@ -113,8 +113,8 @@ def test_a_missing_shard_is_made_again_by_the_command_that_is_told(command, refu
     shard.unlink()
     task = ("--problem=text_pairs", "--hparams_set=transformer_tiny", f"--output_dir={tmp_path / 'run'}")
     message = refused("trainer", *task, data)
-    assert f"{shard} is missing; make it again with: t2t-lite-datagen " in message and "remove" not in message
-    _, *told_flags = message.partition("make it again with: ")[2].split()
+    assert f"{shard} is missing; regenerate it with: t2t-lite-datagen " in message and "remove" not in message
+    _, *told_flags = message.partition("regenerate it with: ")[2].split()
     assert command("datagen", *told_flags).returncode == 0
     assert shard.read_bytes() == before
 
@@ -142,7 +142,7 @@ def test_parseval_of_text_that_is_no_trees_names_the_file(refused, tmp_path):
 @pytest.mark.parametrize("name", ["x.txt", "x", "x.jpeg"])
 def test_a_plot_file_is_called_by_what_it_is(refused, small_run, tmp_path, name):
     flags = ("--curve", f"--output_dir={small_run}", f"--plot_file={tmp_path / name}")
-    assert "ends in .png, .svg, .pdf; give it such a name" in refused("benchmark", *flags)
+    assert "use a file name that ends in .png, .svg, .pdf" in refused("benchmark", *flags)
     assert not (tmp_path / name).exists()
 
 
