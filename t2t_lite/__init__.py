@@ -1,4 +1,4 @@
-"""t2t-lite: the Transformer system of "Attention Is All You Need" on today's TensorFlow and Keras."""
+"""t2t-lite: the Transformer system of "Attention Is All You Need" on current TensorFlow and Keras."""
 
 import sys
 

@@ -1,16 +1,16 @@
-"""Names of tensor2tensor, the paper and other toolkits, each with ours, for error messages."""
+"""Maps names of tensor2tensor, the paper and other toolkits to ours, for error messages."""
 
 import re
 
 _WHOLE_SPLIT = "not needed here: the whole dev split is evaluated, at every checkpoint"
-_RUN_KNOWS = "not needed here: the run directory (--output_dir) knows"
+_RUN_KNOWS = "not needed here: the run directory (--output_dir) records it"
 _DEVICES = "not here: devices are chosen with --strategy and --num_gpus, machines with --make_tf_config"
 _ADAM = "not here: the optimizer is the paper's Adam (adam_beta1, adam_beta2, adam_epsilon)"
 _SCHEDULE = "not here: the schedule is the paper's (learning_rate_constant, learning_rate_warmup_steps)"
 _TOKENS = "as in the paper (t2t-lite-datagen --vocab_size)"
 _EVERY_LINE = "not here: every line is decoded, in order"
 
-# By flag or command, patterns of tensor2tensor's names and what to say after "tensor2tensor's NAME is".
+# By flag or command: patterns of tensor2tensor's names, and the text that follows "tensor2tensor's NAME is".
 _NAMES: dict[str, dict[str, str]] = {
     "problem": {
         r"translate_ende_.*?(_rev)?": f"wmt_ende{{1}} here, of 37,000 tokens {_TOKENS}",
@@ -22,7 +22,7 @@ _NAMES: dict[str, dict[str, str]] = {
         r"algorithmic_sort_.*": "algorithmic_sort here",
         r"translate_\w+_\w+|(text2text|summarize|grammar_error)_.*": "text_pairs here, with your own files",
         r"(languagemodel|image|img2img|video|sentiment|librispeech|squad|babi|gym)_.*": (
-            "not here: t2t-lite has translation, parsing and pairs of texts of your own (text_pairs)"
+            "not here: t2t-lite has translation, parsing and your own pairs of texts (text_pairs)"
         ),
     },
     "hparams_set": {
@@ -30,7 +30,7 @@ _NAMES: dict[str, dict[str, str]] = {
         r"transformer_parsing_(base|big)": "t2t_{} here, with its values; the paper's are transformer_parsing",
         r"transformer_big_(single_gpu|enfr_big|tpu)": "t2t_transformer_big here; the paper's is transformer_big",
         r"transformer_base_(multistep\d+|range.*)": (
-            "transformer_base here: a batch counts over all devices, and as many steps are accumulated as need be"
+            "transformer_base here: a batch counts over all devices, and gradients are accumulated as needed"
         ),
         r"transformer_(small|ende_\w+)": "transformer_base here, or a small one such as transformer_tiny",
         r"transformer_(tpu|packed_tpu|base_bs\d+)": "transformer_base here",
@@ -38,15 +38,15 @@ _NAMES: dict[str, dict[str, str]] = {
         r"transformer_(timeseries|lm\w*)|(universal|evolved)_transformer\w*|lstm_\w+": "not here",
     },
     "hparams": {
-        "batch_size": "batch_tokens here: real target tokens of one step over all devices, not padded ones of each",
+        "batch_size": "batch_tokens here: real target tokens per step over all devices, not padded ones per device",
         "learning_rate": (
-            "learning_rate_constant here: the factor of the paper's schedule, 1.0, and not a rate such as 0.001"
+            "learning_rate_constant here: the factor of the paper's schedule, 1.0, not a rate such as 0.001"
         ),
         "num_hidden_layers": "num_encoder_layers and num_decoder_layers here",
         "dropout|layer_prepostprocess_dropout": "residual_dropout here",
         "optimizer_adam_(beta1|beta2|epsilon)": "adam_{1} here",
         "optimizer_multistep_accumulate_steps": (
-            "not needed here: a batch counts over all devices, and is accumulated as memory demands "
+            "not needed here: a batch counts over all devices, and gradients are accumulated to fit the memory "
             "(--max_tokens_per_replica)"
         ),
         "optimizer|optimizer_.*": _ADAM,
@@ -61,7 +61,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "length_bucket_step|min_length_bucket|batch_shuffle_size|max_relative_position_.*": "not needed here",
         "daisy_chain_variables|scheduled_sampling_.*|moe_.*|compress_steps|use_fixed_batch_size": "not here",
         "clip_grad_norm|weight_decay|grad_noise_scale|weight_noise": "not here, as in the paper",
-        "initializer.*": "not here: weights begin as Glorot and Bengio (2010) have it",
+        "initializer.*": "not here: weights are initialized as in Glorot and Bengio (2010)",
         "eval_drop_long_sequences|eval_steps": _WHOLE_SPLIT,
         "layer_prepostprocess_dropout_broadcast_dims|.*_broadcast_dims|symbol_modality_num_shards": "not needed here",
     },
@@ -69,23 +69,23 @@ _NAMES: dict[str, dict[str, str]] = {
         "batch_size": "batch_tokens here: tokens, padding included",
         "max_input_size": "max_input_length here",
         "write_beam_scores": "return_beams here: all hypotheses with their scores",
-        "eos_penalty": "not here; min_length_ratio keeps outputs from ending early",
+        "eos_penalty": "not here; min_length_ratio prevents outputs from ending early",
         "num_samples|num_decodes": _EVERY_LINE,
-        "delimiter": "not here: a text ends with its line",
+        "delimiter": "not here: every line is one text",
         "force_decode_length": "not here; see min_length_ratio and extra_length",
         "identity_output|shards|shard_id|log_results|save_images|display_decoded_images": "not here",
         "use_last_position_only|block_size": "not needed here",
     },
     "trainer": {
-        "worker_gpu": "--num_gpus here (by default all are used)",
+        "worker_gpu": "--num_gpus here (default: all)",
         "local_eval_frequency|iterations_per_loop": "--save_checkpoints_steps here: every checkpoint is evaluated",
         "eval_steps|eval_throttle_seconds": _WHOLE_SPLIT,
-        "eval_run_autoregressive": "--eval_decode here, which gives BLEU of real search",
-        "eval_use_test_set": "not here: checkpoints are chosen by dev; decode the test split with t2t-lite-decoder",
+        "eval_run_autoregressive": "--eval_decode here, which computes BLEU with beam search",
+        "eval_use_test_set": "not here: the dev split ranks checkpoints; decode the test split with t2t-lite-decoder",
         "model_dir|train_dir": "--output_dir here",
         "eval_early_stopping_steps": "--early_stopping_patience here, in evaluations",
         "eval_early_stopping_metric": "--eval_metric here",
-        "eval_early_stopping_metric_(delta|minimize)": "not needed here: the metric says which way is better",
+        "eval_early_stopping_metric_(delta|minimize)": "not needed here: the metric determines which way is better",
         "keep_checkpoint_every_n_hours": "--keep_checkpoint_max here, or --keep_best_n",
         "dbgprofile": "--profile here",
         "use_tpu": "--strategy=tpu here",
@@ -103,11 +103,11 @@ _NAMES: dict[str, dict[str, str]] = {
     "datagen": {
         "(no)?generate|task_id_.*": "not needed here",
         "num_concurrent_processes": "--num_workers here",
-        "random_seed": "not needed here: the data of a problem is always the same",
+        "random_seed": "not needed here: data generation is deterministic",
         "task_id|run_all|parallelism|exclude_problems|only_list": "not here: give one --problem",
     },
     "avg": {
-        "model_dir|prefix": "--output_dir here: the run directory, in which the average is written, too",
+        "model_dir|prefix": "--output_dir here: the run directory, which also receives the average",
         "num_last_checkpoints|num_checkpoints": "--n here",
         "checkpoints|output_path": "not here: the last --n checkpoints of the run directory are averaged",
     },
@@ -123,8 +123,8 @@ _NAMES: dict[str, dict[str, str]] = {
 
 
 _LAYERS = "num_encoder_layers and num_decoder_layers"
-_RATE = "learning_rate_constant (a factor of the paper's schedule, 1.0, and not a rate such as 0.001)"
-# The paper's names, and those of most other toolkits.
+_RATE = "learning_rate_constant (a factor of the paper's schedule, 1.0, not a rate such as 0.001)"
+# Names of the paper and of most other toolkits.
 _USUAL: dict[str, dict[str, str]] = {
     "hparams": {
         **dict.fromkeys(("N", "layers", "num_layers", "n_layers"), _LAYERS),
@@ -154,11 +154,11 @@ _USUAL: dict[str, dict[str, str]] = {
 
 
 def alias_hint(where: str, name: str) -> str:
-    """Returns "; NAME is ... here" or "; tensor2tensor's NAME is ..." if others have something of that name, else "".
+    """Returns a hint if another toolkit uses a name: "; NAME is ... here" or "; tensor2tensor's NAME is ..."; else "".
 
     Args:
-      where: the flag whose value the name was ("problem", "hparams_set", "hparams", "decode_hparams", "schedule"), or
-        the command that it was a flag of ("trainer").
+      where: the flag that got the name as a value ("problem", "hparams_set", "hparams", "decode_hparams", "schedule"),
+        or the command that got it as a flag ("trainer").
       name: the name, without dashes.
     """
     if ours := _USUAL.get(where, {}).get(name):

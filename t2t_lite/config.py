@@ -1,4 +1,4 @@
-"""Settings: frozen, typed and flat. A set is an `HParams`; "name=value,..." changes single settings."""
+"""Settings: frozen, typed and flat. An hparams set is an `HParams`; "name=value,..." changes single settings."""
 
 import dataclasses
 import inspect
@@ -11,17 +11,17 @@ from typing import TypeVar
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
 
-# What draws a warning: fewer tokens than a sentence may have, and a beam that no paper has found use for.
+# Limits for warnings: batches smaller than a long sentence, and beams wider than any paper finds useful.
 FEW_TOKENS = 32
 WIDE_BEAM = 100
-# As many as anyone has trained (Wang et al. 2022). More is a slip of the hand, and takes hours to build.
+# The deepest published model (Wang et al. 2022). More layers are probably a typo, and take hours to build.
 MOST_LAYERS = 1000
 
 Settings = TypeVar("Settings", bound="_Settings")
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 SAMPLING_METHODS = ("argmax", "random")
-# The values of settings that are one of several; the first of each is the paper's.
+# The allowed values of settings; the first one is the paper's.
 CHOICES = {
     "self_attention_type": ("full", "local", "recurrent", "convolution", "separable_convolution"),
     "feed_forward_type": ("relu", "swiglu", "attention"),
@@ -31,20 +31,20 @@ CHOICES = {
     "tied_embeddings": ("all", "decoder", "none"),
     "precision": PRECISIONS,
 }
-# Names of settings before version 0.2, in files and on command lines, with today's.
+# Settings that were renamed in version 0.2: old name, in files and on command lines, and new name.
 RENAMED = {"counted_piece": "hard_alignment_token"}
 
 
 @dataclasses.dataclass(frozen=True)
 class _Settings:
-    """What all kinds of settings can do. Subclasses are frozen dataclasses of int, float, str and bool fields."""
+    """Base class of settings. Subclasses are frozen dataclasses with int, float, str and bool fields."""
 
     def __post_init__(self):
         hints = typing.get_type_hints(type(self))
         for name in (field.name for field in dataclasses.fields(self)):
             kind, value = hints[name], getattr(self, name)
             if kind is float and type(value) is int:
-                # A set may say 0 for 0.0; files and comparisons should not tell them apart.
+                # 0 and 0.0 must be the same in files and comparisons.
                 object.__setattr__(self, name, float(value))
             elif type(value) is not kind:
                 raise UserError(f"--{self.FLAG}: {name} takes {_KIND_WORDS[kind]}, not {value!r}", status=2)
@@ -55,10 +55,10 @@ class _Settings:
         return [field.name for field in dataclasses.fields(cls)]
 
     def replace(self: Settings, **changes) -> Settings:
-        """Returns a copy with some settings changed; they are checked as at construction.
+        """Returns a copy with some settings changed, and checks the values.
 
         Raises:
-          UserError: on an unknown name, with the nearest names, or an impossible value.
+          UserError: on an unknown name (with the nearest names) or an invalid value.
         """
         changes = {RENAMED.get(name, name): value for name, value in changes.items()}
         for name in changes:
@@ -68,7 +68,7 @@ class _Settings:
         return dataclasses.replace(self, **changes)
 
     def override(self: Settings, text: str) -> Settings:
-        """Returns a copy changed by "name=value,name=value", the form that commands take.
+        """Returns a copy changed by "name=value,name=value", the syntax of the command-line flag.
 
         Raises:
           UserError: on an unknown name (with the nearest names), a value of the wrong type, or a malformed pair.
@@ -93,29 +93,29 @@ class _Settings:
         return self.replace(**changes)
 
     def warnings(self) -> list[str]:
-        """Returns a line about each setting that is allowed and yet rarely meant, with what comes of it."""
+        """Returns a line about each setting that is valid but probably a mistake, with its effect."""
         return []
 
     def to_json(self) -> str:
-        """Returns the settings as JSON, one a line."""
+        """Returns the settings as JSON, one per line."""
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
     def from_json(cls: type[Settings], text: str, where: str) -> Settings:
-        """Reads what `to_json` wrote. `where` is the file's name, for errors.
+        """Reads the output of `to_json`. `where` is the file name for error messages.
 
         Raises:
-          UserError: if the text is no JSON object or has unknown names.
+          UserError: if the text is not a JSON object or has unknown names.
         """
         try:
             return cls(**{RENAMED.get(name, name): value for name, value in json.loads(text).items()})
         except (ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(
-                f"{where} does not hold settings of this version: {error}; put a whole one in its place"
+                f"{where} does not contain settings of this version: {error}; replace it by an intact copy"
             ) from error
 
     def difference(self: Settings, other: Settings) -> list[str]:
-        """Returns "name: mine, not theirs" for each setting in which `other` differs."""
+        """Returns "name: mine, not theirs" for each setting that differs in `other`."""
         mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
         return [f"{name}: {mine[name]}, not {theirs[name]}" for name in mine if mine[name] != theirs[name]]
 
@@ -125,27 +125,27 @@ class _Settings:
 
 
 def meaning(settings: type[_Settings], name: str) -> str:
-    """Returns what the comment beside a setting says of it; "" if there is none."""
+    """Returns the comment beside a setting's definition; "" if there is none."""
     lines = inspect.getsource(settings).splitlines()
     (line,) = [line for line in lines if re.match(rf"    {name}: \w+ = ", line)]
     return line.partition("  # ")[2]
 
 
 def _parse(text: str, kind, where: str):
-    """Reads one value of a field's type; `where` names the setting in errors."""
+    """Parses one value of a field's type; `where` names the setting in error messages."""
     try:
         return TRUTHS[text.lower()] if kind is bool else kind(text)
     except (ValueError, KeyError) as error:
         raise UserError(f"{where} takes {_KIND_WORDS[kind]}, not '{text}'", status=2) from error
 
 
-_KIND_WORDS = {int: "a whole number", float: "a number", str: "a word", bool: "True or False"}
+_KIND_WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
 TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclasses.dataclass(frozen=True)
 class HParams(_Settings):
-    """Everything that makes a model and its training what they are. The defaults are the paper's base model."""
+    """The settings of a model and its training. The defaults are the paper's base model."""
 
     FLAG: typing.ClassVar[str] = "hparams"
 
@@ -157,35 +157,35 @@ class HParams(_Settings):
     num_heads: int = 8  # h
     attention_key_size: int = 0  # d_k of one head; 0: hidden_size / num_heads
     attention_value_size: int = 0  # d_v of one head; 0: hidden_size / num_heads
-    self_attention_type: str = "full"  # what stands in the place of self-attention: the layers of table 1
-    neighborhood_size: int = 64  # r of local: positions that one may attend to, around it or, in the decoder, up to it
+    self_attention_type: str = "full"  # full, or a replacement for self-attention: the layers of table 1
+    neighborhood_size: int = 64  # r of local attention: positions seen, around each one or, in the decoder, up to it
     kernel_size: int = 3  # k of convolutions, odd
-    dilation_growth: int = 1  # a layer's dilation over that of the layer below it; kernel_size: paths of O(log_k n)
+    dilation_growth: int = 1  # ratio of dilations of successive layers; kernel_size gives paths of O(log_k n)
     feed_forward_type: str = "relu"  # swiglu: Shazeer 2020; attention: over parameters, the paper's appendix
     parameter_heads: int = 8  # h_p of attention over parameters
-    parameter_head_size: int = 64  # its d_pk and d_pv
-    parameter_pairs: int = 1536  # its n_p: pairs of key and value of one head
+    parameter_head_size: int = 64  # d_pk and d_pv of attention over parameters
+    parameter_pairs: int = 1536  # n_p of attention over parameters: key-value pairs per head
     position_encoding: str = "sinusoidal"  # sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021
     hard_alignment_token: int = 0  # target token that stands for a source token, in order (Ma et al. 2017); 0: none
-    max_relative_position: int = 16  # relative: distances beyond count as this one
-    norm_position: str = "post"  # pre: before each sub-layer, and once more on top (Xiong et al. 2020)
+    max_relative_position: int = 16  # relative positions: larger distances count as this one
+    norm_position: str = "post"  # pre: before each sub-layer, and a final norm on each stack (Xiong et al. 2020)
     norm_type: str = "layer"  # rms: Zhang and Sennrich 2019
-    tied_embeddings: str = "all"  # decoder: the source side has its own matrix; none: the projection, too
+    tied_embeddings: str = "all"  # decoder: the source side has its own matrix; none: the projection has its own, too
     residual_dropout: float = 0.1  # P_drop, on each sub-layer's output and on the sum of embedding and position
     attention_dropout: float = 0.0  # on attention weights
     relu_dropout: float = 0.0  # on the inner layer of feed-forward networks
     max_length: int = 256  # tokens, end symbol included; longer pairs are left out of training
     label_smoothing: float = 0.1  # epsilon_ls
-    batch_tokens: int = 25_000  # real target tokens of one optimizer step over all devices
+    batch_tokens: int = 25_000  # real target tokens per optimizer step over all devices
     train_steps: int = 100_000
     learning_rate_constant: float = 1.0  # factor of the paper's schedule
     learning_rate_warmup_steps: int = 4000
     adam_beta1: float = 0.9
     adam_beta2: float = 0.98
     adam_epsilon: float = 1e-9
-    ema_decay: float = 0.0  # of a moving average of the weights, an alternative to averaging checkpoints; 0: none
-    average_checkpoints: int = 5  # how many of the last checkpoints t2t-lite-avg averages by default
-    precision: str = "float32"  # or float32 variables with products in bfloat16 or in float16
+    ema_decay: float = 0.0  # decay of a moving average of the weights, instead of averaging checkpoints; 0: none
+    average_checkpoints: int = 5  # number of last checkpoints that t2t-lite-avg averages by default
+    precision: str = "float32"  # mixed_bfloat16, mixed_float16: float32 variables, computation in 16 bits
 
     def __post_init__(self):
         super().__post_init__()
@@ -207,34 +207,34 @@ class HParams(_Settings):
         self._check_sizes()
 
     def warnings(self) -> list[str]:
-        """Returns a line about each setting that is allowed and yet rarely meant, with what comes of it."""
+        """Returns a line about each setting that is valid but probably a mistake, with its effect."""
         message = []
         if self.batch_tokens < FEW_TOKENS:
             message.append(
-                f"batch_tokens={self.batch_tokens}: a step learns from so few target tokens (at least one pair) that "
-                f"the loss hardly falls; the paper's is {HParams.batch_tokens:,}, and small sets have 1,000 or more"
+                f"batch_tokens={self.batch_tokens}: with so few target tokens per step (at least one pair) the loss "
+                f"hardly falls; the paper uses {HParams.batch_tokens:,}, and small sets 1,000 or more"
             )
         for name in ("residual_dropout", "attention_dropout", "relu_dropout"):
             if getattr(self, name) > 0.5:
-                message.append(f"{name}={getattr(self, name)}: more than half is dropped; the paper's is at most 0.3")
+                message.append(f"{name}={getattr(self, name)}: drops more than half; the paper uses at most 0.3")
         if self.learning_rate_constant > 10:
             message.append(
-                f"learning_rate_constant={self.learning_rate_constant}: a factor of the paper's schedule, where 1 is "
-                f"usual; a training with so high a rate diverges"
+                f"learning_rate_constant={self.learning_rate_constant}: this is a factor of the paper's schedule, "
+                f"usually 1; training diverges with such a high rate"
             )
         return message
 
     def _check_sizes(self) -> None:
-        """What sizes of one model have to do with one another."""
+        """Checks that the sizes of a model are consistent."""
         if not (self.attention_key_size and self.attention_value_size):
             self._require(
                 "num_heads", self.hidden_size % self.num_heads == 0, f"a divisor of hidden_size ({self.hidden_size})"
             )
-        self._require("hidden_size", self.hidden_size % 2 == 0, "even, as positions come in pairs of sine and cosine")
-        self._require("kernel_size", self.kernel_size % 2 == 1, "odd, so that a position lies in the middle")
+        self._require("hidden_size", self.hidden_size % 2 == 0, "even, because sines and cosines come in pairs")
+        self._require("kernel_size", self.kernel_size % 2 == 1, "odd, so that the window has a center")
         self._require("neighborhood_size", self.neighborhood_size % 2 == 0, "even: as many before as after")
         if self.position_encoding == "learned":
-            # A single vector would be spread over sequences of any length.
+            # A single vector would be broadcast over sequences of any length.
             self._require("max_length", self.max_length >= 2, "at least 2 with position_encoding=learned")
         types = {"relative": ("full",), "rotary": ("full", "local")}.get(self.position_encoding)
         if types:
@@ -260,35 +260,35 @@ class HParams(_Settings):
 
     @property
     def max_positions(self) -> int | None:
-        """The longest sequence, in tokens, that there are positions for; None: any. Only learned ones have an end."""
+        """The longest supported sequence, in tokens; None: any. Only learned positions are limited."""
         return self.max_length if self.position_encoding == "learned" else None
 
 
 @dataclasses.dataclass(frozen=True)
 class DecodeHParams(_Settings):
-    """How to decode. The defaults are the paper's for translation (section 6.1)."""
+    """The settings of decoding. The defaults are the paper's for translation (section 6.1)."""
 
     FLAG: typing.ClassVar[str] = "decode_hparams"
 
     beam_size: int = 4  # 1 is greedy search
     alpha: float = 0.6  # exponent of the length penalty ((5 + length) / 6) ** alpha
     extra_length: int = 50  # an output has at most this many tokens more than its input
-    max_input_length: int = 1024  # longer inputs are cut there, in tokens, and a warning says so
-    batch_tokens: int = 1024  # tokens of one batch, padding included: of the source, and of one beam's outputs
-    min_length_ratio: float = 0.0  # an output has at least this many times the tokens of its input
+    max_input_length: int = 1024  # longer inputs are truncated to this many tokens, with a warning
+    batch_tokens: int = 1024  # tokens per batch, padding included: of the source, and of one beam's outputs
+    min_length_ratio: float = 0.0  # minimum ratio of output tokens to input tokens
     coverage_penalty: float = 0.0  # beta of Wu et al. 2016, equation 14; 0: none
-    no_repeat_ngram_size: int = 0  # no output has the same n tokens in a row twice; 0: it may
-    diverse_beam_groups: int = 1  # groups of beams that avoid one another's tokens (Vijayakumar et al. 2016)
-    diverse_beam_strength: float = 0.5  # by so much a token falls for each group that has chosen it already, in nats
-    sampling_method: str = "argmax"  # random: each beam is drawn instead of searched for
-    sampling_temp: float = 1.0  # what logits are divided by before drawing
-    sampling_keep_top_k: int = 0  # draw among so many most probable tokens; 0: all
-    sampling_keep_top_p: float = 1.0  # draw among the fewest tokens that have so much probability together
-    only_trees: bool = False  # parsing: search among well-formed trees over exactly the words
-    allow_unk: bool = False  # whether an output may have the unknown token, which stands for no text
-    random_seed: int = 1  # fixes what is drawn for a line, wherever it stands in a batch
-    return_beams: bool = False  # give all hypotheses of a line with their scores, and not the best one's text
-    precision: str = "float32"  # or products in bfloat16 or in float16
+    no_repeat_ngram_size: int = 0  # no n-gram of this size occurs twice in an output; 0: no limit
+    diverse_beam_groups: int = 1  # groups of beams that avoid each other's tokens (Vijayakumar et al. 2016)
+    diverse_beam_strength: float = 0.5  # penalty in nats on a token for each group that has already chosen it
+    sampling_method: str = "argmax"  # random: sample each beam instead of searching
+    sampling_temp: float = 1.0  # logits are divided by this temperature before sampling
+    sampling_keep_top_k: int = 0  # sample among the k most probable tokens; 0: all
+    sampling_keep_top_p: float = 1.0  # sample among the fewest tokens with this total probability
+    only_trees: bool = False  # parsing: search only well-formed trees over exactly the given words
+    allow_unk: bool = False  # whether outputs may contain the unknown token, which stands for no text
+    random_seed: int = 1  # seed of the samples of a line, independent of its position in a batch
+    return_beams: bool = False  # return all hypotheses of a line with their scores instead of the best text
+    precision: str = "float32"  # mixed_bfloat16, mixed_float16: computation in 16 bits
 
     def __post_init__(self):
         super().__post_init__()
@@ -310,7 +310,7 @@ class DecodeHParams(_Settings):
         for name, choices in (("sampling_method", SAMPLING_METHODS), ("precision", PRECISIONS)):
             self._require(name, getattr(self, name) in choices, " or ".join(choices))
         for name in ("min_length_ratio", "no_repeat_ngram_size") if self.only_trees else ():
-            # A tree repeats its leaves, and cannot grow when all words have theirs.
+            # Trees repeat their symbols, and a tree cannot get longer once it covers all words.
             self._require(name, getattr(self, name) == 0, "0 with only_trees=True")
         self._require(
             "diverse_beam_groups",
@@ -319,16 +319,16 @@ class DecodeHParams(_Settings):
         )
 
     def warnings(self) -> list[str]:
-        """Returns a line about each setting that is allowed and yet rarely meant, with what comes of it."""
+        """Returns a line about each setting that is valid but probably a mistake, with its effect."""
         message, usual = [], DecodeHParams()
         if self.beam_size > WIDE_BEAM:
             message.append(
                 f"beam_size={self.beam_size}: a step takes about {self.beam_size // usual.beam_size} times as long as "
-                f"with {usual.beam_size}, and its memory grows with the square; outputs are rarely better above 10"
+                f"with {usual.beam_size}, and memory grows quadratically; beams above 10 rarely improve outputs"
             )
         if self.batch_tokens < FEW_TOKENS:
             message.append(
-                f"batch_tokens={self.batch_tokens}: sentences are searched one by one, which takes several times as "
-                f"long as the usual {usual.batch_tokens:,}"
+                f"batch_tokens={self.batch_tokens}: sentences are decoded one by one, which takes several times as "
+                f"long as the default of {usual.batch_tokens:,}"
             )
         return message

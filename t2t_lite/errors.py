@@ -1,4 +1,4 @@
-"""The one exception that users see, and the nearest-name hints that its messages carry."""
+"""The exception for user errors, and nearest-name hints for its messages."""
 
 import difflib
 import re
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Something the user can mend: the message is one line that says what is wrong, where, and what to do.
+    """An error that the user can fix. The message is one line: what is wrong, where, and what to do.
 
     Commands print it without a traceback and exit with `status`.
 
     Args:
       message: the line.
-      status: exit status of a command that ends with this error; 2 means that the command line was wrong.
+      status: exit status of a command that ends with this error; 2 means an invalid command line.
     """
 
     def __init__(self, message: str, status: int = 1):
@@ -23,7 +23,7 @@ class UserError(Exception):
 def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:
     """Returns a hint such as "; did you mean 'a' or 'b'?" for a mistyped name.
 
-    If none is near, all known names are listed, first the few that have most in common with it.
+    If no name is close, the hint lists all known names, the most similar ones first.
     """
     words = set(_words(name))
 

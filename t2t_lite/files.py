@@ -1,4 +1,4 @@
-"""Writing files so that a reader, or a restarted run, never sees half of one."""
+"""Writes files atomically, so that a reader or a restarted run never sees a partial file."""
 
 import contextlib
 import hashlib
@@ -9,20 +9,20 @@ from pathlib import Path
 
 from t2t_lite.errors import UserError
 
-# In the names of all files that are not whole yet: the last extension, or for checkpoints the first word.
+# Part of the names of all incomplete files: the last extension, or for checkpoints the prefix.
 INCOMPLETE = "incomplete"
 
 
 @contextlib.contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """Gives a name beside `path` to write to; the file appears under `path` when the block ends without an error.
+    """Yields a temporary path to write to, which is renamed to `path` when the block ends without an error.
 
     Raises:
-      UserError: if `path` is a directory, or its folder is not there.
+      UserError: if `path` is a directory, or its folder does not exist.
     """
     check_output(path, str(path))
     if path.exists() and not path.is_file():
-        yield path  # a device or a pipe, such as /dev/null, is written to as it is
+        yield path  # devices and pipes, such as /dev/null, are written directly
         return
     partial = partial_path(path)
     try:
@@ -34,10 +34,10 @@ def written_whole(path: Path) -> Iterator[Path]:
 
 
 def make_folder(path: Path, flag: str) -> None:
-    """Makes a folder and those around it, if they are not there.
+    """Creates a folder and its parents, if they do not exist.
 
     Raises:
-      UserError: if there is a file, or no folder can be made; the message names `flag`.
+      UserError: if a path is a file, or the folder cannot be created or written to; the message names `flag`.
     """
     path = Path(path)
     try:
@@ -46,52 +46,52 @@ def make_folder(path: Path, flag: str) -> None:
         existing = next(each for each in (path, *path.parents) if each.exists())
         raise UserError(f"{flag}={path}: {existing} is a file; give a folder") from error
     except OSError as error:
-        raise UserError(f"{flag}={path}: cannot make that folder ({error.strerror}); give another one") from error
+        raise UserError(f"{flag}={path}: cannot create that folder ({error.strerror}); give another one") from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise UserError(f"{flag}={path}: you may not write there; change its permissions, or give another folder")
+        raise UserError(f"{flag}={path}: no write permission; change the permissions, or give another folder")
 
 
 def partial_path(path: Path) -> Path:
-    """Returns a name beside `path` that nobody else writes to."""
+    """Returns a unique path beside `path` for a temporary file."""
     return path.with_name(f"{path.name}.{secrets.token_hex(4)}.{INCOMPLETE}")
 
 
 def growing_path(path: Path) -> Path:
-    """Returns the name beside `path` under which a file grows until it is whole."""
+    """Returns the path beside `path` that a file is appended to until it is complete."""
     return path.with_name(f"{path.name}.{INCOMPLETE}")
 
 
 def progress_path(path: Path) -> Path:
-    """Returns the name beside `path` of the file that records how far it has grown."""
+    """Returns the path beside `path` of the file that records the progress of writing it."""
     return path.with_name(f"{path.name}.progress")
 
 
 def check_output(path: Path, what: str) -> None:
-    """Raises UserError if no file can be written there; `what` names it: "--decode_to_file=out.txt"."""
+    """Raises UserError if `path` cannot be written; `what` names it in messages: "--decode_to_file=out.txt"."""
     if not path.name or path.is_dir():
         raise UserError(f"{what} is a directory; give the name of a file")
     if not path.parent.is_dir():
-        raise UserError(f"{what}: there is no folder {path.parent}; make it first")
+        raise UserError(f"{what}: there is no folder {path.parent}; create it first")
 
 
 def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> None:
-    """Refuses outputs that cannot be written, or would overwrite an input or one another, themselves or as they grow.
+    """Checks that outputs can be written and that neither they nor their partial files overwrite another file.
 
     Args:
-      outputs, inputs: files by what names them, a flag or "standard input".
+      outputs, inputs: paths by the flag that names them, or "standard input".
 
     Raises:
-      UserError: the message names the flags. Two names of one file, such as links, are found out; a device or a pipe
-        may be named several times.
+      UserError: if not; the message names the flags. Links to the same file are recognized. A device or a pipe may be
+        given several times.
     """
     before = dict(inputs)
     for flag, path in outputs.items():
         check_output(path, f"{flag}={path}")
         for other_flag, other in before.items():
             if is_same_file(path, other):
-                raise UserError(f"{flag}={path} is the same file as {other_flag}; give it a name of its own")
+                raise UserError(f"{flag}={path} is the same file as {other_flag}; give it another name")
             if _grows_over(path, other) or (other_flag in outputs and _grows_over(other, path)):
-                raise UserError(f"{flag}={path} and {other_flag}={other} would be mixed up while one grows; rename one")
+                raise UserError(f"{flag}={path} and {other_flag}={other}: one is the other's partial file; rename one")
         before[flag] = path
 
 
@@ -100,20 +100,20 @@ def _grows_over(path: Path, other: Path) -> bool:
 
 
 def is_same_file(path: Path, other: Path) -> bool:
-    """Returns whether writing to `path` would overwrite `other`; no device or pipe is overwritten."""
+    """Returns whether writing to `path` would overwrite `other`; False for devices and pipes."""
     if path.exists() and other.exists():
         return path.is_file() and os.path.samefile(path, other)
     return path.resolve() == other.resolve()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a UTF-8 text file whole."""
+    """Writes a UTF-8 text file atomically."""
     with written_whole(path) as partial:
         partial.write_text(text, encoding="utf-8")
 
 
 def sha256_of(path: Path) -> str:
-    """Returns the checksum of a file's content in hexadecimal digits."""
+    """Returns the SHA-256 checksum of a file in hexadecimal digits."""
     digest = hashlib.sha256()
     with open(path, "rb") as file:
         while block := file.read(2**20):

@@ -1,4 +1,4 @@
-"""How much memory is free for a device."""
+"""Finds out how much memory is free for a device."""
 
 import os
 from collections.abc import Iterator
@@ -6,17 +6,18 @@ from pathlib import Path, PurePosixPath
 
 
 def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
-    """Returns the bytes that are free for one device.
+    """Returns the free memory of one device, in bytes.
 
-    For a GPU ask before TensorFlow makes its devices: it then takes nearly all of their memory, to share it out itself.
+    For a GPU, call it before TensorFlow initializes its devices, because TensorFlow then allocates nearly all of their
+    memory.
 
     Args:
-      device_type: "CPU", or "GPU": the least that is free on any of those that CUDA_VISIBLE_DEVICES leaves visible.
-        All devices of one CPU share what is free.
-      root: the folder that /proc and /sys are looked up in.
+      device_type: "CPU"; or "GPU": the minimum over the GPUs that CUDA_VISIBLE_DEVICES leaves visible. All virtual
+        devices of one CPU share its memory.
+      root: the folder that contains /proc and /sys.
 
     Returns:
-      bytes; None if they are not known: no Linux, no NVIDIA driver or no `nvidia-ml-py`, or another kind of device.
+      bytes; None if unknown: not on Linux, no NVIDIA driver, no `nvidia-ml-py`, or another kind of device.
     """
     if device_type == "GPU":
         return _free_on_gpus()
@@ -29,7 +30,7 @@ def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
 
 
 def _free_on_gpus() -> int | None:
-    """The least that is free on any GPU, as NVIDIA's driver says."""
+    """Returns the minimum free memory of all visible GPUs, from NVIDIA's driver; None if unknown."""
     try:
         import pynvml
     except ImportError:
@@ -40,7 +41,7 @@ def _free_on_gpus() -> int | None:
             return min(pynvml.nvmlDeviceGetMemoryInfo(gpu).free for gpu in _visible_gpus(pynvml))
         finally:
             pynvml.nvmlShutdown()
-    except (pynvml.NVMLError, ValueError):  # no driver, no such GPU; or none at all
+    except (pynvml.NVMLError, ValueError):  # no driver, an unknown GPU, or no GPU at all
         return None
 
 
@@ -48,8 +49,8 @@ def _visible_gpus(pynvml) -> list:
     names = os.environ.get("CUDA_VISIBLE_DEVICES")
     if names is None:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    # CUDA counts the fastest GPU first unless CUDA_DEVICE_ORDER says otherwise, and the driver by slots: on a machine
-    # with several kinds, a number may be another GPU's here.
+    # CUDA numbers the fastest GPU first unless CUDA_DEVICE_ORDER is set, but the driver numbers by slot. On a machine
+    # with several kinds of GPUs, a number may mean another GPU here.
     return [
         pynvml.nvmlDeviceGetHandleByIndex(int(name)) if name.isdecimal() else pynvml.nvmlDeviceGetHandleByUUID(name)
         for name in (part.strip() for part in names.split(","))
@@ -58,7 +59,7 @@ def _visible_gpus(pynvml) -> list:
 
 
 def _left_in_control_groups(root: Path) -> Iterator[int]:
-    """Yields what each of the control groups that this process is in, and those around them, still allow, in bytes."""
+    """Yields the bytes that each control group of this process, and each of its parents, still allows."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -80,18 +81,18 @@ def _left_in_control_groups(root: Path) -> Iterator[int]:
 
 
 def _left_in(folder: Path, limit_name: str, used_name: str, reclaimable_name: str) -> int | None:
-    """Returns what one control group still allows; None if it sets no limit or its files are not there."""
+    """Returns the bytes that one control group still allows; None if it has no limit or its files do not exist."""
     try:
         limit, used = (int((folder / name).read_text()) for name in (limit_name, used_name))
     except (OSError, ValueError):  # the limit may be the word "max"
         return None
-    # Files that were read and not used again are counted, but give way.
+    # Inactive page cache counts as used, but can be reclaimed.
     reclaimable = _numbers_of(folder / "memory.stat").get(reclaimable_name, 0)
     return max(limit - max(used - reclaimable, 0), 0)
 
 
 def _numbers_of(path: Path) -> dict[str, int]:
-    """Reads lines of a name and a number; {} if there is no such file."""
+    """Reads lines of a name and a number; returns {} if the file cannot be read."""
     try:
         lines = [line.split() for line in path.read_text().splitlines()]
     except OSError:

@@ -1,4 +1,4 @@
-"""File locks between processes. The operating system frees a lock when its process ends or dies."""
+"""File locks between processes. The operating system releases a lock when its process ends or dies."""
 
 import contextlib
 import datetime
@@ -20,10 +20,10 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 
 @contextlib.contextmanager
 def training_in(directory: Path) -> Iterator[None]:
-    """Inside the block, nobody else trains in a run directory. The directory is made if it is not there.
+    """Holds the training lock of a run directory inside the block. Creates the directory if it does not exist.
 
     Raises:
-      UserError: if another process, or this one in another place, is training there; the message tells which.
+      UserError: if another process, or another thread of this one, is training there; the message names the process.
     """
     directory = Path(directory)
     is_new = not directory.exists()
@@ -44,22 +44,22 @@ def training_in(directory: Path) -> Iterator[None]:
             yield
     finally:
         if is_new:
-            with contextlib.suppress(OSError):  # something was written
+            with contextlib.suppress(OSError):  # keeps the directory if something was written to it
                 directory.rmdir()
 
 
 @contextlib.contextmanager
 def locked(path: Path, wait: bool) -> Iterator[bool]:
-    """Inside the block, the lock of that name is held. It holds between the threads of a process, too.
+    """Holds a file lock inside the block. The lock also excludes other threads of this process.
 
-    It gives False where the file system knows no locks, and so there is none.
+    Yields True, or False if the file system does not support locks and there is no protection.
 
     Args:
-      path: a file that is there as long as the lock is held, and tells by whom.
-      wait: whether to wait until it is free.
+      path: the lock file. It exists while the lock is held, and describes the holder.
+      wait: whether to wait until the lock is free.
 
     Raises:
-      BlockingIOError: if it is not free and is not waited for.
+      BlockingIOError: if the lock is taken and `wait` is False.
     """
     file, is_held = _acquired(path, wait)
     try:
@@ -68,7 +68,7 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
             "host": socket.gethostname(),
             "since": f"{datetime.datetime.now():%Y-%m-%d %H:%M}",
         }
-        with contextlib.suppress(OSError):  # a full disk: nobody can be told who it is
+        with contextlib.suppress(OSError):  # on a full disk the lock file stays empty
             file.truncate(0)
             file.write(json.dumps(holder))
             file.flush()
@@ -80,12 +80,12 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
 
 
 def _acquired(path: Path, wait: bool):
-    """Returns (the open file, whether it is locked), once it is or cannot be."""
+    """Returns (the open lock file, whether it is locked)."""
     while True:
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            # The holder before may have removed the file meanwhile: then this lock keeps nobody out.
+            # The previous holder may have removed the file meanwhile; a lock on a removed file protects nothing.
             if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file, True
         except FileNotFoundError:
@@ -102,5 +102,5 @@ def _holder(path: Path) -> str:
     try:
         holder = json.loads(path.read_text(encoding="utf-8"))
         return f"process {holder['pid']} on {holder['host']}, since {holder['since']},"
-    except (OSError, ValueError, KeyError, TypeError):  # it has only just begun, or just ended
+    except (OSError, ValueError, KeyError, TypeError):  # the holder has just started or just ended
         return "another process"

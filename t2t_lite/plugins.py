@@ -1,7 +1,7 @@
-"""Loads everything that registers itself: the built-in problems, hparam sets and models, and plug-ins.
+"""Loads everything that registers itself: the built-in problems, hparams sets and models, and plug-ins.
 
-A plug-in is an installed package with an entry point in the group `t2t_lite.plugins`, or a folder of the user's
-(`--t2t_usr_dir`). This is the only place where the library looks at `problems/` and `hparams/`, and only when asked.
+A plug-in is an installed package with an entry point in the group `t2t_lite.plugins`, or a folder of the user
+(`--t2t_usr_dir`). Only this module of the library imports `problems/` and `hparams/`, and only on request.
 """
 
 import importlib
@@ -23,15 +23,15 @@ _loading_began = False
 
 
 def load_all(usr_dir: str | None = None) -> None:
-    """Imports what is built in, the plug-ins that are installed, and a folder of the user's. Needs no TensorFlow.
+    """Imports the built-in modules, the installed plug-ins and a user folder. Needs no TensorFlow.
 
-    The registries do the same, without a folder, when they are first asked for a name that they do not know.
+    The registries do the same, without a user folder, at the first unknown name.
 
     Args:
-      usr_dir: a folder with Python files that register problems, sets or models.
+      usr_dir: a folder with Python files that register problems, hparams sets or models.
 
     Raises:
-      UserError: if a plug-in cannot be imported, with its whole traceback, or registers a name that is taken.
+      UserError: if a plug-in cannot be imported (with the whole traceback), or registers a name that is taken.
     """
     global _loading_began
     _loading_began = True
@@ -49,21 +49,21 @@ def load_all(usr_dir: str | None = None) -> None:
 
 
 def load_all_once() -> None:
-    """Does what `load_all` does without a folder, unless that has been done, or is being done, in this process."""
+    """Calls `load_all` without a user folder, unless this process has already called it or is calling it."""
     if not _loading_began:
         load_all()
 
 
 def load_usr_dir(usr_dir: str) -> None:
-    """Imports a folder of the user's: its __init__.py if there is one, otherwise all its Python files.
+    """Imports a user folder: its __init__.py if there is one, otherwise all its Python files.
 
     Raises:
-      UserError: if there is no such folder, it cannot be imported, or it registers nothing.
+      UserError: if the folder does not exist, cannot be imported, or registers nothing.
     """
     folder = Path(usr_dir).expanduser().absolute()
     if not folder.is_dir():
         raise UserError(f"--t2t_usr_dir={usr_dir} is not a folder")
-    # A name of our own: a folder that is called as an installed package hides nothing and is not hidden.
+    # A unique package name, so that the folder cannot shadow an installed package of the same name or be shadowed.
     package = f"t2t_usr_dir_{re.sub(r'[^a-zA-Z0-9_]', '_', str(folder))}"
     if package in sys.modules:
         return
@@ -107,11 +107,11 @@ def _import(load, what: str) -> None:
         frame = traceback.extract_tb(error.__traceback__)[-1]
         raise UserError(
             f"{what} was written for tensor2tensor ({frame.filename}, line {frame.lineno}), which does not run on "
-            f"today's TensorFlow. To port a problem: derive it from t2t_lite.data.problem.Problem, let "
-            f"examples(split, files) yield Example(inputs, targets), and put @PROBLEMS.register above it; "
+            f"current TensorFlow. To port a problem: derive it from t2t_lite.data.problem.Problem, let "
+            f"examples(split, files) yield Example(inputs, targets), and decorate it with @PROBLEMS.register; "
             f"docs/data.md shows how"
         ) from error
-    except (Exception, SystemExit) as error:  # whatever a plug-in's own code may raise
+    except (Exception, SystemExit) as error:  # a plug-in's code may raise anything
         raise UserError(_told_whole(what)) from error
 
 

@@ -1,4 +1,4 @@
-"""Keeps the chatter of C++ libraries from the user."""
+"""Suppresses the log output of C++ libraries."""
 
 import contextlib
 import gc
@@ -12,10 +12,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def stderr_held_back() -> Iterator[None]:
-    """Throws away what C++ code writes to file descriptor 2 inside the block. Python's exceptions pass."""
+    """Discards everything that is written to file descriptor 2 inside the block. Python exceptions pass."""
     try:
         real_stderr = os.dup(2)
-    except OSError:  # a program without one
+    except OSError:  # the process has no stderr
         yield
         return
     sys.stderr.flush()
@@ -30,11 +30,11 @@ def stderr_held_back() -> Iterator[None]:
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and sets it up for a command; afterwards it reports errors only."""
-    # TensorFlow and its graphs are millions of objects that stay. To look for garbage among them again and again takes
+    """Imports TensorFlow and configures it for a command; afterwards it logs errors only."""
+    # TensorFlow and its graphs are millions of permanent objects. With the default thresholds, garbage collection takes
     # a quarter of the time to the first step.
     gc.set_threshold(100_000, 50, 50)
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # training and search are TensorFlow's, whatever keras.json says
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # training and search need TensorFlow, whatever keras.json selects
     warnings.filterwarnings("ignore", module="(keras|tensorflow|google).*")
     import tensorflow as tf
 
@@ -44,7 +44,7 @@ def import_tensorflow() -> None:
 
 
 class _QuietLoader(importlib.abc.Loader):
-    """Loads as another loader does, with what C++ code writes meanwhile held back."""
+    """Wraps a loader, and discards what C++ code writes to stderr while it loads."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -53,7 +53,7 @@ class _QuietLoader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
-        # Some lines are written before TensorFlow looks at its log level.
+        # TensorFlow writes some lines before it reads its log level.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         module.__spec__.loader = module.__loader__ = self._loader
         with stderr_held_back():
@@ -61,13 +61,13 @@ class _QuietLoader(importlib.abc.Loader):
 
 
 class QuietFinder(importlib.abc.MetaPathFinder):
-    """Holds back what TensorFlow prints while it is first imported, directly or through Keras.
+    """Suppresses what TensorFlow prints when it is first imported, directly or through Keras.
 
-    An import hook, because modules import TensorFlow at their top, before any function of ours could be called.
+    An import hook is needed because modules import TensorFlow at their top, before any function can be called.
     """
 
     def find_spec(self, name, path=None, target=None):
-        """Returns the spec of TensorFlow with a quiet loader; None for all else."""
+        """Returns the spec of TensorFlow with a quiet loader; None for other modules."""
         if name != "tensorflow":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)

@@ -1,4 +1,4 @@
-"""Names for problems, hparam sets and models, so that a command line can choose among them."""
+"""Registries of problems, hparams sets and models, which the command line selects by name."""
 
 import contextlib
 import functools
@@ -20,7 +20,7 @@ def snake_case(name: str) -> str:
 
 
 class Origin(NamedTuple):
-    """Which plug-in registers: of the kind "package" (an installed one, by name) or "t2t_usr_dir" (a folder)."""
+    """The plug-in that registers something: kind "package" (`where` is its name) or "t2t_usr_dir" (the folder)."""
 
     kind: str
     where: str
@@ -31,7 +31,7 @@ _origins: list[Origin] = []
 
 @contextlib.contextmanager
 def registering(origin: Origin) -> Iterator[None]:
-    """What is registered inside the block comes from a plug-in."""
+    """Marks everything that is registered inside the block as coming from a plug-in."""
     _origins.append(origin)
     try:
         yield
@@ -40,14 +40,14 @@ def registering(origin: Origin) -> Iterator[None]:
 
 
 class Registry(Generic[T]):
-    """A mapping of names to things of one kind. A name taken twice and an unknown name are errors.
+    """A mapping of names to objects of one kind. Duplicate and unknown names are errors.
 
-    What is built in and the plug-ins that are installed are loaded when a name is first asked for that is not there.
+    At the first unknown name it loads the built-in modules and the installed plug-ins.
 
     Args:
-      kind: what is registered, as error messages call it ("problem").
-      flag: the command-line flag that chooses among the names.
-      load: registers what there is besides; called whenever a name is not known.
+      kind: the kind of the objects in error messages ("problem").
+      flag: the command-line flag that selects a name.
+      load: registers everything else; called whenever a name is unknown.
     """
 
     def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None):
@@ -61,8 +61,9 @@ class Registry(Generic[T]):
         self._origins: dict[str, Origin] = {}
 
     def register(self, item: T | None = None, *, name: str | None = None) -> Callable[[T], T] | T:
-        """Registers a class or function under `name`, by default its own name in snake case. Use as a decorator:
-        `@register`, `@register(name="x")` or `@register("x")`.
+        """Registers a class or function under `name`, by default its own name in snake case.
+
+        Use it as a decorator: `@register`, `@register(name="x")` or `@register("x")`.
 
         Raises:
           UserError: if the name is taken; the message names both places.
@@ -76,11 +77,11 @@ class Registry(Generic[T]):
         return item
 
     def register_lazily(self, name: str, reference: str, summary: str) -> None:
-        """Registers "module:attribute", imported only when asked for, so that listings need no TensorFlow."""
+        """Registers "module:attribute", which is imported on first use, so that listings need no TensorFlow."""
         self._add(name, reference, reference, summary)
 
     def _add(self, name: str, entry: T | str, place: str, summary: str, file: str = "") -> None:
-        # Importing the same module again (a notebook's reload) replaces an entry; another place is a clash.
+        # Importing the same module again (a reload in a notebook) replaces an entry; another place is a conflict.
         if self._places.get(name, place) != place:
             first, second = (
                 f"{where} ({path})" if path else where
@@ -95,7 +96,7 @@ class Registry(Generic[T]):
             self._origins[name] = _origins[-1]
 
     def origin(self, name: str) -> Origin | None:
-        """Returns the plug-in that `name` comes from, or None if it is built in, unknown, or a program's own."""
+        """Returns the plug-in that registered `name`; None if it is built in, unknown, or registered by a program."""
         return self._origins.get(name)
 
     def __contains__(self, name: str) -> bool:
@@ -104,11 +105,11 @@ class Registry(Generic[T]):
         return name in self._entries
 
     def check(self, name: str) -> None:
-        """Raises UserError, with the nearest names, if nothing is called `name`; what is lazy is not imported."""
+        """Raises UserError, with the nearest names, if `name` is unknown. Does not import lazy entries."""
         if name not in self:
             hint = alias_hint(self.flag, name) or nearest(name, self._entries)
             if hint.startswith("; known"):
-                hint += ". If it is a plug-in's, give --t2t_usr_dir"
+                hint += ". If a plug-in registers it, give --t2t_usr_dir"
             raise UserError(f"unknown {self.kind} '{name}' (--{self.flag}){hint}", status=2)
 
     def __getitem__(self, name: str) -> T:
@@ -131,22 +132,22 @@ class Registry(Generic[T]):
         return len(self.names())
 
     def summary(self, name: str) -> str:
-        """Returns the first line of the documentation of the thing called `name`."""
+        """Returns the first line of the docstring of the object called `name`."""
         return self._summaries[name]
 
 
 class SetRegistry(Registry[T]):
-    """A registry of functions that make settings, each of which may be derived from another, its parent."""
+    """A registry of functions that return settings. A set may be derived from another one, its parent."""
 
     def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None):
         super().__init__(kind, flag, load)
         self._parents: dict[str, str] = {}
 
     def derive(self, parent: str) -> Callable[[Callable], Callable]:
-        """Registers a function of the parent's settings as a function of nothing. Use as a decorator.
+        """Registers a function that derives settings from its parent's settings. Use as a decorator.
 
         Args:
-          parent: the name of the set that the decorated function is given.
+          parent: the name of the set whose settings the decorated function receives.
         """
 
         def decorate(function: Callable) -> Callable:
@@ -166,7 +167,7 @@ class SetRegistry(Registry[T]):
 
 
 def _load_all_once() -> None:
-    # Here, for the plug-ins know the registries.
+    # A local import, because plugins imports this module.
     from t2t_lite import plugins
 
     plugins.load_all_once()
@@ -180,7 +181,7 @@ _AS_IN_TENSOR2TENSOR = {"register_problem": "PROBLEMS", "register_hparams": "HPA
 
 
 def __getattr__(name: str):
-    """Tells those who know tensor2tensor's registry what its functions are called here."""
+    """Raises an error that names the equivalent of tensor2tensor's registry functions."""
     if ours := _AS_IN_TENSOR2TENSOR.get(name):
         raise AttributeError(f"tensor2tensor's {name} is {ours}.register here: from {__name__} import {ours}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,13 +1,13 @@
-"""What a run directory holds, so that every tool needs only its path.
+"""Run directories: they contain everything about a run, so that every tool needs only their path.
 
 hparams.json        the settings
 run.json            problem, vocabularies, plug-ins and the version that wrote them
-vocab.*             a copy of the vocabulary, or of that of each side
-ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* is one that took the place of another of that step
+vocab.*             a copy of the vocabulary, or of the vocabularies of both sides
+ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* replaces an earlier one of the same step
 average-<step>.*    an average of checkpoints, for inference only
-training.lock       as long as a process trains here: which one
+training.lock       exists while a process trains here, and describes the process
 train/, eval/       TensorBoard event files
-log.jsonl           the same figures, one JSON object a report
+log.jsonl           the same figures, one JSON object per report
 evaluations.json    the figures of each evaluated checkpoint
 """
 
@@ -28,20 +28,20 @@ from t2t_lite.plugins import load_usr_dir
 from t2t_lite.registry import MODELS, PROBLEMS, Origin
 from t2t_lite.trust import is_trusted, trust
 
-# How long to train and what to average may change between runs in one directory; what the model is may not.
+# Settings that may change when a run is resumed.
 _MAY_CHANGE = ("train_steps", "average_checkpoints")
 
 
 @dataclasses.dataclass(frozen=True)
 class RunDir:
-    """An existing run directory, opened.
+    """An opened run directory.
 
     Args:
       path: the directory.
-      hparams: its settings.
-      problem: its problem.
-      vocabulary: the path of the targets' vocabulary.
-      inputs_vocabulary: that of the inputs; the same path if both sides share one.
+      hparams: the run's settings.
+      problem: the run's problem.
+      vocabulary: path of the target vocabulary.
+      inputs_vocabulary: path of the source vocabulary; the same path if both sides share one.
     """
 
     path: Path
@@ -52,13 +52,13 @@ class RunDir:
 
 
 def open_run_dir(path: Path) -> RunDir:
-    """Reads what a run directory says about itself.
+    """Opens a run directory.
 
-    A run may come from anywhere, so code that it names is run only if the user has trusted the folder, see `trust`.
+    A run may come from anywhere, so plug-in folders that it names are loaded only if the user trusts them, see `trust`.
 
     Raises:
-      UserError: if it is no run directory, a vocabulary is not the one it was trained with, or its problem or model
-        comes from a plug-in that is not loaded and not trusted.
+      UserError: if it is not a run directory, a vocabulary is not the one that the model was trained with, or the
+        problem or model comes from a plug-in that is neither loaded nor trusted.
     """
     path = Path(path)
     about, hparams, run = _read(path)
@@ -72,9 +72,9 @@ def open_run_dir(path: Path) -> RunDir:
     for what, folder in _missing_plugins(path, about, run, its_names):
         if not is_trusted(folder):
             raise UserError(
-                f"{what} comes from code in {folder}, which is run only if you say so: give --t2t_usr_dir={folder}, or "
-                f"--trust_plugins to trust that folder from now on; in a program call "
-                f"t2t_lite.plugins.load_usr_dir('{folder}') before"
+                f"{what} comes from code in {folder}, which runs only with your permission: give "
+                f"--t2t_usr_dir={folder}, or --trust_plugins to trust that folder from now on; in a program first call "
+                f"t2t_lite.plugins.load_usr_dir('{folder}')"
             )
         load_usr_dir(str(folder))
     try:
@@ -84,55 +84,55 @@ def open_run_dir(path: Path) -> RunDir:
     for vocabulary, digest in digests.items():
         if not vocabulary.exists() or sha256_of(vocabulary) != digest:
             raise UserError(
-                f"{vocabulary} is not the vocabulary that the model in {path} was trained with; put that back"
+                f"{vocabulary} is not the vocabulary that the model in {path} was trained with; restore the original"
             )
     return RunDir(path, hparams, problem, *(path / entry["file"] for entry in entries))
 
 
 def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> None:
-    """Waits until a training has made a run directory.
+    """Waits until a training has created a run directory.
 
     Args:
       path: the directory.
-      seconds: how long to wait at most.
-      say: takes a line if it has to be waited for.
+      seconds: maximum time to wait.
+      say: receives a line if it has to wait.
 
     Raises:
-      UserError: if it is not there in time.
+      UserError: if the run directory does not appear in time.
     """
     about, end = Path(path) / "run.json", time.monotonic() + seconds
     if not about.exists() and seconds > 0:
-        say(f"waiting for a training to begin in {path} (at most {seconds:g} s, --eval_wait_secs)")
+        say(f"waiting for a training to start in {path} (at most {seconds:g} s, --eval_wait_secs)")
     while not about.exists():
         left = end - time.monotonic()
         if left <= 0:
-            raise UserError(f"--output_dir={path}: no training has begun there; start it, or look at the path")
+            raise UserError(f"--output_dir={path}: no training has started there; start one, or check the path")
         time.sleep(min(1.0, left))
 
 
 def files_of(path: Path) -> list[Path]:
-    """Returns the files that a run directory consists of; others, such as translations, may lie beside them."""
+    """Returns the files of a run; a run directory may contain others, such as translations."""
     names = ("hparams.json", "run.json", "evaluations.json", "log.jsonl", "vocab.*", "ckpt-*", "average-*")
     return [file for name in names for file in Path(path).glob(name)]
 
 
 def settings_of(path: Path) -> HParams:
-    """Returns the settings of a run directory, without looking at anything else in it.
+    """Returns the settings of a run directory, without checking anything else in it.
 
     Raises:
-      UserError: if it is no run directory.
+      UserError: if it is not a run directory.
     """
     return _read(Path(path))[1]
 
 
 def trust_plugins_of(path: Path) -> list[Path]:
-    """Trusts the folders from which a run directory's problem and model come, if they are not loaded, from now on.
+    """Permanently trusts the plug-in folders of a run's problem and model that are not loaded yet.
 
     Returns:
       the folders.
 
     Raises:
-      UserError: if it is no run directory, or names a folder that cannot be trusted; none is trusted then.
+      UserError: if it is not a run directory, or names a folder that cannot be trusted; no folder is trusted then.
     """
     path = Path(path)
     about, hparams, run = _read(path)
@@ -147,12 +147,12 @@ def trust_plugins_of(path: Path) -> list[Path]:
 
 
 def _names(run: dict, hparams: HParams) -> dict:
-    """Returns the names of a run's problem and model, by the registries that they are in."""
+    """Returns the names of a run's problem and model, by registry."""
     return {PROBLEMS: run["problem"].removesuffix(REVERSED_SUFFIX), MODELS: hparams.model}
 
 
 def _read(path: Path) -> tuple[Path, HParams, dict]:
-    """Returns (the path of run.json, the settings, what run.json holds)."""
+    """Returns (the path of run.json, the settings, the content of run.json)."""
     settings, about = path / "hparams.json", path / "run.json"
     try:
         hparams = HParams.from_json(settings.read_text(encoding="utf-8"), str(settings))
@@ -167,13 +167,13 @@ def _why_no_run(path: Path, missing: str) -> str:
     if path.is_file():
         return "is a file; give the run directory, the --output_dir of t2t-lite-trainer"
     if not path.exists() or not any(path.iterdir()):
-        state = "is empty, and not a run directory" if path.exists() else "is not a run directory: it is not there"
-        return f"{state}; look at the path, or train first with t2t-lite-trainer --output_dir={path}"
+        state = "is empty, not a run directory" if path.exists() else "is not a run directory: it does not exist"
+        return f"{state}; check the path, or train first with t2t-lite-trainer --output_dir={path}"
     return f"is not a run directory: it has no {missing}; give the --output_dir of t2t-lite-trainer"
 
 
 def _plugins(run: dict, about: Path) -> dict[str, Origin]:
-    """Returns where problem and model come from, if they are a plug-in's; `about` is the path of run.json."""
+    """Returns the origins of problem and model that come from plug-ins; `about` is the path of run.json."""
     try:
         origins = {kind: Origin(*origin) for kind, origin in run.get("plugins", {}).items()}
         for origin in origins.values():
@@ -185,11 +185,11 @@ def _plugins(run: dict, about: Path) -> dict[str, Origin]:
 
 
 def _missing_plugins(path: Path, about: Path, run: dict, its_names: dict) -> list[tuple[str, Path]]:
-    """Returns (what comes from it, folder) for what is not registered and comes from a folder.
+    """Returns (description, folder) of the problem and model that are not registered and come from a plug-in folder.
 
     Raises:
-      UserError: if something comes from a package that is not installed, or from a folder that came with the run, means
-        another place elsewhere, or is not there.
+      UserError: if one comes from a package that is not installed, or from a folder that is inside the run directory,
+        is not an absolute path on a disk, or does not exist.
     """
     origins, found = _plugins(run, about), []
     for registry, name in its_names.items():
@@ -203,7 +203,7 @@ def _missing_plugins(path: Path, about: Path, run: dict, its_names: dict) -> lis
         folder = Path(origin.where)
         if reason := _why_not(folder, path):
             raise UserError(
-                f"{what} comes from the folder {folder}, which is {reason}; give its place with --t2t_usr_dir"
+                f"{what} comes from the folder {folder}, which is {reason}; give its location with --t2t_usr_dir"
             )
         found.append((what, folder.resolve()))
     return found
@@ -213,15 +213,15 @@ def _why_not(folder: Path, run: Path) -> str | None:
     """Returns why a folder that a run names cannot be trusted, or None."""
     if not folder.is_absolute():
         return "a relative path"
-    if folder.is_relative_to("/proc") or folder.is_relative_to("/dev"):  # such as /proc/self/cwd: relative after all
-        return "no place on a disk"
+    if folder.is_relative_to("/proc") or folder.is_relative_to("/dev"):  # /proc/self/cwd, for example, is relative
+        return "not on a disk"
     if folder.resolve().is_relative_to(run.resolve()):
         return "inside the run directory"
-    return None if folder.is_dir() else "not there"
+    return None if folder.is_dir() else "missing"
 
 
 def _origins(problem: Problem, hparams: HParams) -> dict[str, Origin]:
-    """Returns which plug-ins the problem and the model come from, if they do."""
+    """Returns the plug-ins that the problem and the model come from, if any."""
     names = {PROBLEMS: problem.data_name, MODELS: hparams.model}
     return {registry.kind: origin for registry, name in names.items() if (origin := registry.origin(name))}
 
@@ -234,21 +234,21 @@ def prepare_run_dir(
     random_seed: int = 1,
     inputs_vocabulary: Path | None = None,
 ) -> RunDir:
-    """Makes a run directory, or checks that an existing one was made with the same settings, problem and vocabularies.
+    """Creates a run directory, or checks that an existing one has the same settings, problem and vocabularies.
 
     Args:
       path: the directory.
       hparams: the settings.
-      problem: the problem, perhaps reversed.
-      vocabulary: that of the problem's targets.
-      random_seed: what fixes the run's weights and its order of data.
-      inputs_vocabulary: that of the problem's inputs, if it is another one.
+      problem: the problem, possibly reversed.
+      vocabulary: path of the problem's target vocabulary.
+      random_seed: fixes the run's initial weights and data order.
+      inputs_vocabulary: path of the problem's source vocabulary, if it is a separate one.
 
     Returns:
-      the directory, opened.
+      the opened directory.
 
     Raises:
-      UserError: if it was made with others; the message names the differences.
+      UserError: if something differs; the message names the differences.
     """
     path = Path(path)
     inputs_vocabulary = inputs_vocabulary or vocabulary
@@ -256,12 +256,12 @@ def prepare_run_dir(
         _check_same(open_run_dir(path), hparams, problem, vocabulary, inputs_vocabulary)
         seed = json.loads((path / "run.json").read_text(encoding="utf-8")).get("random_seed", random_seed)
         if seed != random_seed:
-            # The place in the data that a checkpoint holds means another place in another order.
+            # The position in the data that a checkpoint stores is only valid for the same data order.
             raise UserError(
-                f"{path} was made with --random_seed={seed}, not {random_seed}; use that, or another directory"
+                f"{path} was made with --random_seed={seed}, not {random_seed}; use that seed, or another directory"
             )
     elif list_checkpoints(path):
-        raise UserError(f"--output_dir={path} holds checkpoints but no run.json; use another directory")
+        raise UserError(f"--output_dir={path} contains checkpoints but no run.json; use another directory")
     else:
         make_folder(path, "--output_dir")
         for source in {vocabulary, inputs_vocabulary}:

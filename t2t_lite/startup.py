@@ -1,4 +1,4 @@
-"""What a command that decodes arranges before TensorFlow is imported."""
+"""Process settings for decoding that must be made before TensorFlow is imported."""
 
 import contextlib
 import ctypes
@@ -8,23 +8,23 @@ import os
 import platform
 from pathlib import Path
 
-_M_ARENA_MAX = -8  # of glibc's malloc.h
+_M_ARENA_MAX = -8  # from glibc's malloc.h
 
 
 def use_one_heap() -> None:
-    """Makes all threads share one heap, where the C library has a choice.
+    """Makes all threads share one heap, if the C library supports it.
 
-    It has one for each thread otherwise, and each keeps what was free in it: 300 MB more after a thousand sentences.
+    By default each thread has its own heap and keeps its free memory, which adds 300 MB after a thousand sentences.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def keep_compiled() -> None:
-    """Makes XLA keep what it compiles, for later runs. To be called before TensorFlow is imported.
+    """Makes XLA cache compiled code for later runs. Call it before TensorFlow is imported.
 
-    It lies in $XDG_CACHE_HOME/t2t-lite, in a folder for this TensorFlow on this kind of processor: code for another one
-    may not run. An XLA cache that the user has set up is left alone.
+    The cache is in $XDG_CACHE_HOME/t2t-lite, in a folder for this TensorFlow version and this kind of processor,
+    because code for another processor may not run. An XLA cache that the user has configured is left unchanged.
     """
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if "persistent_cache" in flags:
@@ -36,7 +36,7 @@ def keep_compiled() -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "t2t-lite" / "xla" / kind
     try:
         cache.mkdir(parents=True, exist_ok=True)
-    except OSError:  # no place to keep it: it is compiled each time
+    except OSError:  # without a cache, every run compiles
         return
     ours = f"--tf_xla_persistent_cache_directory={cache} --tf_xla_persistent_cache_device_types=CPU"
     os.environ["TF_XLA_FLAGS"] = f"{flags} {ours}".strip()

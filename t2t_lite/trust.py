@@ -1,4 +1,4 @@
-"""Folders of plug-ins that the user has trusted: their code runs when a run directory names them."""
+"""The plug-in folders that the user trusts: their code runs when a run directory names them."""
 
 import json
 import os
@@ -9,13 +9,13 @@ from t2t_lite.files import write_text
 
 
 def trusted_list() -> Path:
-    """Returns the file that lists them, in the user's own configuration folder."""
+    """Returns the path of the list of trusted folders, in the user's configuration folder."""
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(config) / "t2t-lite" / "trusted_plugins.json"
 
 
 def is_trusted(folder: Path) -> bool:
-    """Returns whether the user has trusted a folder.
+    """Returns whether the user trusts a folder.
 
     Raises:
       UserError: if the list is damaged.
@@ -40,9 +40,9 @@ def _read() -> list[str]:
     try:
         folders = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(folders, list):
-            raise ValueError("no list")
+            raise ValueError("not a list")
         return folders
     except FileNotFoundError:
         return []
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}); it is a JSON list of folders: mend or remove it") from error
+        raise UserError(f"{path} is damaged ({error}); it must be a JSON list of folders: fix or remove it") from error

@@ -184,7 +184,7 @@ def test_a_value_of_another_type_in_json_is_an_error():
 def test_values_of_another_type_are_refused_as_those_of_a_flag_are(settings):
     kinds = typing.get_type_hints(settings)
     wrong = {int: [512.0, "8", None, True], float: ["0.1", None, False], str: [4, None], bool: [1, "True", None]}
-    words = {int: "a whole number", float: "a number", str: "a word", bool: "True or False"}
+    words = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
     for field in dataclasses.fields(settings):
         kind = kinds[field.name]
         for value in wrong[kind]:

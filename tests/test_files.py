@@ -79,7 +79,7 @@ def test_a_half_file_left_by_a_killed_process_disturbs_nobody(tmp_path):
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path):
-    with pytest.raises(UserError, match=r"there is no folder .*new; make it first"):
+    with pytest.raises(UserError, match=r"there is no folder .*new; create it first"):
         write_text(tmp_path / "new" / "file.txt", "text")
     assert names_in(tmp_path) == []
 
@@ -106,7 +106,7 @@ def test_an_output_that_is_an_input_is_found_out(tmp_path, how):
         output = tmp_path / "other" / "in.txt"
     with pytest.raises(UserError) as caught:
         check_outputs({"--to": output}, {"--from": given})
-    assert str(caught.value) == f"--to={output} is the same file as --from; give it a name of its own"
+    assert str(caught.value) == f"--to={output} is the same file as --from; give it another name"
     with pytest.raises(UserError, match=r"--also=.* is the same file as --to;"):
         check_outputs({"--to": output, "--also": given}, {})
 
@@ -116,7 +116,7 @@ def test_an_output_beside_which_an_input_would_be_overwritten_is_found_out(tmp_p
     one, other = tmp_path / "out.txt", tmp_path / f"out.txt{ending}"
     other.write_text("lines")
     for outputs, inputs in (({"--to": one}, {"--from": other}), ({"--also": one, "--to": other}, {})):
-        with pytest.raises(UserError, match=r"^--to=.* and --.* would be mixed up while one grows"):
+        with pytest.raises(UserError, match=r"^--to=.* and --.*: one is the other's partial file"):
             check_outputs(outputs, inputs)
     check_outputs({"--to": other}, {"--from": one})
 

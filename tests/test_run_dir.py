@@ -117,7 +117,7 @@ def test_a_replaced_or_missing_vocabulary_in_the_run_directory_is_noticed(run, c
 
 def test_a_folder_that_is_no_run_directory_is_named(tmp_path):
     assert str(tmp_path / "none") in refusal(open_run_dir, tmp_path / "none")
-    assert f"{tmp_path} is empty, and not a run directory" in refusal(open_run_dir, tmp_path)
+    assert f"{tmp_path} is empty, not a run directory" in refusal(open_run_dir, tmp_path)
 
 
 def test_a_run_directory_without_its_problem_and_vocabulary_is_named(run):

@@ -98,8 +98,8 @@ def test_a_setting_is_explained_with_its_default(command):
         "setting label_smoothing (--hparams=label_smoothing=VALUE), default 0.1\nepsilon_ls\n"
     )
     both = shown(command, "batch_tokens")
-    assert "(--hparams=batch_tokens=VALUE), default 25000\nreal target tokens of one optimizer step" in both
-    assert "(--decode_hparams=batch_tokens=VALUE), default 1024\ntokens of one batch" in both
+    assert "(--hparams=batch_tokens=VALUE), default 25000\nreal target tokens per optimizer step" in both
+    assert "(--decode_hparams=batch_tokens=VALUE), default 1024\ntokens per batch" in both
 
 
 def test_every_setting_has_an_explanation(command):

@@ -63,7 +63,7 @@ def without_rights():
 
 
 def test_what_may_not_be_read_or_written(without_rights):
-    with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot make that folder \(Permission denied\); give an"):
+    with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot create that folder \(Permission denied\); give "):
         make_folder(without_rights / "run", "--output_dir")
     with pytest.raises(UserError, match=r"no permission to read .*secret\.txt; change its permissions"):
         list(read_lines(without_rights / "secret.txt"))
@@ -90,8 +90,8 @@ def test_what_is_no_run_directory_and_why(refused, tmp_path, name):
     (tmp_path / "other" / "file").touch()
     for place, why in {
         "file": "is a file; give the run directory",
-        "empty": "is empty, and not a run directory; look at the path, or train first with t2t-lite-trainer",
-        "none": "is not a run directory: it is not there; look at the path, or train first",
+        "empty": "is empty, not a run directory; check the path, or train first with t2t-lite-trainer",
+        "none": "is not a run directory: it does not exist; check the path, or train first",
         "other": "is not a run directory: it has no hparams.json; give the --output_dir of t2t-lite-trainer",
     }.items():
         assert f"--output_dir={tmp_path / place} {why}" in refused(name, f"--output_dir={tmp_path / place}")
@@ -155,7 +155,7 @@ def test_an_evaluator_waits_for_the_run_directory_of_a_training_and_says_so(smal
     )
     evaluator = start_process("trainer", *flags)
     first = evaluator.stdout.readline()
-    assert first == f"waiting for a training to begin in {tmp_path / 'run'} (at most 300 s, --eval_wait_secs)\n"
+    assert first == f"waiting for a training to start in {tmp_path / 'run'} (at most 300 s, --eval_wait_secs)\n"
     shutil.copytree(small_run, tmp_path / "copy")
     (tmp_path / "copy" / "evaluations.json").unlink()
     (tmp_path / "copy").rename(tmp_path / "run")
@@ -165,4 +165,4 @@ def test_an_evaluator_waits_for_the_run_directory_of_a_training_and_says_so(smal
 
 def test_one_that_waits_in_vain_says_what_to_do(refused, grammar_data, tmp_path):
     flags = ("--schedule=eval", f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}", "--eval_wait_secs=0")
-    assert "no training has begun there; start it, or look at the path" in refused("trainer", *flags)
+    assert "no training has started there; start one, or check the path" in refused("trainer", *flags)

@@ -62,11 +62,11 @@ def test_what_tensorflow_says_of_memory_becomes_one_line():
     ("settings", "message"),
     [
         (DecodeHParams(beam_size=2000), ["beam_size=2000: a step takes about 500 times as long as with 4"]),
-        (DecodeHParams(batch_tokens=1), ["batch_tokens=1: sentences are searched one by one"]),
+        (DecodeHParams(batch_tokens=1), ["batch_tokens=1: sentences are decoded one by one"]),
         (DecodeHParams(beam_size=100, batch_tokens=32), []),
-        (HParams(batch_tokens=1), ["batch_tokens=1: a step learns from so few target tokens"]),
-        (HParams(learning_rate_constant=1000.0), ["learning_rate_constant=1000.0: a factor of the paper's schedule"]),
-        (HParams(residual_dropout=0.9), ["residual_dropout=0.9: more than half is dropped"]),
+        (HParams(batch_tokens=1), ["batch_tokens=1: with so few target tokens per step"]),
+        (HParams(learning_rate_constant=1000.0), ["learning_rate_constant=1000.0: this is a factor of the paper's"]),
+        (HParams(residual_dropout=0.9), ["residual_dropout=0.9: drops more than half"]),
         (HParams(), []),
     ],
 )
