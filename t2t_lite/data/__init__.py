@@ -1,1 +1,1 @@
-"""From text to batches: problems, vocabularies, generation and the input pipeline."""
+"""From text to batches: problems, vocabularies, data generation and the input pipeline."""

@@ -1,4 +1,4 @@
-"""Looks into shards: how many examples, of which lengths, and what they say."""
+"""Inspects shards: the number of examples, their lengths, and samples as text."""
 
 import collections
 import re
@@ -17,17 +17,17 @@ from t2t_lite.errors import UserError
 
 @dataclass
 class Inspection:
-    """What shards of a split hold.
+    """The content of shards of one split.
 
     Args:
-      manifest: that of the data.
-      split: whose shards they are.
+      manifest: the manifest of the data.
+      split: the split of the shards.
       paths: the shards.
-      vocabularies: of the inputs and of the targets.
-      lengths: of each side, how many examples have so many tokens, end symbols included.
-      longer_sides: the same of the longer side of each example, which training compares with max_length.
-      unknown: unknown tokens of each side.
-      texts: the first examples: the tokens' texts of each side.
+      vocabularies: those of the inputs and the targets.
+      lengths: for each side, a histogram of lengths in tokens, end symbol included.
+      longer_sides: the same histogram for the longer side of each example, which training compares with max_length.
+      unknown: number of unknown tokens on each side.
+      texts: the first examples: the token texts of each side.
     """
 
     manifest: Manifest
@@ -41,22 +41,22 @@ class Inspection:
 
     @property
     def examples(self) -> int:
-        """How many there are."""
+        """Number of examples."""
         return sum(self.longer_sides.values())
 
     def longer_than(self, max_length: int) -> int:
-        """Returns how many examples have a side of more tokens than this."""
+        """Returns how many examples have a side with more than `max_length` tokens."""
         return sum(count for length, count in self.longer_sides.items() if length > max_length)
 
 
 def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int = 3) -> Inspection:
-    """Looks into all shards of a split.
+    """Inspects all shards of a split.
 
     Args:
-      data_dir: where the data is.
-      problem_name: the forward problem's.
+      data_dir: the data directory.
+      problem_name: the name of the forward problem.
       split: "train", "dev" or "test".
-      num_texts: so many examples are kept as text.
+      num_texts: number of examples to return as text.
 
     Raises:
       UserError: if there is no such data, or a shard is damaged.
@@ -68,14 +68,14 @@ def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int 
 
 
 def inspect_shard(path: Path, num_texts: int = 3) -> Inspection:
-    """Looks into one shard; its name says whose it is.
+    """Inspects one shard. Its file name contains the problem and the split.
 
     Raises:
-      UserError: if it is not the name of a shard, its manifest is not beside it, or it is damaged.
+      UserError: if the file is not named like a shard, its manifest is missing, or it is damaged.
     """
     match = re.fullmatch(r"(.+)-(train|dev|test)-\d+-of-\d+", path.name)
     if not match:
-        raise UserError(f"{path} is not called as a shard is (<problem>-<split>-00000-of-00010)")
+        raise UserError(f"{path} is not named like a shard (<problem>-<split>-00000-of-00010); give the path of one")
     return _inspect(manifest_of_file(path.with_name(FILENAME.format(match[1]))), match[2], [path], num_texts)
 
 
@@ -83,7 +83,7 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
     folder = paths[0].parent
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path} is missing; make it again with t2t-lite-datagen, with the flags it was made with")
+            raise UserError(f"{path} is missing; regenerate it with t2t-lite-datagen and the same flags as before")
     vocabularies = tuple(open_vocabulary(folder / each["file"]) for each in manifest.vocabularies)
     found = Inspection(manifest, split, paths, vocabularies)
     features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}

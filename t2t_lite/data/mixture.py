@@ -1,4 +1,4 @@
-"""A problem that is made of others: with weights, or by their sizes."""
+"""Mixtures: problems that combine other problems, by weight or by size."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 from t2t_lite.data.problem import SPLITS, Example, Problem, get_problem
 from t2t_lite.errors import UserError
 
-_BLOCK = 1000  # so many pairs of the mixture are drawn from the parts together
+_BLOCK = 1000  # number of pairs over which the parts are interleaved
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Part:
 
     Args:
       problem: its name; "x_rev" swaps its sides.
-      weight: its share of the training pairs, relative to the other parts'; 0: by its size.
-      tag: goes before each source sentence, with a blank: "<2de>".
-      splits: those that it gives pairs to; a corpus of back-translations gives only "train".
+      weight: its share of the training pairs, relative to the weights of the other parts; 0: its size decides.
+      tag: a token put before each source sentence, followed by a blank: "<2de>".
+      splits: the splits to which it contributes; a corpus of back-translations contributes only to "train".
     """
 
     problem: str
@@ -29,13 +29,13 @@ class Part:
 
 
 class Mixture(Problem):
-    """Pairs of several problems in one. Subclass it, give it `parts`, and register it.
+    """A problem with the pairs of several problems. Subclass it, set `parts`, and register it.
 
-    A part that has flags of its own is given the values of those that the mixture has, too.
+    A part with its own flags receives the values of the flags that the mixture also has.
 
-    Either no part has a weight: then each gives every pair once. Or all have: then no part gives any pair less than
-    once, and those whose share is larger than their size are repeated. dev and test have each part's pairs once, part
-    after part. Equal calls give equal pairs in the same order.
+    Either no part has a weight, and every pair is used once; or all parts have weights. Then every pair is used at
+    least once, and parts whose share exceeds their size are repeated. dev and test have the pairs of each part once,
+    part after part. Equal calls yield equal pairs in the same order.
     """
 
     parts: tuple[Part, ...] = ()
@@ -43,20 +43,20 @@ class Mixture(Problem):
     def __init__(self, is_reversed: bool = False, **options: str):
         super().__init__(is_reversed, **options)
         if is_reversed and any(part.tag for part in self.parts):
-            raise UserError(f"'{self.data_name}' cannot be reversed: the tags of its sources would be translations")
+            raise UserError(f"'{self.data_name}' cannot be reversed: the tags of its sources would be in the targets")
         if len({bool(part.weight) for part in self.parts}) > 1 or any(part.weight < 0 for part in self.parts):
-            raise UserError(f"'{self.data_name}': either all parts have a weight above 0, or none has one")
+            raise UserError(f"'{self.data_name}': give either all parts a weight above 0, or none")
         self._sizes: dict[int, int] = {}
         self._problems: dict[str, Problem] = {}
 
     @property
     def symbols(self):
-        """The tags, each a token of its own."""
+        """The tags, each of which is one token."""
         return tuple(dict.fromkeys(part.tag for part in self.parts if part.tag))
 
     @property
     def sources(self):
-        """What the parts read."""
+        """The sources of all parts."""
         return tuple(dict.fromkeys(source for part in self.parts for source in self._problem(part).sources))
 
     def examples(self, split, files):
@@ -68,14 +68,14 @@ class Mixture(Problem):
             return
         sizes = [self._size(number, files) for number in parts]
         weights = [self.parts[number].weight for number in parts]
-        # The part that is largest for its weight is read once.
+        # The part with the largest size relative to its weight is read once.
         once = max(size / weight for size, weight in zip(sizes, weights)) if any(weights) else 0
         wanted = [round(once * weight) for weight in weights] if once else sizes
         streams = [self._repeated(number, count, size, files) for number, count, size in zip(parts, wanted, sizes)]
         yield from _interleaved(streams, wanted)
 
     def notes(self, files):
-        """Says how often each part is read, and what its parts have to say."""
+        """Returns the notes of the parts."""
         notes = []
         for part in self.parts:
             notes += [f"{part.problem}: {note}" for note in self._problem(part).notes(files)]
@@ -92,7 +92,7 @@ class Mixture(Problem):
         if number not in self._sizes:
             self._sizes[number] = sum(1 for _ in self._pairs(number, "train", files))
             if not self._sizes[number]:
-                raise UserError(f"'{self.data_name}': its part '{self.parts[number].problem}' has no train examples")
+                raise UserError(f"'{self.data_name}': the part '{self.parts[number].problem}' has no train examples")
         return self._sizes[number]
 
     def _pairs(self, number: int, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
@@ -105,7 +105,7 @@ class Mixture(Problem):
                 yield Example(before + inputs, targets)
 
     def _repeated(self, number: int, wanted: int, size: int, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields so many pairs of a part: all of them as often as they fit in, and a random part of them once more."""
+        """Yields `wanted` pairs of a part: full passes over all pairs, then a random subset for the rest."""
         for _ in range(wanted // size):
             yield from self._pairs(number, "train", files)
         needed, left = wanted % size, size
@@ -113,7 +113,7 @@ class Mixture(Problem):
         if not needed:
             return
         for pair in self._pairs(number, "train", files):
-            # Each pair with the probability that exactly so many are taken (Knuth, volume 2, algorithm S).
+            # Selection sampling: takes exactly `needed` pairs (Knuth, volume 2, algorithm S).
             if generator.random() * left < needed:
                 needed -= 1
                 yield pair
@@ -121,7 +121,7 @@ class Mixture(Problem):
 
 
 def _interleaved(streams: list[Iterator[Example]], counts: list[int]) -> Iterator[Example]:
-    """Yields all pairs of the streams, each stream at an even pace."""
+    """Yields all pairs of the streams, interleaved so that each stream is used up at an even rate."""
     total, taken = sum(counts), [0] * len(counts)
     for done in range(0, total, _BLOCK):
         share = min(1.0, (done + _BLOCK) / total)

@@ -1,4 +1,4 @@
-"""The input pipeline: shards -> global batches of pairs of similar length, the same for a given (seed, epoch)."""
+"""The input pipeline: shards -> global batches of pairs of similar length, deterministic for a given (seed, epoch)."""
 
 import contextlib
 import math
@@ -11,14 +11,14 @@ from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 
-# Pairs are sorted by length within a window of about this many; a batch never spans two windows.
+# Pairs are sorted by length within windows of about this size; a batch never spans two windows.
 WINDOW = 2**17
-LONGEST = 2**15  # all longer pairs are sorted as if they had this length
+LONGEST = 2**15  # longer pairs are sorted as if they had this length
 
 
 @contextlib.contextmanager
 def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
-    """Turns TensorFlow's complaint about an unreadable record, raised inside the block, into a UserError."""
+    """Turns TensorFlow's error about an unreadable record, raised inside the block, into a UserError."""
     try:
         yield
     except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
@@ -27,7 +27,7 @@ def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
         found = _damaged_shards(name, Path(data_dir))
         which = " and ".join(map(str, found)) or f"a shard of '{name}' in {data_dir}"
         raise UserError(
-            f"{which} is damaged; remove it and run t2t-lite-datagen again, with the flags that the data was made with"
+            f"{which} is damaged; remove it and run t2t-lite-datagen again with the same flags as before"
         ) from error
 
 
@@ -44,17 +44,17 @@ def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
 
 
 def window_of(examples: int) -> int:
-    """Returns how many pairs a window of an epoch has: all windows are of one size, so that none has few batches."""
+    """Returns the number of pairs per window. All windows have about the same size, so that none has few batches."""
     return math.ceil(examples / max(1, round(examples / WINDOW)))
 
 
 def has_pair(problem: Problem, data_dir: Path, max_length: int) -> bool:
-    """Returns whether a training pair has at most `max_length` tokens on both sides, by looking at them."""
+    """Returns whether any training pair has at most `max_length` tokens on both sides. Reads the shards to find out."""
     dataset = batches(problem, data_dir, "train", batch_tokens=1, max_length=max_length)
     return next(iter(dataset), None) is not None
 
 
-@tf.autograph.experimental.do_not_convert  # which takes a second, and there is nothing to convert
+@tf.autograph.experimental.do_not_convert  # conversion takes a second, and there is nothing to convert
 def batches(
     problem: Problem,
     data_dir: Path,
@@ -67,16 +67,16 @@ def batches(
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
-    Each batch has about `batch_tokens` real target tokens: every window of about WINDOW pairs is cut into equal
-    shares, so that it has no short last batch, and no pair is dropped but those longer than `max_length`.
+    Each batch has about `batch_tokens` target tokens, padding not included. Every window of about WINDOW pairs is
+    divided into equal shares, so there is no short last batch. Only pairs longer than `max_length` are dropped.
 
     Args:
-      problem: whose data; if it is reversed, the sides are swapped.
-      data_dir: where the shards are.
+      problem: the problem; if it is reversed, the sides are swapped.
+      data_dir: the folder with the shards.
       split: "train", "dev" or "test".
-      batch_tokens: real target tokens of a batch, end symbols included.
-      max_length: pairs with a longer side, in tokens, are left out; None keeps all.
-      seed: with `epoch`, determines the order; None keeps the order by length (for evaluation).
+      batch_tokens: target tokens per batch, end symbols included, padding not included.
+      max_length: drops pairs with a side of more tokens; None keeps all.
+      seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
       epoch: counted from 0.
     """
     manifest = read_manifest(data_dir, problem)
@@ -84,7 +84,7 @@ def batches(
     window = WINDOW
     if manifest is not None:
         window = max(1, window_of(manifest.splits[split]["examples"]))
-        names = sorted(manifest.splits[split]["shards"])  # there may be more or fewer than the problem says
+        names = sorted(manifest.splits[split]["shards"])  # --num_shards may have changed their number
     shards = [str(Path(data_dir) / name) for name in names]
     files = tf.data.Dataset.from_tensor_slices(shards)
     if seed is not None:
@@ -114,15 +114,15 @@ def epochs(
     first_epoch: int = 0,
     skip: int = 0,
 ) -> tf.data.Dataset:
-    """Returns the batches of the training split, epoch after epoch without end.
+    """Returns the batches of the training split, epoch after epoch, without end.
 
     Args:
-      problem, data_dir, batch_tokens, max_length, seed: as `batches` takes them.
+      problem, data_dir, batch_tokens, max_length, seed: see `batches`.
       first_epoch: the epoch to begin with.
-      skip: how many batches of the first epoch to leave out, because they have been used.
+      skip: number of batches of the first epoch to skip, because they have been used.
 
     Returns:
-      a dataset as that of `batches`, with int64 scalars "epoch" and "position" in each batch.
+      a dataset like that of `batches`, with additional int64 scalars "epoch" and "position" in each batch.
     """
 
     def numbered(epoch, skipped):
@@ -142,7 +142,7 @@ def epochs(
 
 
 def _parse(window, is_reversed, max_length):
-    """Parses records [pairs] to two ragged int32 [pairs, (length)] without the pairs that are too long."""
+    """Parses records [pairs] into two ragged tensors, int32 [pairs, (length)], without pairs that are too long."""
     features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
     parsed = tf.io.parse_example(window, features)
     inputs, targets = (tf.cast(parsed[name], tf.int32) for name in ("inputs", "targets"))
@@ -153,11 +153,11 @@ def _parse(window, is_reversed, max_length):
 
 
 def _cut_into_batches(input_lengths, target_lengths, batch_tokens, seed):
-    """Returns which pairs go together, int64 [batches, (rows)].
+    """Returns the pairs of each batch, int64 [batches, (rows)].
 
-    Pairs are sorted by target length, then by input length, which runs up within one target length and down within
-    the next, so that it does not jump where a batch goes over from one target length to the next. `seed` (None, or
-    int64 [2]) shuffles pairs of equal lengths, and then the batches.
+    Pairs are sorted by target length, then by input length, ascending for one target length and descending for the
+    next, so that the input length does not jump inside a batch that spans two target lengths. `seed` (None, or int64
+    [2]) shuffles pairs of equal lengths, and then the batches.
     """
     up, targets = tf.minimum(input_lengths, LONGEST), tf.minimum(target_lengths, LONGEST)
     key = (targets * (2 * LONGEST) + tf.where(targets % 2 == 0, up, LONGEST - up)) * 2**24
@@ -172,11 +172,11 @@ def _cut_into_batches(input_lengths, target_lengths, batch_tokens, seed):
     rows = tf.ragged.boolean_mask(rows, rows.row_lengths() > 0)
     if seed is None:
         return rows
-    # Not the seed of the sort above, whose numbers would decide the order of batches too.
+    # A new seed: with the seed of the sort above, the same random numbers would also determine the batch order.
     draws = tf.random.stateless_uniform([rows.nrows()], tf.random.experimental.stateless_fold_in(seed, 1))
     return tf.gather(rows, tf.argsort(draws))
 
 
 def _mix(seed, epoch):
-    """Returns one whole number for a pair of them, for interfaces that take only one."""
+    """Combines seed and epoch into one integer, for interfaces that take a single seed."""
     return (seed * 1_000_003 + epoch) % 2**31

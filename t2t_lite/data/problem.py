@@ -1,4 +1,4 @@
-"""What a problem is: where its pairs come from, how they are cut into tokens, how its output is searched and scored."""
+"""The base class of problems: where their pairs come from, their vocabularies, how outputs are searched and scored."""
 
 import inspect
 from collections.abc import Iterator, Mapping
@@ -26,20 +26,20 @@ SIDES = Example._fields
 
 
 class Unusable(str):
-    """Stands where a text should be and says why it is not there."""
+    """Takes the place of a text that cannot be used; its value is the reason."""
 
 
 class WithMore(str):
-    """A text with more beside it in its file, which was left out."""
+    """A text whose line had further columns, which were left out."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A file that a problem reads.
+    """A published file that a problem reads.
 
     Args:
       name: the file's name in `--tmp_dir`.
-      url: where it is fetched from when it is not there.
+      url: the address from which it is downloaded if it is not there.
       sha256: its checksum, in hexadecimal digits.
     """
 
@@ -50,28 +50,28 @@ class Source:
 
 @dataclass(frozen=True)
 class OwnFile:
-    """A file of the user's, which may be anywhere.
+    """A file of the user, which may be anywhere.
 
     Args:
-      path: where it is.
+      path: the path of the file.
     """
 
     path: Path
 
     @property
     def name(self) -> str:
-        """The path, whole, so that the data remembers it."""
+        """The absolute path, which the manifest records."""
         return str(self.path.absolute())
 
 
 @dataclass(frozen=True)
 class TfdsSource:
-    """A data set of tensorflow-datasets; `--tmp_dir` is what it calls data_dir.
+    """A data set of tensorflow-datasets; `--tmp_dir` is its data_dir.
 
     Args:
       name: its name and configuration: "wmt14_translate/de-en".
-      placed: names of text files, which are used instead if they are in `--tmp_dir`, plain or with ".gz".
-      url: the server that it is downloaded from, to see at once whether it can be reached; "": not known.
+      placed: names of text files that are used instead if they are in `--tmp_dir`, plain or with ".gz".
+      url: the download server, to check early whether it can be reached; "": unknown.
     """
 
     name: str
@@ -80,28 +80,28 @@ class TfdsSource:
 
 
 class Problem:
-    """A task as pairs of texts. Subclass it, give it `examples`, and register it with `@PROBLEMS.register`.
+    """A task as pairs of texts. Subclass it, implement `examples`, and register it with `@PROBLEMS.register`.
 
-    Class attributes are the problem's settings; the defaults suit translation. A problem called `x` can also be
-    asked for as `x_rev`: the same data with its sides swapped.
+    Class attributes are the problem's settings; the defaults suit translation. A problem `x` is also available as
+    `x_rev`: the same data with its sides swapped.
     """
 
     vocab_kind: str = "bpe"  # or "wordpiece", "characters", "bytes", "words"
-    targets_vocab_kind: str = ""  # that of the targets, if they have a vocabulary of another kind
-    vocab_size: int = 8000  # tokens of a vocabulary
-    byte_fallback: bool = True  # bpe: characters without a token are written in bytes, which 256 tokens are kept for
+    targets_vocab_kind: str = ""  # the kind of the targets' vocabulary, if it differs
+    vocab_size: int = 8000  # number of tokens in a vocabulary
+    byte_fallback: bool = True  # bpe: encode characters without a token as bytes, for which 256 tokens are reserved
     character_coverage: float = 0.9995  # with byte_fallback: the share of the text's characters that get tokens
-    vocab_file: str = ""  # a vocabulary made elsewhere, instead; "INPUTS,TARGETS" for one of each side
+    vocab_file: str = ""  # an existing vocabulary to use instead; "INPUTS,TARGETS" for one vocabulary per side
     symbols: tuple[str, ...] = ()  # texts that are always one token, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
-    metric: str = "bleu"  # how outputs are scored: or "parseval", for trees
+    metric: str = "bleu"  # how outputs are scored; "parseval" for trees
     decode_hparams: DecodeHParams = DecodeHParams()
     sources: tuple[Source | OwnFile | TfdsSource, ...] = ()
-    published_counts: Mapping[str, int] = {}  # pairs of each split; a test split has to have them all
-    flags: Mapping[str, str] = {}  # flags of its own for t2t-lite-datagen, each with its help
-    switches: frozenset[str] = frozenset()  # those of them that need no value, which is "True" then
-    checks_text: bool = False  # look for what is often wrong with text from anywhere, and report it
+    published_counts: Mapping[str, int] = {}  # number of pairs per split; a test split must match exactly
+    flags: Mapping[str, str] = {}  # additional flags for t2t-lite-datagen, each with its help text
+    switches: frozenset[str] = frozenset()  # the flags that may be given without a value, which is then "True"
+    checks_text: bool = False  # whether to check the text for common defects and report them
 
     def __init__(self, is_reversed: bool = False, **options: str):
         self.is_reversed = is_reversed
@@ -109,7 +109,7 @@ class Problem:
 
     @property
     def data_name(self) -> str:
-        """The name that data files carry; a reversed problem uses the forward problem's files."""
+        """The name used in data file names; a reversed problem uses the forward problem's files."""
         return snake_case(type(self).__name__)
 
     @property
@@ -119,14 +119,14 @@ class Problem:
 
     @property
     def vocab_filenames(self) -> tuple[str, str]:
-        """The vocabularies' file names in `--data_dir`: forward inputs, forward targets; the same twice if shared.
+        """The vocabulary file names in `--data_dir`: forward inputs, forward targets; equal if they share one.
 
-        One for which the text held fewer tokens is called by their number, see `vocab_filename`.
+        If the text yields fewer tokens than `vocab_size`, the file name has their number, see `vocab_filename`.
         """
         return tuple(self.vocab_filename(side, self.vocab_size) for side in Example._fields)
 
     def vocab_filename(self, side: str, size: int) -> str:
-        """Returns the name of a vocabulary with so many tokens; `side` is the forward "inputs" or "targets"."""
+        """Returns the file name of a vocabulary with `size` tokens; `side` is the forward "inputs" or "targets"."""
         kind = self.kind_of(side)
         ending = {"bpe": "subwords", "wordpiece": "wordpieces"}.get(kind, kind)
         its_own = "" if self.shared_vocabulary else f"{side}."
@@ -137,12 +137,12 @@ class Problem:
         return (side == "targets" and self.targets_vocab_kind) or self.vocab_kind
 
     def in_direction(self, pair: tuple) -> tuple:
-        """Returns what belongs to (inputs, targets) of this problem, given that of the forward problem."""
+        """Returns a pair of things that belong to the forward (inputs, targets) in the order of this problem."""
         inputs, targets = pair
         return (targets, inputs) if self.is_reversed else (inputs, targets)
 
     def check_hparams(self, hparams: HParams) -> None:
-        """Raises UserError if no model with these settings can be trained on this problem."""
+        """Raises UserError if a model with these settings cannot be trained on this problem."""
         if not self.shared_vocabulary and hparams.tied_embeddings == "all":
             raise UserError(
                 f"'{self.name}' has a vocabulary for each side, and tied_embeddings=all needs one for both; use "
@@ -155,7 +155,7 @@ class Problem:
         return self.symbols
 
     def shards_of(self, split: str) -> int:
-        """Returns how many files a split is written to."""
+        """Returns the number of files of a split."""
         return self.num_shards if split == "train" else 1
 
     def shard_filename(self, split: str, shard: int) -> str:
@@ -169,32 +169,33 @@ class Problem:
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the pairs of a split, in a fixed order and in the forward direction.
 
+        Every call must yield the same pairs: they are read once to count them and learn tokens, then again to write
+        them.
+
         Args:
           split: "train", "dev" or "test".
           files: the path of each of `sources`, by its name, checked.
-
-        The same pairs each time: they are read once to count and to learn tokens, and again to be written.
         """
-        old = "; tensor2tensor's generate_samples is called so here" if hasattr(self, "generate_samples") else ""
-        raise UserError(f"problem '{self.name}' has no examples(self, split, files), which yields its pairs{old}")
+        old = "; it replaces tensor2tensor's generate_samples" if hasattr(self, "generate_samples") else ""
+        raise UserError(f"problem '{self.name}' has no method examples(self, split, files) that yields its pairs{old}")
 
     def check_options(self) -> None:
-        """Raises UserError, of status 2, if flags of its own are missing that data cannot be made without."""
+        """Raises UserError with status 2 if a required flag of the problem is missing."""
 
     def keep_streams(self, tmp_dir: Path) -> None:
-        """Keeps in `tmp_dir` what can be read only once, such as a pipe, as sources are read several times."""
+        """Copies sources that can be read only once, such as pipes, to `tmp_dir`: sources are read several times."""
         del tmp_dir
 
     def separate_splits(self) -> tuple[str, ...]:
-        """Returns those of dev and test that are not taken out of the training text."""
+        """Returns the splits among dev and test that are not taken from the training text."""
         return SPLITS[1:]
 
     def for_model(self, example: Example) -> Example:
-        """Returns a pair as the model reads and writes it: what is cut into tokens. The plain text stays as it was."""
+        """Returns a pair as the model reads and writes it, ready to be tokenized. Plain-text files are not affected."""
         return example
 
     def drop_reason(self, split: str, example: Example) -> str | None:
-        """Returns in a few words why a pair is left out, for the manifest to count; None keeps it."""
+        """Returns why a pair is dropped, in a few words that the manifest counts; None keeps the pair."""
         for side in example:
             if isinstance(side, Unusable):
                 return str(side)
@@ -203,29 +204,29 @@ class Problem:
         return None
 
     def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
-        """Yields the training text as it stands in its files, with pairs that are dropped or go to other splits."""
+        """Yields all pairs of the training files, including those that are dropped or go to other splits."""
         return self.examples("train", files)
 
     def split_of(self, example: Example) -> str:
-        """Returns the split that a pair of `raw_pairs` belongs to; of a long text only the beginning may be given."""
+        """Returns the split of a pair from `raw_pairs`; long texts may be cut to their beginning."""
         del example
         return "train"
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
-        """Returns what the user should be told about the data that is made from these files, a line each."""
+        """Returns notes for the user about the data made from these files, one line each."""
         del files
         return []
 
 
 def get_problem(name: str, **options: str) -> Problem:
-    """Returns the problem called `name` in the registry, with `_rev` for swapped sides.
+    """Returns the problem registered as `name`, with the suffix `_rev` for swapped sides.
 
     Args:
       name: the name.
-      given: values of the problem's own flags.
+      options: values of the problem's `flags`.
 
     Raises:
-      UserError: if there is none; the message gives the nearest names.
+      UserError: if there is no such problem; the message suggests the nearest names.
     """
     if name not in PROBLEMS and name.endswith(REVERSED_SUFFIX):
         forward = name.removesuffix(REVERSED_SUFFIX)
@@ -239,10 +240,10 @@ def _checked(problem: Problem) -> Problem:
         inspect.signature(problem.examples).bind("train", {})
     except TypeError as error:
         raise UserError(
-            f"problem '{problem.name}': examples has to take (self, split, files), not "
+            f"problem '{problem.name}': examples must take (self, split, files), not "
             f"{inspect.signature(type(problem).examples)}"
         ) from error
     if problem.metric not in METRICS:
         known = ", ".join(METRICS)
-        raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown; there are {known}")
+        raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown; use one of {known}")
     return problem

@@ -1,4 +1,4 @@
-"""Reading text, plain or gzip, one sentence per line: strictly, for training data, or whatever the input is."""
+"""Reads text files, plain or gzip, one sentence per line: strictly for training data, leniently for other input."""
 
 import codecs
 import contextlib
@@ -12,9 +12,9 @@ from typing import BinaryIO
 from t2t_lite.data.problem import Example, Unusable, WithMore
 from t2t_lite.errors import UserError
 
-# The longest line that the decoder keeps in memory. It reads far fewer tokens of it (`max_input_length`).
+# The longest line that the decoder keeps in memory. It uses far fewer tokens of it (`max_input_length`).
 MAX_BYTES = 2**20
-_GZIP = b"\x1f\x8b"  # what gzip files begin with
+_GZIP = b"\x1f\x8b"  # the first bytes of gzip files
 
 
 def lines_of(
@@ -22,14 +22,14 @@ def lines_of(
 ) -> Iterator[str]:
     """Yields the lines of a stream without their ends ("\\n" or "\\r\\n"), each as soon as it is read.
 
-    A byte-order mark at the start of the stream is no part of its text.
+    A byte-order mark at the start of the stream is dropped.
 
     Args:
-      stream: a file or standard input, in bytes.
-      name: what `invalid` calls it.
-      invalid: returns what to yield for a line that is not UTF-8 or is cut, or raises. Arguments: the line's name
-        ("in.txt, line 3"), what is wrong with it, and its text with U+FFFD for invalid bytes.
-      max_bytes: of a longer line only so many bytes are kept, so memory is bounded; -1: all.
+      stream: a binary file or standard input.
+      name: the name of the stream in reports to `invalid`.
+      invalid: called for a line that is not UTF-8 or is too long; returns the text to yield instead, or raises.
+        Arguments: the line's name ("in.txt, line 3"), what is wrong with it, its text with U+FFFD for invalid bytes.
+      max_bytes: cuts longer lines to this many bytes, which bounds the memory; -1: no limit.
     """
     number = 0
     while line := stream.readline(max_bytes):
@@ -37,13 +37,13 @@ def lines_of(
         left_out, more = 0, line
         while max_bytes >= 0 and not more.endswith(b"\n") and (more := stream.readline(max_bytes)):
             left_out += len(_without_end(more))
-        if left_out == 0 and more.endswith(b"\n"):  # perhaps read by itself
+        if left_out == 0 and more.endswith(b"\n"):  # the line end may have been read separately
             line = _without_end(line.removesuffix(b"\n") + b"\n")
         is_whole, where = not left_out, f"{name}, line {number}"
         try:
             text, problem = codecs.getincrementaldecoder("utf-8")().decode(line, final=is_whole), ""
         except UnicodeDecodeError as error:
-            # Of a line that is cut, half a character at its end is left out.
+            # An incomplete character at the end of a cut line is dropped.
             text = codecs.getincrementaldecoder("utf-8")(errors="replace").decode(line, final=is_whole)
             problem = f"not UTF-8 ({error.reason} at byte {error.start})"
         text = text.removeprefix("\ufeff") if number == 1 else text
@@ -59,7 +59,7 @@ def _without_end(line: bytes) -> bytes:
 
 
 def refuse(where: str, problem: str, text: str) -> str:
-    """The `invalid` of `lines_of` for text that must be right: raises UserError."""
+    """The `invalid` callback of `lines_of` for strict reading: raises UserError."""
     del text
     raise UserError(f"{where}: {problem}; convert it first")
 
@@ -78,9 +78,9 @@ def lenient_lines(stream: BinaryIO, name: str, warn: Callable[[str], None]) -> I
     """Yields the lines of any input: invalid bytes are replaced by U+FFFD and long lines are cut.
 
     Args:
-      stream: a file or standard input, in bytes.
-      name: what warnings call it.
-      warn: receives a line about what was replaced or cut.
+      stream: a binary file or standard input.
+      name: the name of the stream in warnings.
+      warn: receives a line about each line that was replaced or cut.
     """
 
     def invalid(where: str, problem: str, text: str) -> str:
@@ -92,10 +92,10 @@ def lenient_lines(stream: BinaryIO, name: str, warn: Callable[[str], None]) -> I
 
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Opens a file, plain or gzip whatever it is called, to read its bytes inside the block.
+    """Opens a file for reading bytes; gzip is recognised by content, whatever the file's name.
 
     Raises:
-      UserError: if there is no such file, it is in UTF-16, or it turns out to be a damaged gzip file.
+      UserError: if there is no such file, it is in UTF-16, or it is a damaged gzip file.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -112,16 +112,16 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except IsADirectoryError as error:
         raise UserError(f"{path} is a directory; give a file") from error
     except PermissionError as error:
-        raise UserError(f"{path} may not be read by you; change its permissions, or give another file") from error
+        raise UserError(f"no permission to read {path}; change its permissions, or give another file") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path} is not a whole gzip file ({error}); fetch or write it again") from error
+        raise UserError(f"{path} is a damaged gzip file ({error}); download or write it again") from error
 
 
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
-    """Yields the pairs of two files with a sentence a line, those with an empty side, too.
+    """Yields the pairs of two files with one sentence per line, including pairs with an empty side.
 
     Raises:
-      UserError: if one file has more lines than the other, or on text that is not UTF-8.
+      UserError: if one file has more lines than the other, or a line is not UTF-8.
     """
     ended = object()
     left, right = read_lines(inputs), read_lines(targets)
@@ -135,14 +135,14 @@ def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
     if pair[0] is not pair[1]:
         longer, shorter = (targets, inputs) if pair[0] is ended else (inputs, targets)
         raise UserError(
-            f"{longer} has more lines than {shorter} ({count}); line n of one must answer line n of the other"
+            f"{longer} has more lines than {shorter} ({count}); line n of one must correspond to line n of the other"
         )
 
 
 def read_any_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
-    """Yields the pairs of two files with a sentence a line, whatever is in them: a pair for each line of the longer.
+    """Yields the pairs of two files with one sentence per line, one pair for each line of the longer file.
 
-    What is no text is an `Unusable` that says why: a line that is not UTF-8, or that the other file does not have.
+    A line that is not UTF-8, or that is missing in the shorter file, becomes an `Unusable` with the reason.
     """
     missing = Unusable("a line that the other file does not have")
     for pair in itertools.zip_longest(_any_lines(inputs), _any_lines(targets), fillvalue=missing):
@@ -152,8 +152,8 @@ def read_any_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
 def read_tsv(path: Path) -> Iterator[Example]:
     """Yields the pairs of a file with inputs, a tab and targets in each line.
 
-    Of a line with more columns the first two are taken; its targets are `WithMore`. A line with one column only, or
-    that is not UTF-8, is a pair with an `Unusable` that says so.
+    If a line has more columns, the first two are used and its targets are `WithMore`. A line that has only one column
+    or is not UTF-8 becomes a pair with an `Unusable`, which holds the reason.
     """
     for line in _any_lines(path):
         columns = line.split("\t")
@@ -166,10 +166,10 @@ def read_tsv(path: Path) -> Iterator[Example]:
 
 
 def _any_lines(path: Path) -> Iterator[str]:
-    """Yields the lines of a file, an `Unusable` for each that is not UTF-8 or has NUL characters."""
+    """Yields the lines of a file; a line that is not UTF-8 or has NUL characters becomes an `Unusable`."""
     with open_bytes(path) as file:
         for text in lines_of(file, str(path), lambda where, problem, text: Unusable("a line that is not UTF-8")):
             if isinstance(text, Unusable) or "\0" not in text:
                 yield text
             else:
-                yield Unusable("a line with NUL characters, as UTF-16 has")
+                yield Unusable("a line with NUL characters, possibly UTF-16")

@@ -1,4 +1,4 @@
-"""Pairs from tensorflow-datasets, prepared before or downloaded now."""
+"""Pairs from tensorflow-datasets: downloads a data set, or reads one that is already prepared."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ _READ_BATCH = 1000
 
 
 def prepare(source: TfdsSource, tmp_dir: Path) -> Path:
-    """Downloads a data set, prepares it in `tmp_dir` and returns its folder; raises what tensorflow-datasets raises."""
+    """Downloads a data set, prepares it in `tmp_dir` and returns its folder; errors of the library propagate."""
     import tensorflow_datasets
 
     builder = tensorflow_datasets.builder(source.name, data_dir=tmp_dir)
@@ -25,9 +25,9 @@ def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[
     """Yields the pairs of a prepared data set, in the order of its files.
 
     Args:
-      folder: where it is: the folder of its version.
+      folder: the folder of the data set's version.
       split: "train", "dev" or "test".
-      inputs, targets: the features of the two sides: "en", "de".
+      inputs, targets: the feature names of the two sides: "en", "de".
 
     Raises:
       UserError: if it has no such split or features, or a file is damaged.

@@ -223,13 +223,13 @@ def test_a_mixture_without_tags_can_be_reversed_and_one_with_tags_cannot():
 
 @pytest.mark.parametrize("weights", [(1, 0), (0, 0.5), (-1, 1), (-1, -1)])
 def test_weights_of_some_parts_only_or_below_zero_are_refused(weights):
-    with pytest.raises(UserError, match="'mixture_test': either all parts have a weight above 0, or none"):
+    with pytest.raises(UserError, match="'mixture_test': give either all parts a weight above 0, or none"):
         mixture_of(Part(APPLES, weights[0]), Part(PEARS, weights[1]))()
 
 
 def test_a_part_without_pairs_is_an_error_that_names_it():
     mixture = mixture_of(Part(APPLES), Part("mixture_test_hollow"))()
-    with pytest.raises(UserError, match="its part 'mixture_test_hollow' has no train examples"):
+    with pytest.raises(UserError, match="the part 'mixture_test_hollow' has no train examples"):
         pairs_of(mixture)
 
 

@@ -81,7 +81,9 @@ def test_a_problem_without_examples_says_so():
     class Nothing(Problem):
         pass
 
-    with pytest.raises(UserError, match=r"'nothing' has no examples\(self, split, files\), which yields its pairs$"):
+    with pytest.raises(
+        UserError, match=r"'nothing' has no method examples\(self, split, files\) that yields its pairs$"
+    ):
         Nothing().examples("train", {})
 
 

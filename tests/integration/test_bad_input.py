@@ -181,7 +181,7 @@ def test_a_data_dir_without_the_problems_data(work, trainer, kind):
     message = trainer(data_dir=kind, output_dir="new")
     assert f"--data_dir={data_dir}" in message
     if kind != "a file":
-        assert f"make it with: t2t-lite-datagen --problem=grammar_ende --data_dir={data_dir}" in message
+        assert f"generate it with: t2t-lite-datagen --problem=grammar_ende --data_dir={data_dir}" in message
 
 
 @pytest.mark.parametrize("kind", ["cut short", "missing"])
@@ -309,7 +309,7 @@ def test_an_output_file_that_is_another_file_of_the_command(work, decoder, flag)
         flags["decode_from_file"] = work / "other.txt"
     message = decoder(*(f"--{name}={path}" for name, path in flags.items()))
     first, second = ("decode_to_file", flag) if flag != "alignments" else ("alignments", "decode_to_file")
-    assert message == f"--{first}={flags[first]} is the same file as --{second}; give it a name of its own"
+    assert message == f"--{first}={flags[first]} is the same file as --{second}; give it another name"
     assert (work / "in.txt").read_text() == "The dog sleeps.\n"
 
 
@@ -339,7 +339,7 @@ def test_an_output_file_that_is_standard_input(work):
 def test_an_output_file_in_a_folder_that_is_not_there(work, decoder, flag):
     flags = {"decode_to_file": work / "out.txt", flag: work / "new" / "out.txt"}
     message = decoder(f"--decode_from_file={work / 'in.txt'}", *(f"--{name}={path}" for name, path in flags.items()))
-    assert message == f"--{flag}={work / 'new' / 'out.txt'}: there is no folder {work / 'new'}; make it first"
+    assert message == f"--{flag}={work / 'new' / 'out.txt'}: there is no folder {work / 'new'}; create it first"
 
 
 @pytest.mark.parametrize("role", ["dev_source", "dev_target"])
@@ -353,4 +353,4 @@ def test_own_text_that_the_data_would_overwrite(refused, tmp_path, role):
         path.write_text("".join(f"{name} number {i} is here\n" for i in range(200)))
     flags = (f"--{name}={path}" for name, path in paths.items())
     message = refused("datagen", "--problem=text_pairs", f"--data_dir={data}", *flags)
-    assert message == f"{paths[role]} would be overwritten by the data that is made of it; use another --data_dir"
+    assert message == f"{paths[role]} would be overwritten by the data made from it; use another --data_dir"

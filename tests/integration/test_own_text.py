@@ -15,7 +15,7 @@ KINDS = {
     "a side of more than 2000 characters": "dropped",
     "one side more than 5 times as long as the other": "dropped",
     "a line that the other file does not have": "dropped",
-    "a pair that was there before": "kept",
+    "a repeated pair": "kept",
     "both sides are the same": "kept",
     "the sides seem to be swapped": "kept",
 }
@@ -121,7 +121,7 @@ def test_the_same_command_again_does_nothing_and_a_changed_file_is_found(own_tex
     finally:
         (folder / "my.de").write_bytes(content)
     assert changed.returncode == 1 and len(changed.stderr.splitlines()) == 1
-    assert f"{folder / 'my.de'} is not what the data" in changed.stderr
+    assert f"{folder / 'my.de'} is not the source that the data" in changed.stderr
 
 
 @pytest.mark.parametrize("which", ["split", "shard"])

@@ -93,16 +93,16 @@ def records_of(tmp_path):
 
 def test_training_pairs_that_dev_and_test_have_are_counted_and_kept(texts, datagen, tmp_path):
     report = datagen(texts, **SIDES, **OTHERS)
-    assert row(report, "its source is in dev, too") == ("7", "2.30%", "kept", "1, 2, 3, 4, 5, ...")
-    assert row(report, "its source is in test, too") == ("3", "0.98%", "kept", "41, 42, 43")
-    assert row(report, "a pair that was there before") == ("5", "1.64%", "kept", "301, 302, 303, 304, 305")
+    assert row(report, "its source is also in dev") == ("7", "2.30%", "kept", "1, 2, 3, 4, 5, ...")
+    assert row(report, "its source is also in test") == ("3", "0.98%", "kept", "41, 42, 43")
+    assert row(report, "a repeated pair") == ("5", "1.64%", "kept", "301, 302, 303, 304, 305")
     assert "other direction" not in report and "more than two columns" not in report
     assert manifest_of(tmp_path)["splits"]["train"]["examples"] == 305
 
 
 def test_drop_duplicates_leaves_these_out_of_vocabulary_and_training(texts, datagen, tmp_path):
     report = datagen(texts, **SIDES, **OTHERS, drop_duplicates="")
-    for kind, count in (("its source is in dev, too", 7), ("its source is in test, too", 3), ("a pair that was", 5)):
+    for kind, count in (("its source is also in dev", 7), ("its source is also in test", 3), ("a repeated pair", 5)):
         assert re.search(rf"^ {kind}.* {count}  .*dropped", report, flags=re.MULTILINE), kind
     made = manifest_of(tmp_path)
     assert made["splits"]["train"]["examples"] == 290 and sum(made["splits"]["train"]["dropped"].values()) == 15
@@ -110,14 +110,14 @@ def test_drop_duplicates_leaves_these_out_of_vocabulary_and_training(texts, data
     again = datagen(texts, **SIDES, **OTHERS, drop_duplicates="True")
     assert "nothing to do" in again
     refused = datagen(texts, **SIDES, **OTHERS, drop_duplicates="False", status=1)
-    assert "was made with --drop_duplicates=True, and now it is no --drop_duplicates" in refused
+    assert "was made with --drop_duplicates=True, but this run has no --drop_duplicates" in refused
 
 
 def test_drop_duplicates_where_dev_and_test_are_split_off(texts, datagen, tmp_path):
     datagen(texts, **SIDES, drop_duplicates="")
     made = manifest_of(tmp_path)["splits"]
     assert sum(made[split]["examples"] for split in ("train", "dev", "test")) == 300
-    assert made["train"]["dropped"]["a pair that was there before"] == 5
+    assert made["train"]["dropped"]["a repeated pair"] == 5
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
@@ -155,7 +155,7 @@ def test_more_columns_than_two_are_told_and_the_first_two_are_taken(texts, datag
     lines[9:11] = [f"{line}\tmore\tand more" for line in lines[9:11]]
     (tmp_path / "wide.tsv").write_text("".join(f"{line}\n" for line in lines))
     report = datagen(tmp_path, train_tsv="wide.tsv")
-    assert row(report, "more than two columns: the first two are taken") == ("2", "0.66%", "kept", "10, 11")
+    assert row(report, "more than two columns: the first two are used") == ("2", "0.66%", "kept", "10, 11")
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
@@ -275,7 +275,7 @@ def test_utf_16_is_called_so_and_gzip_is_read_whatever_its_name(texts, datagen, 
         tmp_path, train_tsv="wide.tsv", status=1
     )
     (tmp_path / "bare.tsv").write_bytes(text.encode("utf-16-le"))
-    assert "a line with NUL characters, as UTF-16 has" in datagen(tmp_path, train_tsv="bare.tsv", status=1)
+    assert "a line with NUL characters, possibly UTF-16" in datagen(tmp_path, train_tsv="bare.tsv", status=1)
     (tmp_path / "packed.tsv").write_bytes(gzip.compress(text.encode()))
     datagen(tmp_path, train_tsv="packed.tsv")
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
@@ -289,7 +289,7 @@ def test_what_to_do_is_said_below_the_table(texts, datagen, tmp_path):
     report = datagen(tmp_path, train_tsv="mixed.tsv", dev_tsv="dev.tsv")
     assert "33% of the pairs are dropped" in report and "iconv -f WINDOWS-1252 -t UTF-8" in report
     assert "--drop_duplicates leaves out" in report
-    assert "text_pairs: dev: 50% of its pairs are left out; look at its files" in report
+    assert "text_pairs: dev: 50% of the pairs are dropped; check the files" in report
 
 
 def test_damaged_data_is_found_by_datagen_and_mended_as_it_says(texts, command, datagen, refused_line, tmp_path):
@@ -310,7 +310,7 @@ def test_damaged_data_is_found_by_datagen_and_mended_as_it_says(texts, command, 
             )
         assert f"{shard} " in message and "remove it and run" in message
         shard.unlink()
-        assert "is missing; make it again" in refused_line("datagen", "--inspect", *flags)
+        assert "is missing; regenerate it" in refused_line("datagen", "--inspect", *flags)
         again = command("datagen", *flags, f"--train_tsv={texts / 'train.tsv'}", "--vocab_size=400")
         assert again.returncode == 0 and shard.read_bytes() == whole
 

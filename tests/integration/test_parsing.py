@@ -117,7 +117,7 @@ def test_the_data_says_what_was_done_with_the_treebank(made, treebank):
     _, _, datagen, _ = made
     assert "sections 02, 03" in datagen and "5% of the trees to dev" in datagen
     assert f"malformed tree: {treebank}/00/wsj_0003.mrg, line 32: the bracket of 'S' is not closed" in datagen
-    assert "left out: 1 (a malformed tree)" in datagen
+    assert "dropped: 1 (a malformed tree)" in datagen
 
 
 def test_the_trainer_tells_f1_of_the_dev_split(made):

@@ -108,8 +108,8 @@ def test_a_folder_is_remembered_by_the_run_but_not_trusted_unasked(tmp_path, pro
     assert refused.returncode == 1
     assert refused.stderr == (
         f"t2t-lite-decoder: error: {tmp_path / 'run' / 'run.json'}: the problem 'twice' comes from code in {folder}, "
-        f"which is run only if you say so: give --t2t_usr_dir={folder}, or --trust_plugins to trust that folder from "
-        f"now on; in a program call t2t_lite.plugins.load_usr_dir('{folder}') before\n"
+        f"which runs only with your permission: give --t2t_usr_dir={folder}, or --trust_plugins to trust that folder "
+        f"from now on; in a program first call t2t_lite.plugins.load_usr_dir('{folder}')\n"
     )
     trusting = process("decoder", run, PLAIN, "--trust_plugins", stdin=b"n1\nn2\n", **config)
     first = write_outputs(trusting)
@@ -187,16 +187,16 @@ def test_a_plugin_that_was_written_for_tensor2tensor_is_told_how_to_port_it(comm
 
 HALF_PORTED = {
     "def examples(self, split, files):\n        yield {'inputs': 'a', 'targets': 'b'}": (
-        "yields {'inputs': 'a', 'targets': 'b'} as pair 1; its examples(split, files) has to yield Example"
+        "yields {'inputs': 'a', 'targets': 'b'} as pair 1; its examples(split, files) must yield Example"
     ),
     "def generate_samples(self, data_dir, tmp_dir, dataset_split):\n        yield {}": (
-        "has no examples(self, split, files), which yields its pairs; tensor2tensor's generate_samples is called so"
+        "has no method examples(self, split, files) that yields its pairs; it replaces tensor2tensor's generate_samples"
     ),
     "def examples(self, data_dir, tmp_dir, dataset_split):\n        yield {}": (
-        "examples has to take (self, split, files), not (self, data_dir, tmp_dir, dataset_split)"
+        "examples must take (self, split, files), not (self, data_dir, tmp_dir, dataset_split)"
     ),
     "def examples(self, split, files):\n        if split != 'test': yield Example('a', 'b')": (
-        "has no test examples, and train, dev and test need some each"
+        "has no test examples, but train, dev and test must not be empty"
     ),
 }
 
@@ -226,4 +226,4 @@ def test_splits_that_are_all_the_same_are_told(command, tmp_path):
     result = command("datagen", f"--t2t_usr_dir={tmp_path}", "--problem=always_the_same", data)
     assert result.returncode == 0
     for split, other in (("dev", "train"), ("test", "train"), ("test", "dev")):
-        assert f"{split} begins with the same 30 pairs as {other}: if they are all the same" in result.stdout
+        assert f"{split} begins with the same 30 pairs as {other}: if all of them are the same" in result.stdout

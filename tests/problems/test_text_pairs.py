@@ -145,7 +145,7 @@ def test_the_checks_are_reported_with_true_line_numbers(made, given):
     assert {(finding.kind, finding.count, tuple(finding.lines), finding.dropped) for finding in checks.findings()} == {
         (EMPTY, 2, (4, 20), True),
         ("a side of more than 2000 characters", 1, (11,), True),
-        ("a pair that was there before", 2, (7, 31), False),
+        ("a repeated pair", 2, (7, 31), False),
         ("both sides are the same", 1, (13,), False),
         ("the sides seem to be swapped", 0, (), False),
     }

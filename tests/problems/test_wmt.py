@@ -177,7 +177,9 @@ def test_a_data_set_that_has_changed_since_is_found_by_its_checksum(prepared, tm
     (data_dir / "wmt_ende-train-00007-of-00100").unlink()  # so that there is something to make
     (shard,) = folder.glob("wmt14_translate/de-en/1.0.0/*-train.tfrecord-*")
     shard.write_bytes(shard.read_bytes()[:-100])
-    with pytest.raises(UserError, match=r"wmt14_translate/de-en/1\.0\.0 is not what the data .* was made from"):
+    with pytest.raises(
+        UserError, match=r"wmt14_translate/de-en/1\.0\.0 is not the source that the data .* was made from"
+    ):
         made("wmt_ende", data_dir, folder)
 
 

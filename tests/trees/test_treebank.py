@@ -263,7 +263,7 @@ def test_a_damaged_gzip_file_is_refused(damage, tmp_path):
     changed = good[:middle] + bytes(255 - byte for byte in good[middle : middle + 40]) + good[middle + 40 :]
     path = tmp_path / "x.mrg.gz"
     path.write_bytes({"cut": good[:middle], "changed": changed, "no gzip": good_tree(1).encode()}[damage])
-    with pytest.raises(UserError, match=r"x\.mrg\.gz is not a whole gzip file"):
+    with pytest.raises(UserError, match=r"x\.mrg\.gz is a damaged gzip file"):
         list(read_trees(path))
 
 

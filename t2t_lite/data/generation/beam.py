@@ -1,8 +1,8 @@
-"""Data generation on Apache Beam, for clusters: the same shards, byte for byte, as `split_writer` makes.
+"""Data generation on Apache Beam, for clusters. The shards equal those of `split_writer`, byte for byte.
 
-Workers read the sources and write the shards themselves, so --tmp_dir and --data_dir have to be on a file system that
-they share. Each reads its own range of the text; what lies before it is read and passed over, which costs little beside
-encoding. Records travel through Beam's shuffle. A shard is put in order in memory: take enough of them (--num_shards).
+Workers read the sources and write the shards themselves, so --tmp_dir and --data_dir must be on a shared file system.
+Each worker encodes its own range of the text. It reads and skips the text before the range, which costs little compared
+to encoding. Records go through Beam's shuffle. A shard is sorted in memory, so use enough shards (--num_shards).
 """
 
 import functools
@@ -29,14 +29,14 @@ from t2t_lite.files import write_text, written_whole
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import PROBLEMS
 
-RANGES = 16  # into which the text is divided if nothing else is asked for
-_STATISTICS = -1  # stands for a shard's number where it is not records that are grouped
+RANGES = 16  # default number of ranges into which the text is divided
+_STATISTICS = -1  # the key of statistics, where records have the number of their shard
 _open_vocabulary = functools.cache(open_vocabulary)
 
 
 @dataclass(frozen=True)
 class _Task:
-    """What workers, which may be other machines, need to know."""
+    """A job in a form that can be sent to workers on other machines."""
 
     problem: bytes
     usr_dir: str | None
@@ -61,13 +61,13 @@ class _Task:
 
 
 def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers: int) -> None:
-    """Makes those shards of a split that are missing, on Beam.
+    """Writes the missing shards of a split with Beam.
 
     Args:
-      job: what to make.
-      runner: "direct" for this process, or the name of a runner that Beam knows ("FlinkRunner").
+      job: the split to generate.
+      runner: "direct" for this process, or the name of a Beam runner ("FlinkRunner").
       options: flags of the pipeline, separated by blanks.
-      num_workers: ranges into which the text is divided; 0: RANGES.
+      num_workers: number of ranges into which the text is divided; 0: RANGES.
 
     Raises:
       UserError: if Beam is not installed or does not know the runner.
@@ -77,7 +77,7 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
     beam, pipeline = _new_pipeline(runner, options)
     chunks = max(1, math.ceil((job.total or sum(1 for _ in job.pairs())) / job.plan.chunk_pairs))
     each = math.ceil(chunks / min(chunks, num_workers or RANGES))
-    # The last one has no end: the number of pairs may be an estimate.
+    # The last range has no end, because the number of pairs may be an estimate.
     ranges = [(first, first + each if first + each < chunks else None) for first in range(0, chunks, each)]
     statistics_path = job.work.absolute() / "statistics.json"
     task = _Task.of(job)
@@ -88,14 +88,14 @@ def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers:
     statistics = Statistics.from_json(json.loads(statistics_path.read_text(encoding="utf-8")))
     job.check(statistics)
     for shard, path in task.shards.items():
-        if not path.exists():  # no record was drawn for it
+        if not path.exists():  # no record was assigned to this shard
             _write_shard(task, shard, [])
         job.shard_is_done(shard)
     job.is_done(statistics)
 
 
 def check_runner(runner: str, options: str) -> None:
-    """Raises UserError if Beam is not installed or does not know the runner; arguments are as above."""
+    """Raises UserError if Beam is not installed or does not know the runner. See `write_split_with_beam`."""
     _new_pipeline(runner, options)
 
 
@@ -107,7 +107,7 @@ def _new_pipeline(runner: str, options: str):
     except ImportError as error:
         raise UserError(f"--runner={runner} needs Apache Beam: pip install 't2t-lite[beam]' ({error})") from error
     try:
-        # Not Beam's own choice for "direct", which looks for a program to download.
+        # Not Beam's default for "direct", which tries to download a program.
         made = FnApiRunner() if runner.lower() in ("direct", "directrunner") else runner
         return beam, beam.Pipeline(runner=made, options=PipelineOptions(options.split()))
     except ValueError as error:
@@ -115,7 +115,7 @@ def _new_pipeline(runner: str, options: str):
 
 
 def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any]]:
-    """Yields (shard, (chunk, bucket, records)) for a range of chunks, and (_STATISTICS, statistics as JSON) of each."""
+    """Yields (shard, (chunk, bucket, records)) and (_STATISTICS, statistics as JSON) for each chunk of a range."""
     load_all(task.usr_dir)
     problem, plan = pickle.loads(task.problem), task.plan
     vocabularies = [_open_vocabulary(path) for path in task.vocabularies]

@@ -1,4 +1,4 @@
-"""Corpus statistics: a first pass over the training text counts pairs, keeps a random sample and checks own text."""
+"""Corpus statistics: a first pass over the training text counts pairs, draws a random sample and checks user text."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -10,21 +10,21 @@ from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, TextChecks
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.errors import UserError
 
-# More pairs than these make learning tokens slower and the tokens no better.
+# A larger sample makes learning tokens slower and the tokens no better.
 SAMPLE_PAIRS = 200_000
-FIRST_PAIRS = 100  # by which equal splits are found
-# No sample needs a longer text; memory is bounded by this. Equal beginnings have equal hashes.
+FIRST_PAIRS = 100  # number of pairs that are compared to detect equal splits
+# Cuts the texts of the sample, which bounds its memory. Hashes use the same prefix, so cutting does not change them.
 SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
 
 @dataclass
 class CorpusStatistics:
-    """What a pass has shown.
+    """The results of a pass over the training text.
 
     Args:
-      pairs: how many there were, those that the problem drops included.
-      first_pairs: the first FIRST_PAIRS of them.
-      sample: (number from 1, pair) of all that are kept for training, or of SAMPLE_PAIRS at random over the whole.
+      pairs: number of pairs, including those that the problem drops.
+      first_pairs: the first FIRST_PAIRS pairs.
+      sample: (number from 1, pair) of all pairs kept for training, or of at most SAMPLE_PAIRS random ones.
     """
 
     pairs: int
@@ -32,7 +32,7 @@ class CorpusStatistics:
     sample: list[tuple[int, Example]]
 
     def texts(self, sides: Iterable[str]) -> list[str]:
-        """Returns the texts of some sides of the sample."""
+        """Returns the texts of the given sides of the sample."""
         sides = list(sides)
         return [getattr(pair, side) for _, pair in self.sample for side in sides]
 
@@ -44,17 +44,17 @@ def corpus_statistics(
     count_pair: Callable[[int], None],
     size: int = SAMPLE_PAIRS,
 ) -> CorpusStatistics:
-    """Goes through the pairs once. The same pairs give the same sample.
+    """Reads the pairs once and returns their statistics. The same pairs give the same sample.
 
     Args:
-      problem: whose they are.
+      problem: the problem.
       pairs: its `raw_pairs`.
-      checks: looks at each, if given.
-      count_pair: receives the number of pairs so far, after each.
-      size: how many pairs the sample has at most.
+      checks: receives each pair, if given.
+      count_pair: receives the number of pairs so far, after each pair.
+      size: maximum number of pairs in the sample.
 
     Raises:
-      UserError: if something is no `Example`.
+      UserError: if an element of `pairs` is not an `Example`.
     """
     generator = random.Random(size)
     sample: list[tuple[int, Example, Example]] = []  # number, pair, what the model sees of it
@@ -64,7 +64,7 @@ def corpus_statistics(
         count_pair(count)
         if not isinstance(pair, Example):
             raise UserError(
-                f"problem '{problem.data_name}' yields {pair!r:.60} as pair {count}; its examples(split, files) has to "
+                f"problem '{problem.data_name}' yields {pair!r:.60} as pair {count}; its examples(split, files) must "
                 f"yield Example(inputs, targets)"
             )
         if count <= FIRST_PAIRS:
@@ -75,7 +75,7 @@ def corpus_statistics(
         if drop_reason:
             continue
         kept += 1
-        # An even sample whatever their number (Vitter 1985, algorithm R).
+        # Reservoir sampling: a uniform sample without knowing the number of pairs (Vitter 1985, algorithm R).
         if kept <= size:
             sample.append((count, *_kept(problem, pair)))
         elif (place := int(generator.random() * kept)) < size:
@@ -90,13 +90,13 @@ def corpus_statistics(
 def examine_corpus(
     problem: Problem, files: dict[str, Path], say: Callable[[str], None], report: Callable[[TextChecks], None]
 ) -> CorpusStatistics:
-    """Makes the statistics of a problem's training text and reports what is wrong with it.
+    """Computes the statistics of a problem's training text and reports defects of the text.
 
     Args:
-      problem: whose text it is.
+      problem: the problem.
       files: its sources.
       say: receives lines about progress.
-      report: receives the checks of own text, if the problem wants them.
+      report: receives the text checks, if the problem asks for them.
 
     Raises:
       UserError: if no pair is usable.
@@ -109,7 +109,7 @@ def examine_corpus(
         statistics = corpus_statistics(problem, problem.raw_pairs(files), checks, progress)
     except UserError:
         if checks is not None and checks.pairs:
-            report(checks)  # it may say why
+            report(checks)  # it may show the cause
         raise
     if not statistics.pairs:
         raise no_examples(problem, "train")
@@ -128,17 +128,17 @@ def examine_corpus(
 def no_examples(problem: Problem, split: str) -> UserError:
     """Returns the error for a split without any pair."""
     return UserError(
-        f"problem '{problem.data_name}' has no {split} examples, and train, dev and test need some each; check its "
+        f"problem '{problem.data_name}' has no {split} examples, but train, dev and test must not be empty; check its "
         f"sources and its examples(split, files)"
     )
 
 
 def _kept(problem: Problem, pair: Example) -> tuple[Example, Example]:
-    """Returns of a pair, and of what the model sees of it, as much as the sample keeps."""
+    """Returns a pair and its `for_model` version, both cut to the length that the sample keeps."""
     cut, seen = _cut(pair), problem.for_model(pair)
     if seen is pair:
         return cut, cut
-    # Half a symbol at the end would be one more.
+    # Cut at a blank: half a symbol at the end would count as another symbol.
     return cut, Example(
         *(side if len(side) < SAMPLE_CHARACTERS else side[:SAMPLE_CHARACTERS].rpartition(" ")[0] for side in seen)
     )

@@ -1,4 +1,4 @@
-"""Data that an earlier run left in a data directory: whether it is complete, and was made from the same things."""
+"""Checks data from an earlier run: whether it is complete, and made with the same settings and sources."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ from t2t_lite.files import INCOMPLETE, is_same_file
 
 
 def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
-    """Returns whether all splits are finished and all files are there."""
+    """Returns whether all splits are finished and all files exist."""
     if any(split not in manifest.splits for split in SPLITS):
         return False
     names = [vocabulary["file"] for vocabulary in manifest.vocabularies]
@@ -23,13 +23,13 @@ def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
 
 
 def generation_settings(problem: Problem, max_cases: int) -> dict:
-    """Returns the settings that determine the records, besides the sources and the vocabularies."""
+    """Returns the settings that affect the records, apart from the sources and the vocabularies."""
     own = {name: getattr(problem, name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
     return {**own, **rare_character_settings(problem, None), "max_cases": max_cases, **problem.options}
 
 
 def rare_character_settings(problem: Problem, manifest: Manifest | None) -> dict:
-    """Returns how BPE treats rare characters; for data from before that could be chosen, how it did then."""
+    """Returns how BPE treats rare characters; for data older than these settings, the fixed behaviour of that time."""
     if manifest is None:
         return {"byte_fallback": problem.byte_fallback, "character_coverage": problem.character_coverage}
     before = {"byte_fallback": False, "character_coverage": 1.0} | manifest.settings
@@ -37,7 +37,7 @@ def rare_character_settings(problem: Problem, manifest: Manifest | None) -> dict
 
 
 def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_dir: Path) -> None:
-    """Raises UserError if the data was made with other settings than these."""
+    """Raises UserError if the data was made with other settings."""
     if not manifest.settings:
         return
     as_it_is = rare_character_settings(problem, manifest)  # an existing vocabulary is used
@@ -46,25 +46,25 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
         if made_with.get(name) != asked.get(name):
             then, now = (f"--{name}={each[name]}" if each.get(name) else f"no --{name}" for each in (made_with, asked))
             raise UserError(
-                f"the data in {data_dir} was made with {then}, and now it is {now}; "
-                f"use another --data_dir, or the flags that it was made with"
+                f"the data in {data_dir} was made with {then}, but this run has {now}; "
+                f"use another --data_dir, or the same flags as before"
             )
 
 
 def check_sources_in_place(manifest: Manifest, tmp_dir: Path, data_dir: Path) -> None:
-    """Raises UserError if a source has changed. Complete data needs no sources, but those there must be the same."""
+    """Raises UserError if a source has changed. Complete data needs no sources, but any that exist must be the same."""
     found = {name: tmp_dir / name for name in manifest.sources if (tmp_dir / name).is_file()}
     check_unchanged(found, {name: manifest.sources[name] for name in found}, data_dir)
 
 
 def check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_dir: Path) -> None:
-    """Raises UserError if the data would overwrite what it is made from."""
+    """Raises UserError if the data would overwrite one of its sources."""
     names = [*problem.vocab_filenames, *(name for split in SPLITS for name in text_filenames(problem, split))]
     names += [problem.shard_filename(split, shard) for split in SPLITS for shard in range(problem.shards_of(split))]
     sources = [*files.values(), *(Path(name) for name in problem.vocab_file.split(",") if name)]
     for path in sources:
         if any(is_same_file(data_dir / name, path) for name in names):
-            raise UserError(f"{path} would be overwritten by the data that is made of it; use another --data_dir")
+            raise UserError(f"{path} would be overwritten by the data made from it; use another --data_dir")
 
 
 def remove_leftovers(problem: Problem, data_dir: Path) -> None:

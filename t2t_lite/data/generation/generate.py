@@ -10,9 +10,9 @@ from t2t_lite.data.generation.existing_data import (
     check_settings,
     check_sources_are_elsewhere,
     check_sources_in_place,
+    generation_settings,
     is_complete,
     remove_leftovers,
-    generation_settings,
 )
 from t2t_lite.data.generation.plan import plan_of
 from t2t_lite.data.generation.sources import check_unchanged, digests_of, find_or_fetch
@@ -31,14 +31,14 @@ MANY_DROPPED = 0.1  # share of a dev or test split
 
 @dataclasses.dataclass(frozen=True)
 class GenerateOptions:
-    """How data is made.
+    """Options of data generation.
 
     Args:
-      num_workers: chunks that are encoded side by side; 0: as many as there are cores.
-      max_cases: so many pairs of the train split at most, the first ones; 0: all.
-      runner: "" for this machine; otherwise the Apache Beam runner to use: "direct" or a name that Beam knows.
-      beam_options: flags for Beam's pipeline, separated by blanks.
-      report: takes what the look at own text has found.
+      num_workers: number of chunks that are encoded in parallel; 0: the number of cores.
+      max_cases: maximum number of pairs of the train split, the first ones; 0: all.
+      runner: "" for this machine; otherwise the Apache Beam runner: "direct" or a name that Beam knows.
+      beam_options: flags for the Beam pipeline, separated by blanks.
+      report: receives the results of the text checks.
     """
 
     num_workers: int = 0
@@ -55,20 +55,20 @@ def generate(
     say: Callable[[str], None] = print,
     options: GenerateOptions = GenerateOptions(),
 ) -> Manifest:
-    """Makes the data of a problem. What is already there and whole is kept, so an interrupted run continues.
+    """Generates the data of a problem. Complete files are kept, so an interrupted run can be resumed.
 
     Args:
-      problem: what to generate; a reversed problem has the forward problem's data.
-      data_dir: where to write.
-      tmp_dir: where source files are, or are fetched to.
+      problem: the problem; a reversed problem uses the forward problem's data.
+      data_dir: the folder to write to.
+      tmp_dir: the folder of the source files; missing ones are downloaded to it.
       say: receives lines about progress.
-      options: how it is made; apart from max_cases they do not change the data.
+      options: further options; except for max_cases they do not change the data.
 
     Returns:
       the manifest.
 
     Raises:
-      UserError: on missing, damaged or changed sources, or unusable data already in `data_dir`.
+      UserError: if sources are missing, damaged or changed, or `data_dir` has unusable data.
     """
     data_dir, tmp_dir = Path(data_dir), Path(tmp_dir)
     problem.keep_streams(tmp_dir)
@@ -97,14 +97,14 @@ def generate(
 
 @contextlib.contextmanager
 def _folder(data_dir: Path):
-    """Makes the data directory, and removes it again if the block fails before anything is written there."""
+    """Creates the data directory, and removes it if the block fails before anything is written to it."""
     is_new = not data_dir.exists()
     make_folder(data_dir, "--data_dir")
     try:
         yield
     except UserError:
         if is_new:
-            with contextlib.suppress(OSError):  # something was written
+            with contextlib.suppress(OSError):  # not empty
                 data_dir.rmdir()
         raise
 
@@ -118,18 +118,18 @@ class _Pass:
     data_dir: Path
     say: Callable[[str], None]
     options: GenerateOptions
-    # The first pairs of the splits that this run has read, to find equal ones.
+    # The first pairs of the splits that this run has read, to detect equal splits.
     first_pairs: dict[str, list[Example]] = dataclasses.field(default_factory=dict)
 
     def run(self, manifest: Manifest | None) -> Manifest:
-        """Makes everything that is missing; `manifest` is that of an interrupted run, if there is one."""
+        """Generates everything that is missing; `manifest` is the one of an interrupted run, or None."""
         vocabularies, manifest = self._vocabularies(manifest)
         for split in SPLITS:
             self._split(split, manifest, vocabularies)
         return manifest
 
     def _vocabularies(self, manifest: Manifest | None) -> tuple[tuple[Vocabulary, Vocabulary], Manifest]:
-        """Learns the vocabularies of the inputs and the targets unless they are there, and begins the manifest."""
+        """Learns the vocabularies of the inputs and targets unless they exist, and writes the first manifest."""
         names = [each["file"] for each in manifest.vocabularies] if manifest else []
         statistics = None
         if not names or not all((self.data_dir / name).exists() for name in names):
@@ -157,7 +157,7 @@ class _Pass:
         )
 
     def _split(self, split: str, manifest: Manifest, vocabularies: tuple[Vocabulary, Vocabulary]) -> None:
-        """Writes the text and the shards of one split, as far as they are missing."""
+        """Writes the missing text files and shards of one split."""
         problem, options = self.problem, self.options
         total = manifest.train_pairs if split == "train" else None
         plan = plan_of(problem, split, total, vocabularies, manifest.sources, options.max_cases)
@@ -179,7 +179,7 @@ class _Pass:
     def _report(self, split: str, made: dict) -> None:
         name, examples, dropped = self.problem.data_name, made["examples"], made.get("dropped", {})
         reasons = ", ".join(f"{count} ({reason})" for reason, count in dropped.items())
-        self.say(f"{name}: {split}: {examples} pairs{f'; left out: {reasons}' if reasons else ''}")
+        self.say(f"{name}: {split}: {examples} pairs{f'; dropped: {reasons}' if reasons else ''}")
         share = sum(dropped.values()) / (examples + sum(dropped.values()) or 1)
         if split != "train" and share > MANY_DROPPED:
-            self.say(f"{name}: {split}: {share:.0%} of its pairs are left out; look at its files")
+            self.say(f"{name}: {split}: {share:.0%} of the pairs are dropped; check the files")

@@ -1,15 +1,15 @@
-"""Whether a server can be reached, found out in seconds: libraries that download try again for minutes."""
+"""Checks within seconds whether a server can be reached; download libraries would retry for minutes."""
 
 import socket
 import threading
 import urllib.parse
 import urllib.request
 
-SECONDS = 3.0  # to look a name up and be answered
+SECONDS = 3.0  # for name lookup and connection together
 
 
 def why_unreachable(url: str, seconds: float = SECONDS) -> str:
-    """Returns "" if the server of a URL, or the proxy that is set for it, accepts a connection; else the reason."""
+    """Returns "" if the server of a URL, or the proxy configured for it, accepts a connection; else the reason."""
     asked = urllib.parse.urlsplit(url)
     proxies = urllib.request.getproxies()
     proxy = proxies.get(asked.scheme) or proxies.get("all")
@@ -30,7 +30,7 @@ def why_unreachable(url: str, seconds: float = SECONDS) -> str:
         except (OSError, UnicodeError) as error:
             found[0] = getattr(error, "strerror", None) or str(error)
 
-    # In a thread of its own, for a name is looked up without a limit of time.
+    # In a separate thread, because name lookup has no timeout.
     thread = threading.Thread(target=connect, daemon=True)
     thread.start()
     thread.join(seconds)

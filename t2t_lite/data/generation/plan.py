@@ -8,21 +8,21 @@ from dataclasses import asdict, dataclass
 from t2t_lite.data.problem import Problem
 from t2t_lite.data.vocab import Vocabulary
 
-# Records that are shuffled together in memory, on average, and pairs that are encoded together.
+# The average number of records that are shuffled together in memory, and the number of pairs encoded together.
 BUCKET_RECORDS = 2**16
 CHUNK_PAIRS = 2**15
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How the records of a split are spread.
+    """How the records of a split are distributed over shards, buckets and chunks.
 
     Args:
-      split: its name.
-      num_shards: files.
-      buckets_per_shard: each of which has to fit into memory.
-      chunk_pairs: pairs that are encoded together.
-      made_of: what the records depend on (checksums of vocabularies, say).
+      split: the name of the split.
+      num_shards: number of files.
+      buckets_per_shard: number of buckets per shard; each bucket must fit into memory.
+      chunk_pairs: number of pairs that are encoded together.
+      made_of: a text that identifies what the records depend on, such as checksums of vocabularies.
     """
 
     split: str
@@ -33,11 +33,11 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """What tells this plan from others."""
+        """A hash that identifies the plan."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
 
     def buckets_of(self, shard: int) -> range:
-        """Returns the numbers of a shard's buckets."""
+        """Returns the indices of a shard's buckets."""
         return range(shard * self.buckets_per_shard, (shard + 1) * self.buckets_per_shard)
 
 
@@ -52,12 +52,12 @@ def plan_of(
     """Returns the plan of one split of a problem.
 
     Args:
-      problem: whose split.
+      problem: the problem.
       split: "train", "dev" or "test".
-      total: how many pairs it has, if that is known.
-      vocabularies: of the inputs and the targets.
+      total: number of pairs, if known.
+      vocabularies: those of the inputs and the targets.
       sources: the checksum of each source, by name.
-      max_cases: at most so many pairs of the train split; 0: all.
+      max_cases: maximum number of pairs of the train split; 0: all.
     """
     num_shards = problem.shards_of(split)
     return Plan(

@@ -1,4 +1,4 @@
-"""Tells how far a long pass over pairs has come: a line every few seconds with its speed and the time left."""
+"""Progress reports for long passes over pairs: a line every few seconds with the speed and the time left."""
 
 import time
 from collections.abc import Callable
@@ -9,25 +9,25 @@ SECONDS = 10  # between two lines
 
 
 class PairProgress:
-    """Counts pairs and says so now and then.
+    """Reports the number of pairs from time to time.
 
     Args:
-      what: what is being done: "wmt_ende: train: counting".
-      say: takes a line.
-      total: how many pairs there will be, if that is known.
+      what: a name for the pass: "wmt_ende: train: counting".
+      say: receives each line.
+      total: total number of pairs, if known.
     """
 
     def __init__(self, what: str, say: Callable[[str], None], total: int | None = None):
         self._what, self._say, self._total = what, say, total
         self._begin = self._told = time.monotonic()
-        self._first = None  # what had been done before: it does not count for the speed
+        self._first = None  # pairs done before the first call, which do not count towards the speed
 
     def __call__(self, done: int) -> None:
-        """Takes how many pairs have been done."""
+        """Receives the number of pairs done so far."""
         if self._first is None:
             self._first = done
         if done % 1000 and done != self._total:
-            return  # the clock is not looked at for each pair
+            return  # reading the clock for every pair would be slow
         now = time.monotonic()
         if now - self._told < SECONDS:
             return

@@ -1,4 +1,4 @@
-"""Pairs of texts as records: a serialised tf.train.Example with int64 lists `inputs` and `targets` for each."""
+"""Encodes pairs of texts as records: a serialised tf.train.Example with int64 lists `inputs` and `targets` per pair."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,13 +15,13 @@ ENCODE_BATCH = 8192
 def encode_pairs(
     problem: Problem, split: str, pairs: Iterable[Example], vocabularies: Sequence[Vocabulary]
 ) -> tuple[list[bytes], Statistics]:
-    """Returns the records of those pairs that the problem keeps, in order, and an statistics of all of them.
+    """Returns (records of the pairs that the problem keeps, in order; statistics of all pairs).
 
     Args:
-      problem: whose pairs they are.
-      split: which split they belong to.
+      problem: the problem.
+      split: the split of the pairs.
       pairs: the pairs.
-      vocabularies: that of the inputs and that of the targets.
+      vocabularies: those of the inputs and the targets.
     """
     statistics, kept = Statistics(), []
     for pair in pairs:
@@ -41,10 +41,10 @@ def encode_pairs(
     return records, statistics
 
 
-# In a graph, and so without Python's lock: with Python's protocol buffers, two workers were hardly faster than one.
+# A graph runs without Python's global lock. With Python's protocol buffers, two workers were hardly faster than one.
 @tf.function(input_signature=[tf.RaggedTensorSpec([None, None], tf.int32, 1)] * 2, autograph=False)
 def _records(inputs, targets):
-    """Returns what tf.train.Example.SerializeToString(deterministic=True) would, for each row of ids."""
+    """Returns the same bytes as tf.train.Example.SerializeToString(deterministic=True), for each row of ids."""
     one = tf.ones([inputs.nrows(), 1], tf.int32)
 
     def message(kind, sizes, **fields):

@@ -1,9 +1,9 @@
-"""Puts records into random shards in random order, whatever their number, and goes on where it was interrupted.
+"""External shuffle: distributes any number of records over random shards in random order, and can be resumed.
 
-The pairs of a split come in chunks. A chunk's records go to random buckets, of which each shard has some, and are kept
-in a file of their own until the split is done. Then each shard is written, bucket by bucket, each in random order: only
-one bucket at a time is in memory. All randomness is fixed by the chunk's or the bucket's number, so that neither the
-number of workers nor an interruption changes a byte.
+The pairs of a split are encoded in chunks. The records of a chunk are assigned to random buckets and stored in a chunk
+file until the split is done. A shard consists of several buckets. It is written bucket by bucket, each in random order,
+so that only one bucket at a time is in memory. All random numbers are seeded with the number of the chunk or bucket, so
+neither the number of workers nor an interruption changes a byte.
 """
 
 import contextlib
@@ -19,14 +19,14 @@ from t2t_lite.data.generation.plan import Plan
 from t2t_lite.data.generation.statistics import Statistics
 from t2t_lite.files import written_whole
 
-# Any order of records is a function of this, the plan and the sources only.
+# The order of records depends only on this seed, the plan and the sources.
 SEED = 1706_03762
 _COLUMN = "record"
-_STATISTICS = "account"  # the key under which a chunk file holds its statistics
+_STATISTICS = "account"  # the metadata key of the statistics in a chunk file
 
 
 def buckets_of_chunk(plan: Plan, number: int, records: Sequence[bytes]) -> list[list[bytes]]:
-    """Returns the records of a chunk by their random buckets, in order within each."""
+    """Returns the records of a chunk by random bucket, in their original order within each bucket."""
     buckets = [[] for _ in range(plan.num_shards * plan.buckets_per_shard)]
     draws = random.Random(f"{SEED} {plan.split} chunk {number}").choices(range(len(buckets)), k=len(records))
     for bucket, record in zip(draws, records):
@@ -35,18 +35,18 @@ def buckets_of_chunk(plan: Plan, number: int, records: Sequence[bytes]) -> list[
 
 
 def in_random_order(plan: Plan, bucket: int, records: list[bytes]) -> list[bytes]:
-    """Returns all records of a bucket, given chunk by chunk, in the order in which its shard has them."""
+    """Returns all records of a bucket, given in chunk order, in the random order in which the shard has them."""
     random.Random(f"{SEED} {plan.split} bucket {bucket}").shuffle(records)
     return records
 
 
 def chunk_path(folder: Path, number: int) -> Path:
-    """Returns where a chunk is kept."""
+    """Returns the path of a chunk file."""
     return folder / f"chunk-{number:06d}.arrow"
 
 
 def write_chunk(plan: Plan, folder: Path, number: int, records: Sequence[bytes], statistics: Statistics) -> None:
-    """Keeps a chunk: an Arrow file with a batch of records for each bucket, and the statistics beside them."""
+    """Writes a chunk file: an Arrow file with a batch of records for each bucket, and the statistics as metadata."""
     about = {_STATISTICS: json.dumps(statistics.as_json())}
     schema = pyarrow.schema([(_COLUMN, pyarrow.binary())], metadata=about)
     with (
@@ -59,13 +59,13 @@ def write_chunk(plan: Plan, folder: Path, number: int, records: Sequence[bytes],
 
 
 def statistics_of_chunk(folder: Path, number: int) -> Statistics:
-    """Returns the statistics of a chunk that is kept."""
+    """Returns the statistics in a chunk file."""
     with _opened(folder, number) as reader:
         return Statistics.from_json(json.loads(reader.schema.metadata[_STATISTICS.encode()]))
 
 
 def write_shard(plan: Plan, folder: Path, chunks: int, shard: int, path: Path) -> None:
-    """Writes one shard from the chunks that are kept; it appears under `path` when it is whole."""
+    """Writes one shard from the chunk files; `path` appears when the shard is complete."""
     with written_whole(path) as partial, tf.io.TFRecordWriter(str(partial)) as writer:
         for bucket in plan.buckets_of(shard):
             records = [record for number in range(chunks) for record in _read_bucket(folder, number, bucket)]
@@ -80,6 +80,6 @@ def _read_bucket(folder: Path, number: int, bucket: int) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def _opened(folder: Path, number: int) -> Iterator[pyarrow.ipc.RecordBatchFileReader]:
-    # Not mapped into memory: the pages of the whole file would stay there.
+    # Not memory-mapped: the pages of the whole file would stay in memory.
     with pyarrow.OSFile(str(chunk_path(folder, number)), "rb") as file, pyarrow.ipc.open_file(file) as reader:
         yield reader

@@ -1,4 +1,4 @@
-"""Finds what a problem reads, or fetches it, and checks it either way."""
+"""Finds or downloads the sources of a problem, and checks them."""
 
 import hashlib
 import os
@@ -13,10 +13,10 @@ from t2t_lite.files import INCOMPLETE, sha256_of
 
 
 def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
-    """Returns the path of each of the problem's sources, by name. What is in place is used and never written to.
+    """Returns the path of each of the problem's sources, by name. Existing files are used and never modified.
 
     Raises:
-      UserError: if something is missing and cannot be fetched, or has the wrong checksum.
+      UserError: if a source is missing and cannot be downloaded, or has the wrong checksum.
     """
     check_obtainable(problem, tmp_dir)
     found = {}
@@ -31,7 +31,7 @@ def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
 
 
 def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
-    """Raises UserError if flags are missing, or a source that is not in place cannot be fetched. Takes seconds."""
+    """Raises UserError if flags are missing, or a missing source cannot be downloaded. Takes seconds at most."""
     problem.check_options()
     for source in problem.sources:
         if isinstance(source, OwnFile):
@@ -57,7 +57,7 @@ def _check_own(path: Path) -> None:
 
 
 def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
-    """Returns the sources that are not in place and would be fetched."""
+    """Returns the sources that are missing and would be downloaded."""
     return [
         source
         for source in problem.sources
@@ -71,7 +71,7 @@ def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
 
 
 def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
-    """Says which files to place where."""
+    """Returns instructions about which files to place where."""
     message = []
     if files := [source for source in lacking if isinstance(source, Source)]:
         folders = dict.fromkeys(source.url.rpartition("/")[0] + "/" for source in files)
@@ -84,12 +84,12 @@ def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
 
 
 def digests_of(files: Mapping[str, Path]) -> dict[str, str]:
-    """Returns the SHA-256 of each source by its name; of a folder, that of all its files' names and checksums."""
+    """Returns the SHA-256 of each source, by name; for a folder, the SHA-256 of its files' names and checksums."""
     return {name: _digest_of(path) for name, path in files.items()}
 
 
 def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data_dir: Path) -> None:
-    """Raises UserError if the data in `data_dir` was made from other sources than these."""
+    """Raises UserError if the data in `data_dir` was made from other sources."""
     found = digests_of(files)
     for name in sorted(found.keys() | recorded.keys()):
         if name not in found or name not in recorded:
@@ -97,8 +97,8 @@ def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data
             raise UserError(f"the data in {data_dir} {state} made from {name}; use another --data_dir, or remove it")
         if found[name] != recorded[name]:
             raise UserError(
-                f"{files[name]} is not what the data in {data_dir} was made from (its SHA-256 differs: it was changed "
-                f"or cut short); put the old one back, or use another --data_dir"
+                f"{files[name]} is not the source that the data in {data_dir} was made from (its SHA-256 differs: "
+                f"it was changed or truncated); restore the old one, or use another --data_dir"
             )
 
 
@@ -111,7 +111,7 @@ def _digest_of(path: Path) -> str:
 
 
 def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
-    """Returns the text files that were placed instead of a data set, all or none."""
+    """Returns the text files that replace a data set: all of them, or {}."""
     found = {}
     for name in source.placed:
         for path in (tmp_dir / name, tmp_dir / f"{name}.gz"):
@@ -126,20 +126,20 @@ def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
 
 
 def prepared_folder(source: TfdsSource, tmp_dir: Path) -> Path | None:
-    """Returns the folder of a data set's newest version that has been prepared in `tmp_dir`; None: there is none."""
+    """Returns the folder of the newest version of a data set prepared in `tmp_dir`, or None."""
     prepared = [path.parent for path in (tmp_dir / source.name).glob("*/dataset_info.json")]
-    prepared = [path for path in prepared if "incomplete" not in path.name]  # as tensorflow-datasets calls them
+    prepared = [path for path in prepared if "incomplete" not in path.name]  # unfinished folders of tensorflow-datasets
     return max(prepared, key=lambda path: [int(part) for part in path.name.split(".") if part.isdigit()], default=None)
 
 
 def _prepared(source: TfdsSource, tmp_dir: Path) -> Path:
     if folder := prepared_folder(source, tmp_dir):
         return folder
-    from t2t_lite.data.tfds_source import prepare  # here, because files that are in place do not need it
+    from t2t_lite.data.tfds_source import prepare  # only needed if the data set is missing
 
     try:
         return prepare(source, tmp_dir)
-    except Exception as error:  # network, checksum, permission and parsing errors all mean the same to the user
+    except Exception as error:  # network, checksum, permission and parsing errors need the same action by the user
         reason = (str(error).strip() or type(error).__name__).split("\n")[0]
         raise UserError(
             f"cannot download {source.name} to {tmp_dir} ({reason}); {_by_hand([source], tmp_dir)}"
@@ -158,12 +158,12 @@ def _find_or_fetch(source: Source, problem: Problem, tmp_dir: Path) -> Path:
 def _check_published(source: Source, path: Path) -> None:
     if sha256_of(path) != source.sha256:
         raise UserError(
-            f"{path} is not the published {source.name} (its SHA-256 differs); remove it and it is fetched again"
+            f"{path} is not the published {source.name} (its SHA-256 differs); remove it to download it again"
         )
 
 
 def _fetch(source: Source, path: Path, problem: Problem) -> None:
-    import keras  # here, because files that are in place need no download
+    import keras  # only needed if the file is missing
 
     part_name = f"{source.name}.{INCOMPLETE}"
     try:
@@ -171,7 +171,7 @@ def _fetch(source: Source, path: Path, problem: Problem) -> None:
         part = keras.utils.get_file(
             part_name, source.url, file_hash=source.sha256, cache_dir=str(path.parent), cache_subdir=""
         )
-    except Exception as error:  # urllib, checksum and permission errors all mean the same to the user
+    except Exception as error:  # urllib, checksum and permission errors need the same action by the user
         path.with_name(part_name).unlink(missing_ok=True)
         reason = str(error).split("\n")[0]
         raise UserError(

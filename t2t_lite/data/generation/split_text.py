@@ -1,4 +1,4 @@
-"""The plain text of the dev and test splits, to decode and to score."""
+"""Writes the dev and test splits as plain text, for decoding and scoring."""
 
 import contextlib
 from pathlib import Path
@@ -11,23 +11,23 @@ from t2t_lite.files import written_whole
 
 
 def text_filenames(problem: Problem, split: str) -> list[str]:
-    """Returns the names of a split's text files, inputs and targets; the training text is not written again."""
+    """Returns the names of a split's text files, inputs and targets; the train split has none."""
     return [] if split == "train" else [problem.text_filename(split, side) for side in SIDES]
 
 
 def text_exists(problem: Problem, split: str, data_dir: Path) -> bool:
-    """Returns whether the text files of a split are there."""
+    """Returns whether the text files of a split exist."""
     return all((data_dir / name).exists() for name in text_filenames(problem, split))
 
 
 def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_dir: Path) -> list[Example]:
-    """Writes a split as text, one sentence per line in the order of the source.
+    """Writes a split as text, one sentence per line, in the order of the source.
 
     Returns:
-      its first pairs.
+      the first FIRST_PAIRS pairs.
 
     Raises:
-      UserError: if a sentence has a line break.
+      UserError: if a sentence contains a line break.
     """
     first_pairs = []
     paths = [data_dir / name for name in text_filenames(problem, split)]
@@ -40,17 +40,17 @@ def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_
             if problem.drop_reason(split, pair):
                 continue
             if any("\n" in line for line in pair):
-                raise UserError(f"problem '{problem.data_name}' has a {split} example with a line break; take it out")
+                raise UserError(f"problem '{problem.data_name}' has a {split} example with a line break; remove it")
             for text, line in zip(texts, pair):
                 text.write(line + "\n")
     return first_pairs
 
 
 def equal_splits(first_pairs: dict[str, list[Example]], split: str) -> list[str]:
-    """Returns a note for each other split that begins as this one, as when a problem's examples ignore the split."""
+    """Returns a note for each other split with the same first pairs, as if the problem's examples ignore the split."""
     return [
-        f"{split} begins with the same {len(first_pairs[split])} pairs as {other}: if they are all the same, its "
-        f"figures mean nothing; give each split pairs of its own"
+        f"{split} begins with the same {len(first_pairs[split])} pairs as {other}: if all of them are the same, its "
+        f"scores mean nothing; give each split its own pairs"
         for other in first_pairs
         if other != split and first_pairs[split] and first_pairs[split] == first_pairs[other]
     ]

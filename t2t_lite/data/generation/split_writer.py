@@ -1,4 +1,4 @@
-"""Makes the shards of one split on this machine: chunks are encoded side by side, then shards are written."""
+"""Writes the shards of one split on this machine: encodes chunks in parallel, then writes shards."""
 
 import concurrent.futures
 import dataclasses
@@ -19,29 +19,29 @@ from t2t_lite.data.problem import Example, Problem
 from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.errors import UserError
 
-WORK = ".work"  # ends the names of folders that are needed until a split is done
+WORK = ".work"  # suffix of folders with intermediate files of a split
 
 
 def pairs_of(problem: Problem, split: str, files: dict[str, Path], max_cases: int) -> Iterator[Example]:
-    """Yields the pairs of a split that data is made of: of train the first `max_cases`, unless that is 0."""
+    """Yields the pairs of a split that are used: for train the first `max_cases`, unless that is 0."""
     limit = max_cases if split == "train" and max_cases else None
     return itertools.islice(problem.examples(split, files), limit)
 
 
 @dataclasses.dataclass(frozen=True)
 class SplitJob:
-    """What the making of a split needs to know.
+    """The generation of one split.
 
     Args:
-      problem: whose split it is.
-      plan: how its records are spread.
-      files: what its pairs are read from, by name.
-      max_cases: so many pairs of the train split at most; 0: all.
-      vocabularies: of the inputs and of the targets.
-      data_dir: where the shards go.
-      manifest: is told of each shard, and of the split when it is done.
-      say: takes lines about progress.
-      total: how many pairs there are, if that is known.
+      problem: the problem.
+      plan: how the records are distributed.
+      files: the sources, by name.
+      max_cases: maximum number of pairs of the train split; 0: all.
+      vocabularies: those of the inputs and the targets.
+      data_dir: the folder for the shards.
+      manifest: records each shard, and the split when it is done.
+      say: receives lines about progress.
+      total: number of pairs, if known.
     """
 
     problem: Problem
@@ -60,20 +60,20 @@ class SplitJob:
         return self.plan.split
 
     def pairs(self) -> Iterator[Example]:
-        """Begins to yield all its pairs."""
+        """Returns a new iterator over all pairs of the split."""
         return pairs_of(self.problem, self.name, self.files, self.max_cases)
 
     @property
     def work(self) -> Path:
-        """The folder for what is needed until the split is done."""
+        """The folder for intermediate files."""
         return self.data_dir / f"{self.problem.data_name}-{self.name}.{self.plan.digest}{WORK}"
 
     def shard_path(self, shard: int) -> Path:
-        """Returns where a shard goes."""
+        """Returns the path of a shard."""
         return self.data_dir / self.problem.shard_filename(self.name, shard)
 
     def missing_shards(self) -> list[int]:
-        """Returns the numbers of the shards that are not there as this plan has them."""
+        """Returns the indices of shards that do not exist or were not written with this plan."""
         known = self.manifest.shards_of_plan(self.name, self.plan.digest)
         return [
             shard
@@ -84,22 +84,22 @@ class SplitJob:
         ]
 
     def shard_is_done(self, shard: int) -> None:
-        """Writes into the manifest that a shard is whole."""
+        """Records in the manifest that a shard is complete."""
         path = self.shard_path(shard)
         self.manifest.add_shard(self.name, self.plan.digest, path.name, path.stat().st_size)
         self.manifest.write(self.data_dir)
 
     def is_done(self, statistics: Statistics) -> None:
-        """Writes into the manifest that the split is whole, and clears away what is needed no more."""
+        """Records in the manifest that the split is complete, and removes intermediate files."""
         self.manifest.finish_split(self.name, self.plan.digest, statistics.examples, statistics.as_json())
         self.manifest.write(self.data_dir)
         shutil.rmtree(self.work, ignore_errors=True)
 
     def check(self, statistics: Statistics) -> None:
-        """Compares the number of pairs with what was published, and says if it differs.
+        """Compares the number of pairs with the published number, and reports a difference.
 
         Raises:
-          UserError: if nothing is left, or it is a test split that is not whole: no score on it could be compared.
+          UserError: if no pair is left, or the number differs for a test split: its scores would not be comparable.
         """
         name = self.problem.data_name
         if not statistics.examples:
@@ -118,17 +118,17 @@ class SplitJob:
 
 
 def write_split(job: SplitJob, num_workers: int) -> None:
-    """Makes those shards of a split that are missing.
+    """Writes the missing shards of a split.
 
     Args:
-      job: what to make.
-      num_workers: chunks that are encoded side by side, and shards that are written; 0: as many as there are cores.
+      job: the split to generate.
+      num_workers: number of chunks to encode, and of shards to write, in parallel; 0: the number of cores.
     """
     missing = job.missing_shards()
     if not missing and job.name in job.manifest.splits:
         return
     workers = num_workers or len(os.sched_getaffinity(0))
-    # Threads: nearly all of the time goes into TensorFlow, which lets others run.
+    # Threads are enough: nearly all time is spent in TensorFlow, which releases Python's global lock.
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         chunks = _encode_missing(job, pool, workers)
         statistics = Statistics()
@@ -149,7 +149,7 @@ def write_split(job: SplitJob, num_workers: int) -> None:
 
 
 def _encode_missing(job: SplitJob, pool, workers: int) -> int:
-    """Encodes those chunks that are not kept from an earlier run, and returns how many chunks there are."""
+    """Encodes the chunks that do not exist from an earlier run, and returns the number of all chunks."""
     job.work.mkdir(parents=True, exist_ok=True)
     progress = PairProgress(f"{job.problem.data_name}: {job.name}: encoding", job.say, job.total)
     chunks = 0
@@ -174,7 +174,7 @@ def _encode_missing(job: SplitJob, pool, workers: int) -> int:
 
 
 def _in_turn(pool, function, arguments, workers: int):
-    """Yields the results of a function, a few calls of which are under way at a time, in the order of its arguments."""
+    """Yields the results of a function in the order of its arguments, with a bounded number of calls in parallel."""
     waiting = []
     for argument in arguments:
         waiting.append(pool.submit(function, argument))

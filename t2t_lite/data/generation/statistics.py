@@ -1,21 +1,20 @@
-"""Statistics of the records of a split: how long they are, and why pairs were dropped."""
+"""Statistics of the records of a split: length histograms, and how many pairs were dropped for which reason."""
 
 import collections
 from dataclasses import dataclass, field
 
 from t2t_lite.data.problem import SIDES
 
-LONGER = "longer"  # of a pair's sides: what training compares with max_length
+LONGER = "longer"  # the longer side of a pair, whose length training compares with max_length
 
 
 @dataclass
 class Statistics:
-    """What became of some pairs.
+    """Statistics of pairs and their records.
 
     Args:
-      dropped: how many were left out, by the reason.
-      lengths: of "inputs", "targets" and the "longer" of both, how many records have so many tokens, end symbols
-        included.
+      dropped: number of dropped pairs, by drop reason.
+      lengths: for "inputs", "targets" and the "longer" of both, a histogram of lengths in tokens, end symbol included.
     """
 
     dropped: collections.Counter = field(default_factory=collections.Counter)
@@ -25,23 +24,23 @@ class Statistics:
 
     @property
     def examples(self) -> int:
-        """How many records were made."""
+        """Number of records."""
         return sum(self.lengths["inputs"].values())
 
     @property
     def pairs(self) -> int:
-        """How many pairs there were."""
+        """Number of pairs, dropped ones included."""
         return self.examples + sum(self.dropped.values())
 
     def add(self, other: "Statistics") -> "Statistics":
-        """Takes in other statistics and returns itself."""
+        """Adds other statistics and returns self."""
         self.dropped.update(other.dropped)
         for side, lengths in other.lengths.items():
             self.lengths[side].update(lengths)
         return self
 
     def as_json(self) -> dict:
-        """Returns what `from_json` takes."""
+        """Returns a JSON-compatible dict, the inverse of `from_json`."""
         return {
             "dropped": dict(sorted(self.dropped.items())),
             "lengths": {
@@ -51,7 +50,7 @@ class Statistics:
 
     @classmethod
     def from_json(cls, stored: dict) -> "Statistics":
-        """Returns the statistics that `as_json` was made of."""
+        """Returns statistics from the dict of `as_json`."""
         lengths = stored["lengths"]
         return cls(
             collections.Counter(stored["dropped"]),

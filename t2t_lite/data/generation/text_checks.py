@@ -1,4 +1,4 @@
-"""What is often wrong with text from anywhere, found in one pass over it and in bounded memory."""
+"""Checks parallel text for common defects, in one pass and in bounded memory."""
 
 import collections
 import functools
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from t2t_lite.data.generation.line_alignment import LineAlignment, Stretch
 from t2t_lite.data.problem import Example, Unusable, WithMore
 
-# So many different pairs are told apart exactly; of more, a random part is, and the number is an estimate.
+# Up to this number, distinct pairs are counted exactly; above it, their number is estimated from a random subset.
 MAX_HASHES = 2**18
 HASHED_CHARACTERS = 2000
-MAX_JUDGED = 10_000  # pairs whose direction is judged
-# How much likelier the other side has to be, in nats for each three characters. Of Multi30k's 29,000 pairs, none
-# reaches half of it in the wrong direction.
+MAX_JUDGED = 10_000  # number of pairs whose direction is judged
+# How much more likely the swapped order must be, in nats per trigram. Of Multi30k's 29,000 pairs, none reaches half of
+# this margin.
 SWAPPED_MARGIN = 0.3
-_LINES = 5  # numbers of lines that are shown as examples
-REPEATED = "a pair that was there before"
+_LINES = 5  # number of lines that are shown as examples
+REPEATED = "a repeated pair"
 
 
 @dataclass
@@ -28,12 +28,12 @@ class Finding:
     """One kind of defect.
 
     Args:
-      kind: what it is, in words.
-      dropped: whether such pairs are left out.
-      count: how many pairs have it.
-      lines: the numbers of the first ones, from 1.
-      is_estimate: whether the count was estimated from a sample.
-      of: how many pairs it is a part of, if not of the training text's.
+      kind: a description of the defect.
+      dropped: whether pairs with it are dropped.
+      count: number of pairs with it.
+      lines: the line numbers of the first such pairs, from 1.
+      is_estimate: whether the count is estimated from a sample.
+      of: number of pairs that were checked, if not all pairs of the training text.
     """
 
     kind: str
@@ -44,23 +44,23 @@ class Finding:
     of: int | None = None
 
     def note(self, line: int) -> None:
-        """Counts one more."""
+        """Counts one more pair."""
         self.count += 1
         if len(self.lines) < _LINES:
             self.lines.append(line)
 
 
 class TextChecks:
-    """Looks at the pairs of a training text, one after another, and compares it with dev and test.
+    """Checks the pairs of a training text one after another, and compares them with dev and test.
 
     Args:
-      splits: the pairs of "dev" and "test" as far as they have files of their own.
+      splits: the pairs of "dev" and "test", if they have their own files.
 
     Attributes:
-      pairs: how many pairs there were.
-      lines: how many lines each side has.
-      words: how often a usable text of a side, "inputs" or "targets", has so many words.
-      reversed_splits: those of `splits` most of whose pairs seem to have the other direction.
+      pairs: number of pairs.
+      lines: number of lines on each side.
+      words: for each side, "inputs" or "targets", a histogram of the number of words in usable texts.
+      reversed_splits: the names of `splits` in which most pairs seem to have the opposite direction.
     """
 
     def __init__(self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({})):
@@ -71,13 +71,13 @@ class TextChecks:
         self._identical = Finding("both sides are the same", dropped=False)
         self._distinct = _DistinctCount()
         self._swapped = Finding("the sides seem to be swapped", dropped=False)
-        self._more_columns = Finding("more than two columns: the first two are taken", dropped=False)
+        self._more_columns = Finding("more than two columns: the first two are used", dropped=False)
         self._alignment = LineAlignment()
         self._others = {split: _Split(split, pairs) for split, pairs in splits.items()}
         self.reversed_splits: list[str] = []
 
     def add(self, pair: Example, drop_reason: str | None) -> None:
-        """Looks at the next pair, which is dropped if it has a flaw."""
+        """Checks the next pair, which is dropped if there is a drop reason."""
         self.pairs += 1
         if isinstance(pair.targets, WithMore):
             self._more_columns.note(self.pairs)
@@ -101,7 +101,7 @@ class TextChecks:
 
     def judge_directions(self, numbered: Sequence[tuple[int, Example]]) -> None:
         """Looks for swapped sides in a random sample of (number of the pair from 1, pair)."""
-        # At random: a sample may be in the order of the text.
+        # Drawn at random, because the sample may be in the order of the text.
         judged = sorted(random.Random(MAX_JUDGED).sample(list(numbered), min(len(numbered), MAX_JUDGED)))
         usual = Usual(pair for _, pair in judged)
         for number in swapped(judged, usual):
@@ -117,7 +117,7 @@ class TextChecks:
             self._swapped.is_estimate = True
 
     def findings(self) -> list[Finding]:
-        """Returns one finding of each kind, those first that lead to dropped pairs; a kind without pairs, too."""
+        """Returns one finding of each kind, drop reasons first, including kinds without pairs."""
         kept = sum(self.words["inputs"].values())
         repeated = Finding(
             REPEATED,
@@ -127,30 +127,30 @@ class TextChecks:
             is_estimate=not self._distinct.is_exact,
         )
         found = [*self._dropped.values()]
-        if REPEATED not in self._dropped:  # else those are dropped
+        if REPEATED not in self._dropped:  # otherwise duplicates are dropped and already listed
             found.append(repeated)
         found += [self._identical, self._swapped]
         found += [each.overlap for each in self._others.values() if each.overlap.kind not in self._dropped]
-        # Of what is as it should be in nearly every text there is no line.
+        # Rare defects are listed only if they occur.
         rare = [self._more_columns, *(each.swapped for each in self._others.values())]
         return found + [each for each in rare if each.count]
 
     def stretches_apart(self) -> list[Stretch]:
-        """Returns from which line to which the two sides do not seem to belong together."""
+        """Returns the stretches of lines whose sides do not seem to correspond."""
         return self._alignment.stretches()
 
     @property
     def dropped(self) -> int:
-        """How many pairs are dropped."""
+        """Number of dropped pairs."""
         return sum(each.count for each in self._dropped.values())
 
     def drop_reasons(self) -> str:
-        """Says why pairs are dropped, and how many: "3 (a line without a tab)"."""
+        """Returns the drop reasons with their counts: "3 (a line without a tab)"."""
         return ", ".join(f"{each.count:,} ({each.kind})" for each in self._dropped.values())
 
 
 class _Split:
-    """What of a dev or test split the training text is compared with."""
+    """The part of a dev or test split that is compared with the training text."""
 
     def __init__(self, name: str, pairs: Iterable[Example]):
         self.sources: set[int] = set()
@@ -166,12 +166,12 @@ class _Split:
 
 
 def in_split(split: str) -> str:
-    """Returns what a training pair is called whose source another split has."""
-    return f"its source is in {split}, too"
+    """Returns the description of a training pair whose source is also in another split."""
+    return f"its source is also in {split}"
 
 
 class _DistinctCount:
-    """How many different pairs there are: of many, the share whose hash ends with zeros (Flajolet 1990)."""
+    """Counts distinct pairs. A large number is estimated from the pairs whose hash ends with zeros (Flajolet 1990)."""
 
     def __init__(self):
         self._hashes: set[int] = set()
@@ -199,22 +199,22 @@ class _DistinctCount:
         return len(self._hashes) * (self._mask + 1)
 
 
-@functools.lru_cache(maxsize=1)  # a pair that is looked at is often looked at twice
+@functools.lru_cache(maxsize=1)  # the same pair is often hashed twice in a row
 def pair_hash(pair: Example) -> int:
-    """Returns a number of 64 bits that is the same for the same pair in any process.
+    """Returns a 64-bit hash of a pair that is stable across processes.
 
-    Of long texts only the first HASHED_CHARACTERS count, which is all that a sample keeps.
+    Only the first HASHED_CHARACTERS of each text count, because a sample keeps no more.
     """
     return text_hash(f"{pair.inputs[:HASHED_CHARACTERS]}\x1f{pair.targets[:HASHED_CHARACTERS]}")
 
 
 def text_hash(text: str) -> int:
-    """Returns a number of 64 bits that is the same for the same text in any process."""
+    """Returns a 64-bit hash of a text that is stable across processes."""
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 class Usual:
-    """Which three characters in a row each side of some pairs has, and how often."""
+    """Trigram counts of each side of some pairs."""
 
     def __init__(self, pairs: Iterable[Example]):
         self.counts = [collections.Counter(), collections.Counter()]
@@ -225,19 +225,17 @@ class Usual:
 
 
 def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None, own: bool = True) -> list[int]:
-    """Returns the numbers of pairs whose sides seem to be swapped.
-
-    Three characters that follow one another are more usual in one language than in the other.
+    """Returns the numbers of pairs whose sides seem to be swapped, judged by character trigrams.
 
     Args:
       numbered: (number, pair).
-      usual: what is usual in each language; None: what is so in these pairs.
-      own: whether the pairs are among those that `usual` was made of. Then a pair's own characters are taken out of
-        the count before it is judged, so that it does not testify for itself.
+      usual: the trigram counts of each language; None: those of the given pairs.
+      own: whether `usual` includes these pairs. Then a pair's own trigrams are subtracted from the counts before it is
+        judged, so that it is not evidence for itself.
     """
     usual, found = usual or Usual(pair for _, pair in numbered), []
     for number, pair in numbered:
-        sides = [collections.Counter(_trigrams(text)) for text in pair]  # again: to keep them takes much memory
+        sides = [collections.Counter(_trigrams(text)) for text in pair]  # recomputed, to save memory
         evidence = sum(
             sign * times * _log_odds(trigram, sides if own else _NOTHING, usual)
             for sign, side in zip((1, -1), sides)

@@ -19,20 +19,20 @@ def make_vocabularies(
     say: Callable[[str], None],
     manifest: Manifest | None,
 ) -> list[str]:
-    """Makes the vocabulary of each side, or one for both.
+    """Learns or imports the vocabulary of each side, or one for both.
 
     Args:
-      problem: whose they are.
-      statistics: with the sample to learn from.
-      data_dir: where to write.
+      problem: the problem.
+      statistics: has the sample to learn from.
+      data_dir: the folder to write to.
       say: receives lines about progress.
-      manifest: that of an interrupted run, whose file names are kept; None: a new run.
+      manifest: the manifest of an interrupted run, whose file names are kept; None: a new run.
 
     Returns:
-      the file names of the inputs' and the targets' vocabulary.
+      the file names of the vocabularies of the inputs and the targets.
 
     Raises:
-      UserError: if --vocab_file does not fit the problem, or a vocabulary made from other text is there.
+      UserError: if --vocab_file does not fit the problem, or a vocabulary made from other text exists.
     """
     imported = problem.vocab_file.split(",") if problem.vocab_file else []
     number = 1 if problem.shared_vocabulary else 2
@@ -41,7 +41,7 @@ def make_vocabularies(
             f"'{problem.data_name}' has {number} vocabularies, and --vocab_file={problem.vocab_file} names "
             f"{len(imported)}; give one file for each, separated by a comma"
         )
-    # All are learned before one is renamed: an interruption leaves both or none.
+    # All vocabularies are learned before any is renamed, so that an interruption leaves both or none.
     final_paths: dict[Path, Path] = {}
     names = []
     for index, sides in enumerate([SIDES] if problem.shared_vocabulary else [[side] for side in SIDES]):
@@ -54,12 +54,12 @@ def make_vocabularies(
         if size < problem.vocab_size and not problem.vocab_file and problem.kind_of(sides[0]) != "bytes":
             say(
                 f"{problem.data_name}: learned {size:,} tokens, not {problem.vocab_size:,} (--vocab_size): the text "
-                f"has no more"
+                f"yields no more"
             )
         path = data_dir / (manifest.vocabularies[index]["file"] if manifest else problem.vocab_filename(sides[0], size))
         if path.exists() and sha256_of(path) != sha256_of(made):
             made.unlink()
-            raise UserError(f"{path} is there, but was not made from this text; remove it, or use another --data_dir")
+            raise UserError(f"{path} exists but was not made from this text; remove it, or use another --data_dir")
         final_paths[made] = path
         names += [path.name] * len(sides)
     for made, path in final_paths.items():
@@ -68,12 +68,12 @@ def make_vocabularies(
 
 
 def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manifest, data_dir: Path) -> None:
-    """Raises UserError if the vocabularies are not those that the manifest names."""
+    """Raises UserError if the vocabularies are not those of the manifest."""
     for vocabulary, made_with in zip(vocabularies, manifest.vocabularies):
         if vocabulary.sha256 != made_with["sha256"]:
             raise UserError(
                 f"{vocabulary.path} is not the vocabulary that the data in {data_dir} was made with "
-                f"({made_with['file']}); put that one back, or use another --data_dir"
+                f"({made_with['file']}); restore that one, or use another --data_dir"
             )
 
 

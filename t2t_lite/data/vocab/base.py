@@ -1,4 +1,4 @@
-"""The base class of vocabularies, and what those share that are stored as a list of tokens in JSON."""
+"""The base class of vocabularies, and helpers for those stored as a list of tokens in JSON."""
 
 import itertools
 import json
@@ -16,11 +16,11 @@ PAD_ID = 0
 EOS_ID = 1
 UNKNOWN_ID = 2
 UNKNOWN_TEXT = "⁇"
-SYMBOLS = ("<pad>", "</s>", "<unk>")  # what lists of tokens call ids 0 to 2
+SYMBOLS = ("<pad>", "</s>", "<unk>")  # the names of ids 0 to 2 in lists of tokens
 
 
 class Vocabulary(ABC):
-    """Tokens of text and their ids: 0 padding, 1 end of sequence, 2 unknown.
+    """A mapping between text and token ids. Id 0 is padding, 1 the end of sequence, 2 the unknown token.
 
     Args:
       path: the vocabulary's file.
@@ -31,7 +31,7 @@ class Vocabulary(ABC):
     """
 
     size: int
-    starts_with_blank = False  # whether a word's text includes the blank before it, which a text does not start with
+    starts_with_blank = False  # whether a token's text includes the blank before the word; decode removes the first one
 
     def __init__(self, path: Path):
         self.path = Path(path)
@@ -39,14 +39,14 @@ class Vocabulary(ABC):
 
     @abstractmethod
     def tokens(self) -> list[str]:
-        """Returns a name for every token, by id: what tells it from all others; those of ids 0 to 2 are symbols."""
+        """Returns a unique name for every token, by id; the names of ids 0 to 2 are symbols."""
 
     @abstractmethod
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
 
     def encode_all(self, texts: Sequence[str]) -> tf.RaggedTensor:
-        """Does what `encode` does, outside of graphs and perhaps faster."""
+        """Returns the same as `encode`, outside of graphs and possibly faster."""
         return self.encode(tf.constant(texts, tf.string))
 
     @abstractmethod
@@ -58,24 +58,24 @@ class Vocabulary(ABC):
         return None
 
     def decode(self, ids: np.ndarray) -> list[str]:
-        """Turns int [batch, length], padded with 0, into texts; what follows an end symbol is left out."""
-        # In Python: a graph of ragged strings takes 20 ms for one text.
+        """Turns int [batch, length], padded with 0, into texts. Anything after an end symbol is ignored."""
+        # In Python, because a graph of ragged strings takes 20 ms for one text.
         texts = ["".join(self.tokens_of(row)) for row in np.asarray(ids).tolist()]
         return [text.removeprefix(" ") for text in texts] if self.starts_with_blank else texts
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
-        """Turns the ids of one text into its parts, up to the end symbol and without padding.
+        """Turns the ids of one text into the texts of its tokens, up to the end symbol and without padding.
 
-        The parts of a text make it up, but for a blank before the first word that some vocabularies have. Of tokens
-        that are bytes of the same characters, the first one has them all.
+        Joined, they give the text, except that some vocabularies put a blank before the first word. In a run of byte
+        tokens, the first token gets the text of the whole run and the others are "".
 
         Raises:
-          UserError: if an id is beyond the vocabulary.
+          UserError: if an id is outside the vocabulary.
         """
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in (max(ids, default=0), min(ids, default=0)):
             if not 0 <= token < self.size:
-                raise UserError(f"{self.path} has {self.size} tokens, and no id {token}; is it the model's vocabulary?")
+                raise UserError(f"{self.path} has {self.size} tokens and no id {token}; is it the model's vocabulary?")
         parts = []
         for are_bytes, run in itertools.groupby(
             (token for token in ids if token != PAD_ID), lambda token: self._byte_of(token) is not None
@@ -95,6 +95,6 @@ def with_end_symbol(ids: tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 def json_content(kind: str, tokens: Iterable[str], **more) -> bytes:
-    """Returns the content of a vocabulary file that lists its tokens; `more` are further entries."""
-    content = {"kind": kind, **more, "pieces": list(tokens)}  # "pieces" is what tokens were called at first
+    """Returns the content of a JSON vocabulary file; `more` are further entries."""
+    content = {"kind": kind, **more, "pieces": list(tokens)}  # the key in the file format, older than "tokens"
     return (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()

@@ -1,4 +1,4 @@
-"""Subword vocabularies, in-graph: opened, learned, or taken over from elsewhere. A file's content tells its kind."""
+"""Opens, learns and imports vocabularies. The kind of a vocabulary file is detected from its content."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ def open_vocabulary(path: Path) -> Vocabulary:
     """Returns the vocabulary in a file.
 
     Raises:
-      UserError: if there is no such file or it is no vocabulary.
+      UserError: if there is no such file or it is not a vocabulary.
     """
     try:
         content = Path(path).read_bytes()
@@ -46,22 +46,22 @@ def train_vocabulary(
     byte_fallback: bool = False,
     character_coverage: float = 1.0,
 ) -> None:
-    """Learns a vocabulary and writes it to `path`, which appears when it is whole. The same texts give the same file.
+    """Learns a vocabulary and writes it to `path` atomically. The same texts give the same file.
 
     Args:
       texts: sentences.
-      size: number of tokens, or fewer if the text holds no more.
-      path: where to write.
-      kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (whole ones, cut at blanks).
-      symbols: texts that are always a token of their own (not of characters and bytes); of words they are the first.
-      byte_fallback, character_coverage: of "bpe", see `train_bpe`.
+      size: number of tokens; fewer if the text does not yield as many.
+      path: the file to write.
+      kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (split at blanks).
+      symbols: texts that are always one token (ignored by "characters" and "bytes"); with "words" they come first.
+      byte_fallback, character_coverage: for "bpe", see `train_bpe`.
 
     Raises:
-      UserError: if there is no text, it has more different characters than `size` allows, or the kind is unknown.
+      UserError: if there is no text, it has more distinct characters than `size` allows, or the kind is unknown.
     """
     kinds = ("bpe", "wordpiece", "characters", "bytes", "words")
     if kind not in kinds:
-        raise UserError(f"no vocab_kind '{kind}'; known: {', '.join(kinds)}")
+        raise UserError(f"unknown vocab_kind '{kind}'; use one of {', '.join(kinds)}")
     texts = list(texts)
     if kind != "bytes" and not any(texts):
         raise UserError("there is no text to learn a vocabulary from")
@@ -76,14 +76,14 @@ def train_vocabulary(
 
 
 def import_vocabulary(source: Path, path: Path) -> None:
-    """Imports a vocabulary file: one of ours as it is; a SentencePiece model or a list of WordPieces is renumbered.
+    """Imports a vocabulary file: copies a t2t-lite file, renumbers a SentencePiece model or a list of WordPiece tokens.
 
     Args:
-      source: the file. A list has a token a line, and those that go on a word begin with "##".
-      path: where to write ours.
+      source: the file. A list has one token per line, and tokens that continue a word begin with "##".
+      path: the t2t-lite vocabulary file to write.
 
     Raises:
-      UserError: if there is no such file or it is none of these.
+      UserError: if there is no such file or it has none of these formats.
     """
     try:
         content = Path(source).read_bytes()

@@ -1,4 +1,4 @@
-"""SentencePiece models as vocabularies: lossless byte-pair encoding (Sennrich et al. 2016), and others' models."""
+"""SentencePiece models as vocabularies: lossless byte-pair encoding (Sennrich et al. 2016), and imported models."""
 
 import functools
 import io
@@ -16,7 +16,7 @@ from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, V
 from t2t_lite.errors import UserError
 from t2t_lite.quiet import stderr_held_back
 
-with stderr_held_back():  # a few lines of C++ at every import
+with stderr_held_back():  # the C++ code prints a few lines at every import
     import tensorflow_text
 
 BLANK = "\u2581"  # how SentencePiece writes a blank
@@ -25,10 +25,10 @@ sentencepiece.set_min_log_level(2)
 
 
 class SentencePieceVocabulary(Vocabulary):
-    """A SentencePiece model that numbers padding, end and unknown 0, 1, 2.
+    """A SentencePiece model whose ids 0, 1, 2 are padding, end and unknown.
 
     Raises:
-      UserError: if the file is no such model.
+      UserError: if the file is not such a model.
     """
 
     starts_with_blank = True  # SentencePiece's own decode drops all blanks at the start of a text
@@ -48,7 +48,7 @@ class SentencePieceVocabulary(Vocabulary):
         self._texts = [token.replace(BLANK, " ") for token in self._tokens]
         self._texts[UNKNOWN_ID] = UNKNOWN_TEXT
         self._bytes = {id: int(self._tokens[id][3:-1], 16) for id in range(self.size) if processor.is_byte(id)}
-        with stderr_held_back():  # tensorflow-text's copy of SentencePiece tells of every model that it loads
+        with stderr_held_back():  # tensorflow-text's copy of SentencePiece prints a line for every model that it loads
             self._tokenizer = tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
 
     def tokens(self) -> list[str]:
@@ -58,13 +58,13 @@ class SentencePieceVocabulary(Vocabulary):
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
         if tf.executing_eagerly():
-            # Not the operation, whose model is gone as soon as anyone sets TensorFlow's seed, as every training does.
+            # Not the TensorFlow op: setting TensorFlow's seed, as every training does, discards its model.
             texts = tf.convert_to_tensor(texts, tf.string).numpy()
             return self.encode_all([text.decode("utf-8", errors="replace") for text in texts])
         return self._tokenizer.tokenize(texts)
 
     def encode_all(self, texts: Sequence[str]) -> tf.RaggedTensor:
-        """Does what `encode` does, outside of graphs and in 40% of its time: it makes no protocol buffers."""
+        """Returns the same as `encode`, outside of graphs, in 40% of the time: it creates no protocol buffers."""
         rows = self._processor.encode(list(texts), out_type=int, add_eos=True, num_threads=1)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         values = np.fromiter(itertools.chain.from_iterable(rows), np.int32, lengths.sum())
@@ -86,19 +86,19 @@ def train_bpe(
 ) -> bytes:
     """Learns byte-pair tokens and returns them as a SentencePiece model.
 
-    The same texts give the same model. Decoding an encoded text gives it back: with `byte_fallback` any text but for
-    U+2581, which is how SentencePiece writes a blank; without it texts of characters that got tokens.
+    The same texts give the same model. Encoding is lossless: with `byte_fallback`, for any text without U+2581, which
+    SentencePiece uses for blanks; without it, for texts whose characters all have tokens.
 
     Args:
       texts: sentences.
-      size: number of tokens, or fewer if the text holds no more.
-      symbols: texts that are always a token of their own.
-      byte_fallback: whether 256 of the tokens are bytes, in which characters without a token are written.
-      character_coverage: with `byte_fallback`, the share of the texts' characters that get tokens: the rarest do
-        without. Else all get one.
+      size: number of tokens; fewer if the text does not yield as many.
+      symbols: texts that are always one token.
+      byte_fallback: whether 256 of the tokens are bytes, which encode the characters that have no token.
+      character_coverage: with `byte_fallback`, the share of the texts' characters that get tokens; the rarest ones get
+        none. Without it, all characters get tokens.
 
     Raises:
-      UserError: if the text has more different characters than `size` allows.
+      UserError: if the text has more distinct characters than `size` allows.
     """
     model = io.BytesIO()
     try:
@@ -115,7 +115,7 @@ def train_bpe(
             user_defined_symbols=list(symbols),
             character_coverage=character_coverage if byte_fallback else 1.0,
             byte_fallback=byte_fallback,
-            # Lossless: nothing is folded, trimmed or left out.
+            # Lossless: no normalization, no trimming, no skipped sentences.
             normalization_rule_name="identity",
             remove_extra_whitespaces=False,
             max_sentence_length=2**20,
@@ -125,7 +125,7 @@ def train_bpe(
         characters = len(set().union(*texts))
         bytes_too = ", and so does each of the 256 bytes (without them: byte_fallback = False)" if byte_fallback else ""
         raise UserError(
-            f"cannot make a vocabulary of {size} tokens: the text has {characters} different characters, each of "
+            f"cannot make a vocabulary of {size} tokens: the text has {characters} distinct characters, each of "
             f"which needs a token{bytes_too}; raise the problem's vocab_size"
         ) from error
     return model.getvalue()
@@ -137,7 +137,7 @@ def renumbered(model: bytes) -> bytes:
     Its other tokens keep their order, so that a text is tokenized as before.
 
     Raises:
-      UserError: if it is no SentencePiece model.
+      UserError: if it is not a SentencePiece model.
     """
     kinds = {"UNKNOWN": 2, "CONTROL": 3}
     proto = model_class()()
@@ -164,9 +164,9 @@ def renumbered(model: bytes) -> bytes:
 
 @functools.cache
 def model_class():
-    """Returns a class for SentencePiece's ModelProto with the fields that are changed here; it keeps all others.
+    """Returns a class for SentencePiece's ModelProto with the fields that are changed here; it preserves all others.
 
-    The one in the package sentencepiece is made for a protobuf that is newer than TensorFlow's.
+    The class in the package sentencepiece needs a newer protobuf than TensorFlow's.
     """
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="t2t_lite/sentencepiece_model.proto", package="t2t_lite.spm")
@@ -189,7 +189,7 @@ def model_class():
 
 
 def is_plain_list(content: bytes) -> bool:
-    """True if a file could be a list with one WordPiece token per line, and so is no SentencePiece model."""
+    """Returns whether a file could be a list with one WordPiece token per line, and not a SentencePiece model."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

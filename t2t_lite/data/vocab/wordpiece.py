@@ -1,9 +1,9 @@
-"""Vocabularies that are lists of tokens: WordPiece tokens (Schuster and Nakajima 2012), characters, bytes.
+"""Vocabularies stored as lists of tokens: WordPiece (Schuster and Nakajima 2012), characters, bytes.
 
 The file is JSON: {"kind": ..., "pieces": [...]}. Ids 0 to 2 are padding, end and unknown. Ids 3 to 258 are the 256
-bytes, which encode everything that has no token, so that decoding restores any text (except NUL with WordPiece). Then
-come the tokens. WordPiece tokens keep the blank before a word (" the"), and continuations of a word begin with "##". A
-list made elsewhere has neither blanks nor bytes: see `PlainListVocabulary`.
+bytes, which encode all text that has no token, so that decoding restores any text (except NUL with WordPiece). The
+tokens follow. WordPiece tokens include the blank before a word (" the"), and continuations of a word begin with "##".
+An imported list has neither blanks nor bytes: see `PlainListVocabulary`.
 """
 
 import collections
@@ -18,31 +18,31 @@ from t2t_lite.data.vocab.base import SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, Vocabula
 from t2t_lite.errors import UserError
 from t2t_lite.quiet import stderr_held_back
 
-with stderr_held_back():  # a few lines of C++ at every import
+with stderr_held_back():  # the C++ code prints a few lines at every import
     import tensorflow_text
 
 FIRST_BYTE = len(SYMBOLS)
 FIRST_TOKEN = FIRST_BYTE + 256
 JOINER = "##"
 _UNKNOWN = "[UNK]"
-# Letters, marks and digits, by blocks of Unicode that have few other characters. Exact classes such as \p{L} take the
-# regular expressions of TensorFlow three times as long, and encoding is to be as fast as that of byte-pair tokens.
+# Letters, marks and digits, as Unicode blocks that have few other characters. Exact classes such as \p{L} make
+# TensorFlow's regular expressions three times slower, and encoding should be as fast as that of byte-pair tokens.
 _LETTERS = (
     r"0-9A-Za-z\x{AA}\x{B5}\x{BA}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1FFF}\x{2C00}-\x{2DFF}\x{3040}-\x{FEFE}"
     r"\x{FF10}-\x{FF19}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{FF66}-\x{1CFFF}\x{20000}-\x{10FFFF}"
 )
-# A word or any other character, each with the blank before it, or a blank that stands alone.
+# A word or any other single character, each with the blank before it; or a blank on its own.
 _PARTS = rf" ?[{_LETTERS}]+| ?[^{_LETTERS} ]| "
-# What the learner is given at most: its time and memory grow with the number of different words.
+# Limits the time and memory of the learner, which grow with the number of distinct words.
 MAX_WORDS = 100_000
 
 
 class TokenListVocabulary(Vocabulary):
-    """Bytes, characters or WordPiece tokens; any text comes back as it was.
+    """Bytes, characters or WordPiece tokens, all lossless.
 
     Args:
       path: the file.
-      content: what it holds.
+      content: its parsed content.
     """
 
     def __init__(self, path: Path, content: dict):
@@ -55,7 +55,7 @@ class TokenListVocabulary(Vocabulary):
         )
 
     def tokens(self) -> list[str]:
-        """Returns a name for every token, by id; bytes are called <0x00> to <0xFF>."""
+        """Returns a name for every token, by id; the names of bytes are <0x00> to <0xFF>."""
         return [*SYMBOLS, *(f"<0x{byte:02X}>" for byte in range(256)), *self._own]
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -70,10 +70,10 @@ class TokenListVocabulary(Vocabulary):
 
 
 class PlainListVocabulary(Vocabulary):
-    """A list of WordPiece tokens made elsewhere, a word begins with one and goes on with those that begin with "##".
+    """An imported list of WordPiece tokens. Tokens that continue a word begin with "##".
 
-    Texts are cut at blanks and punctuation, as BERT does it, and come back with a blank between any two words. A list
-    without capitals is taken to be for text in lower case. What it has no tokens for is unknown.
+    Texts are split at blanks and punctuation, as in BERT, and decoded with a blank between any two words. A list
+    without capitals is treated as one for lower-case text. Words without tokens are unknown.
     """
 
     starts_with_blank = True
@@ -88,7 +88,7 @@ class PlainListVocabulary(Vocabulary):
         )
 
     def tokens(self) -> list[str]:
-        """Returns every token as it stands in the list, by id."""
+        """Returns every token as it is in the list, by id."""
         return [*SYMBOLS, *self._own]
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -121,7 +121,7 @@ class _Characters:
 
     def __call__(self, texts):
         characters = tf.strings.unicode_split(texts, "UTF-8")
-        # One row with one number for each; the last place of the table is for all that are beyond it.
+        # One row per character, with its code point; the last entry of the table is for all larger code points.
         numbers = tf.strings.unicode_decode(characters.flat_values, "UTF-8")
         places = numbers.with_flat_values(tf.minimum(numbers.flat_values, len(self._ids) - 1))
         ids = places.with_flat_values(tf.gather(self._ids, places.flat_values))
@@ -146,16 +146,16 @@ class _WordPiece:
 
 
 def _cutter(symbols: Sequence[str]):
-    """Returns a function that cuts strings [batch] into [batch, (parts)]; a symbol is a part of its own."""
+    """Returns a function that splits strings [batch] into [batch, (parts)]; each symbol is a part."""
     escaped = "|".join(re.escape(symbol) for symbol in sorted(symbols, key=len, reverse=True))
     pattern = f"{escaped}|{_PARTS}" if symbols else _PARTS
 
     def cut(texts):
-        # The operation takes NUL for the end of a text.
+        # The op treats NUL as the end of a text.
         texts = tf.strings.regex_replace(texts, "\x00", "\ufffd")
         if not symbols:
             return tensorflow_text.regex_split(texts, pattern, pattern)
-        # The symbols first: a blank before one would be taken together with its first character.
+        # Split at symbols first: otherwise a blank before one would be joined with its first character.
         around = tensorflow_text.regex_split(texts, escaped, escaped)
         parts = tensorflow_text.regex_split(around.flat_values, pattern, pattern)
         return around.with_flat_values(parts).merge_dims(1, 2)
@@ -171,12 +171,12 @@ def _bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:
 
 
 def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.RaggedTensor:
-    """Puts the ids of the parts of texts together, with bytes for the parts that have no tokens.
+    """Joins the ids of the parts of each text, with byte tokens for parts that have no tokens.
 
     Args:
       parts: strings [batch, (parts)].
-      ids: int32 [all parts, (tokens)] of their flat values.
-      unknown: the id that a part without tokens has.
+      ids: int32 [all parts, (tokens)], the ids of the flat values of `parts`.
+      unknown: the id that marks a part without tokens.
 
     Returns:
       int32 [batch, (length)].
@@ -189,16 +189,16 @@ def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.Ragg
 
 
 def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
-    """Learns a vocabulary of a kind, "wordpiece", "characters" or "bytes", and returns its file's content.
+    """Learns a vocabulary and returns the content of its file.
 
     Args:
-      kind: what its tokens are.
+      kind: "wordpiece", "characters" or "bytes".
       texts: sentences; "bytes" needs none.
-      size: number of tokens, the first 259 included, or fewer if the text holds no more.
-      symbols: texts that are always a WordPiece token of their own.
+      size: number of tokens, the first 259 included; fewer if the text does not yield as many.
+      symbols: texts that are always one WordPiece token.
 
     Raises:
-      UserError: if `size` leaves no room for tokens, or something cannot be a symbol.
+      UserError: if `size` leaves no room for tokens, or a text cannot be a symbol.
     """
     for symbol in symbols if kind == "wordpiece" else ():
         if (
@@ -207,11 +207,13 @@ def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[s
             or len(symbol.encode()) > 100
             or list(symbols).count(symbol) > 1
         ):
-            raise UserError(f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, long or given twice")
+            raise UserError(
+                f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, too long or listed twice"
+            )
     room = size - FIRST_TOKEN - len(symbols)
     if kind != "bytes" and room < 1:
         raise UserError(
-            f"vocab_size={size} leaves no room: the first {FIRST_TOKEN} tokens are symbols and bytes; raise it"
+            f"vocab_size={size} is too small: the first {FIRST_TOKEN} tokens are symbols and bytes; raise it"
         )
     if kind == "bytes":
         tokens = []
@@ -234,8 +236,8 @@ def _learn_word_tokens(texts: Sequence[str], size: int, symbols: Sequence[str]) 
         counts.update(words)
     words = [(word.decode(), count) for word, count in _by_frequency(counts) if word.decode() not in symbols]
     words = words[:MAX_WORDS]
-    # A token has to be at least as frequent as some threshold, for which the learner searches. All words that are
-    # frequent enough are tokens: so it is not lower than this, and rarely sixteen times as high.
+    # The learner searches for a frequency threshold that tokens must reach. All words above the threshold are tokens,
+    # so it is at least the frequency of the last word that fits, and rarely more than sixteen times that.
     least = words[min(size, len(words)) - 1][1]
     tokens = learner.learn(
         words,
@@ -256,17 +258,17 @@ def _by_frequency(counts: collections.Counter) -> list:
 
 
 def plain_list(content: bytes) -> bytes:
-    """Turns a list of WordPiece tokens made elsewhere, one a line, into our file's content.
+    """Converts an imported list of WordPiece tokens, one per line, to the content of a vocabulary file.
 
-    Its own symbols, in brackets ("[CLS]"), are left out: ids 0 to 2 stand for them.
+    The list's own symbols in brackets ("[CLS]") are dropped, because ids 0 to 2 replace them.
 
     Raises:
-      UserError: if it is no such list.
+      UserError: if it is not such a list.
     """
     lines = [line.rstrip("\r") for line in content.decode("utf-8-sig").split("\n")]
     tokens = [line for line in lines if line and not re.fullmatch(r"\[([A-Z]+|unused)\d*\]", line)]
     if len(tokens) < 2 or not any(token.startswith(JOINER) for token in tokens):
         raise UserError(f'not a list of WordPiece tokens: no line begins with "{JOINER}"')
     if len(set(tokens)) < len(tokens):
-        raise UserError("a list of WordPiece tokens with a token that stands in it twice")
+        raise UserError("a list of WordPiece tokens that contains a token twice")
     return json_content("wordpiece_list", tokens, symbols=[])

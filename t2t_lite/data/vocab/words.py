@@ -1,6 +1,6 @@
-"""A vocabulary of whole words: for texts that are made of few different ones, such as the symbols of a tree.
+"""A vocabulary of whole words, for texts with few distinct words, such as the symbols of a tree.
 
-The file is JSON: {"kind": "words", "pieces": [...]}. Ids 0 to 2 are padding, end and unknown; then come the words.
+The file is JSON: {"kind": "words", "pieces": [...]}. Ids 0 to 2 are padding, end and unknown; the words follow.
 """
 
 import collections
@@ -11,17 +11,17 @@ import tensorflow as tf
 
 from t2t_lite.data.vocab.base import SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary, json_content, with_end_symbol
 
-# So many different words may be all that there are. Of more, those that a text has once are left to be unknown:
-# otherwise nothing would be learned of unknown words.
+# Up to this number of distinct words, the vocabulary is assumed to be closed. With more, words that occur once become
+# unknown, so that the model learns to deal with unknown words.
 _CLOSED = 1000
 
 
 class WordVocabulary(Vocabulary):
-    """Words, with a blank between any two; a word that is not in the list is unknown.
+    """Words separated by blanks; a word that is not in the list is unknown.
 
     Args:
       path: the file.
-      content: what it holds.
+      content: its parsed content.
     """
 
     starts_with_blank = True
@@ -36,7 +36,7 @@ class WordVocabulary(Vocabulary):
         )
 
     def tokens(self) -> list[str]:
-        """Returns every word, by id; those of ids 0 to 2 are symbols."""
+        """Returns every word, by id; ids 0 to 2 are symbols."""
         return [*SYMBOLS, *self._own]
 
     def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
@@ -50,11 +50,11 @@ class WordVocabulary(Vocabulary):
 def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) -> bytes:
     """Returns a vocabulary file of the symbols and the most frequent words, with at most `size` tokens.
 
-    Of more than 1,000 different words, those that occur once are left out.
+    If there are more than 1,000 distinct words, those that occur once are left out.
     """
     counts = collections.Counter()
     for text in texts:
-        counts.update(text.encode().split())  # as bytes, since TensorFlow cuts at ASCII's blanks only
+        counts.update(text.encode().split())  # as bytes, because TensorFlow splits at ASCII whitespace only
     symbols = list(symbols)
     least = 2 if len(counts) > _CLOSED else 1
     counts = {word.decode(): count for word, count in counts.items()}

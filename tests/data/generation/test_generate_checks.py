@@ -158,7 +158,7 @@ def test_a_folder_without_data_is_an_error_with_the_command_that_makes_it(tmp_pa
         with pytest.raises(UserError) as caught:
             check_data(folder, Letters())
         assert f"{command}{folder}" in str(caught.value)
-    with pytest.raises(UserError, match="holds no data of 'multi30k_ende'"):
+    with pytest.raises(UserError, match="has no data for 'multi30k_ende'"):
         check_data(whole, get_problem("multi30k_ende"))
 
 

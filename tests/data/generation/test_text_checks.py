@@ -18,7 +18,7 @@ from t2t_lite.data.generation.text_checks import MAX_HASHES, MAX_JUDGED, TextChe
 from t2t_lite.data.problem import Example, Problem, Unusable, get_problem
 from t2t_lite.data.text_files import read_any_parallel
 
-REPEATED = "a pair that was there before"
+REPEATED = "a repeated pair"
 IDENTICAL = "both sides are the same"
 SWAPPED = "the sides seem to be swapped"
 

@@ -117,7 +117,7 @@ def test_unused_ids_decode_to_something(vocabulary):
 
 
 def test_an_id_beyond_the_vocabulary_is_an_error_that_names_it(vocabulary):
-    with pytest.raises(UserError, match=f"{vocabulary.size} tokens, and no id {vocabulary.size}"):
+    with pytest.raises(UserError, match=f"{vocabulary.size} tokens and no id {vocabulary.size}"):
         vocabulary.decode([[vocabulary.size]])
 
 
@@ -264,7 +264,7 @@ def test_an_id_that_is_none_of_the_vocabulary_s_is_an_error_with_its_size(name, 
     (path,) = (Path(__file__).parents[2] / "frozen" / "0.1" / name / "run").glob("vocab.*")
     vocabulary = open_vocabulary(path)
     beyond = vocabulary.size if beyond == "size" else beyond
-    with pytest.raises(UserError, match=f"has {vocabulary.size} tokens, and no id {beyond}; "):
+    with pytest.raises(UserError, match=f"has {vocabulary.size} tokens and no id {beyond}; "):
         vocabulary.decode(np.array([[3, beyond, 4]]))
 
 
