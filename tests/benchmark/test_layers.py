@@ -1,4 +1,4 @@
-"""Exponents of exact power laws, what is measured, and the plot of it."""
+"""Exponents of exact power laws, the measurements, and their plot."""
 
 import itertools
 import math
@@ -130,7 +130,7 @@ def test_a_plot_is_a_whole_png_file(tmp_path):
     assert content.startswith(b"\x89PNG\r\n\x1a\n") and content.endswith(b"IEND\xae\x42\x60\x82")
     width, height = struct.unpack(">II", content[16:24])
     assert width > 1000 and height > 700
-    assert [path.name for path in file.parent.iterdir()] == ["plot.png"]  # and nothing half-written
+    assert [path.name for path in file.parent.iterdir()] == ["plot.png"]  # no temporary file is left
 
 
 def test_a_plot_takes_the_place_of_an_older_one(tmp_path):
@@ -146,7 +146,7 @@ def test_a_plot_that_fails_leaves_the_older_one_and_nothing_else(tmp_path):
     pytest.importorskip("matplotlib")
     file = tmp_path / "plot.png"
     file.write_text("old")
-    with pytest.raises(ValueError, match="frac"):  # a formula without an end, which is found when it is drawn
+    with pytest.raises(ValueError, match="frac"):  # an unfinished formula, which fails only when it is drawn
         plot(some_sweeps(), {r"$\frac{$": [(32, 1)]}, file)
     assert [path.name for path in tmp_path.iterdir()] == ["plot.png"] and file.read_text() == "old"
 

@@ -1,4 +1,4 @@
-"""Path lengths that layers have against literal ones, and against a search over the positions that kernels reach."""
+"""Measured path lengths against literal values, and against a search over the positions that kernels reach."""
 
 import itertools
 import math
@@ -10,9 +10,9 @@ from t2t_lite.benchmark.path_length import LAYERS, path_length, table_path_lengt
 
 
 def searched(length, reaches):
-    """How many layers it takes until something has come from everywhere to everywhere.
+    """Returns the number of layers until every position depends on every other one.
 
-    `reaches` gives for layer number 0, 1, ... how far from a position those lie that depend on it.
+    `reaches` yields, for layers 0, 1, ..., the distances from a position to the positions that depend on it.
     """
     dependent = [{position} for position in range(length)]
     layers = 0
@@ -31,7 +31,7 @@ def test_full_attention_needs_one_layer(length):
 
 
 def test_full_attention_needs_one_layer_where_random_weights_look_away_from_a_position():
-    keras.utils.set_random_seed(4)  # some weights of attention are tiny with it, but none is nothing
+    keras.utils.set_random_seed(4)  # with this seed some attention weights are tiny, but none is 0
     assert path_length("full", 128, 4) == 1
 
 
@@ -67,7 +67,7 @@ def test_paths_of_dilated_convolutions_grow_with_the_logarithm_of_the_length():
     layers = [path_length("dilated_convolution", length, 4) for length in lengths]
     assert all(0 <= longer - shorter <= 2 for shorter, longer in itertools.pairwise(layers))
     assert layers[-1] > layers[0]
-    assert layers[-1] < lengths[-1] / 4  # where plain convolutions need 31
+    assert layers[-1] < lengths[-1] / 4  # plain convolutions need 31
 
 
 def test_the_table_says_1_n_over_r_n_n_over_k_and_a_logarithm():

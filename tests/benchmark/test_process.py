@@ -1,4 +1,4 @@
-"""A function called in a process of its own: its result, its errors, its end."""
+"""A function called in a separate process: its result, its errors, its death."""
 
 import os
 import signal

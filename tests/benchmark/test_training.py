@@ -1,4 +1,4 @@
-"""Figures of given steps, random data, how many batches make a round of the input pipeline."""
+"""Figures of given steps, random data, and the number of batches in a round of the input pipeline."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ COST = TrainingCost(
     precision="float32",
     replicas=4,
     parameters=1000,
-    # 100, 50, 80 and 120 tokens a second; 200, 100, 80 and 160 with padding.
+    # 100, 50, 80 and 120 tokens per second; 200, 100, 80 and 160 with padding.
     steps=[
         TimedStep(1.0, 0.25, 100, 200),
         TimedStep(2.0, 0.25, 100, 200),
@@ -62,7 +62,9 @@ def test_random_data_has_batches_without_padding_of_about_the_tokens_asked_for()
     )
     assert one["inputs"].shape == (20, 7) and one["targets"].shape == (20, 10)
     for side, ids in one.items():
-        assert ids.dtype == np.int32 and ids.min() >= 1 and ids.max() == 49  # 200 draws without the last: 2% of seeds
+        assert (
+            ids.dtype == np.int32 and ids.min() >= 1 and ids.max() == 49
+        )  # 2% of seeds never draw the last id in 200 draws
         np.testing.assert_array_equal(ids, again[side])
 
 

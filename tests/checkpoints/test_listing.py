@@ -1,4 +1,4 @@
-"""How checkpoints take one another's place, whatever kills the process meanwhile."""
+"""Checkpoints replace each other safely, whenever the process is killed."""
 
 import errno
 import os
@@ -22,11 +22,11 @@ from t2t_lite.checkpoints.listing import (
     unfinished,
 )
 
-STEPS = ("replace", "unlink", "fsync")  # what changes names or makes sure of them
+STEPS = ("replace", "unlink", "fsync")  # the operations that change or flush names
 
 
 def written(directory, name, content):
-    """The path of a checkpoint that is written, but not published."""
+    """The path of a checkpoint that is written but not published."""
     partial = partial_path(directory / name)
     for ending in (DATA, INDEX):
         partial.with_name(partial.name + ending).write_text(f"{content}{ending}")
@@ -34,7 +34,7 @@ def written(directory, name, content):
 
 
 def contents(path):
-    """What the files of a checkpoint hold; both must be of one checkpoint."""
+    """The content of a checkpoint's files; both must belong to the same checkpoint."""
     texts = {path.with_name(path.name + ending).read_text().removesuffix(ending) for ending in (DATA, INDEX)}
     assert len(texts) == 1
     return texts.pop()
@@ -75,7 +75,7 @@ def killed_at(moment, function, *arguments):
 
 
 def walk_through_a_replacement(folder, kind):
-    """Replaces a checkpoint again and again, killed a moment later each time, until nothing kills it any more."""
+    """Replaces a checkpoint repeatedly, killed one step later each time, until it is no longer killed."""
     moments = 0
     while True:
         directory = Path(folder) / str(moments)
@@ -86,7 +86,7 @@ def walk_through_a_replacement(folder, kind):
             break
         moments += 1
         assert only(directory, kind) in ("old", "new")
-        # The next one takes the place of whichever it is, and nothing else is left.
+        # The next checkpoint replaces whichever exists, and nothing else is left.
         remove_leftovers(directory, kind)
         publish(written(directory, path.name, "third"), path)
         assert only(directory, kind) == "third"
@@ -96,7 +96,7 @@ def walk_through_a_replacement(folder, kind):
 
 
 def walk_through_a_removal(folder):
-    """Likewise removes one of two checkpoints."""
+    """Removes one of two checkpoints, killed in the same way."""
     moments = 0
     while True:
         directory = Path(folder) / str(moments)
@@ -112,7 +112,7 @@ def walk_through_a_removal(folder):
 
 
 def in_a_small_process(function, *arguments):
-    """Calls a function of this file in a process without TensorFlow, of which copies are cheap; returns a number."""
+    """Calls a function of this file in a process without TensorFlow, which is cheap to fork; returns a number."""
     code = f"import {Path(__file__).stem} as here; print(here.{function.__name__}(*{arguments!r}))"
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)

@@ -1,4 +1,4 @@
-"""Checkpoints of a tiny model: what goes in comes out, and only whole ones count."""
+"""Checkpoints of a tiny model: they restore what was saved, and only complete ones count."""
 
 import shutil
 
@@ -46,7 +46,7 @@ def assert_same(one, other):
 
 @pytest.fixture
 def saved(tmp_path):
-    """A directory with one checkpoint after 2 steps, and the model and state that it holds."""
+    """A directory with one checkpoint after 2 steps, and the model and state that it was saved from."""
     model, state = make()
     make_step(model, state, 1)
     make_step(model, state, 2)
@@ -128,7 +128,7 @@ def test_an_average_that_came_meanwhile_is_left_alone(tmp_path, monkeypatch):
     real = listing.publish
 
     def publish(partial, path):
-        # As if another process had published one of its own at this moment.
+        # As if another process had published its own checkpoint at this moment.
         for ending in (listing.DATA, listing.INDEX):
             shutil.copy(tmp_path / f"average-100{ending}", tmp_path / f"average-210{ending}")
         return real(partial, path)
@@ -202,7 +202,7 @@ def cut_short(file):
 
 def flip_a_byte(file):
     content = bytearray(file.read_bytes())
-    content[8] ^= 0xFF  # in the first variable; TensorFlow's own records at the end are of no use to us
+    content[8] ^= 0xFF  # in the first variable; TensorFlow's own records at the end are not read
     file.write_bytes(content)
 
 

@@ -6,7 +6,7 @@ from t2t_lite.registry import HPARAMS
 from t2t_lite.training.schedule import learning_rate
 
 # layers, hidden, filter, heads, norm, residual / attention / ReLU dropout, beta2, warm-up, peak rate (2 digits), batch
-# of a GPU, GPUs, max_length, tied; as read from tensor2tensor's last public source.
+# per GPU, GPUs, max_length, tied; from tensor2tensor's last public source.
 VALUES = {
     "base_v1": (6, 512, 2048, 8, "post", 0.1, 0.0, 0.0, 0.98, 4000, 7.0e-4, 4096, 8, 256, "all"),
     "base_v2": (6, 512, 2048, 8, "pre", 0.1, 0.1, 0.1, 0.98, 8000, 9.9e-4, 4096, 8, 256, "all"),

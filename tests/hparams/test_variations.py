@@ -1,11 +1,11 @@
-"""Every row of table 3 is a set of its own, one hop from the base model, with the printed values."""
+"""Every row of table 3 is a set derived directly from the base model, with the printed values."""
 
 import pytest
 
 from t2t_lite.registry import HPARAMS
 
 BASE = {"N": 6, "d_model": 512, "d_ff": 2048, "h": 8, "d_k": 64, "d_v": 64, "P_drop": 0.1, "epsilon_ls": 0.1}
-# The paper's table 3, and the table of its appendix: what differs from base.
+# The paper's table 3, and the table of its appendix: the differences from the base model.
 ROWS = {
     "transformer_base": {},
     "transformer_h1": {"h": 1, "d_k": 512, "d_v": 512},

@@ -1,4 +1,4 @@
-"""What tests of layers share: attention as a loop over heads and positions, stepping, and graphs of unknown length."""
+"""Shared by the tests of layers: attention as a loop over heads and positions, stepping, graphs of unknown length."""
 
 import math
 
@@ -9,14 +9,14 @@ import tensorflow as tf
 
 @pytest.fixture(scope="session")
 def attention_by_loops():
-    """Self-attention of one sentence, position by position, with any sizes of heads, see `_attention_by_loops`."""
+    """Self-attention of one sentence, position by position, with any head sizes, see `_attention_by_loops`."""
     return _attention_by_loops
 
 
 def _attention_by_loops(layer, x, allowed, rotary=False):
-    """Returns what the layer's matrices make of float64 [length, hidden]; `allowed` is bool [length, length].
+    """Returns attention with the layer's matrices for float64 [length, hidden]; `allowed` is bool [length, length].
 
-    A position that may see nothing gets zeros here.
+    A position that may see nothing gets zeros.
     """
     query, key, value, output = (
         np.array(matrix).astype(np.float64) for matrix in (layer.query, layer.key, layer.value, layer.output_projection)
@@ -51,9 +51,9 @@ def _turned(x):
 
 @pytest.fixture(scope="session")
 def stepped(descending_beams):
-    """Runs a causal layer position by position: stepped(layer, x, room) -> what all steps gave, [rows, length, hidden].
+    """Runs a causal layer position by position: stepped(layer, x, room) -> all outputs, [rows, length, hidden].
 
-    The cache has `room` for so many more positions than there are.
+    The cache has room for `room` more positions than needed.
     """
 
     def run(layer, x, room=0):
@@ -69,9 +69,9 @@ def stepped(descending_beams):
 
 @pytest.fixture(scope="session")
 def follows_its_ancestors(descending_beams):
-    """Asserts that stepping with beams gives each hypothesis what one pass over all its tokens gives it.
+    """Asserts that stepping with beams gives each hypothesis the same output as one pass over all its tokens.
 
-    follows_its_ancestors(layer, hidden_size): the cache grows twice on the way.
+    follows_its_ancestors(layer, hidden_size): the cache grows twice during the steps.
     """
 
     def check(layer, hidden_size, batch=2, beam_size=3, length=11):
@@ -97,7 +97,7 @@ def _of_length(ancestors, length):
 
 @pytest.fixture(scope="session")
 def traced():
-    """Returns a layer's call as a graph that knows neither the batch nor the length: traced(layer, hidden_size)."""
+    """Returns a layer's call as a graph with unknown batch size and length: traced(layer, hidden_size)."""
 
     def make(layer, hidden_size):
         signature = (

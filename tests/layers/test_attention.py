@@ -10,14 +10,14 @@ BATCH, HEADS, QUERIES, LENGTH, DEPTH = 2, 3, 4, 5, 6
 
 @pytest.fixture
 def heads():
-    """Queries, keys and values, float32 [batch, heads, length, depth]; values are of another depth."""
+    """Queries, keys and values, float32 [batch, heads, length, depth]; values have another depth."""
     rng = np.random.default_rng(1)
     shapes = (BATCH, HEADS, QUERIES, DEPTH), (BATCH, HEADS, LENGTH, DEPTH), (BATCH, HEADS, LENGTH, 7)
     return [rng.normal(size=shape).astype("float32") for shape in shapes]
 
 
 def random_mask():
-    """bool [batch, 1, queries, length]; every query may attend to something, and some not to everything."""
+    """bool [batch, 1, queries, length]; every query may attend to some key, and some queries not to all keys."""
     mask = np.random.default_rng(2).random((BATCH, 1, QUERIES, LENGTH)) < 0.6
     mask[..., 0] = True
     mask[..., -1] = False

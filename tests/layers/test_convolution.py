@@ -26,13 +26,13 @@ def padding_mask(lengths=LENGTHS, length=LENGTH):
 
 
 def offsets(kernel_size, dilation, causal):
-    """Where the kernel's elements lie, from the position that is made."""
+    """Offsets of the kernel's elements from the output position."""
     first = -(kernel_size - 1) if causal else -(kernel_size // 2)
     return [dilation * (first + i) for i in range(kernel_size)]
 
 
 def by_loops(layer, x, places, separable):
-    """One sentence, float64 [length, hidden], of which nothing lies before and after; `places`: see `offsets`."""
+    """The convolution of one sentence, float64 [length, hidden], with zeros around it; `places`: see `offsets`."""
     weights = {v.path.split("/")[-1]: np.array(v).astype(np.float64) for v in layer.variables}
     result = np.tile(weights["bias"], (len(x), 1))
     for position in range(len(x)):
@@ -55,7 +55,7 @@ def test_each_position_is_a_sum_over_the_kernel(kernel_size, dilation, separable
     x = random(len(LENGTHS), LENGTH, HIDDEN)
     result = np.array(layer(x, padding_mask()))
     assert result.shape == x.shape
-    for row, length in enumerate(LENGTHS):  # padding is as if there were nothing
+    for row, length in enumerate(LENGTHS):  # padding counts as zeros
         expected = by_loops(layer, x[row, :length].astype("float64"), places, separable)
         np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
 
@@ -144,7 +144,7 @@ def test_every_weight_and_the_input_learn_in_a_graph_of_unknown_length(dilation,
     x = random(2, LENGTH, HIDDEN)
     of_x, *of_weights = gradients(x, weights)
     assert all(np.abs(gradient).max() > 1e-3 for gradient in of_weights)
-    # The output is linear in the input: each element's derivative is a difference of two outputs.
+    # The output is linear in the input, so each element's derivative is a difference of two outputs.
     places = offsets(3, dilation, False)
     for position, channel in ((0, 1), (4, 0), (LENGTH - 1, 3)):
         one = np.zeros((LENGTH, HIDDEN))

@@ -13,7 +13,7 @@ SHAPE = (200, 500)
 
 
 def kept(layer, call_seeds, shape=SHAPE, dtype="float32"):
-    """bool: which elements of a tensor of ones the layer keeps."""
+    """Returns which elements of a tensor of ones the layer keeps, as bool."""
     return np.array(ops.cast(layer(ops.ones(shape, dtype), seeds=call_seeds), "float32")) != 0.0
 
 
@@ -45,12 +45,12 @@ def test_different_places_of_one_pass_give_independent_masks():
 
 def test_neighbouring_elements_are_independent():
     mask = kept(Dropout(0.3), seeds_of())
-    assert_independent(mask[:, 0::2], mask[:, 1::2], 0.7)  # the halves of one random word
+    assert_independent(mask[:, 0::2], mask[:, 1::2], 0.7)  # the two halves of a random word
     assert_independent(mask[:, 1:-1:2], mask[:, 2::2], 0.7)
 
 
 def assert_independent(one, other, keep_rate):
-    """Both keep an element with probability keep_rate ** 2; four standard deviations are allowed."""
+    """Asserts that both masks keep an element with probability keep_rate ** 2, within four standard deviations."""
     expected = keep_rate**2
     deviation = (expected * (1 - expected) / one.size) ** 0.5
     assert abs((one & other).mean() - expected) < 4 * deviation
@@ -106,7 +106,7 @@ def test_nothing_is_stored_between_passes():
     assert layer.variables == []
 
 
-# Without seeds, in training: numbers of Keras' own generator.
+# Training without seeds uses numbers of Keras' own generator.
 
 
 @pytest.mark.parametrize("shape", [(200, 500), (99, 101), (3, 50, 7, 11)])

@@ -1,4 +1,4 @@
-"""One matrix embeds, and makes logits."""
+"""One matrix embeds and produces logits."""
 
 import numpy as np
 import pytest

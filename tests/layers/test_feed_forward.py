@@ -58,7 +58,7 @@ def test_the_gated_network_is_swiglu_at_every_position(gated):
 
 
 def test_the_gated_network_has_three_matrices_and_no_biases(gated):
-    # Two of [4, 10] lie side by side.
+    # Two matrices [4, 10], concatenated.
     assert [tuple(variable.shape) for variable in gated.variables] == [(4, 20), (10, 4)]
     assert gated.count_params() == 3 * 4 * 10
     assert gated.variables == gated.trainable_variables
@@ -71,7 +71,7 @@ def test_dropout_is_on_the_inner_layer_and_acts_with_seeds_only(kind, paper):
     for one in (layer, whole):
         one.build((None, None, size))
         paper.randomize(one)
-        one.project.kernel.assign(np.eye(size))  # shows the inner layer
+        one.project.kernel.assign(np.eye(size))  # makes the output equal to the inner layer
         for bias in one.variables[3:]:
             bias.assign(np.zeros(size))
     x = np.random.default_rng(1).normal(size=(10, 20, size)).astype("float32")

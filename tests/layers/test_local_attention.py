@@ -1,4 +1,4 @@
-"""Local attention by blocks against loops with explicit neighborhoods; its steps, its reach and its memory."""
+"""Local attention in blocks against loops with explicit neighborhoods; steps, reach and memory."""
 
 import math
 
@@ -12,7 +12,7 @@ from t2t_lite.layers.self_attention import SelfAttention
 
 HIDDEN, HEADS = 12, 3
 SIZES = (2, 4, 8)
-# Below, equal to, between and multiples of the blocks that the sizes make.
+# Lengths below, equal to, between and at multiples of the block sizes.
 LENGTHS = (1, 3, 4, 8, 11, 16, 17)
 
 
@@ -28,7 +28,7 @@ def make(paper, causal, neighborhood_size, **how):
 
 
 def neighborhood(length, neighborhood_size, causal):
-    """bool [length, length]: r / 2 positions on both sides and itself, or the last r up to itself."""
+    """bool [length, length]: r / 2 positions on both sides and itself, or the last r including itself."""
     allowed = np.zeros((length, length), bool)
     for i, j in np.ndindex(length, length):
         near = i - neighborhood_size < j <= i if causal else abs(i - j) <= neighborhood_size / 2
@@ -66,7 +66,7 @@ def test_padding_is_not_seen(how, neighborhood_size, causal, paper, attention_by
     assert np.isfinite(result).all()
     for row, length in enumerate(lengths):
         allowed = neighborhood(length, neighborhood_size, causal)
-        own = x[row, :length].astype("float64")  # the sentence alone
+        own = x[row, :length].astype("float64")  # the sentence without padding
         expected = attention_by_loops(layer, own, allowed, rotary="rotary" in how)
         np.testing.assert_allclose(result[row, :length], expected, atol=1e-5)
 
@@ -110,7 +110,7 @@ def test_dropout_acts_with_seeds_only_and_keeps_the_mean_of_the_weights():
     rate, batch, length = 0.3, 20, 30
     layer = LocalSelfAttention(HIDDEN, HEADS, False, 8, dropout=rate)
     layer.build((None, None, HIDDEN))
-    # All weights of a neighborhood are alike; every value is 1, so that a head's output is the sum of its weights.
+    # All weights of a neighborhood are equal and every value is 1, so a head's output is the sum of its weights.
     layer.query.assign(np.zeros((HIDDEN, HIDDEN)))
     layer.value.assign(np.concatenate([np.ones((1, HIDDEN)), np.zeros((HIDDEN - 1, HIDDEN))]))
     layer.output_projection.assign(np.eye(HIDDEN))
@@ -168,7 +168,7 @@ def test_attention_weights_are_those_of_the_neighborhood(causal, paper):
     assert weights.shape == (2, HEADS, 9, 9)
     np.testing.assert_allclose(weights[0].sum(-1), 1.0, atol=1e-6)
     far = np.arange(9)[None, :] - np.arange(9)[:, None]
-    # Positions of padding need no weights, and those that see nothing but padding have even ones.
+    # The weights of padding positions do not matter; positions that see only padding have uniform weights.
     assert not weights[0][:, (far < -layer.before) | (far > layer.after)].any() and not weights[1, :, :6, 6:].any()
     values = np.array(layer.heads(x, np.arange(9))[1][1])
     np.testing.assert_allclose(layer.combine_heads(weights @ values)[0], layer(x, mask[:, None, None, :])[0], atol=1e-5)
@@ -188,7 +188,7 @@ def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(paper, stepp
 
 
 def largest_tensor(layer, length):
-    """Returns how many elements the largest tensor in the graph of one sentence has, functions inside it included."""
+    """Returns the number of elements of the largest tensor in one sentence's graph, including nested functions."""
     run = tf.function(lambda x, mask: layer(x, mask))
     given = tf.TensorSpec((1, length, HIDDEN)), tf.TensorSpec((1, 1, 1, length), tf.bool)
     graph = run.get_concrete_function(*given).graph
@@ -208,4 +208,4 @@ def test_no_tensor_grows_with_the_square_of_the_length(causal, paper):
     assert largest == 2 * largest_tensor(layer, 256)
     full = SelfAttention(HIDDEN, HEADS, causal)
     full.build((None, None, HIDDEN))
-    assert largest_tensor(full, 512) == HEADS * 512 * 512  # the measure finds what it is there to find
+    assert largest_tensor(full, 512) == HEADS * 512 * 512  # the measurement finds quadratic tensors

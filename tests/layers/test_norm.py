@@ -1,4 +1,4 @@
-"""Layer normalisation against Keras' own, whose gradient is TensorFlow's."""
+"""Layer normalization against Keras' own layer, whose gradient is automatic."""
 
 import keras
 import numpy as np

@@ -9,7 +9,7 @@ from support.seeds import seeds_of
 
 from t2t_lite.layers.parameter_attention import ParameterAttention
 
-# No two alike, and heads * size is not the width.
+# All sizes differ, and heads * size is not the width.
 HIDDEN, HEADS, SIZE, PAIRS = 6, 2, 5, 7
 
 
@@ -25,7 +25,7 @@ def make(paper, **how):
 
 
 def by_loops(layer, x):
-    """float64 [hidden] -> [hidden], for one position."""
+    """Attention over parameters for one position, float64 [hidden] -> [hidden]."""
     query, output, keys, values = (
         np.array(variable).astype(np.float64)
         for variable in (layer.query, layer.output_projection, layer.keys, layer.values)
@@ -91,7 +91,7 @@ def test_dropout_keeps_the_mean_of_the_weights():
     rate, positions, pairs = 0.3, 200, 10
     layer = ParameterAttention(4, 4, 1, pairs, dropout=rate)
     layer.build((None, None, 4))
-    # Without queries all weights are alike; every value is 1, so that a head's output is the sum of its weights.
+    # With zero queries all weights are equal, and every value is 1, so a head's output is the sum of its weights.
     layer.query.assign(np.zeros((4, 4)))
     layer.values.assign(np.full((4, pairs, 1), 0.5))
     layer.output_projection.assign(np.eye(4))

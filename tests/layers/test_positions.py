@@ -1,4 +1,4 @@
-"""Positional encodings against their formulas, element by element; learned positions and their end."""
+"""Positional encodings against their formulas, element by element; learned positions and their limit."""
 
 import cmath
 import math
@@ -18,7 +18,7 @@ def test_each_element_follows_the_formula(hidden_size, paper):
     expected = [[paper.position(pos, channel, hidden_size) for channel in range(hidden_size)] for pos in positions]
     result = np.array(sinusoids(np.array(positions), hidden_size))
     assert result.dtype == np.float32
-    # An angle of 255 has 2e-5 between neighbouring float32 numbers.
+    # At an angle of 255, neighboring float32 numbers are 2e-5 apart.
     np.testing.assert_allclose(result, expected, atol=2e-5)
 
 
@@ -52,7 +52,7 @@ def test_each_element_of_the_halves_follows_their_formula(hidden_size):
     expected = [[f(pos * rate) for f in (math.sin, math.cos) for rate in rates] for pos in positions]
     result = np.array(sinusoidal_halves(np.array(positions), hidden_size))
     assert result.dtype == np.float32
-    # An angle of 255 has 2e-5 between neighbouring float32 numbers.
+    # At an angle of 255, neighboring float32 numbers are 2e-5 apart.
     np.testing.assert_allclose(result, expected, atol=2e-5)
 
 
@@ -93,7 +93,7 @@ def test_the_product_of_rotated_vectors_depends_on_their_distance_only():
     for distance in (-3, 0, 4):
         products = [product(start + distance, start) for start in (3, 10, 100)]
         np.testing.assert_allclose(products, products[0], atol=1e-4)
-    assert abs(product(3, 0) - product(0, 3)) > 1e-3  # and which of them comes first
+    assert abs(product(3, 0) - product(0, 3)) > 1e-3  # the sign of the distance matters, too
 
 
 # Learned positions.

@@ -46,7 +46,7 @@ def states_by_loop(units, x):
 
 
 def expected_states(layer, x):
-    """Both directions of one sentence, the second from its end, side by side; of a causal layer one."""
+    """Both directions of one sentence, concatenated; one direction for a causal layer."""
     forward, *backward = layer.directions
     parts = [states_by_loop(forward, x)]
     parts += [states_by_loop(units, x[::-1])[::-1] for units in backward]
@@ -129,7 +129,7 @@ def test_every_variable_is_trainable_and_learns(causal, paper):
     width = HIDDEN if causal else HIDDEN // 2
     shapes = [(HIDDEN, 3 * width), (3 * width,), (width, 3 * width)] * (1 if causal else 2)
     assert sorted(tuple(variable.shape) for variable in layer.variables) == sorted(shapes)
-    assert layer.variables == layer.trainable_variables  # and so no state of a random generator
+    assert layer.variables == layer.trainable_variables  # no state of a random generator
     x = random(2, LENGTH, HIDDEN)
 
     @tf.function

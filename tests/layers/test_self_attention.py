@@ -1,4 +1,4 @@
-"""Self-attention, its sizes of heads, rotations and relative positions, against loops; stepping against one pass."""
+"""Self-attention with head sizes, rotations and relative positions against loops; stepping against one pass."""
 
 import math
 
@@ -104,7 +104,7 @@ def test_attention_dropout_keeps_the_mean_of_the_weights(kind):
     rate, batch, length = 0.3, 4, 50
     layer = make_kinds(causal=False, dropout=rate)[kind]
     layer.build((None, None, HIDDEN))
-    # Without queries all weights are 1 / length. Every value is 1, so that a head's output is the sum of its weights.
+    # With zero queries all weights are 1 / length. Every value is 1, so a head's output is the sum of its weights.
     for variable in layer.variables:
         variable.assign(np.zeros(variable.shape))
     layer.value.assign(np.concatenate([np.ones((1, HIDDEN)), np.zeros((HIDDEN - 1, HIDDEN))]))
@@ -112,7 +112,7 @@ def test_attention_dropout_keeps_the_mean_of_the_weights(kind):
     x = random(batch, length, HIDDEN)
     x[:, :, 0] = 1.0
     sums = np.array(layer(x, np.ones((batch, 1, 1, length), bool), seeds=seeds_of()))[:, :, :: HIDDEN // HEADS]
-    kept = sums * length * (1 - rate)  # how many weights of each query and head were kept
+    kept = sums * length * (1 - rate)  # number of kept weights per query and head
     np.testing.assert_allclose(kept, np.round(kept), atol=5e-3)
     assert 0 < kept.min() < kept.max() < length
     deviation = math.sqrt(rate / (1 - rate) / (sums.size * length))
@@ -220,7 +220,7 @@ def test_all_pairs_farther_apart_share_the_outermost_vectors(name, paper):
     before = np.array(layer(x, everything))[0]
     vectors = getattr(layer, name)
     changed = np.array(vectors)
-    changed[-1] += 1.0  # that of keys FAR or more positions after the query
+    changed[-1] += 1.0  # the vector of keys FAR or more positions after the query
     vectors.assign(changed)
     change = np.abs(np.array(layer(x, everything))[0] - before).max(axis=1)
     assert (change[: LENGTH - FAR] > 1e-3).all()
@@ -244,7 +244,7 @@ def test_a_causal_layer_has_no_use_for_vectors_of_later_positions(name, paper):
 
 
 def make_layers(causal, **how):
-    """All kinds, with sizes of heads as usual and with their own."""
+    """All kinds, with default and with explicit head sizes."""
     return {
         "plain": SelfAttention(HIDDEN, HEADS, causal, **how),
         "own sizes": SelfAttention(HIDDEN, HEADS, causal, key_size=5, value_size=2, **how),
@@ -283,7 +283,7 @@ def test_attention_weights_are_what_the_values_are_mixed_with(kind, causal, pape
         assert not np.triu(weights, 1).any()
     else:
         assert not weights[1, ..., 3:].any()
-    if not isinstance(layer, RelativeSelfAttention):  # which adds to the values what depends on the distance
+    if not isinstance(layer, RelativeSelfAttention):  # it adds vectors of distances to the values
         values = np.array(layer.heads(x, np.arange(LENGTH))[1][1])
         np.testing.assert_allclose(layer.combine_heads(weights @ values), layer(x, mask), atol=1e-5)
 

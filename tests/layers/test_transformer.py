@@ -85,7 +85,7 @@ def test_stepping_gives_each_hypothesis_what_one_pass_gives(decoder_layer, beam,
     vectors, encoded = random(10, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
     memory = decoder_layer.cross_keys_values(encoded)
     memory_of_each = decoder_layer.cross_keys_values(encoded.repeat(beam, axis=0))
-    cache = decoder_layer.self_attention.start_cache(BATCH, beam, TARGET + 2)  # a cache may have room left
+    cache = decoder_layer.self_attention.start_cache(BATCH, beam, TARGET + 2)  # a cache may be larger than needed
     for position, ancestry, histories in descending_beams(BATCH, beam, TARGET, room=2):
         x, stepping = vectors[histories[:, :, -1]], Stepping(tf.constant(position), cache, ancestry)
         y, cache, attention = decoder_layer(x, memory, MEMORY_MASK, stepping=stepping)

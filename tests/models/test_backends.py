@@ -1,4 +1,4 @@
-"""Layers and models belong to no Keras backend: the same logits under TensorFlow and under JAX."""
+"""Layers and models work with any Keras backend: the same logits with TensorFlow and with JAX."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ BASE = HParams(
     max_relative_position=3,
     max_length=12,
 )
-# Every word of every setting that chooses a part of the model.
+# Every value of every setting that selects a part of the model.
 CHANGES = [{name: word} for name, words in CHOICES.items() if name != "precision" for word in words]
 CHANGES.append({"hard_alignment_token": 5})
 INPUTS = np.array([[3, 4, 5, 6, 7, 1], [7, 8, 1, 0, 0, 0]], "int32")
@@ -35,7 +35,7 @@ TARGETS = np.array([[9, 2, 12, 1, 0, 0, 0], [5, 5, 3, 4, 6, 2, 1]], "int32")
 
 
 def logits(changes):
-    """The logits of a model whose weights are a function of their names, by one pass and step by step."""
+    """The logits of a model whose weights are a function of their names, from one pass and step by step."""
     model = make_transformer(BASE.replace(**changes), 13)
     model.build()
     for variable in model.variables:
@@ -55,7 +55,7 @@ def logits(changes):
 
 @pytest.fixture(scope="module")
 def under_jax(tmp_path_factory):
-    """The logits of all models, [models, 2, batch, length, vocab], from a process in which Keras runs on JAX."""
+    """The logits of all models, [models, 2, batch, length, vocab], from a process with Keras on JAX."""
     file = tmp_path_factory.mktemp("backends") / "logits.npy"
     environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(

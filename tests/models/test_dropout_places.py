@@ -1,4 +1,4 @@
-"""Where dropout is, against literal lists."""
+"""The places of dropout, against literal lists."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def make(name):
 
 
 def places(model):
-    """The dropout layers that do something, by the path of the layer that they are in."""
+    """The dropout layers with a rate above 0, by the path of their parent layer."""
     found = {"embedding": model.embedding_dropout}
     for stack in (model.encoder_layers, model.decoder_layers):
         for layer in stack:
@@ -106,6 +106,6 @@ def test_training_without_seeds_draws_from_the_generator_of_keras():
     np.testing.assert_array_equal(model(INPUTS, TARGETS, training=False), before)
     compiled = tf.function(lambda: model(INPUTS, TARGETS, training=True))
     assert np.abs(compiled().numpy() - compiled().numpy()).max() > 1e-3
-    # The generator's state belongs to Keras: to no parameters and to no checkpoint.
+    # The generator's state belongs to Keras, and is in no parameters and no checkpoint.
     assert [variable.path for variable in model.variables] == weights
     assert model.count_params() == parameters

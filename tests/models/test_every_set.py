@@ -1,7 +1,7 @@
-"""Whatever is in the registry of hparam sets: it builds, trains, decodes with caches, is saved and loaded.
+"""Every registered hparams set builds, trains, decodes with caches, and can be saved and loaded.
 
-A set is made small for the last three, but keeps all of its words; sets that are the same then are tried once. The
-test runs over the registry: a new set is covered without being named here.
+For training, decoding and saving, a set gets small sizes but keeps its string settings; equal small sets are tried
+once. The tests run over the registry, so new sets are covered automatically.
 """
 
 import functools
@@ -24,7 +24,7 @@ TARGETS = np.array([[9, 2, 12, 7, 6, 5, 3, 1], [5, 5, 1, 0, 0, 0, 0, 0]], "int32
 
 
 def shrunk(hparams):
-    """The set with small sizes; whatever is a word stays, and what makes an operation only be there or not."""
+    """The set with small sizes; string settings keep their values, and rates stay zero or nonzero."""
     rates = ("residual_dropout", "attention_dropout", "relu_dropout", "label_smoothing")
     schedule = ("learning_rate_constant", "learning_rate_warmup_steps", "adam_beta1", "adam_beta2", "adam_epsilon")
     default = HPARAMS["transformer_base"]()
@@ -51,7 +51,7 @@ def shrunk(hparams):
 
 
 SMALL = {name: shrunk(HPARAMS[name]()) for name in HPARAMS.names()}
-# One name for each of those that are the same when they are small.
+# One name for each group of sets that are equal when small.
 DIFFERENT = sorted({hparams: name for name, hparams in sorted(SMALL.items(), reverse=True)}.values())
 
 
@@ -102,7 +102,7 @@ def test_it_builds_in_its_full_size(name):
 def test_one_training_step_changes_every_weight_and_leaves_it_finite(name):
     model, before, sums = after_one_step(name)
     assert float(sums.tokens) == np.count_nonzero(TARGETS)
-    # The loss of a model that knows nothing is about log(vocab) for each token.
+    # The loss of an untrained model is about log(vocab) per token.
     assert 0.5 < float(sums.plain) / float(sums.tokens) / np.log(VOCAB) < 3.0
     for variable, old in zip(model.variables, before):
         assert np.isfinite(np.array(variable)).all(), variable.path

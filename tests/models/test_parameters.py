@@ -1,4 +1,4 @@
-"""Parameters by part: the paper's printed figures, real models, and that counting takes no memory."""
+"""Parameters by part: the paper's printed figures, real models, and counting without memory."""
 
 import random
 
@@ -17,9 +17,9 @@ from t2t_lite.registry import HPARAMS
 VOCAB = 37_000
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=16, filter_size=24, num_heads=4, max_length=10)
 PRINTED = {name: figures.parameters for name, figures in PAPER_FIGURES.items() if figures.parameters}
-# A printed figure is off by more where the vocabulary is a larger share of the model, see the test after the next.
+# The error of a printed figure grows with the vocabulary's share of the model, see the test after the next.
 TOLERANCES = {"transformer_hs256": 0.05, "transformer_ff1024": 0.05, "transformer_l2": 0.07}
-# More than any machine has memory for.
+# More parameters than fit into any machine's memory.
 HUGE = SMALL.replace(hidden_size=2**26, filter_size=2**28)
 
 
@@ -39,8 +39,8 @@ def test_the_papers_figures_within_4_percent_with_the_vocabulary_that_they_imply
 
 @pytest.mark.parametrize("name", sorted(PRINTED.keys() - {"transformer_big"}))
 def test_the_papers_figures_to_the_printed_digit_with_a_vocabulary_of_41100(name):
-    # Section 5.1 says "about 37000" tokens. All of these figures agree with sizes from 41,004 to 41,208, and with no
-    # others; that of big agrees with about 35,900.
+    # Section 5.1 says "about 37000" tokens. All of these figures agree with sizes from 41,004 to 41,208 and no
+    # others; the big model's figure agrees with about 35,900.
     assert round(total(name, 41_100) / 1e6) == PRINTED[name]
 
 
@@ -107,7 +107,7 @@ def test_a_model_that_no_machine_could_hold_can_be_counted_and_leaves_nothing_be
     counts = count_parameters(HUGE, 1_000_000_000)
     assert counts["embeddings"] == 2**26 * 1_000_000_000
     assert random.getstate() == state
-    # Keras gives all variables that wait for it their values at the end of such a scope: here there must be none.
+    # Keras initializes all waiting variables at the end of such a scope; there must be none here.
     with keras.StatelessScope():
         pass
     assert keras.Variable(np.ones(2)).numpy().sum() == 2

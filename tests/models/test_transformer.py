@@ -145,7 +145,7 @@ def test_stepping_with_caches_equals_one_full_pass(model, beam_size, room, desce
 
 
 def after(model, inputs, histories):
-    """The logits of what comes after each history, int [batch, beam, length] that begins with 0, by one full pass."""
+    """The next-token logits after each history, int [batch, beam, length] that begins with 0, from one full pass."""
     batch, beam_size, length = histories.shape
     targets = np.concatenate([histories[:, :, 1:], np.ones((batch, beam_size, 1), "int32")], axis=2)
     whole = model(inputs.repeat(beam_size, axis=0), targets.reshape(batch * beam_size, length))

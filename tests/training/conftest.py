@@ -1,11 +1,11 @@
-"""Trainings in the process of the tests."""
+"""Runs trainings in the test process."""
 
 import pytest
 
 
 @pytest.fixture(scope="session")
 def run():
-    """Trains: run(hparams, data_dir, output_dir, problem name, options of `TrainOptions`) -> what `train` returns."""
+    """Trains: run(hparams, data_dir, output_dir, problem name, options of `TrainOptions`) -> the result of `train`."""
 
     def run_training(hparams, data_dir, output_dir, problem="copy_words_for_test", **options):
         import tensorflow as tf
@@ -18,7 +18,7 @@ def run():
         problem = get_problem(problem)
         vocabulary = data_dir / problem.vocab_filenames[1]
         run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary, options.get("random_seed", 1))
-        options = TrainOptions(**{"peak_tflops": 1.0} | options)  # measuring it takes longer than a few steps
+        options = TrainOptions(**{"peak_tflops": 1.0} | options)  # measuring takes longer than a few steps
         return train(run_dir, data_dir, tf.distribute.get_strategy(), options)
 
     return run_training

@@ -1,4 +1,4 @@
-"""What the manifest's lengths say about settings."""
+"""Settings against the lengths in the manifest."""
 
 import pytest
 
@@ -11,7 +11,7 @@ VOCABULARY = {"file": "v", "sha256": "0", "size": 40}
 
 
 def manifest(train, dev):
-    """A manifest with ({input length: pairs}, {target length: pairs}) of two splits."""
+    """A manifest with ({input length: pairs}, {target length: pairs}) for two splits."""
     splits = {
         split: {"lengths": {side: {str(length): 1 for length in lengths} for side, lengths in sides.items()}}
         for split, sides in (("train", train), ("dev", dev))

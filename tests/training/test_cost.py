@@ -1,4 +1,4 @@
-"""The paper's estimates to their printed digits; the count against the operations of the model's own graph."""
+"""The paper's estimates to their printed digits; the count against the operations of the model's graph."""
 
 import math
 
@@ -12,7 +12,7 @@ from t2t_lite.registry import HPARAMS
 from t2t_lite.training.cost import SUSTAINED_TFLOPS, estimated_flops, forward_flops, training_step_flops
 
 VOCAB = 23
-# Sizes that differ, so that none can stand for another; lengths that are multiples of all blocks of `local`.
+# All sizes differ, so that none can be confused; lengths are multiples of all blocks of `local`.
 SOURCE_LENGTH, TARGET_LENGTH = 12, 8
 SMALL = HParams(
     num_encoder_layers=2,
@@ -51,7 +51,7 @@ def test_the_time_is_that_of_the_steps_and_with_the_rounded_time_of_a_step_the_e
 
 
 def product_flops(operation):
-    """Operations of one node of a graph: two for each product of two numbers; None if it makes no such products."""
+    """Operations of one node of a graph: two for each product of two numbers; None if it has no such products."""
     shapes = [tensor.shape for tensor in operation.inputs]
     made = operation.outputs[0].shape.num_elements() if operation.outputs else None
     if operation.type == "MatMul":
@@ -69,14 +69,14 @@ UNCOUNTED_PRODUCTS = ("Einsum", "Conv3D", "XlaDot", "XlaDotV2", "SparseMatMul", 
 
 
 def rounds_of(loop):
-    """How often a loop runs that takes a tensor to tokens, one in each round."""
+    """The number of iterations of a loop that takes one token of a tensor at a time."""
     tokens = {tensor.op.inputs[0].shape[0] for tensor in loop.inputs if tensor.op.type == "TensorListFromTensor"}
     (rounds,) = tokens
     return rounds
 
 
 def graph_flops(graph, find):
-    """Adds up the products of a graph; the body of a loop counts as often as it runs."""
+    """Sums the products of a graph; the body of a loop counts once per iteration."""
     total = 0
     for operation in graph.get_operations():
         assert operation.type not in UNCOUNTED_PRODUCTS
@@ -90,7 +90,7 @@ def graph_flops(graph, find):
 
 
 def traced_flops(hparams):
-    """Operations of the forward pass of one pair, as the graph of a built model has them."""
+    """Operations of the forward pass of one pair, in the graph of a built model."""
     model = Transformer(hparams, VOCAB)
     model.build()
     lengths = (SOURCE_LENGTH, TARGET_LENGTH)
@@ -108,7 +108,7 @@ def test_local_attention_is_counted_in_whole_blocks():
     hparams = SMALL.replace(self_attention_type="local")
     whole, part = (forward_flops(hparams, VOCAB, length, length)["decoder self-attention"] for length in (8, 7))
     projections = hparams.num_decoder_layers * 2 * 2 * SMALL.hidden_size * SMALL.num_heads * (6 + 10)
-    assert whole - part == projections  # of one position: its scores are made for the block that it would lie in
+    assert whole - part == projections  # of one position: its scores are computed for the whole block
 
 
 def test_long_sequences_are_where_local_attention_saves_work():
@@ -128,7 +128,7 @@ def test_a_step_is_three_forward_passes_of_all_its_pairs():
 
 
 def test_the_papers_models_need_six_operations_a_parameter_and_token_and_little_more():
-    # What every parameter does: one multiplication with its addition forward and two backward for each token it sees.
+    # Every parameter needs one multiply-add forward and two backward per token.
     hparams = HPARAMS["transformer_base"]()
     matrices = 37_000 * 512 + 6 * (12 * 512 * 512 + 4 * 512 * 2048)
     counted = sum(training_step_flops(hparams, 37_000, 28, 28).values())

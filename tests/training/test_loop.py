@@ -1,4 +1,4 @@
-"""What a training does between its steps: evaluations, choice, reports, and ending for a reason."""
+"""The training loop between steps: evaluations, model selection, reports and reasons to stop."""
 
 import json
 import math
@@ -43,7 +43,7 @@ def steps_of(directory):
 
 @pytest.fixture(scope="module")
 def chosen(run, grammar_data, tmp_path_factory):
-    """A run with BLEU, a moving average, and the best checkpoint kept beside the last."""
+    """A run with BLEU and a moving average that keeps the best checkpoint and the last one."""
     directory = tmp_path_factory.mktemp("chosen")
     hparams = SMALL.replace(ema_decay=0.5, train_steps=9)
     options = {"eval_decode": True, "keep_best_n": 1, "eval_metric": "bleu", "keep_checkpoint_max": 1}
@@ -69,7 +69,7 @@ def test_the_average_that_is_saved_is_what_was_evaluated(chosen, grammar_data):
     optimizer = storage.read(chosen / "ckpt-9", "optimizer")
     for name, array in average.items():
         np.testing.assert_array_equal(array, optimizer[f"average.{name.replace('.', '_')}"], err_msg=name)
-    # The decoder takes it without being told, and finds the BLEU that was recorded.
+    # The decoder uses the average by default, and reproduces the recorded BLEU.
     translator = Translator.from_run_dir(chosen, xla_compile=False)
     assert translator.checkpoints == [chosen / "average-9"]
     sources, references = (
@@ -81,7 +81,7 @@ def test_the_average_that_is_saved_is_what_was_evaluated(chosen, grammar_data):
 
 
 def test_the_best_checkpoint_outlives_later_ones(chosen):
-    # When step 9 was saved, the best of 3 and 6 was kept beside it.
+    # When step 9 was saved, the best of 3 and 6 was kept, too.
     earlier = {step: figures for step, figures in read_evaluations(chosen).items() if step < 9}
     assert steps_of(chosen) == sorted({*best_steps(earlier, "bleu", 1), 9})
 
@@ -174,7 +174,7 @@ def test_utilisation_is_of_the_best_measured_peak_and_never_more_than_all_of_it(
     assert fast.figures()["utilisation"] == 1.0
     given = Throughput(1, flops_per_token=1e30, peak=1.0)
     given.add(step, 0.0)
-    assert given.figures()["utilisation"] > 1e20  # who gives a wrong peak shall see it
+    assert given.figures()["utilisation"] > 1e20  # a wrong given peak must be visible
 
 
 @pytest.mark.slow
@@ -220,7 +220,7 @@ def test_a_trace_is_written_when_it_is_asked_for(run, grammar_data, tmp_path):
     assert trace.stat().st_size > 1000
 
 
-@pytest.mark.slow  # test_steps.py has the same of a single step
+@pytest.mark.slow  # test_train_step.py tests the same for a single step
 def test_the_limit_on_a_device_and_compilation_change_nothing(run, grammar_data, tmp_path):
     hparams = SMALL.replace(residual_dropout=0.0)
     for name, options in (

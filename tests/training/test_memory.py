@@ -1,4 +1,4 @@
-"""The estimate against the peak of processes that train; its laws; free memory from files as the kernel writes them."""
+"""The estimate against the peak memory of training processes; its properties; free memory from literal kernel files."""
 
 import json
 import math
@@ -24,10 +24,10 @@ from t2t_lite.training.memory import (
 )
 
 VOCAB = 2000
-# The inner layer is the widest tensor, whatever the length of the tests.
+# The inner layer is the widest tensor for all lengths in these tests.
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=32, filter_size=1024, num_heads=2)
 
-# Trains as the trainer does and prints the peak of its memory, beyond what it had before it built the model.
+# Trains like the trainer, and prints the growth of its peak memory since before the model was built.
 TRAIN = """
 import json, sys
 from t2t_lite import quiet
@@ -111,7 +111,7 @@ def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
 @pytest.mark.parametrize("length", [1, 37, 4096])
 def test_every_word_has_an_estimate(changes, length):
     hparams = SMALL.replace(**changes)
-    # At the least the logits with their softmax and gradient, and in each sub-layer's place one vector.
+    # A lower bound: the logits with softmax and gradient, and one vector per sub-layer.
     least = 4 * 4 * VOCAB + 2 * (2 * 2 + 3 * 3) * SMALL.hidden_size
     assert least < bytes_per_token(hparams, VOCAB, length) < math.inf
     assert 0 < bytes_per_length(hparams, length) < math.inf
@@ -121,13 +121,13 @@ def test_full_attention_keeps_its_weights_for_each_position():
     def growth(hparams):
         return bytes_per_token(hparams, VOCAB, 256) - bytes_per_token(hparams, VOCAB, 128)
 
-    # A float32 for each position that is attended to, each head, and each attention: one of an encoder's layer, two of
-    # a decoder's. With dropout what is dropped and what is left of the weights, too; in bfloat16 the weights once more.
+    # A float32 per attended position, head and attention: one attention per encoder layer, two per decoder
+    # layer. With dropout also its mask and the remaining weights; in bfloat16 a copy of the weights.
     weights = 128 * SMALL.num_heads * (2 + 2 * 3)
     assert growth(SMALL) == pytest.approx(ALLOCATOR_OVERHEAD * 4 * weights)
     assert growth(SMALL.replace(attention_dropout=0.1)) == pytest.approx(ALLOCATOR_OVERHEAD * 12 * weights)
     assert growth(SMALL.replace(precision="mixed_bfloat16")) == pytest.approx(ALLOCATOR_OVERHEAD * 6 * weights)
-    # Here only the decoder's attention to the encoder grows: lengths are multiples of all blocks.
+    # Only cross-attention grows here, because lengths are multiples of all blocks.
     local = SMALL.replace(self_attention_type="local")
     assert growth(local) == pytest.approx(ALLOCATOR_OVERHEAD * 4 * 128 * SMALL.num_heads * 3)
 
@@ -142,7 +142,7 @@ def test_the_logits_are_held_four_times():
 def test_only_relative_positions_take_much_for_a_length():
     assert bytes_per_length(SMALL, 100) == 5 * 100**2 * 4
     relative = SMALL.replace(position_encoding="relative")
-    # In each of 5 layers a key and a value of 16 numbers for each pair of positions, and their gradients.
+    # In each of 5 layers, a key and a value of 16 numbers per pair of positions, and their gradients.
     assert bytes_per_length(relative, 100) == 5 * 100**2 * (4 + 2 * 16 * 8)
 
 
@@ -227,7 +227,7 @@ def test_the_least_that_any_control_group_around_the_process_allows_is_free(tmp_
         f"{group}/job.scope/memory.current": "178257920\n",
         f"{group}/job.scope/memory.stat": STAT,
     }
-    # 1024 MiB, of which 170 are used; but 50 of them are files that give way.
+    # 1024 MiB, of which 170 are used, 50 of them by reclaimable files.
     assert free_memory("CPU", write_files(tmp_path, files)) == (1024 - 170 + 50) * MIB
     files[f"{group}/job.scope/memory.max"] = "268435456\n"
     assert free_memory("CPU", write_files(tmp_path, files)) == (256 - 170 + 50) * MIB
@@ -244,7 +244,7 @@ def test_a_container_sees_its_own_group_as_the_root(tmp_path):
 
 
 def test_control_groups_of_version_1(tmp_path):
-    # The group has the path that the host gave it, but its files lie at the root of what a container sees.
+    # The group has its path on the host, but in a container its files are at the root.
     folder = "sys/fs/cgroup/memory"
     files = {
         "proc/self/cgroup": "9:name=systemd:/\n4:hugetlb,memory:/docker/db406e97df0d\n1:cpu,cpuacct:/\n0::/\n",
@@ -253,7 +253,7 @@ def test_control_groups_of_version_1(tmp_path):
         f"{folder}/memory.stat": "cache 73400320\ninactive_file 1\ntotal_inactive_file 52428800\n",
     }
     assert free_memory("CPU", write_files(tmp_path, files)) == (1024 - 170 + 50) * MIB
-    files[f"{folder}/memory.limit_in_bytes"] = "9223372036854771712\n"  # how version 1 says that there is none
+    files[f"{folder}/memory.limit_in_bytes"] = "9223372036854771712\n"  # version 1's value for "no limit"
     assert free_memory("CPU", write_files(tmp_path, files)) == AVAILABLE
 
 

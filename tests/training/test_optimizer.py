@@ -36,7 +36,7 @@ def adam(epsilon, epsilon_inside):
 
 
 def make(hparams=HPARAMS):
-    """A variable that starts at START, and its optimizer."""
+    """A variable with the initial value START, and its optimizer."""
     variable = keras.Variable(START.astype("float32"), name="x")
     return variable, Adam([variable], hparams)
 
@@ -68,7 +68,7 @@ def test_three_steps_are_adam_with_tensorflows_place_of_epsilon(epsilon):
 def test_with_the_papers_epsilon_its_place_does_not_matter_for_gradients_far_above_it():
     result = after_three_steps(HPARAMS)
     np.testing.assert_allclose(result, adam(HPARAMS.adam_epsilon, epsilon_inside=False), rtol=2e-5, atol=1e-6)
-    # With a large one it does, so that the test above tells the two apart.
+    # With a large epsilon it matters, so the test above distinguishes the two.
     assert np.abs(adam(0.05, epsilon_inside=True) - adam(0.05, epsilon_inside=False)).max() > 1e-3
 
 
@@ -127,7 +127,7 @@ def test_the_loss_scale_is_halved_by_skips_and_doubled_by_good_steps_in_a_row():
 def test_the_moving_average_follows_the_weights():
     variable, optimizer = make(HPARAMS.replace(ema_decay=0.25))
     expected = START.copy()
-    # At first less than the decay: (1 + t) / (10 + t) is 2/11, 3/12, 4/13.
+    # Below ema_decay at first: (1 + t) / (10 + t) is 2/11, 3/12, 4/13.
     for gradient, decay in zip(GRADIENTS, (2 / 11, 0.25, 0.25)):
         apply(optimizer, gradient)
         expected = decay * expected + (1 - decay) * np.array(variable)
@@ -141,7 +141,7 @@ def test_the_moving_average_follows_the_weights():
 
 def test_the_moving_average_forgets_the_initial_weights():
     variable, optimizer = make(HPARAMS.replace(ema_decay=0.9999, learning_rate_constant=1e-20))
-    optimizer.averages[0].assign(START + 1.0)  # the weights stay, so that the average tells how much of it remains
+    optimizer.averages[0].assign(START + 1.0)  # the weights stay constant, so the average shows how much of it remains
     for _ in range(100):
         apply(optimizer, GRADIENTS[0])
     remains = np.array(optimizer.averages[0]) - np.array(variable)

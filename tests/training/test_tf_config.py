@@ -1,4 +1,4 @@
-"""TF_CONFIG: what is printed is what is understood, and nonsense is refused."""
+"""TF_CONFIG: the printed value can be parsed, and invalid values are refused."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The training loop: same run on any number of devices, after any number of stops, in either precision."""
+"""Training gives the same run on any number of devices, after any number of stops, in either precision."""
 
 import random
 
@@ -18,7 +18,7 @@ from t2t_lite.registry import HPARAMS, PROBLEMS
 
 @PROBLEMS.register
 class CopyWordsForTest(Problem):
-    """Sentences of invented words, to be copied."""
+    """Sentences of invented words, for a copy task."""
 
     vocab_size = 64
     byte_fallback = False
@@ -57,7 +57,7 @@ def last_arrays(run_dir):
 
 
 def all_arrays(path):
-    """Everything a checkpoint holds: weights, optimizer state and progress."""
+    """Everything in a checkpoint: weights, optimizer state and progress."""
     reader = tf.train.load_checkpoint(str(path))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
 

@@ -1,4 +1,4 @@
-"""Warm starts against the checkpoint's arrays, and the tokens that SentencePiece itself reads from a vocabulary."""
+"""Warm starts against the checkpoint's arrays, and against the tokens that SentencePiece reads from a vocabulary."""
 
 import keras
 import numpy as np
@@ -33,7 +33,7 @@ SENTENCES = {
 
 @pytest.fixture(scope="module")
 def vocabularies(tmp_path_factory):
-    """Three vocabularies that share some tokens, under other ids, by name."""
+    """Three vocabularies, by name, that share some tokens under different ids."""
     directory = tmp_path_factory.mktemp("vocabularies")
     for (name, sentences), size in zip(SENTENCES.items(), (70, 90, 80)):
         train_vocabulary(sentences, size, directory / f"{name}.subwords")
@@ -58,7 +58,7 @@ def values(model):
 
 
 def save(directory, step, model, kind="ckpt"):
-    """Writes a checkpoint of random weights, with an optimizer's state, and returns the weights."""
+    """Writes a checkpoint of random weights with an optimizer state, and returns the weights."""
     rng = np.random.default_rng(step)
     for variable in model.variables:
         variable.assign(rng.normal(size=variable.shape).astype("float32"))
@@ -70,7 +70,7 @@ def save(directory, step, model, kind="ckpt"):
 
 
 def train_run(directory, hparams, vocabulary, inputs_vocabulary=None):
-    """Makes a run directory with checkpoints 100 and 200; returns the weights of the latter."""
+    """Creates a run directory with checkpoints 100 and 200; returns the weights of the latter."""
     prepare_run_dir(directory, hparams, get_problem("grammar_ende"), vocabulary, inputs_vocabulary=inputs_vocabulary)
     model = make(hparams, vocabulary, inputs_vocabulary)
     save(directory, 100, model)
@@ -92,16 +92,16 @@ def started(hparams, path, vocabulary, inputs_vocabulary=None):
 
 
 def assert_same(one, other, but=()):
-    """The weights of two models are equal, but for some."""
+    """Asserts that the weights of two models are equal, except for some."""
     assert one.keys() - set(but) == other.keys() - set(but)
     for name in one.keys() - set(but):
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
 def assert_rows_by_token(after, before, tokens, old_rows, old_tokens):
-    """Every row is that of the same token in the other table, or what it was before. Returns how many are the former.
+    """Asserts that every row was loaded from the same token's row, or is unchanged. Returns the number of loaded rows.
 
-    Symbols stand first in all vocabularies and have the same names.
+    Symbols come first in all vocabularies and have the same names.
     """
     shared = 0
     for number, token in enumerate(tokens):

@@ -1,4 +1,4 @@
-"""Which checkpoints are best, and when training has stopped to help: on figures written down by hand."""
+"""The best checkpoints, and early stopping, on literal figures."""
 
 import pytest
 

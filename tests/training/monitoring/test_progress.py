@@ -1,4 +1,4 @@
-"""What a training says, however odd its figures are."""
+"""The progress lines of a training, also for odd figures."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Random numbers of rows: the same however rows are shared out, and never the same twice."""
+"""Random numbers of rows: independent of how rows are distributed, and never repeated."""
 
 import itertools
 
@@ -12,7 +12,7 @@ MASK = 2**64 - 1
 
 
 def philox(counter, key):
-    """Philox4x32-10 of Salmon et al. 2011, figure 4, in whole numbers: four of 32 bits."""
+    """Philox4x32-10 of Salmon et al. 2011, figure 4, on Python ints: four 32-bit numbers."""
     words = [counter >> (32 * i) & 0xFFFFFFFF for i in range(4)]
     low, high = key & 0xFFFFFFFF, key >> 32
     for _ in range(10):
@@ -28,7 +28,7 @@ def philox(counter, key):
 
 
 def expected(seed, step, place, row, size):
-    """The numbers of a row of so many elements, by the definition."""
+    """The numbers of a row with the given number of elements, by the definition."""
     blocks = -(-size // 8)
     key = ((seed << 32) + step) & MASK
     words = [word for block in range(blocks) for word in philox((place << 64) + row * blocks + block, key)]
@@ -48,7 +48,7 @@ def test_they_are_those_of_philox_by_its_definition(seed, step, row, size):
             np.testing.assert_array_equal(numbers[offset], expected(seed, step, place, row + offset, size))
 
 
-# Sizes of a row that are and are not whole blocks; the first dimension may hold more than the rows.
+# Row sizes that are and are not multiples of a block; the first dimension may be larger than the number of rows.
 @pytest.mark.parametrize(
     "shape_of", [lambda n: (n, 5, 16), lambda n: (n * 5, 16), lambda n: (n, 2, 3, 3), lambda n: (n, 1)]
 )
@@ -76,7 +76,7 @@ def test_sizes_may_be_known_only_at_run_time():
 
 
 def test_no_two_steps_replicas_micro_batches_and_places_share_a_stream():
-    # 4 steps, 2 replicas of 3 micro-batches of 2 rows, 5 places: no block of 8 numbers comes twice.
+    # 4 steps, 2 replicas of 3 micro-batches of 2 rows, 5 places: no block of 8 numbers occurs twice.
     blocks = set()
     count = 0
     for step, first_row in itertools.product(range(4), range(0, 12, 2)):

@@ -83,7 +83,7 @@ def test_logits_of_ten_thousand_stay_finite_and_right(target, label_smoothing):
     targets = np.array([[target]], "int32")
     sums, gradient = value_and_gradient(logits, targets, label_smoothing)
     expected, expected_gradient = in_numpy(logits, targets, label_smoothing)
-    # float32 numbers near 20,000 lie 0.002 apart.
+    # float32 numbers near 20,000 are 0.002 apart.
     np.testing.assert_allclose(sums.smoothed, expected, rtol=1e-6, atol=0.01)
     np.testing.assert_allclose(sums.plain, 0.0 if target == 1 else 20_000.0, atol=0.01)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-6)

@@ -1,4 +1,4 @@
-"""How a global batch is cut: literal rows and places."""
+"""How a global batch is split: literal rows and indices."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from t2t_lite.training.step.micro_batching import MicroBatches, bucket_length, d
 
 
 def shared(rows, micro, inputs_length=2, targets_length=3):
-    """The micro-batches of one batch whose row i has the id i + 1 on the inputs' side and i + 101 on the targets'."""
+    """The micro-batches of one batch whose row i has the id i + 1 in the inputs and i + 101 in the targets."""
     ids = np.arange(1, rows + 1, dtype="int32")[:, None]
     batch = {
         "inputs": np.repeat(ids, inputs_length, axis=1)[None],
@@ -33,7 +33,7 @@ def test_without_a_limit_a_share_is_one_micro_batch():
 
 
 def test_micro_batches_are_contiguous_and_empty_rows_fill_up():
-    batch = shared(5, MicroBatches(max_tokens=6))  # two rows of the longer side
+    batch = shared(5, MicroBatches(max_tokens=6))  # two rows, by the longer side
     assert rows_of(batch["inputs"]) == [[1, 2], [3, 4], [5, 0]]
     assert rows_of(batch["targets"]) == [[101, 102], [103, 104], [105, 0]]
     assert (batch["tokens"], batch["first_row"]) == (15.0, 0)
@@ -44,12 +44,12 @@ def test_the_longer_side_decides():
 
 
 def test_micro_batches_are_no_larger_than_they_must_be():
-    # Three rows would fit, but four rows in two micro-batches are two each.
+    # Three rows would fit, but four rows make two micro-batches of two.
     assert rows_of(shared(4, MicroBatches(max_tokens=9))["inputs"]) == [[1, 2], [3, 4]]
 
 
 class Hosts:
-    """Stands for a strategy of several hosts of two replicas each, as far as the sharing asks for it."""
+    """Imitates a strategy of several hosts with two replicas each, as far as the distribution needs it."""
 
     num_replicas_in_sync = 4
 

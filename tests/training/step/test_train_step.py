@@ -1,4 +1,4 @@
-"""One training step: micro-batches, rehearsals, steps that are skipped."""
+"""One training step: micro-batches, memory checks, skipped steps."""
 
 import functools
 
@@ -40,7 +40,7 @@ WHOLE = MicroBatches()
 
 
 def step_of(hparams, micro=WHOLE, xla_compile=False):
-    """Returns (model, optimizer, a function that makes a step on `batch_of` a seed)."""
+    """Returns (model, optimizer, a function of a seed that makes a step on its `batch_of`)."""
     strategy = tf.distribute.get_strategy()
     model, optimizer = build_model(hparams, VOCAB, strategy, 1)
 
@@ -164,7 +164,7 @@ def test_each_step_draws_its_own_dropout():
 
 @functools.cache
 def with_dropout(feed_forward_type, max_tokens):
-    """(weights after two steps with dropout in all places, the reports), in micro-batches of at most so many tokens."""
+    """(weights after two steps with dropout in all places, the reports), in micro-batches of at most `max_tokens`."""
     sizes = {"parameter_heads": 2, "parameter_head_size": 8, "parameter_pairs": 9}
     model, _, step = step_of(
         DROPOUT.replace(feed_forward_type=feed_forward_type, **sizes), MicroBatches(max_tokens=max_tokens)
