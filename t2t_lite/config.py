@@ -15,7 +15,7 @@ from t2t_lite.errors import UserError, nearest
 FEW_TOKENS = 32
 WIDE_BEAM = 100
 # The deepest published model (Wang et al. 2022). More layers are probably a typo, and take hours to build.
-MOST_LAYERS = 1000
+MAX_LAYERS = 1000
 
 Settings = TypeVar("Settings", bound="_Settings")
 
@@ -47,7 +47,7 @@ class _Settings:
                 # 0 and 0.0 must be the same in files and comparisons.
                 object.__setattr__(self, name, float(value))
             elif type(value) is not kind:
-                raise UserError(f"--{self.FLAG}: {name} takes {_KIND_WORDS[kind]}, not {value!r}", status=2)
+                raise UserError(f"--{self.FLAG}: {name} takes {_TYPE_NAMES[kind]}, not {value!r}", status=2)
 
     @classmethod
     def names(cls) -> list[str]:
@@ -134,13 +134,24 @@ def meaning(settings: type[_Settings], name: str) -> str:
 def _parse(text: str, kind, where: str):
     """Parses one value of a field's type; `where` names the setting in error messages."""
     try:
-        return TRUTHS[text.lower()] if kind is bool else kind(text)
-    except (ValueError, KeyError) as error:
-        raise UserError(f"{where} takes {_KIND_WORDS[kind]}, not '{text}'", status=2) from error
+        return parse_bool(text) if kind is bool else kind(text)
+    except ValueError as error:
+        raise UserError(f"{where} takes {_TYPE_NAMES[kind]}, not '{text}'", status=2) from error
 
 
-_KIND_WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
-TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+_TYPE_NAMES = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
+TRUTHS = _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def parse_bool(text: str) -> bool:
+    """Parses "True", "False", "1" or "0", in any case.
+
+    Raises:
+      ValueError: if the text is none of these.
+    """
+    if text.lower() not in _BOOLEANS:
+        raise ValueError(f"takes True or False, not '{text}'")
+    return _BOOLEANS[text.lower()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,7 +207,7 @@ class HParams(_Settings):
                 least = 0 if field.name in may_be_0 else 1
                 self._require(field.name, value >= least, f"at least {least}")
         for name in ("num_encoder_layers", "num_decoder_layers"):
-            self._require(name, getattr(self, name) <= MOST_LAYERS, f"at most {MOST_LAYERS:,}")
+            self._require(name, getattr(self, name) <= MAX_LAYERS, f"at most {MAX_LAYERS:,}")
         dropouts = ("residual_dropout", "attention_dropout", "relu_dropout")
         for name in (*dropouts, "label_smoothing", "adam_beta1", "adam_beta2", "ema_decay"):
             self._require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")

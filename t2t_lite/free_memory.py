@@ -75,12 +75,12 @@ def _left_in_control_groups(root: Path) -> Iterator[int]:
             continue
         group = PurePosixPath(path)
         for folder in (group, *group.parents):
-            left = _left_in(mount / folder.relative_to("/"), *names)
+            left = _free_in_group(mount / folder.relative_to("/"), *names)
             if left is not None:
                 yield left
 
 
-def _left_in(folder: Path, limit_name: str, used_name: str, reclaimable_name: str) -> int | None:
+def _free_in_group(folder: Path, limit_name: str, used_name: str, reclaimable_name: str) -> int | None:
     """Returns the bytes that one control group still allows; None if it has no limit or its files do not exist."""
     try:
         limit, used = (int((folder / name).read_text()) for name in (limit_name, used_name))

@@ -103,7 +103,7 @@ def _import(load, what: str) -> None:
         raise
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "tensor2tensor":
-            raise UserError(_told_whole(what)) from error
+            raise UserError(_with_traceback(what)) from error
         frame = traceback.extract_tb(error.__traceback__)[-1]
         raise UserError(
             f"{what} was written for tensor2tensor ({frame.filename}, line {frame.lineno}), which does not run on "
@@ -112,10 +112,10 @@ def _import(load, what: str) -> None:
             f"docs/data.md shows how"
         ) from error
     except (Exception, SystemExit) as error:  # a plug-in's code may raise anything
-        raise UserError(_told_whole(what)) from error
+        raise UserError(_with_traceback(what)) from error
 
 
-def _told_whole(what: str) -> str:
+def _with_traceback(what: str) -> str:
     return f"{what} cannot be imported:\n{traceback.format_exc().rstrip()}"
 
 

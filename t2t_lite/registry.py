@@ -53,7 +53,7 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None):
         self.kind = kind
         self.flag = flag
-        self._load = load
+        self.load = load
         self._entries: dict[str, T | str] = {}
         self._places: dict[str, str] = {}
         self._files: dict[str, str] = {}
@@ -101,7 +101,7 @@ class Registry(Generic[T]):
 
     def __contains__(self, name: str) -> bool:
         if name not in self._entries:
-            self._load()
+            self.load()
         return name in self._entries
 
     def check(self, name: str) -> None:
@@ -122,7 +122,7 @@ class Registry(Generic[T]):
 
     def names(self) -> list[str]:
         """Returns all names, sorted."""
-        self._load()
+        self.load()
         return sorted(self._entries)
 
     def __iter__(self) -> Iterator[str]:
@@ -166,16 +166,16 @@ class SetRegistry(Registry[T]):
         return self._parents.get(name)
 
 
-def _load_all_once() -> None:
-    # A local import, because plugins imports this module.
-    from t2t_lite import plugins
-
-    plugins.load_all_once()
+PROBLEMS: Registry = Registry("problem", "problem")
+HPARAMS: SetRegistry = SetRegistry("hparams set", "hparams_set")
+MODELS: Registry = Registry("model", "model")
 
 
-PROBLEMS: Registry = Registry("problem", "problem", _load_all_once)
-HPARAMS: SetRegistry = SetRegistry("hparams set", "hparams_set", _load_all_once)
-MODELS: Registry = Registry("model", "model", _load_all_once)
+def set_loader(load: Callable[[], None]) -> None:
+    """Sets the function that registers everything there is; the three registries call it when a name is missing."""
+    for registry in (PROBLEMS, HPARAMS, MODELS):
+        registry.load = load
+
 
 _AS_IN_TENSOR2TENSOR = {"register_problem": "PROBLEMS", "register_hparams": "HPARAMS", "register_model": "MODELS"}
 

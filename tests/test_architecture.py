@@ -174,8 +174,7 @@ def test_the_source_was_found():
 
 @pytest.mark.parametrize("name", ["registry", "config", "errors", "files", "aliases"])
 def test_the_basis_needs_only_the_standard_library(name):
-    own = (*BASIS, "plugins") if name == "registry" else BASIS  # which are loaded when a name is not there
-    assert forbidden(imports(f"t2t_lite.{name}"), own, ()) == []
+    assert forbidden(imports(f"t2t_lite.{name}"), BASIS, ()) == []
 
 
 @pytest.mark.parametrize("part", RULES)

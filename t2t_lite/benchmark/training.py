@@ -232,7 +232,7 @@ def measure_training(
         memory = memory_in_use()  # before other measurements add to it
         delivered = None
         if data.problem is not None:
-            delivered = _delivered(batches, max(data.round_of_batches(hparams.batch_tokens), num_steps))
+            delivered = _pipeline_speed(batches, max(data.round_of_batches(hparams.batch_tokens), num_steps))
     flops = sum(training_step_flops(hparams, targets_size, *data.mean_lengths()).values())
     return TrainingCost(
         precision=hparams.precision,
@@ -284,7 +284,7 @@ def try_every_graph(train_step, batches, is_compiled: bool) -> None:
         seen.add(graph)
 
 
-def _delivered(batches, number: int) -> float:
+def _pipeline_speed(batches, number: int) -> float:
     """Returns the real target tokens per second of reading `number` batches without training."""
     from t2t_lite.training.step.micro_batching import first_replica
 

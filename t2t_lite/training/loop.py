@@ -32,8 +32,8 @@ from t2t_lite.training.strategy import all_gather
 
 # A run ends after this many consecutive steps whose loss or gradients are not finite. A dynamic loss scale is halved at
 # each of them, and may need more steps to reach a usable value.
-MOST_SKIPPED_IN_ROW = 5
-MOST_SKIPPED_IN_ROW_WITH_LOSS_SCALE = 20
+MAX_SKIPPED_IN_ROW = 5
+MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE = 20
 
 
 class TrainingLoop:
@@ -138,7 +138,7 @@ class TrainingLoop:
         if is_first:  # not earlier, so as not to delay the first step
             self._throughput.measure_peak()
         has_scale = self._state.optimizer.loss_scale is not None
-        most = MOST_SKIPPED_IN_ROW_WITH_LOSS_SCALE if has_scale else MOST_SKIPPED_IN_ROW
+        most = MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE if has_scale else MAX_SKIPPED_IN_ROW
         if self._throughput.skipped_in_row < most:
             return
         kept = self._path / f"not-finite-{self._step}.npz"

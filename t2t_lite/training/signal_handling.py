@@ -18,8 +18,8 @@ class StopSignals:
         self.number = 0  # number of the received signal, 0: none
 
     def __enter__(self):
-        is_told = threading.current_thread() is threading.main_thread()
-        self._before = {number: signal.signal(number, self._note) for number in self.SIGNALS if is_told}
+        receives_signals = threading.current_thread() is threading.main_thread()
+        self._before = {number: signal.signal(number, self._note) for number in self.SIGNALS if receives_signals}
         return self
 
     def __exit__(self, *exception):
@@ -30,5 +30,5 @@ class StopSignals:
         del frame
         self.number = number
         with contextlib.suppress(OSError):  # os.write, because the signal may have interrupted a print
-            os.write(2, b"stopping after this step and its checkpoint; once more ends at once\n")
+            os.write(2, b"stopping after this step and its checkpoint; a second signal stops immediately\n")
         self.__exit__()

@@ -14,7 +14,7 @@ from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.run_dir import RunDir, open_run_dir
 
 # The parts of a model whose weight has a row per token, and the side of these tokens. Tied parts are one object.
-_PIECE_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
+_TOKEN_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
 
 # Maximum number of report lines per kind of difference.
 _MOST_LINES = 8
@@ -159,7 +159,7 @@ def _rows_to_take(model, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: P
     # The checkpoint does not tell which parts of the other model share a matrix; its settings do.
     other = symbolic_model(run_dir.hparams, len(there["targets"]), len(there["inputs"]))
     found: dict[str, _Rows] = {}
-    for part, side in _PIECE_TABLES.items():
+    for part, side in _TOKEN_TABLES.items():
         mine, theirs = getattr(model, part, None), getattr(other, part, None)
         if mine is not None and theirs is not None:
             shared = _shared_tokens(here[side], there[side])

@@ -16,7 +16,7 @@ from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.setup import bound_micro_batches, build_model, vocab_sizes
 
 # Seconds between two scans of the run directory.
-LOOK_SECS = 5.0
+POLL_SECS = 5.0
 
 
 def evaluate_continuously(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> None:
@@ -65,7 +65,7 @@ def evaluate_continuously(run_dir: RunDir, data_dir: Path, strategy, options: Tr
                 since = time.monotonic()
             if hparams.train_steps in seen or time.monotonic() - since >= options.eval_wait_secs:
                 return
-            time.sleep(min(LOOK_SECS, max(options.eval_wait_secs, 0.1)))
+            time.sleep(min(POLL_SECS, max(options.eval_wait_secs, 0.1)))
 
 
 def _todo(run_dir: RunDir, seen: set[int]) -> list[tuple[int, Path]]:

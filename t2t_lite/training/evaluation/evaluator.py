@@ -18,7 +18,7 @@ from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
 
 # Caps the perplexity of a diverged training at what a float32 holds, for TensorBoard.
-_MOST_NATS = 88.0
+_MAX_NATS = 88.0
 _SAMPLES = 3  # number of dev lines whose outputs are shown, the same at every evaluation
 
 
@@ -74,7 +74,7 @@ class Evaluator:
         figures = {
             "loss": totals.smoothed / totals.tokens,
             "nll_loss": totals.plain / totals.tokens,
-            "perplexity": math.exp(min(totals.plain / totals.tokens, _MOST_NATS)),
+            "perplexity": math.exp(min(totals.plain / totals.tokens, _MAX_NATS)),
             "accuracy": totals.correct / totals.tokens,
         }
         if self._translation:

@@ -39,8 +39,7 @@ def peak_flops(strategy: tf.distribute.Strategy, precision: str, tflops: float |
     one = matmul_gflops(dtype=precision.removeprefix("mixed_"), repeats=3) * 1e9
     if tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("TPU"):
         return one * strategy.num_replicas_in_sync
-    return (
-        one * max(len(strategy.cluster_resolver.cluster_spec().as_dict().get("worker", ())), 1)
-        if (strategy.cluster_resolver)
-        else one
-    )
+    if strategy.cluster_resolver is None:
+        return one
+    workers = strategy.cluster_resolver.cluster_spec().as_dict().get("worker", ())
+    return one * max(len(workers), 1)
