@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.layers import random
 
 from t2t_lite.layers.convolution import Convolution
 
 HIDDEN, LENGTH = 5, 9
 LENGTHS = (9, 6, 1)
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def make(paper, causal, kernel_size=3, **how):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.layers import random
 from support.seeds import seeds_of
 
 from t2t_lite.layers.local_attention import LocalSelfAttention
@@ -14,10 +15,6 @@ HIDDEN, HEADS = 12, 3
 SIZES = (2, 4, 8)
 # Lengths below, equal to, between and at multiples of the block sizes.
 LENGTHS = (1, 3, 4, 8, 11, 16, 17)
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def make(paper, causal, neighborhood_size, **how):

@@ -5,16 +5,13 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.layers import random
 from support.seeds import seeds_of
 
 from t2t_lite.layers.parameter_attention import ParameterAttention
 
 # All sizes differ, and heads * size is not the width.
 HIDDEN, HEADS, SIZE, PAIRS = 6, 2, 5, 7
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
 def make(paper, **how):

@@ -3,21 +3,12 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.layers import built, random
 
 from t2t_lite.layers.recurrent import GatedUnits, Recurrent
 
 HIDDEN, LENGTH = 6, 7
 LENGTHS = (7, 4, 1)
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
-def built(layer, paper, hidden_size=HIDDEN):
-    layer.build((None, None, hidden_size))
-    paper.randomize(layer, seed=7)
-    return layer
 
 
 def padding_mask(lengths=LENGTHS, length=LENGTH):
@@ -57,7 +48,7 @@ def test_units_follow_the_equations_in_both_directions(paper):
     x = random(2, LENGTH, HIDDEN)
     valid = np.ones((2, LENGTH), bool)
     for backward in (False, True):
-        units = built(GatedUnits(4, backward=backward), paper)
+        units = built(GatedUnits(4, backward=backward), paper, HIDDEN)
         result = np.array(units(x, valid))
         for row in range(2):
             own = x[row, ::-1] if backward else x[row]
@@ -80,7 +71,7 @@ def test_a_padded_sentence_gives_what_the_loop_gives_for_it_alone(causal, hidden
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_more_padding_changes_nothing(causal, paper):
-    layer = built(Recurrent(HIDDEN, causal), paper)
+    layer = built(Recurrent(HIDDEN, causal), paper, HIDDEN)
     x = random(1, LENGTH, HIDDEN)
     alone = np.array(layer(x))
     padded = np.pad(x, ((0, 0), (0, 4), (0, 0)), constant_values=3.0)
@@ -92,31 +83,31 @@ def test_a_causal_layer_sees_no_later_position_and_the_other_sees_all(paper):
     x = random(1, LENGTH, HIDDEN)
     changed = x.copy()
     changed[0, 3] += 1.0
-    causal, both = (built(Recurrent(HIDDEN, causal), paper) for causal in (True, False))
+    causal, both = (built(Recurrent(HIDDEN, causal), paper, HIDDEN) for causal in (True, False))
     change = np.abs(np.array(causal(changed)) - np.array(causal(x)))[0].max(axis=1)
     assert (change[:3] < 1e-6).all() and (change[3:] > 1e-4).all()
     assert (np.abs(np.array(both(changed)) - np.array(both(x)))[0].max(axis=1) > 1e-4).all()
 
 
 def test_stepping_gives_what_one_pass_gives(paper, stepped):
-    layer = built(Recurrent(HIDDEN, causal=True), paper)
+    layer = built(Recurrent(HIDDEN, causal=True), paper, HIDDEN)
     x = random(3, LENGTH, HIDDEN)
     for room in (0, 3):
         np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
 
 
 def test_a_cache_is_one_state_however_long_the_sentence(paper):
-    layer = built(Recurrent(HIDDEN, causal=True), paper)
+    layer = built(Recurrent(HIDDEN, causal=True), paper, HIDDEN)
     assert layer.start_cache(3, 2, 100).shape == (3, 2, HIDDEN)
 
 
 def test_a_hypothesis_follows_its_ancestors(paper, follows_its_ancestors):
-    follows_its_ancestors(built(Recurrent(HIDDEN, causal=True), paper), HIDDEN)
+    follows_its_ancestors(built(Recurrent(HIDDEN, causal=True), paper, HIDDEN), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_graph_need_not_know_batch_and_length(causal, paper, traced):
-    layer = built(Recurrent(HIDDEN, causal), paper)
+    layer = built(Recurrent(HIDDEN, causal), paper, HIDDEN)
     run = traced(layer, HIDDEN)
     for rows, length in ((3, LENGTH), (1, 1)):
         x, mask = random(rows, length, HIDDEN), padding_mask(LENGTHS[:rows], length)
@@ -125,7 +116,7 @@ def test_a_graph_need_not_know_batch_and_length(causal, paper, traced):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_every_variable_is_trainable_and_learns(causal, paper):
-    layer = built(Recurrent(HIDDEN, causal), paper)
+    layer = built(Recurrent(HIDDEN, causal), paper, HIDDEN)
     width = HIDDEN if causal else HIDDEN // 2
     shapes = [(HIDDEN, 3 * width), (3 * width,), (width, 3 * width)] * (1 if causal else 2)
     assert sorted(tuple(variable.shape) for variable in layer.variables) == sorted(shapes)
@@ -143,7 +134,9 @@ def test_every_variable_is_trainable_and_learns(causal, paper):
 
 
 def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(paper, stepped):
-    exact, layer = (built(Recurrent(HIDDEN, True, dtype=dtype), paper) for dtype in ("float32", "mixed_bfloat16"))
+    exact, layer = (
+        built(Recurrent(HIDDEN, True, dtype=dtype), paper, HIDDEN) for dtype in ("float32", "mixed_bfloat16")
+    )
     x = random(2, LENGTH, HIDDEN)
     result = layer(x)
     assert result.dtype == "bfloat16"

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.layers import built, random
 from support.seeds import seeds_of
 
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
@@ -14,16 +15,6 @@ HIDDEN, HEADS, LENGTH = 12, 3, 7
 LENGTHS = (7, 4)
 PADDING_MASK = np.array([[True] * 7, [True] * 4 + [False] * 3])[:, None, None, :]
 FAR = 2  # shorter than the sentences
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
-def built(layer, paper, hidden_size=HIDDEN):
-    layer.build((None, None, hidden_size))
-    paper.randomize(layer, seed=7)
-    return layer
 
 
 def allowed_pairs(causal, length, of_sentence):
@@ -36,7 +27,7 @@ def allowed_pairs(causal, length, of_sentence):
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_it_is_multi_head_attention_of_a_sequence_to_itself(causal, paper):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal), paper)
+    layer = built(SelfAttention(HIDDEN, HEADS, causal), paper, HIDDEN)
     x = random(2, LENGTH, HIDDEN)
     result = np.array(layer(x, PADDING_MASK))
     for row, length in enumerate(LENGTHS):
@@ -46,7 +37,7 @@ def test_it_is_multi_head_attention_of_a_sequence_to_itself(causal, paper):
 
 
 def test_a_causal_layer_needs_no_padding_mask(paper):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal=True), paper)
+    layer = built(SelfAttention(HIDDEN, HEADS, causal=True), paper, HIDDEN)
     x = random(2, LENGTH, HIDDEN)
     np.testing.assert_array_equal(layer(x, PADDING_MASK), layer(x))
 
@@ -54,7 +45,7 @@ def test_a_causal_layer_needs_no_padding_mask(paper):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("key_size", "value_size"), [(2, 5), (6, 1), (None, 3), (5, None)])
 def test_heads_may_have_sizes_of_their_own(key_size, value_size, causal, paper, attention_by_loops):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal, key_size=key_size, value_size=value_size), paper)
+    layer = built(SelfAttention(HIDDEN, HEADS, causal, key_size=key_size, value_size=value_size), paper, HIDDEN)
     keys, values = HEADS * (key_size or 4), HEADS * (value_size or 4)
     assert {variable.name: tuple(variable.shape) for variable in layer.variables} == {
         "query": (HIDDEN, keys),
@@ -73,7 +64,7 @@ def test_heads_that_do_not_divide_the_width_need_both_sizes(paper):
     for sizes in ({}, {"key_size": 3}, {"value_size": 3}):
         with pytest.raises(ValueError, match="hidden_size 12 is not divisible by num_heads 5"):
             SelfAttention(HIDDEN, 5, causal=False, **sizes)
-    layer = built(SelfAttention(HIDDEN, 5, causal=False, key_size=3, value_size=2), paper)
+    layer = built(SelfAttention(HIDDEN, 5, causal=False, key_size=3, value_size=2), paper, HIDDEN)
     assert layer(random(2, LENGTH, HIDDEN), PADDING_MASK).shape == (2, LENGTH, HIDDEN)
 
 
@@ -91,7 +82,7 @@ def make_kinds(**how):
 @pytest.mark.parametrize("kind", range(3), ids=["plain", "rotary", "relative"])
 def test_attention_dropout_acts_with_seeds_only(kind, paper):
     x = random(2, LENGTH, HIDDEN)
-    dropping, whole = (built(make_kinds(causal=False, dropout=rate)[kind], paper) for rate in (0.5, 0.0))
+    dropping, whole = (built(make_kinds(causal=False, dropout=rate)[kind], paper, HIDDEN) for rate in (0.5, 0.0))
     np.testing.assert_array_equal(dropping(x, PADDING_MASK), whole(x, PADDING_MASK))
     np.testing.assert_array_equal(whole(x, PADDING_MASK, seeds=seeds_of()), whole(x, PADDING_MASK))
     dropped = np.array(dropping(x, PADDING_MASK, seeds=seeds_of()))
@@ -125,7 +116,7 @@ def test_attention_dropout_keeps_the_mean_of_the_weights(kind):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("key_size", [None, 2, 6])
 def test_rotary_attention_turns_queries_and_keys_as_complex_numbers(key_size, causal, paper, attention_by_loops):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal, rotary=True, key_size=key_size), paper)
+    layer = built(SelfAttention(HIDDEN, HEADS, causal, rotary=True, key_size=key_size), paper, HIDDEN)
     x = random(2, LENGTH, HIDDEN)
     result = np.array(layer(x, PADDING_MASK))
     for row, length in enumerate(LENGTHS):
@@ -143,7 +134,7 @@ def test_rotary_attention_has_no_parameters_of_its_own():
 
 @pytest.mark.parametrize("shift", [1, 40])
 def test_rotary_attention_depends_on_distances_only(shift, paper):
-    layer = built(SelfAttention(HIDDEN, HEADS, causal=False, rotary=True), paper)
+    layer = built(SelfAttention(HIDDEN, HEADS, causal=False, rotary=True), paper, HIDDEN)
     x = random(1, LENGTH, HIDDEN)
     positions = np.arange(LENGTH)
     everything = np.ones((1, 1, 1, LENGTH), bool)
@@ -162,7 +153,7 @@ def test_rotary_attention_sees_the_order_that_plain_attention_does_not(paper):
     swapped = x[:, [0, 2, 1, *range(3, LENGTH)]]
     everything = np.ones((1, 1, 1, LENGTH), bool)
     for rotary, least, most in ((False, 0.0, 1e-5), (True, 1e-3, np.inf)):
-        layer = built(SelfAttention(HIDDEN, HEADS, causal=False, rotary=rotary), paper)
+        layer = built(SelfAttention(HIDDEN, HEADS, causal=False, rotary=rotary), paper, HIDDEN)
         change = np.abs(np.array(layer(swapped, everything))[0, 0] - np.array(layer(x, everything))[0, 0]).max()
         assert least <= change < most
 
@@ -201,7 +192,7 @@ def relative_by_loops(layer, x, allowed, far):
 @pytest.mark.parametrize("far", [1, FAR, LENGTH - 1, 20])
 @pytest.mark.parametrize("sizes", [{}, {"key_size": 5, "value_size": 2}], ids=["even sizes", "own sizes"])
 def test_relative_attention_is_equations_3_and_4(sizes, far, causal, paper):
-    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal, max_relative_position=far, **sizes), paper)
+    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal, max_relative_position=far, **sizes), paper, HIDDEN)
     assert tuple(layer.relative_keys.shape) == (2 * far + 1, sizes.get("key_size", 4))
     assert tuple(layer.relative_values.shape) == (2 * far + 1, sizes.get("value_size", 4))
     x = random(2, LENGTH, HIDDEN)
@@ -214,7 +205,7 @@ def test_relative_attention_is_equations_3_and_4(sizes, far, causal, paper):
 
 @pytest.mark.parametrize("name", ["relative_keys", "relative_values"])
 def test_all_pairs_farther_apart_share_the_outermost_vectors(name, paper):
-    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=False, max_relative_position=FAR), paper)
+    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=False, max_relative_position=FAR), paper, HIDDEN)
     x = random(1, LENGTH, HIDDEN)
     everything = np.ones((1, 1, 1, LENGTH), bool)
     before = np.array(layer(x, everything))[0]
@@ -229,7 +220,7 @@ def test_all_pairs_farther_apart_share_the_outermost_vectors(name, paper):
 
 @pytest.mark.parametrize("name", ["relative_keys", "relative_values"])
 def test_a_causal_layer_has_no_use_for_vectors_of_later_positions(name, paper):
-    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=True, max_relative_position=FAR), paper)
+    layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=True, max_relative_position=FAR), paper, HIDDEN)
     x = random(1, LENGTH, HIDDEN)
     vectors = getattr(layer, name)
     with tf.GradientTape() as tape:
@@ -258,20 +249,20 @@ def make_layers(causal, **how):
 @pytest.mark.parametrize("room", [0, 3])
 @pytest.mark.parametrize("kind", make_layers(True))
 def test_stepping_gives_what_one_pass_gives(kind, room, paper, stepped):
-    layer = built(make_layers(True)[kind], paper)
+    layer = built(make_layers(True)[kind], paper, HIDDEN)
     x = random(2, LENGTH, HIDDEN)
     np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", make_layers(True))
 def test_a_hypothesis_follows_its_ancestors(kind, paper, follows_its_ancestors):
-    follows_its_ancestors(built(make_layers(True)[kind], paper), HIDDEN)
+    follows_its_ancestors(built(make_layers(True)[kind], paper, HIDDEN), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", make_layers(True))
 def test_attention_weights_are_what_the_values_are_mixed_with(kind, causal, paper):
-    layer = built(make_layers(causal)[kind], paper)
+    layer = built(make_layers(causal)[kind], paper, HIDDEN)
     x, mask = (
         random(2, LENGTH, HIDDEN),
         np.arange(LENGTH)[None, None, None, :] < np.array([LENGTH, 3]).reshape(2, 1, 1, 1),
@@ -290,7 +281,9 @@ def test_attention_weights_are_what_the_values_are_mixed_with(kind, causal, pape
 
 @pytest.mark.parametrize("kind", make_layers(True))
 def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(kind, paper, stepped):
-    exact, layer = (built(make_layers(True, dtype=dtype)[kind], paper) for dtype in ("float32", "mixed_bfloat16"))
+    exact, layer = (
+        built(make_layers(True, dtype=dtype)[kind], paper, HIDDEN) for dtype in ("float32", "mixed_bfloat16")
+    )
     x = random(2, LENGTH, HIDDEN)
     result = layer(x)
     assert result.dtype == "bfloat16"
@@ -302,7 +295,7 @@ def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(kind, paper,
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", make_layers(True))
 def test_a_graph_need_not_know_batch_and_length(kind, causal, paper, traced):
-    layer = built(make_layers(causal)[kind], paper)
+    layer = built(make_layers(causal)[kind], paper, HIDDEN)
     run = traced(layer, HIDDEN)
     for rows, length in ((2, LENGTH), (1, 2)):
         x, mask = random(rows, length, HIDDEN), PADDING_MASK[:rows, :, :, :length]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.layers import built, random
 from support.seeds import seeds_of
 
 from t2t_lite.layers.attention import MultiHeadAttention
@@ -13,16 +14,6 @@ from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual, St
 BATCH, SOURCE, TARGET, HIDDEN, FILTER, HEADS = 2, 5, 4, 8, 12, 2
 # The second source sentence has two positions of padding.
 MEMORY_MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool)[:, None, None, :]
-
-
-def random(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape).astype("float32")
-
-
-def built(layer, paper):
-    layer.build((None, None, HIDDEN))
-    paper.randomize(layer, seed=7)
-    return layer
 
 
 def make_encoder_layer(**how):
@@ -40,12 +31,12 @@ def make_decoder_layer(**how):
 
 @pytest.fixture
 def encoder_layer(paper):
-    return built(make_encoder_layer(), paper)
+    return built(make_encoder_layer(), paper, HIDDEN)
 
 
 @pytest.fixture
 def decoder_layer(paper):
-    return built(make_decoder_layer(), paper)
+    return built(make_decoder_layer(), paper, HIDDEN)
 
 
 def test_an_encoder_layer_is_two_sub_layers_each_normalized_after_the_sum(encoder_layer, paper):
@@ -66,14 +57,14 @@ def test_a_decoder_layer_is_three_sub_layers_each_normalized_after_the_sum(decod
 
 
 def test_the_norm_divides_by_the_deviation_with_epsilon_1e_minus_6(paper):
-    residual = built(Residual(0.0), paper)
+    residual = built(Residual(0.0), paper, HIDDEN)
     x = random(1, 3, HIDDEN) * 1e-3  # variance 1e-6, as large as epsilon
     expected = paper.layer_norm(residual, 2.0 * x[0].astype("float64"))
     np.testing.assert_allclose(np.array(residual(x, x))[0], expected, atol=2e-5)
 
 
 def test_dropout_is_on_the_sub_layer_and_not_on_what_bypasses_it(paper):
-    residual = built(Residual(0.5), paper)
+    residual = built(Residual(0.5), paper, HIDDEN)
     x, nothing = random(2, 3, HIDDEN), np.zeros((2, 3, HIDDEN), "float32")
     seeds = seeds_of()
     np.testing.assert_array_equal(residual(x, nothing, seeds=seeds), residual(x, nothing))
@@ -98,7 +89,7 @@ def test_stepping_gives_each_hypothesis_what_one_pass_gives(decoder_layer, beam,
 
 
 def test_a_norm_before_leaves_the_sum_as_it_is(paper):
-    residual = built(Residual(0.0, norm_position="pre"), paper)
+    residual = built(Residual(0.0, norm_position="pre"), paper, HIDDEN)
     x, y = random(1, 3, HIDDEN), random(1, 3, HIDDEN, seed=1)
     np.testing.assert_allclose(residual(x, y), x + y, atol=1e-6)
     np.testing.assert_allclose(
@@ -114,7 +105,7 @@ def test_a_norm_after_gives_the_sub_layer_its_input_as_it_is():
 
 
 def test_with_norms_before_every_sub_layer_gets_a_normalized_input(paper):
-    layer = built(make_encoder_layer(norm_position="pre"), paper)
+    layer = built(make_encoder_layer(norm_position="pre"), paper, HIDDEN)
     x = random(1, SOURCE, HIDDEN)[0].astype("float64")
     everything = np.ones((SOURCE, SOURCE), bool)
     given = paper.layer_norm(layer.self_attention_residual, x)
@@ -125,7 +116,7 @@ def test_with_norms_before_every_sub_layer_gets_a_normalized_input(paper):
 
 
 def test_rms_norm_divides_by_the_root_of_the_mean_square_and_has_no_offset(paper):
-    residual = built(Residual(0.0, norm_type="rms"), paper)
+    residual = built(Residual(0.0, norm_type="rms"), paper, HIDDEN)
     x = random(1, 3, HIDDEN) * 1e-3  # mean square 1e-6, as large as epsilon
     (scale,) = residual.variables
     expected = 2.0 * x / np.sqrt((4.0 * x**2).mean(axis=-1, keepdims=True) + 1e-6) * np.array(scale)

@@ -6,10 +6,10 @@ import math
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.models import SMALL_MODEL
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.listing import list_checkpoints
-from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.decoding.translator import Translator
@@ -23,17 +23,7 @@ from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.step.loss import LossSums
 from t2t_lite.training.step.train_step import StepReport
 
-SMALL = HParams(
-    num_encoder_layers=1,
-    num_decoder_layers=1,
-    hidden_size=32,
-    filter_size=64,
-    num_heads=2,
-    batch_tokens=512,
-    max_length=64,
-    train_steps=6,
-    learning_rate_warmup_steps=100,
-)
+SMALL = SMALL_MODEL.replace(train_steps=6)
 PROBLEM = "grammar_ende"
 
 

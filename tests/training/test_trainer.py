@@ -5,10 +5,10 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.models import SMALL_MODEL
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.listing import list_checkpoints
-from t2t_lite.config import HParams
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.decoding.translator import Translator
@@ -33,17 +33,7 @@ class CopyWordsForTest(Problem):
             yield Example(words, words)
 
 
-SMALL = HParams(
-    num_encoder_layers=1,
-    num_decoder_layers=1,
-    hidden_size=32,
-    filter_size=64,
-    num_heads=2,
-    batch_tokens=512,
-    max_length=64,
-    train_steps=40,
-    learning_rate_warmup_steps=100,
-)
+SMALL = SMALL_MODEL.replace(train_steps=40)
 
 
 @pytest.fixture(scope="module")
