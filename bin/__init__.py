@@ -1,1 +1,1 @@
-"""The commands: argument parsing and printing only. Installed as `t2t_lite.bin`."""
+"""The commands: only argument parsing and printing. Installed as `t2t_lite.bin`."""

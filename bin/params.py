@@ -1,4 +1,4 @@
-"""t2t-lite-params: counts the parameters of hparam sets, beside the paper's figures."""
+"""t2t-lite-params: counts the parameters of hparam sets and compares them with the paper's figures."""
 
 from collections.abc import Sequence
 
@@ -8,22 +8,22 @@ MILLION = 1e6
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("params", _run, argv)
 
 
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
-        "params", "Count the parameters of hparam sets by part, beside the paper's figures (table 3)."
+        "params", "Count the parameters of hparam sets by part, and compare them with the paper's table 3."
     )
-    parser.add_argument("--hparams_set", help="name of one hparam set, counted to the last parameter (default: all)")
-    parser.add_argument("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
+    parser.add_argument("--hparams_set", help="name of one hparam set, for exact counts (default: all)")
+    parser.add_argument("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
     parser.add_argument(
         "--vocab_size",
         type=cli.whole_number(1),
         default=37_000,
-        help="tokens of the vocabulary (default: 37000, the paper's for English-German)",
+        help="number of tokens in the vocabulary (default: 37000, the paper's for English-German)",
     )
     return parser
 
@@ -32,7 +32,7 @@ def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
     if arguments.hparams and not arguments.hparams_set:
-        parser.error("--hparams changes a set, so --hparams_set is required")
+        parser.error("--hparams needs --hparams_set")
     _count(arguments)
 
 
@@ -57,7 +57,7 @@ def _count(arguments) -> None:
 
 
 def _print_one(counts: dict[str, int], printed: int | None) -> None:
-    """Prints every part in a line of its own."""
+    """Prints one line per part."""
     import rich.table
 
     total = sum(counts.values())
@@ -69,11 +69,11 @@ def _print_one(counts: dict[str, int], printed: int | None) -> None:
     table.add_row("total", f"{total:,}", "")
     cli.print_table(table)
     if printed:
-        print(f"The paper prints {printed} million: {_deviation(total, printed)}.")
+        print(f"The paper reports {printed} million: deviation {_deviation(total, printed)}.")
 
 
 def _print_all(counts: dict[str, dict[str, int]]) -> None:
-    """Prints every set in a line of its own."""
+    """Prints one line per set."""
     import rich.table
 
     parts = list(next(iter(counts.values())))
@@ -87,11 +87,11 @@ def _print_all(counts: dict[str, dict[str, int]]) -> None:
         paper = (str(printed), _deviation(total, printed)) if printed else ("", "")
         table.add_row(name, *millions, *paper)
     cli.print_table(table)
-    print("With --vocab_size=41100 all of the paper's figures but that of big come out to the printed digit.")
+    print("With --vocab_size=41100 all of the paper's figures except that of big are matched to the printed digit.")
 
 
 def _printed(name: str) -> int | None:
-    """Returns the millions of parameters that the paper prints for a set."""
+    """Returns the number of parameters that the paper reports for a set, in millions."""
     from t2t_lite.hparams.paper_figures import PAPER_FIGURES
 
     return PAPER_FIGURES[name].parameters if name in PAPER_FIGURES else None

@@ -7,7 +7,7 @@ from t2t_lite.bin import cli
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("score", _run, argv)
 
 
@@ -15,17 +15,20 @@ def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "score",
-        "Score translations: sacreBLEU (13a) and chrF, each with its signature. Or trees: labelled F1 as EVALB has it.",
+        "Score translations with sacreBLEU (13a) and chrF, each with its signature; or trees with EVALB's labelled F1.",
         plugins=False,
     )
     add = parser.add_argument
-    add("--hypothesis", required=True, type=cli.path, help="translations or trees, one a line, plain or .gz")
+    add("--hypothesis", required=True, type=cli.path, help="translations or trees, one per line, plain or .gz")
     add("--reference", required=True, type=cli.path, help="references, plain or .gz")
     add(
-        "--metric", choices=("bleu", "parseval"), default="bleu", help="bleu (and chrF; default), or parseval: of trees"
+        "--metric",
+        choices=("bleu", "parseval"),
+        default="bleu",
+        help="bleu (with chrF; default), or parseval for trees",
     )
-    add("--lowercase", action="store_true", help="bleu: compare without case")
-    add("--per_sentence", action="store_true", help="parseval: also a line for each sentence, in EVALB's columns")
+    add("--lowercase", action="store_true", help="bleu: ignore case")
+    add("--per_sentence", action="store_true", help="parseval: also print a line for each sentence, in EVALB's format")
     return parser
 
 
@@ -34,7 +37,7 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     for flag, metric in (("lowercase", "bleu"), ("per_sentence", "parseval")):
         if getattr(arguments, flag) and arguments.metric != metric:
-            parser.error(f"--{flag} goes with --metric={metric}")
+            parser.error(f"--{flag} needs --metric={metric}")
     _score(arguments)
 
 
@@ -46,7 +49,7 @@ def _score(arguments) -> None:
     if len(hypotheses) != len(references):
         raise UserError(
             f"{arguments.hypothesis} has {len(hypotheses)} lines but {arguments.reference} has {len(references)}: "
-            f"line n of one must answer line n of the other"
+            f"line n of one must correspond to line n of the other"
         )
     if arguments.metric == "parseval":
         from t2t_lite.scoring.parseval import ERROR, report, score_trees
@@ -54,7 +57,7 @@ def _score(arguments) -> None:
         scored = score_trees(references, hypotheses, arguments.reference)
         if all(score.status == ERROR for score in scored.sentences) and not any("(" in line for line in hypotheses):
             raise UserError(
-                f"{arguments.hypothesis} has no tree: --metric=parseval scores trees in brackets, one a line"
+                f"{arguments.hypothesis} has no tree: --metric=parseval scores trees in brackets, one per line"
             )
         lines = report(scored, arguments.per_sentence)
     else:

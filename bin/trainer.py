@@ -18,14 +18,14 @@ _DEFAULTS = TrainOptions()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("trainer", _main, argv)
 
 
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
-        "trainer", "Train a model. The same command again goes on from the last checkpoint.", runs=True
+        "trainer", "Train a model. Run the same command again to resume from the last checkpoint.", runs=True
     )
     _add_task(parser)
     _add_devices(parser)
@@ -38,20 +38,27 @@ def _add_task(parser) -> None:
     add = parser.add_argument_group("what to train").add_argument
     add("--problem", help="name of the problem")
     add("--hparams_set", help="name of the hparam set")
-    add("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
+    add("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
     add("--model", help="name of the model (default: the set's)")
-    add("--data_dir", type=cli.path, help="where the data is")
+    add("--data_dir", type=cli.path, help="folder with the data")
     add("--output_dir", type=cli.path, help="the run directory: settings, vocabulary, checkpoints, event files")
-    add("--generate_data", action="store_true", help="make the data first, if it is not there")
-    add("--tmp_dir", type=cli.path, help="where source files are, or are fetched to, for --generate_data")
-    add("--train_steps", type=cli.whole_number(1), help="steps in all (default: the set's)")
+    add("--generate_data", action="store_true", help="generate the data first, if it is missing")
+    add(
+        "--tmp_dir", type=cli.path, help="folder for source files, which are downloaded if missing; for --generate_data"
+    )
+    add("--train_steps", type=cli.whole_number(1), help="total number of steps (default: the set's)")
     add(
         "--warm_start_from",
         type=cli.path,
         metavar="RUN",
-        help="begin with the weights of another run, or of a checkpoint in it (RUN/ckpt-2000), as far as they fit",
+        help="start with the weights of another run, or of one of its checkpoints (RUN/ckpt-2000), where they fit",
     )
-    add("--random_seed", type=cli.whole_number(0), default=1, help="fixes weights, data order and dropout (default: 1)")
+    add(
+        "--random_seed",
+        type=cli.whole_number(0),
+        default=1,
+        help="seed of initial weights, data order and dropout (default: 1)",
+    )
 
 
 def _add_devices(parser) -> None:
@@ -60,15 +67,25 @@ def _add_devices(parser) -> None:
     add(
         "--make_tf_config",
         metavar="HOST:PORT,...",
-        help="print the variable TF_CONFIG for each of these workers, and end",
+        help="print the variable TF_CONFIG for each of these workers and exit",
     )
 
 
 def _add_running(parser) -> None:
     add = parser.add_argument_group("checkpoints and reports").add_argument
-    add("--save_checkpoints_secs", type=cli.whole_number(1), default=600, help="seconds between them (default: 600)")
-    add("--save_checkpoints_steps", type=cli.whole_number(0), default=0, help="steps between them, instead of seconds")
-    add("--keep_checkpoint_max", type=cli.whole_number(1), default=20, help="how many are kept (default: 20)")
+    add(
+        "--save_checkpoints_secs",
+        type=cli.whole_number(1),
+        default=600,
+        help="seconds between checkpoints (default: 600)",
+    )
+    add(
+        "--save_checkpoints_steps",
+        type=cli.whole_number(0),
+        default=0,
+        help="steps between checkpoints, instead of seconds",
+    )
+    add("--keep_checkpoint_max", type=cli.whole_number(1), default=20, help="checkpoints to keep (default: 20)")
     add("--log_step_count_steps", type=cli.whole_number(1), default=100, help="steps between reports (default: 100)")
     add("--profile", action="store_true", help="write a TensorBoard trace of a few steps")
 
@@ -80,7 +97,7 @@ def _add_choosing(parser) -> None:
         type=cli.one_of(SCHEDULES, "schedule"),
         default=_DEFAULTS.schedule,
         metavar="WORD",
-        help="train; eval: follow the checkpoints that another process writes; or train_and_evaluate: both (default)",
+        help="train; eval: evaluate the checkpoints that another process writes; train_and_evaluate: both (default)",
     )
     add(
         "--eval_decode", action="store_true", help="translate or parse the dev split at each checkpoint, for BLEU or F1"
@@ -89,21 +106,26 @@ def _add_choosing(parser) -> None:
         "--decode_hparams",
         default="",
         metavar="NAME=VALUE,...",
-        help="changes to the problem's search for --eval_decode",
+        help="overrides of the problem's search settings for --eval_decode",
     )
-    add("--eval_metric", choices=METRICS, default=_DEFAULTS.eval_metric, help="what is best (default: loss)")
-    add("--keep_best_n", type=cli.whole_number(0), default=0, help="keep so many of the best checkpoints, too")
+    add(
+        "--eval_metric",
+        choices=METRICS,
+        default=_DEFAULTS.eval_metric,
+        help="the metric of model selection (default: loss)",
+    )
+    add("--keep_best_n", type=cli.whole_number(0), default=0, help="also keep this many of the best checkpoints")
     add(
         "--early_stopping_patience",
         type=cli.whole_number(0),
         default=0,
-        help="end after so many evaluations without a better one (default: 0, never)",
+        help="stop after this many evaluations without improvement (default: 0, never)",
     )
     add(
         "--eval_wait_secs",
         type=cli.whole_number(0),
         default=_DEFAULTS.eval_wait_secs,
-        help="with --schedule=eval, end when no checkpoint has come for so long (default: 3600)",
+        help="with --schedule=eval, exit after this many seconds without a new checkpoint (default: 3600)",
     )
 
 
@@ -118,11 +140,9 @@ def _main(flags: Sequence[str]) -> None:
     if arguments.eval_metric in ("bleu", "f1") and not arguments.eval_decode and arguments.schedule != "train":
         parser.error(f"--eval_metric={arguments.eval_metric} needs --eval_decode")
     if arguments.decode_hparams and not arguments.eval_decode:
-        parser.error("--decode_hparams is for --eval_decode")
+        parser.error("--decode_hparams needs --eval_decode")
     if arguments.problem_options and not arguments.generate_data:
-        parser.error(
-            f"--{next(iter(arguments.problem_options))} says what data is made of, and goes with --generate_data"
-        )
+        parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
     _run(arguments)
 
 
@@ -142,12 +162,12 @@ def _train(arguments) -> None:
     trust_plugins(arguments, _warm_start_run(arguments))
     workers, worker = workers_of_environment()
     problem, hparams = _task(arguments)
-    # What can be refused is refused before data is made, and before TensorFlow is imported.
+    # Check flags before data is generated and TensorFlow is imported.
     problem.check_hparams(hparams)
     _check_evaluation(arguments, problem)
     if arguments.generate_data and len(workers) > 1:
-        raise UserError("--generate_data is for one machine; run t2t-lite-datagen first, then all workers")
-    # Only the chief writes, and one training has one chief.
+        raise UserError("--generate_data works on one machine only; run t2t-lite-datagen first, then all workers")
+    # Only the chief locks the run directory, because only it writes there.
     with training_in(arguments.output_dir) if worker == 0 else contextlib.nullcontext():
         number = _train_here(arguments, problem, hparams, is_chief=worker == 0)
     if number:
@@ -155,13 +175,13 @@ def _train(arguments) -> None:
 
 
 def _warm_start_run(arguments) -> list[str]:
-    """Returns the run directory that the weights come from, if there is one."""
+    """Returns the run directory of --warm_start_from, or [] without that flag."""
     path = arguments.warm_start_from
     return [] if not path else [path if Path(path).is_dir() else str(Path(path).parent)]
 
 
 def _train_here(arguments, problem, hparams, is_chief: bool) -> int:
-    """Makes data and run directory as far as they are missing, and trains; returns as `train` does."""
+    """Generates missing data, prepares the run directory and trains; returns the result of `train`."""
     from t2t_lite.data.manifest import check_data
     from t2t_lite.data.problem import get_problem
     from t2t_lite.quiet import import_tensorflow
@@ -181,7 +201,7 @@ def _train_here(arguments, problem, hparams, is_chief: bool) -> int:
             output_dir, hparams, problem, targets, arguments.random_seed, inputs_vocabulary=inputs
         )
     else:
-        run_dir = RunDir(output_dir, hparams, problem, targets, inputs)  # the chief writes and checks
+        run_dir = RunDir(output_dir, hparams, problem, targets, inputs)  # only the chief writes and checks it
     import_tensorflow()
     from t2t_lite.training.trainer import train
 
@@ -189,7 +209,7 @@ def _train_here(arguments, problem, hparams, is_chief: bool) -> int:
 
 
 def _check_evaluation(arguments, problem) -> None:
-    """Refuses flags of evaluations that do not go with the problem."""
+    """Raises UserError if evaluation flags do not fit the problem."""
     from t2t_lite.training.evaluation.model_selection import check_metric
 
     check_metric(arguments.eval_metric, problem)
@@ -198,7 +218,7 @@ def _check_evaluation(arguments, problem) -> None:
 
 
 def _task(arguments):
-    """Returns the problem and the settings that were asked for."""
+    """Returns (problem, hparams) according to the flags."""
     from t2t_lite.data.problem import get_problem
     from t2t_lite.registry import HPARAMS, MODELS
 

@@ -103,9 +103,9 @@ def test_so_is_a_flag(command, theirs, ours, capsys):
 @pytest.mark.parametrize(
     ("parser", "flag", "message"),
     [
-        (trainer, "--batch_tokens=9", "that is a setting: --hparams=batch_tokens=VALUE"),
-        (decoder, "--beam_size=9", "that is a setting: --decode_hparams=beam_size=VALUE"),
-        (benchmark, "--num_heads=9", "that is a setting: --hparams=num_heads=VALUE"),
+        (trainer, "--batch_tokens=9", "it is a setting: --hparams=batch_tokens=VALUE"),
+        (decoder, "--beam_size=9", "it is a setting: --decode_hparams=beam_size=VALUE"),
+        (benchmark, "--num_heads=9", "it is a setting: --hparams=num_heads=VALUE"),
     ],
 )
 def test_a_setting_that_was_taken_for_a_flag_is_said_to_be_one(parser, flag, message, capsys):
@@ -137,7 +137,7 @@ def test_the_paper_s_and_other_toolkits_names_are_told_ours_as_settings_and_as_f
         settings.replace(**{theirs: 1})
     with pytest.raises(SystemExit, match="2"):
         flags.make_parser().parse_args([f"--{theirs}=1"])
-    assert f"that is a setting of --{where}; {theirs} is {ours}" in capsys.readouterr().err
+    assert f"it is a setting of --{where}; {theirs} is {ours}" in capsys.readouterr().err
     assert hasattr(settings, ours)
 
 

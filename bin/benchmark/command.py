@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark: what layers, training and decoding cost, measured, estimated as the paper does, and counted."""
+"""t2t-lite-benchmark: the cost of layers, training and decoding: measured, counted, and estimated as in the paper."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,36 +8,35 @@ from t2t_lite.bin.cli.device_flags import add_device_flags
 from t2t_lite.config import PRECISIONS
 from t2t_lite.training.cost import SUSTAINED_TFLOPS
 
-# Sizes of data that nobody has given. Average tokens of a sentence of the paper's data, end symbol included, are an
-# assumption, as the paper gives none. It matters little: less than one in a hundred of the base model's operations
-# depend on it.
+# Default data sizes. The paper does not report average sentence lengths, so these (in tokens, end symbol included) are
+# an assumption. It matters little: less than 1% of the base model's operations depend on it.
 SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
 
 
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
-        "benchmark", "Measure or calculate what training and decoding cost. Choose one of the modes.", runs=True
+        "benchmark", "Measure or calculate the cost of training and decoding. Choose one of the modes.", runs=True
     )
     modes = parser.add_mutually_exclusive_group(required=True)
     modes.add_argument(
-        "--layers", action="store_true", help="time, memory and path length of the layers of table 1, measured"
+        "--layers", action="store_true", help="measure time, memory and path length of the layers of table 1"
     )
     modes.add_argument(
         "--cost",
         action="store_true",
-        help="training operations: the paper's estimate (time x devices x rate) beside a count from the settings",
+        help="compute training operations: the paper's estimate (time x devices x rate), and a count from the settings",
     )
     modes.add_argument(
         "--training",
         action="store_true",
-        help="speed, memory and utilisation of training a set on this machine, measured",
+        help="measure speed, memory and utilisation of training a set on this machine",
     )
     modes.add_argument(
-        "--decoding", action="store_true", help="speed of translating a file with a trained model, measured"
+        "--decoding", action="store_true", help="measure the speed of translating a file with a trained model"
     )
     modes.add_argument(
-        "--curve", action="store_true", help="the evaluations of a run's checkpoints, with --output_dir and --plot_file"
+        "--curve", action="store_true", help="show the evaluations of a run; takes --output_dir and --plot_file"
     )
     _add_decoding_flags(parser)
     _add_layers_flags(parser)
@@ -50,17 +49,17 @@ def make_parser() -> cli.CommandParser:
 def _add_decoding_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --decoding").add_argument
     add("--output_dir", type=cli.path, help="the run directory of the model (also with --curve)")
-    add("--decode_from_file", type=cli.path, help="the text, plain or .gz")
-    add("--decode_hparams", default="", metavar="NAME=VALUE,...", help="changes to the problem's defaults")
+    add("--decode_from_file", type=cli.path, help="the text to translate, plain or .gz")
+    add("--decode_hparams", default="", metavar="NAME=VALUE,...", help="overrides of the problem's defaults")
     add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
-    add("--repeats", type=cli.whole_number(1), default=3, help="how often, after a first time (default: 3)")
+    add("--repeats", type=cli.whole_number(1), default=3, help="timed runs after a warm-up run (default: 3)")
 
 
 def _add_layers_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --layers").add_argument
     add("--neighborhood_size", type=_even, default=64, help="r of local attention (default: 64)")
     add("--max_length", type=cli.whole_number(128), default=8192, help="the longest sequence (default: 8192)")
-    add("--plot_file", type=cli.path, help="a .png, .svg or .pdf file to draw them into (also with --curve)")
+    add("--plot_file", type=cli.path, help="a .png, .svg or .pdf file for a plot (also with --curve)")
 
 
 def _even(text: str) -> int:
@@ -73,33 +72,33 @@ def _even(text: str) -> int:
 def _add_model_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --cost and --training").add_argument
     add("--hparams_set", help="name of the hparam set (default with --cost: transformer_base, then transformer_big)")
-    add("--hparams", default="", metavar="NAME=VALUE,...", help="changes to the set")
+    add("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
     size = SIZES["vocab_size"]
-    add("--vocab_size", type=cli.whole_number(2), help=f"tokens of the vocabulary (default: {size})")
+    add("--vocab_size", type=cli.whole_number(2), help=f"number of tokens in the vocabulary (default: {size})")
     for side in ("source", "target"):
         length = SIZES[f"{side}_length"]
         add(
             f"--{side}_length",
             type=cli.positive_number,
-            help=f"average tokens of a {side} sentence (default: {length}, an assumption)",
+            help=f"average number of tokens in a {side} sentence (default: {length}, an assumption)",
         )
 
 
 def _add_cost_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --cost").add_argument
-    add("--train_steps", type=cli.whole_number(1), help="steps in all (default: the set's)")
-    add("--step_seconds", type=cli.positive_number, help="time of a step (default: the paper's, where it is known)")
+    add("--train_steps", type=cli.whole_number(1), help="total number of steps (default: the set's)")
+    add("--step_seconds", type=cli.positive_number, help="seconds per step (default: the paper's, if known)")
     add(
         "--device",
         type=_device,
         default="P100",
         help=f"{', '.join(SUSTAINED_TFLOPS)}, or a sustained rate in TFLOPS (default: P100)",
     )
-    add("--num_devices", type=cli.whole_number(1), default=8, help="devices that work at once (default: 8)")
+    add("--num_devices", type=cli.whole_number(1), default=8, help="number of devices (default: 8)")
 
 
 def _device(text: str) -> str:
-    """A device's name or its rate, which stays a text until it is looked up."""
+    """Argument type: the name of a device, or its rate as text."""
     if text not in SUSTAINED_TFLOPS:
         try:
             cli.positive_number(text)
@@ -113,23 +112,23 @@ def _add_training_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --training").add_argument
     add("--precision", type=_precisions, metavar="WORD,...", help="measure each of these (default: the set's)")
     add("--problem", help="train on this problem's data (default: random ids, without padding)")
-    add("--data_dir", type=cli.path, help="where that data is")
-    add("--num_steps", type=cli.whole_number(1), default=10, help="steps that are timed (default: 10)")
-    add("--warmup_steps", type=cli.whole_number(0), default=3, help="steps before them (default: 3)")
+    add("--data_dir", type=cli.path, help="folder with the problem's data")
+    add("--num_steps", type=cli.whole_number(1), default=10, help="timed steps (default: 10)")
+    add("--warmup_steps", type=cli.whole_number(0), default=3, help="untimed steps before them (default: 3)")
     add_device_flags(add)
-    add("--json_file", type=cli.path, help="a file to write all figures into")
+    add("--json_file", type=cli.path, help="a file for all figures")
 
 
 def _precisions(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if word not in PRECISIONS:
-            raise argparse.ArgumentTypeError(f"takes words of {', '.join(PRECISIONS)}, not '{word}'")
+            raise argparse.ArgumentTypeError(f"takes values of {', '.join(PRECISIONS)}, not '{word}'")
     return words
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("benchmark", _run, argv, one_heap=True)
 
 
@@ -149,16 +148,16 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check_training(parser: cli.CommandParser, arguments) -> None:
-    """Ends the command if flags of --training do not go together."""
+    """Exits with an error if flags of --training do not fit together."""
     if not arguments.hparams_set:
         parser.error("--training needs --hparams_set")
     if bool(arguments.problem) != bool(arguments.data_dir):
         given, missing = ("problem", "data_dir") if arguments.problem else ("data_dir", "problem")
-        parser.error(f"--{given} needs --{missing}: together they say which data to train on")
+        parser.error(f"--{given} needs --{missing}")
     for name in SIZES:
         size = getattr(arguments, name)
         if size is not None and arguments.problem:
-            parser.error(f"--{name} is that of random ids; --problem={arguments.problem} brings its own")
+            parser.error(f"--{name} is for random ids and cannot be combined with --problem={arguments.problem}")
         if size is not None and size != int(size):
             parser.error(f"--{name} takes a whole number with --training, not '{size:g}'")
 

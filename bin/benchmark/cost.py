@@ -1,4 +1,4 @@
-"""What `t2t-lite-benchmark --cost` prints: table 2's training cost of sets, estimated and counted. No TensorFlow."""
+"""t2t-lite-benchmark --cost: the training cost of hparam sets as in table 2, estimated and counted. No TensorFlow."""
 
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
@@ -11,7 +11,7 @@ SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
 
 def print_cost(arguments) -> None:
-    """Prints the cost of the set that is asked for, or of those of table 2."""
+    """Prints the cost of the set named by --hparams_set, or of the sets of table 2."""
     load_all(arguments.t2t_usr_dir)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
     sets = {name: _changed(HPARAMS[name](), arguments) for name in names}
@@ -20,7 +20,7 @@ def print_cost(arguments) -> None:
         estimate = _print_estimate(name, hparams, arguments)
         _print_count(hparams, arguments, estimate)
         print()
-    print("Counted are matrix products and convolutions, two operations for each multiplication with its addition.")
+    print("The count includes matrix products and convolutions, with two operations per multiply-add.")
 
 
 def _changed(hparams: HParams, arguments) -> HParams:
@@ -29,14 +29,14 @@ def _changed(hparams: HParams, arguments) -> HParams:
 
 
 def _print_estimate(name: str, hparams: HParams, arguments) -> float | None:
-    """Prints the paper's estimate and returns it; None if the time of a step is not known."""
+    """Prints the paper's estimate and returns it; None if the time per step is unknown."""
     tflops = SUSTAINED_TFLOPS.get(arguments.device) or float(arguments.device)
     devices = arguments.num_devices
 
     def estimate(seconds_of_a_step: float) -> float:
         return estimated_flops(hparams.train_steps * seconds_of_a_step, devices, tflops)
 
-    # The paper's time is that of its models on its devices; of others it says nothing.
+    # The paper's times hold only for its models on its devices.
     as_in_paper = not arguments.hparams and (arguments.device, devices) == (DEVICE, NUM_DEVICES)
     figures = PAPER_FIGURES.get(name) if as_in_paper else None
     seconds, source = arguments.step_seconds, "--step_seconds"
@@ -44,28 +44,28 @@ def _print_estimate(name: str, hparams: HParams, arguments) -> float | None:
         seconds = figures.training_hours * 3600 / figures.train_steps
         source = f"the paper's {figures.training_hours:g} h for {figures.train_steps:,} steps"
     if seconds is None:
-        print("  training time   not known: give --step_seconds for an estimate")
+        print("  training time   unknown: give --step_seconds for an estimate")
         return None
     device = f" ({arguments.device})" if arguments.device in SUSTAINED_TFLOPS else ""
     hours = hparams.train_steps * seconds / 3600
-    print(f"  training time   {hours:.1f} h ({seconds:.3g} s a step: {source})")
+    print(f"  training time   {hours:.1f} h ({seconds:.3g} s per step: {source})")
     print(f"  estimate        {_flops(estimate(seconds))} FLOPs: time x {devices} x {tflops:g} TFLOPS{device}")
     if figures and figures.training_flops and figures.train_steps == hparams.train_steps:
         print(f"  table 2         {_flops(figures.training_flops)} FLOPs")
         rounded = figures.step_seconds
-        print(f"                  ({_flops(estimate(rounded))} at the rounded {rounded} s a step of section 5.2)")
+        print(f"                  ({_flops(estimate(rounded))} at the rounded {rounded} s per step of section 5.2)")
     return estimate(seconds)
 
 
 def _print_count(hparams: HParams, arguments, estimate: float | None) -> None:
-    """Prints the counted operations by part, and how they compare with the estimate."""
+    """Prints the counted operations by part, and their ratio to the estimate."""
     import rich.table
 
     source, target, vocabulary = arguments.source_length, arguments.target_length, arguments.vocab_size
     parts = training_step_flops(hparams, vocabulary, source, target)
     step = sum(parts.values())
     total = step * hparams.train_steps
-    print(f"  counted         {_flops(total)} FLOPs, {_flops(step)} a step of {hparams.batch_tokens:,} target tokens")
+    print(f"  counted         {_flops(total)} FLOPs, {_flops(step)} per step of {hparams.batch_tokens:,} target tokens")
     print(f"                  (sentences of {source:g} and {target:g} tokens, vocabulary {vocabulary:,})")
     table = rich.table.Table.grid(padding=(0, 2))
     for part, flops in parts.items():
@@ -76,5 +76,5 @@ def _print_count(hparams: HParams, arguments, estimate: float | None) -> None:
 
 
 def _flops(number: float) -> str:
-    """3.3e18, as table 2 gives it."""
+    """Formats a number like table 2: "3.3e18"."""
     return f"{number:.1e}".replace("e+", "e")

@@ -1,10 +1,10 @@
-"""t2t-lite-benchmark --curve: the figures of a run's checkpoints, as a table and a plot."""
+"""t2t-lite-benchmark --curve: the evaluations of a run's checkpoints, as a table and a plot."""
 
 from pathlib import Path
 
 
 def print_curve(arguments) -> None:
-    """Prints the table, and draws the plot if that was asked for."""
+    """Prints the table, and draws the plot if --plot_file is given."""
     import rich.table
 
     from t2t_lite.benchmark.curve import plot_curve

@@ -1,4 +1,4 @@
-"""What `t2t-lite-benchmark --decoding` prints: sentences and tokens a second, in batches and one by one."""
+"""t2t-lite-benchmark --decoding: sentences and tokens per second, in batches and one by one."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from t2t_lite.bin.cli.plugin_flags import trust_plugins
 
 
 def print_decoding(arguments) -> None:
-    """Measures, prints a table and what it was measured on."""
+    """Measures decoding and prints a table and the setup of the measurement."""
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
@@ -18,7 +18,7 @@ def print_decoding(arguments) -> None:
     trust_plugins(arguments, [arguments.output_dir])
     lines = [line for line in read_lines(Path(arguments.decode_from_file)) if line.strip()]
     if not lines:
-        raise UserError(f"{arguments.decode_from_file} has no line with text; give some to translate")
+        raise UserError(f"{arguments.decode_from_file} has no line with text; give a file with text to translate")
     keep_compiled()
     import_tensorflow()
     from t2t_lite.benchmark.decoding import measure
@@ -33,15 +33,15 @@ def print_decoding(arguments) -> None:
     if few:
         speeds.append(measure(translator, few, "one by one", arguments.repeats, one_by_one=True))
     _print_table(speeds)
-    print(f"\nmodel: {translator.checkpoints[0]}; medians of {arguments.repeats} times")
+    print(f"\nmodel: {translator.checkpoints[0]}; medians of {arguments.repeats} runs")
     print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {matmul_gflops():.0f} after")
-    print(f"threads: {cpu_threads()}, batches at a time: {translator.num_threads}")
+    print(f"threads: {cpu_threads()}, batches in parallel: {translator.num_threads}")
 
 
 def _print_table(speeds) -> None:
     import rich.table
 
-    table = rich.table.Table("", *("lines", "lines/s", "tokens/s", "first time, s", "then, s"))
+    table = rich.table.Table("", *("lines", "lines/s", "tokens/s", "first run, s", "later runs, s"))
     for column in table.columns[1:]:
         column.justify = "right"
     for speed in speeds:

@@ -1,4 +1,4 @@
-"""What `t2t-lite-benchmark --layers` prints: the layers of table 1, measured."""
+"""t2t-lite-benchmark --layers: measurements of the layers of table 1."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ COMPARED_LENGTH = 4096
 
 
 def print_layers(arguments) -> None:
-    """Measures, prints as it goes, and draws if a file is named."""
+    """Measures the layers, prints each result when it is ready, and draws the plot if --plot_file is given."""
     if arguments.plot_file is not None:
         from t2t_lite.benchmark.plot import check_plot_file
 
-        check_plot_file(Path(arguments.plot_file))  # now and not after minutes of measuring
+        check_plot_file(Path(arguments.plot_file))  # before the measurement, which takes minutes
     from t2t_lite.quiet import import_tensorflow
 
     import_tensorflow()
@@ -24,7 +24,7 @@ def print_layers(arguments) -> None:
     r = arguments.neighborhood_size
     threads = cpu_threads()
     print(f"float32 on the CPU, {threads} thread{'s' if threads > 1 else ''}; {matmul_gflops():.0f} GFLOP/s in a")
-    print(f"2048x2048 product; r = {r}, k = {layers.KERNEL_SIZE}; attention without its projections, as in table 1\n")
+    print(f"2048x2048 product; r = {r}, k = {layers.KERNEL_SIZE}; attention without projections, as in table 1\n")
     sweeps = []
     for name in layers.CASES:
         sweeps.append(layers.measure(name, r, [n for n in layers.LENGTHS if n <= arguments.max_length]))
@@ -53,7 +53,7 @@ def _print_points(sweep) -> None:
     case = sweep.case
     lengths = _table(case.name, *(str(point.length) for point in sweep.by_length))
     lengths.add_row(f"ms, d = {case.hidden_size}", *(f"{point.seconds * 1e3:.2f}" for point in sweep.by_length))
-    lengths.add_row("MiB at the peak", *(f"{point.memory / 2**20:.0f}" for point in sweep.by_length))
+    lengths.add_row("MiB (peak)", *(f"{point.memory / 2**20:.0f}" for point in sweep.by_length))
     cli.print_table(lengths)
     widths = _table("d", *(str(point.hidden_size) for point in sweep.by_width))
     widths.add_row(f"ms, n = {sweep.by_width[0].length}", *(f"{point.seconds * 1e3:.2f}" for point in sweep.by_width))
@@ -79,13 +79,13 @@ def _print_exponents(sweeps, r) -> None:
             f"{table_exponent(sweep.case, sweep.by_width, 'hidden_size', r):.2f}",
         )
     cli.print_table(table)
-    print(f"over n = {', '.join(map(str, FITTED_LENGTHS))} as far as measured, and all d\n")
+    print(f"fitted over the measured lengths among n = {', '.join(map(str, FITTED_LENGTHS))}, and all d\n")
 
 
 def _print_paths() -> dict[str, list[tuple[int, int]]]:
     from t2t_lite.benchmark.path_length import LAYERS, path_length, table_path_length
 
-    r = 16  # small beside the lengths, so that several layers are needed
+    r = 16  # small compared to the lengths, so that several layers are needed
     table = _table("path length, layers", *(f"n = {n}" for n in PATH_LENGTHS), "without factors", "exponent in n")
     paths = {}
     for name in LAYERS:
@@ -93,9 +93,7 @@ def _print_paths() -> dict[str, list[tuple[int, int]]]:
         of_table = [f"{table_path_length(name, n, r):.3g}" for n in PATH_LENGTHS]
         table.add_row(name, *(str(layers) for _, layers in paths[name]), " ".join(of_table), _exponent(paths[name]))
     cli.print_table(table)
-    print(
-        f"until all outputs depend on all inputs, traced; local with r = {r}; of a recurrent layer each step counts\n"
-    )
+    print(f"traced until all outputs depend on all inputs; local with r = {r}; each step of a recurrent layer counts\n")
     return paths
 
 
@@ -110,7 +108,7 @@ def _print_comparison(r) -> None:
 
     local, full = (measure_whole_layer(name, r, COMPARED_LENGTH) for name in ("local", "full"))
     print(
-        f"whole layers with projections at n = {COMPARED_LENGTH}, r = {r}: local needs "
+        f"whole layers with projections at n = {COMPARED_LENGTH}, r = {r}: local attention needs "
         f"{local.seconds / full.seconds:.1%} of full attention's time ({local.seconds * 1e3:.0f} of "
         f"{full.seconds * 1e3:.0f} ms) and {local.memory / full.memory:.1%} of its memory "
         f"({local.memory / 2**20:.0f} of {full.memory / 2**20:.0f} MiB)"

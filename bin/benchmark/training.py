@@ -1,4 +1,4 @@
-"""What `t2t-lite-benchmark --training` prints: speed, memory and utilisation of a set, for each precision."""
+"""t2t-lite-benchmark --training: speed, memory and utilisation of an hparam set, for each precision."""
 
 import dataclasses
 import json
@@ -9,7 +9,7 @@ from t2t_lite.config import HParams
 
 
 def print_training(arguments) -> None:
-    """Measures each precision in a process of its own, prints a table, and writes JSON if a file is named."""
+    """Measures each precision in a separate process, prints a table, and writes JSON if --json_file is given."""
     from t2t_lite.benchmark.process import in_a_process
     from t2t_lite.files import check_outputs, write_text
     from t2t_lite.plugins import load_all
@@ -22,7 +22,7 @@ def print_training(arguments) -> None:
     data.check(hparams)
     if arguments.json_file is not None:
         of_data = Path(arguments.data_dir).iterdir() if arguments.data_dir else ()
-        # Now, and not after minutes of measuring.
+        # Before the measurement, which takes minutes.
         check_outputs({"--json_file": Path(arguments.json_file)}, {str(file): file for file in of_data})
     changes = f" with {arguments.hparams}" if arguments.hparams else ""
     steps = f"{arguments.warmup_steps} + {arguments.num_steps} steps of {hparams.batch_tokens:,} target tokens"
@@ -53,7 +53,7 @@ def _describe(data) -> str:
 
 
 def _measure(hparams: HParams, data, arguments):
-    """Returns the `TrainingCost` of one precision. Runs in a process of its own."""
+    """Returns the `TrainingCost` of one precision. Runs in a separate process."""
     from t2t_lite.benchmark.training import measure_training
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
@@ -73,15 +73,15 @@ def _measure(hparams: HParams, data, arguments):
     return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)
 
 
-# Title and form of each column, by the name of its figure. The figures of one device stand there if it has company.
+# Title and format of each column, by figure name. Per-device figures are shown only with several devices.
 COLUMNS = {
     "precision": ("precision", "{}"),
     "target_tokens_per_second_median": ("target\ntokens/s", "{:,.0f}"),
     "target_tokens_per_second_best": ("\nbest", "{:,.0f}"),
     "padded_target_tokens_per_second_median": ("\npadded", "{:,.0f}"),
-    "target_tokens_per_second_per_device_median": ("a device's\ntokens/s", "{:,.0f}"),
+    "target_tokens_per_second_per_device_median": ("per device\ntokens/s", "{:,.0f}"),
     "padded_target_tokens_per_second_per_device_median": ("\npadded", "{:,.0f}"),
-    "step_seconds_median": ("seconds\na step", "{:.3g}"),
+    "step_seconds_median": ("seconds\nper step", "{:.3g}"),
     "step_seconds_best": ("\nbest", "{:.3g}"),
     "input_tokens_per_second": ("input\ntokens/s", "{:,.0f}"),
     "input_times_training": ("times\ntraining", "{:,.1f}"),
@@ -110,7 +110,7 @@ def _print_table(costs) -> None:
             *(form.format(row[name] / UNITS[name] if name in UNITS else row[name]) for name, form in shown.items())
         )
     cli.print_table(table)
-    print("Target tokens are real tokens; padded counts all positions. Rates are of the median step unless best.")
+    print("Tokens exclude padding; padded includes it. Rates are those of the median step, except best.")
     if skipped := sum(cost.skipped_steps for cost in costs):
         print(f"Gradients of {skipped} steps were not finite.")
 

@@ -1,4 +1,4 @@
-"""What the commands share: the parser, types of arguments, errors for people."""
+"""The parts that all commands share: the parser, argument types and error handling."""
 
 from t2t_lite.bin.cli.arguments import one_of, path, positive_number, truth, whole_number
 from t2t_lite.bin.cli.command_parser import CommandParser

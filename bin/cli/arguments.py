@@ -1,4 +1,4 @@
-"""Types of command-line arguments: each parses a text, or says in a line what it takes."""
+"""Types of command-line arguments: each parses a text, or raises an error that names the accepted values."""
 
 import argparse
 import math
@@ -11,7 +11,7 @@ from t2t_lite.errors import nearest
 
 
 def path(text: str) -> str:
-    """An argument that names a file or directory; "~" stands for the home directory."""
+    """Argument type: a file or directory; "~" is the home directory."""
     return os.path.expanduser(text)
 
 
@@ -27,7 +27,7 @@ def whole_number(least: int) -> Callable[[str], int]:
 
 
 def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
-    """Returns an argument type: one of some words."""
+    """Returns an argument type: one of `words`."""
 
     def parse(text: str) -> str:
         if text not in words:
@@ -39,14 +39,14 @@ def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
 
 
 def truth(text: str) -> bool:
-    """An argument that is true or false, in any case; 1 and 0 are taken, too."""
+    """Argument type: True or False, in upper or lower case, or 1 or 0."""
     if text.lower() not in TRUTHS:
         raise argparse.ArgumentTypeError(f"takes True or False, not '{text}'")
     return TRUTHS[text.lower()]
 
 
 def positive_number(text: str) -> float:
-    """An argument that is a number above 0."""
+    """Argument type: a number above 0."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The parser of the commands: flags that know their neighbours, and --registry_help."""
+"""The argument parser of the commands, with suggestions for unknown flags, and --registry_help."""
 
 import argparse
 import os
@@ -14,12 +14,12 @@ PROGRAM = "t2t-lite-{}"
 
 
 class CommandParser(argparse.ArgumentParser):
-    """An argument parser that takes no abbreviations and names the flags nearest to an unknown one.
+    """An argument parser without abbreviations that suggests the nearest flags for an unknown one.
 
     Args:
       command: the command's name without "t2t-lite-".
       description: what the command does.
-      plugins: whether it uses what plug-ins register.
+      plugins: whether the command loads plug-ins.
       runs: whether it opens run directories, which may name plug-ins.
     """
 
@@ -32,13 +32,13 @@ class CommandParser(argparse.ArgumentParser):
             nargs="?",
             const="",
             metavar="NAME",
-            help="list problems, hparam sets and models, or describe the one called NAME, and end",
+            help="list problems, hparam sets and models, or describe NAME, and exit",
         )
         if plugins:
             add_plugin_flags(self, runs)
 
     def parse_args(self, args: Sequence[str], namespace=None):
-        """Parses; unknown flags end the command with status 2, before a missing one is complained of."""
+        """Parses the arguments; exits with status 2 on unknown flags, before missing flags are reported."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         names = dict.fromkeys(argument.split("=")[0] for argument in args)
         unknown = [name for name in names if name.startswith("--") and name not in (*flags, "--")]
@@ -50,7 +50,7 @@ class CommandParser(argparse.ArgumentParser):
         return super().parse_args(args, namespace)
 
     def error(self, message: str):
-        """Ends the command with one line and status 2."""
+        """Prints one line and exits with status 2."""
         print(f"{self.prog}: error: {message} (--help lists all flags)", file=sys.stderr)
         raise SystemExit(2)
 
@@ -62,9 +62,9 @@ class CommandParser(argparse.ArgumentParser):
             if f"--{settings.FLAG}" not in flags:
                 continue
             if name in settings.names():
-                return f"; that is a setting: --{settings.FLAG}={name}=VALUE"
+                return f"; it is a setting: --{settings.FLAG}={name}=VALUE"
             if message := alias_hint(settings.FLAG, name):
-                return f"; that is a setting of --{settings.FLAG}{message}"
+                return f"; it is a setting of --{settings.FLAG}{message}"
         return nearest(flag, flags)
 
     def _print_registry(self, name: str, usr_dir: str | None) -> None:
@@ -76,7 +76,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def value_of(args: Sequence[str], flag: str) -> str | None:
-    """Returns the value of a flag before all flags are known, "" if it stands without one; None: it is not there."""
+    """Returns the value of a flag before all flags are known; "" if it has no value, None if it is missing."""
     early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     early.add_argument(flag, nargs="?", const="", dest="value")
     return early.parse_known_args(args)[0].value

@@ -1,23 +1,24 @@
-"""The flags of commands that train: on which devices, and how."""
+"""The device flags of commands that train."""
 
 from t2t_lite.bin import cli
 from t2t_lite.training.options import STRATEGIES
 
 
 def add_device_flags(add) -> None:
-    """Adds the flags with the `add_argument` of a parser or group."""
-    add("--strategy", choices=STRATEGIES, default="auto", help="which devices (default: all there are)")
-    add("--num_gpus", type=cli.whole_number(1), help="use so many of a machine's GPUs (default: all)")
+    """Adds the flags; `add` is the `add_argument` of a parser or group."""
+    add("--strategy", choices=STRATEGIES, default="auto", help="the devices to use (default: all)")
+    add("--num_gpus", type=cli.whole_number(1), help="number of the machine's GPUs to use (default: all)")
     add(
         "--virtual_devices",
         type=cli.whole_number(0),
         default=0,
-        help="split the CPU into this many devices and train on all",
+        help="split the CPU into this many virtual devices and train on all of them",
     )
     add(
         "--max_tokens_per_replica",
         type=cli.whole_number(1),
-        help="positions, padding included, that a device holds at once; more are accumulated (default: by free memory)",
+        help="maximum positions per micro-batch, padding included; larger batches use gradient accumulation (default: "
+        "by free memory)",
     )
-    add("--xla_compile", action="store_true", help="compile loss and gradients, once for each of few shapes")
-    add("--peak_tflops", type=cli.positive_number, help="of a device, for the utilisation (default: measured)")
+    add("--xla_compile", action="store_true", help="compile loss and gradients with XLA, once for each of a few shapes")
+    add("--peak_tflops", type=cli.positive_number, help="peak rate of a device, for utilisation (default: measured)")

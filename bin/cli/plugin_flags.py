@@ -1,4 +1,4 @@
-"""The flags that say where code of the user's is, and that it may run."""
+"""The flags that name folders with user code and allow it to run."""
 
 import argparse
 import os
@@ -8,24 +8,24 @@ from pathlib import Path
 
 
 def add_plugin_flags(parser: argparse.ArgumentParser, runs: bool) -> None:
-    """Adds them; `runs` says whether the command opens run directories, which may name plug-ins."""
+    """Adds the flags; `runs`: whether the command opens run directories, which may name plug-ins."""
     parser.add_argument(
         "--t2t_usr_dir",
         type=os.path.expanduser,
         metavar="DIR",
-        help="a folder with Python files of yours that register problems, hparam sets or models",
+        help="a folder with your Python files that register problems, hparam sets or models",
     )
     if runs:
         parser.add_argument(
             "--trust_plugins",
             action="store_true",
-            help="trust the folder of --t2t_usr_dir and those that the run names: from now on their code runs when a "
-            "run names them",
+            help="permanently trust the folder of --t2t_usr_dir and the folders that the run names: their code runs "
+            "whenever a run names them",
         )
 
 
 def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
-    """Does what --trust_plugins asks for, if it was given, before these run directories are opened."""
+    """Applies --trust_plugins, if given. Call it before the run directories are opened."""
     from t2t_lite.run_dir import trust_plugins_of
     from t2t_lite.trust import trust
 

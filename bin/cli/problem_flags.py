@@ -1,4 +1,4 @@
-"""Flags that the problem brings which is asked for: --problem=text_pairs has --train_source, for example."""
+"""Flags that a problem adds to a command: --problem=text_pairs adds --train_source, for example."""
 
 import argparse
 from collections.abc import Sequence
@@ -8,10 +8,10 @@ from t2t_lite.bin.cli.command_parser import value_of
 
 
 def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Loads all that is registered and parses `argv`, with the flags of the problem that --problem names.
+    """Loads the registries and parses `argv`, including the flags of the problem named by --problem.
 
     Returns:
-      the arguments; `options` holds the values of the problem's own flags.
+      the arguments; `problem_options` holds the values of the problem's flags.
     """
     from t2t_lite.data.problem import REVERSED_SUFFIX
     from t2t_lite.plugins import load_all
@@ -21,9 +21,9 @@ def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argpar
     load_all(cli.path(usr_dir) if usr_dir else None)
     name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
     if name and value_of(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
-        PROBLEMS.check(name)  # before its flags are called unknown
+        PROBLEMS.check(name)  # report an unknown problem before its flags are reported as unknown
     flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
-    group = parser.add_argument_group(f"what {name} is made of") if flags else parser
+    group = parser.add_argument_group(f"data of {name}") if flags else parser
     for flag, text in flags.items():
         value = {"nargs": "?", "const": "True"} if flag in switches else {}
         group.add_argument(f"--{flag}", metavar="VALUE", help=text, **value)

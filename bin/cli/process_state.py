@@ -1,4 +1,4 @@
-"""What a command changes in its process, undone at its end: `main(argv)` is also called in notebooks and programs."""
+"""Restores process state after a command, because `main(argv)` is also called in notebooks and programs."""
 
 import contextlib
 import gc
@@ -10,16 +10,16 @@ import threading
 import warnings
 from collections.abc import Iterator
 
-# Those whose level or handlers TensorFlow and its quiet import set.
+# Loggers whose level or handlers TensorFlow and `import_tensorflow` change.
 _LOGGERS = ("", "tensorflow", "absl")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
 def restored_process_state() -> Iterator[None]:
-    """Gives the process back its environment, signal handlers, logging, warnings and garbage collection at the end.
+    """Restores environment, signal handlers, logging, warnings and garbage-collection thresholds at the end.
 
-    What was imported stays imported, and TensorFlow's own configuration (devices, threads) cannot be changed back.
+    Imported modules stay imported, and TensorFlow's configuration (devices, threads) cannot be restored.
     """
     environment, thresholds = dict(os.environ), gc.get_threshold()
     is_main_thread = threading.current_thread() is threading.main_thread()
@@ -35,7 +35,7 @@ def restored_process_state() -> Iterator[None]:
         os.environ.update(environment)
         gc.set_threshold(*thresholds)
         for number, handler in handlers.items():
-            if handler is not None:  # else it is none of Python's
+            if handler is not None:  # None: not installed from Python
                 signal.signal(number, handler)
         for logger, (level, its_handlers, propagate) in zip(loggers, logging_before):
             logger.setLevel(level)
@@ -45,9 +45,9 @@ def restored_process_state() -> Iterator[None]:
 
 @contextlib.contextmanager
 def utf8_output() -> Iterator[None]:
-    """Makes standard output UTF-8 inside the block, as the files are, whatever the locale.
+    """Makes standard output UTF-8 inside the block, like the files, regardless of the locale.
 
-    A notebook's output is no text file of Python's and takes any character as it is.
+    Does nothing in a notebook, whose output accepts any character.
     """
     output = sys.stdout
     if not hasattr(output, "reconfigure"):

@@ -1,4 +1,4 @@
-"""What --registry_help prints: all that is registered, or one of it in detail. Needs no TensorFlow."""
+"""The output of --registry_help: all registered names, or one entry in detail. Needs no TensorFlow."""
 
 import dataclasses
 import inspect
@@ -11,10 +11,10 @@ from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Registry
 
 
 def print_registry_help(name: str = "") -> None:
-    """Prints all names with a line about each, or if a name is given what is known of that problem, set or model.
+    """Prints all names with a summary of each; or, given a name, the details of that problem, set, model or setting.
 
     Raises:
-      UserError: if nothing has that name; the message gives the nearest names.
+      UserError: if the name is unknown; the message suggests the nearest names.
     """
     if name:
         _print_entry(name)
@@ -36,7 +36,7 @@ def _print_names() -> None:
 
 
 def _print_entry(name: str) -> None:
-    """A name may stand for a problem, a set and a model; all are printed."""
+    """Prints everything with this name: problem, set, model and settings."""
     describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set, MODELS: _describe_model}
     found = [registry for registry in describers if _is_in(name, registry)]
     settings = [each for each in (HParams, DecodeHParams) if name in each.names()]
@@ -46,7 +46,7 @@ def _print_entry(name: str) -> None:
     if not found and not settings:
         names = {known for registry in describers for known in registry.names()}
         hint = nearest(name, names)
-        raise UserError(f"--registry_help: no problem, hparams set or model is called '{name}'{hint}", status=2)
+        raise UserError(f"--registry_help: no problem, hparams set or model has the name '{name}'{hint}", status=2)
     for registry in found:
         print(f"{registry.kind} {name} (--{registry.flag}={name})")
         describers[registry](name)
@@ -57,13 +57,13 @@ def _is_in(name: str, registry: Registry) -> bool:
 
 
 def _describe_set(name: str) -> None:
-    """Prints a set's settings; a star marks what differs from its parent."""
+    """Prints a set's settings; a star marks values that differ from the parent's."""
     print(inspect.getdoc(HPARAMS[name]) or "no documentation")
     values = dataclasses.asdict(HPARAMS[name]())
     parent = HPARAMS.parent(name)
     inherited = dataclasses.asdict(HPARAMS[parent]()) if parent else values
-    print(f"parent: {parent}; a star marks what differs from it" if parent else "parent: none")
-    print("what a setting means: --registry_help=SETTING")
+    print(f"parent: {parent}; a star marks different values" if parent else "parent: none")
+    print("for the meaning of a setting: --registry_help=SETTING")
     width = max(map(len, values))
     for setting, value in values.items():
         differs = value != inherited[setting]
@@ -89,7 +89,7 @@ def _describe_problem(name: str) -> None:
     for source in sources:
         print(f"  {source.name}  {getattr(source, 'url', '')}".rstrip())
     if flags:
-        print("flags of its own, for t2t-lite-datagen:")
+        print("additional flags for t2t-lite-datagen:")
     for flag, text in flags.items():
         print(f"  --{flag}  {text.replace('%%', '%')}")
     if (origin := PROBLEMS.origin(problem.data_name)) is not None:
@@ -97,5 +97,5 @@ def _describe_problem(name: str) -> None:
 
 
 def _describe_model(name: str) -> None:
-    # Only the summary: the model itself would bring Keras with it.
+    # Only the summary: the model itself would import Keras.
     print(MODELS.summary(name) or "no documentation")

@@ -1,4 +1,4 @@
-"""Runs a command: its exit status, errors as one line, and the state of the process around it."""
+"""Runs a command: turns errors into one line and an exit status, and restores the process state."""
 
 import contextlib
 import os
@@ -12,20 +12,20 @@ from t2t_lite.errors import UserError
 
 
 def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str] | None, one_heap: bool = False) -> int:
-    """Runs a command, in a process of its own or in that of another program, such as a notebook.
+    """Runs a command, in its own process or inside another program, such as a notebook.
 
     Args:
       command: its name without "t2t-lite-".
-      body: does it, given the flags; it may raise `SystemExit` with an exit status.
-      argv: the flags; None: those of this process, which is then the command's own.
-      one_heap: whether a process of its own keeps all threads on one heap, see `use_one_heap`.
+      body: executes the command, given the flags; it may raise `SystemExit` with an exit status.
+      argv: the flags; None: those of this process, which then belongs to the command.
+      one_heap: whether to keep all threads on one heap if the process belongs to the command, see `use_one_heap`.
 
     Returns:
-      the exit status: 0; 2 for wrong usage; 1, or the error's own, after an error that the user can mend, of which one
-      line on standard error tells. With --debug such errors are raised.
+      the exit status: 0; 2 for wrong usage; 1, or the status of the error, after an error that the user can fix. Such
+      errors are printed as one line on standard error. With --debug they are raised.
     """
     flags = sys.argv[1:] if argv is None else list(argv)
-    if one_heap and argv is None:  # which cannot be undone
+    if one_heap and argv is None:  # not inside another program, because it cannot be undone
         from t2t_lite.startup import use_one_heap
 
         use_one_heap()
@@ -35,7 +35,7 @@ def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str]
             sys.stdout.flush()
     except BrokenPipeError:
         if argv is None:
-            # The reader of our output has gone; Python would complain again when it flushes at exit.
+            # The reader of our output is gone; Python would report that again when it flushes at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except SystemExit as end:
@@ -45,7 +45,7 @@ def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str]
 
 @contextlib.contextmanager
 def _errors_for_people(program: str, debug: bool) -> Iterator[None]:
-    """Turns an error inside the block that the user can mend into a line and an exit status."""
+    """Turns an error that the user can fix, raised inside the block, into one line and an exit status."""
     try:
         yield
     except BrokenPipeError:
@@ -64,7 +64,7 @@ def _errors_for_people(program: str, debug: bool) -> Iterator[None]:
 
 
 def print_table(table) -> None:
-    """Prints a `rich.table.Table` in its full width, whatever the terminal's: a long line is better than a cut one."""
+    """Prints a `rich.table.Table` in its full width; lines longer than the terminal are better than cut ones."""
     import rich.console
 
     console = rich.console.Console(highlight=False, width=10_000)

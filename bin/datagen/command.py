@@ -1,4 +1,4 @@
-"""t2t-lite-datagen: makes the vocabulary, the shards and the manifest of a problem, or shows what is in them."""
+"""t2t-lite-datagen: generates the vocabulary, shards and manifest of a problem, or shows their content."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,41 +12,43 @@ _SETTINGS = ("num_shards", "vocab_kind", "vocab_size", "vocab_file")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("datagen", _run, argv, one_heap=True)
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the parser of the command's flags, without those that a problem brings."""
+    """Returns the parser of the command's flags, without those that a problem adds."""
     parser = cli.CommandParser("datagen", "Generate the data of a problem: vocabulary, TFRecord shards, manifest.")
     add = parser.add_argument
     add("--problem", help="name of the problem")
-    add("--data_dir", type=cli.path, help="where to write the data")
+    add("--data_dir", type=cli.path, help="folder to write the data to")
     add(
-        "--tmp_dir", type=cli.path, help="where source files are, or are fetched to (default: downloads/ in --data_dir)"
+        "--tmp_dir",
+        type=cli.path,
+        help="folder for source files, which are downloaded if missing (default: downloads/ in --data_dir)",
     )
-    add("--num_workers", type=cli.whole_number(0), default=0, help="parallel workers (default: 0, one for each core)")
-    add("--max_cases", type=cli.whole_number(0), default=0, help="so many pairs of train at most (default: 0, all)")
+    add("--num_workers", type=cli.whole_number(0), default=0, help="parallel workers (default: 0, one per core)")
+    add("--max_cases", type=cli.whole_number(0), default=0, help="maximum number of train pairs (default: 0, all)")
     add("--num_shards", type=cli.whole_number(1), help="files of the train split (default: the problem's)")
     add(
         "--vocab_kind",
         choices=("bpe", "wordpiece", "characters", "bytes", "words"),
-        help="tokens (default: the problem's)",
+        help="kind of tokens (default: the problem's)",
     )
     add("--vocab_size", type=cli.whole_number(1), help="number of tokens (default: the problem's)")
     add(
         "--vocab_file",
         type=cli.path,
-        help="take this vocabulary: ours, a SentencePiece model, a list of WordPiece tokens",
+        help="use an existing vocabulary: a t2t-lite file, a SentencePiece model, a list of WordPiece tokens",
     )
-    add("--runner", default="", help="generate on Apache Beam: direct, or a runner that Beam knows (extra `beam`)")
+    add("--runner", default="", help="generate with Apache Beam: direct, or the name of a Beam runner (extra `beam`)")
     add("--beam_options", default="", metavar="FLAGS", help="flags for the Beam pipeline")
     add(
         "--inspect",
         nargs="?",
         const="train",
         metavar="SPLIT|SHARD",
-        help="show what is in a split, or in one shard by its path, and end",
+        help="show the content of a split, or of one shard given by its path, and exit",
     )
     return parser
 
@@ -80,7 +82,7 @@ def _datagen(arguments) -> None:
 
 
 def generate_data(problem, data_dir: str, tmp_dir: str | None, **options) -> None:
-    """Generates a problem's data and says so; the trainer's --generate_data does the same."""
+    """Generates a problem's data and reports progress; also used by the trainer's --generate_data."""
     from t2t_lite.data.generation.sources import check_obtainable
     from t2t_lite.data.manifest import read_manifest
     from t2t_lite.quiet import import_tensorflow

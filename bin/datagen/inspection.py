@@ -1,4 +1,4 @@
-"""What `t2t-lite-datagen --inspect` prints: a split, or one shard, in words."""
+"""t2t-lite-datagen --inspect: the content of a split or one shard."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ _MAX_LENGTHS = (64, 128, 256, 512)
 
 
 def print_inspection(arguments) -> None:
-    """Prints what is in the shard or the split that --inspect names."""
+    """Prints the content of the shard or the split named by --inspect."""
     from t2t_lite.data.problem import SPLITS, get_problem
     from t2t_lite.errors import UserError
     from t2t_lite.quiet import import_tensorflow
 
     asked = arguments.inspect
     if not Path(asked).is_file() and asked not in SPLITS:
-        raise UserError(f"--inspect={asked} is no file, and no split ({', '.join(SPLITS)})", status=2)
+        raise UserError(f"--inspect={asked} is neither a file nor a split ({', '.join(SPLITS)})", status=2)
     import_tensorflow()
     from t2t_lite.data.inspection import inspect_shard, inspect_split
 
@@ -51,16 +51,16 @@ def _print_lengths(found) -> None:
             f"{found.unknown[side] / max(1, tokens):.2%}",
         )
     cli.print_table(table)
-    print("Lengths are tokens, the end symbol included.\n")
+    print("Lengths are in tokens, end symbol included.\n")
 
 
 def _print_left_out(found) -> None:
     dropped = found.manifest.splits.get(found.split, {}).get("dropped", {})
     message = ", ".join(f"{count:,} ({why})" for why, count in dropped.items()) or "none"
-    print(f"Left out when the whole split was made: {message}.")
+    print(f"Dropped when the whole split was generated: {message}.")
     if found.split == "train":
         message = ", ".join(
             f"{found.longer_than(limit):,} with max_length={limit} ({found.longer_than(limit) / found.examples:.2%})"
             for limit in _MAX_LENGTHS
         )
-        print(f"Left out in training because a side is too long: {message}. Nothing is cut.")
+        print(f"Dropped in training because a side is too long: {message}. Nothing is cut.")

@@ -13,12 +13,12 @@ from t2t_lite.bin.cli.plugin_flags import trust_plugins
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command with the flags `argv`, or those of this process; returns the exit status, see `cli.run`."""
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("decoder", _run, argv, one_heap=True)
 
 
 def make_parser() -> cli.CommandParser:
-    """Returns the command's parser."""
+    """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
         "decoder",
         "Translate a file, or standard input to standard output: N lines in, N lines out, in order.",
@@ -29,20 +29,22 @@ def make_parser() -> cli.CommandParser:
         required=True,
         type=cli.path,
         metavar="RUN[,RUN,...]",
-        help="the run directory of the model; several of the same vocabulary search together",
+        help="the run directory of the model; several with the same vocabulary form an ensemble",
     )
     parser.add_argument(
         "--checkpoint_path",
         type=cli.path,
-        help="a checkpoint, without ending (default: the run's average if there is one, else its last checkpoint)",
+        help="a checkpoint, without suffix (default: the run's averaged checkpoint if it exists, else the last one)",
     )
     parser.add_argument(
         "--decode_hparams",
         default="",
         metavar="NAME=VALUE,...",
-        help="changes to the problem's defaults, such as beam_size=8,alpha=1.0",
+        help="overrides of the problem's defaults, such as beam_size=8,alpha=1.0",
     )
-    parser.add_argument("--xla_compile", type=cli.truth, default=True, help="compile the search (default: True)")
+    parser.add_argument(
+        "--xla_compile", type=cli.truth, default=True, help="compile the search with XLA (default: True)"
+    )
     _add_input(parser)
     _add_output(parser)
     return parser
@@ -51,33 +53,35 @@ def make_parser() -> cli.CommandParser:
 def _add_input(parser) -> None:
     add = parser.add_argument_group("input").add_argument
     add("--decode_from_file", type=cli.path, help="text to translate, plain or .gz (default: standard input)")
-    add("--decode_interactive", action="store_true", help="ask for lines, with a history, and tell how long each took")
+    add(
+        "--decode_interactive", action="store_true", help="prompt for lines, with a history, and print the time of each"
+    )
     add(
         "--tokenizer",
         choices=("blanks", "treebank"),
-        help="parsing: how lines are cut into words: at blanks (default), or plain text by the Penn Treebank's rules",
+        help="parsing: split lines into words at blanks (default), or split plain text by the Penn Treebank's rules",
     )
     add(
-        "--prefix_file", type=cli.path, help="line n of it is what translation n begins with; an empty line is anything"
+        "--prefix_file", type=cli.path, help="translation n begins with line n of this file; an empty line is no prefix"
     )
-    add("--score_file", type=cli.path, help="do not translate: tell how probable are the pairs INPUT<tab>TRANSLATION")
+    add("--score_file", type=cli.path, help="do not translate, but score the pairs INPUT<tab>TRANSLATION of this file")
     add(
         "--batch_lines",
         type=cli.whole_number(1),
-        help="lines that are sorted by length and translated together, at most (default: 2048 of a file, of standard "
-        "input as many as wait, up to 64)",
+        help="maximum number of lines that are sorted by length and translated together (default: 2048 for a file; for "
+        "standard input the waiting lines, up to 64)",
     )
 
 
 def _add_output(parser) -> None:
     add = parser.add_argument_group("output").add_argument
-    add("--decode_to_file", type=cli.path, help="where to write; appears when it is whole (.gz: compressed)")
-    add("--alignments", type=cli.path, help="write which word comes from which, as i-j, to this file (.gz: compressed)")
-    add("--draw_trees", type=cli.path, metavar="FILE.svg", help="parsing: draw the trees, as text if not called .svg")
+    add("--decode_to_file", type=cli.path, help="the output file, which appears when complete (.gz: compressed)")
+    add("--alignments", type=cli.path, help="write word alignments, as i-j, to this file (.gz: compressed)")
+    add("--draw_trees", type=cli.path, metavar="FILE.svg", help="parsing: draw the trees; as text if not named .svg")
     add(
         "--alignment_layer",
         type=int,
-        help="the decoder layer, from 0, whose attention it is (default: the last but one; its heads' average)",
+        help="the decoder layer, from 0, whose attention is averaged over its heads (default: the last but one)",
     )
 
 
@@ -89,25 +93,25 @@ def _run(flags: Sequence[str]) -> None:
 
 
 def _check(parser, arguments) -> None:
-    """Refuses flags that do not go together."""
+    """Exits with an error if flags cannot be combined."""
     modes = ("decode_interactive", "score_file", "decode_from_file")
     given = [name for name in modes if getattr(arguments, name)]
     if len(given) > 1:
-        parser.error(f"--{given[0]} and --{given[1]} do not go together")
+        parser.error(f"--{given[0]} and --{given[1]} cannot be combined")
     from_file = arguments.decode_from_file or arguments.score_file
     for name in ("prefix_file", "alignments"):
         if getattr(arguments, name) and not from_file:
-            parser.error(f"--{name} goes with --decode_from_file")
+            parser.error(f"--{name} needs --decode_from_file")
     if arguments.decode_interactive and arguments.decode_to_file:
-        parser.error("--decode_interactive and --decode_to_file do not go together")
+        parser.error("--decode_interactive and --decode_to_file cannot be combined")
     if arguments.score_file and (arguments.prefix_file or arguments.alignments):
-        parser.error("--score_file goes with neither --prefix_file nor --alignments")
+        parser.error("--score_file cannot be combined with --prefix_file or --alignments")
     if arguments.alignments and not arguments.decode_to_file:
-        parser.error("--alignments goes with --decode_to_file")
+        parser.error("--alignments needs --decode_to_file")
     if arguments.draw_trees and not arguments.decode_to_file:
-        parser.error("--draw_trees goes with --decode_to_file")
+        parser.error("--draw_trees needs --decode_to_file")
     if arguments.draw_trees and arguments.score_file:
-        parser.error("--draw_trees and --score_file do not go together")
+        parser.error("--draw_trees and --score_file cannot be combined")
 
 
 def _decode(arguments) -> None:
@@ -118,7 +122,7 @@ def _decode(arguments) -> None:
     from t2t_lite.startup import keep_compiled
 
     load_all(arguments.t2t_usr_dir)
-    # What can be refused is refused before TensorFlow is imported.
+    # Check everything possible before TensorFlow is imported, which takes seconds.
     runs = [cli.path(run) for run in arguments.output_dir.split(",")]
     trust_plugins(arguments, runs)
     problems = [open_run_dir(run).problem for run in runs]
@@ -149,7 +153,7 @@ def _decode(arguments) -> None:
 
 
 def _files(arguments, runs: list[str]) -> tuple[list[Path], list[Path], Path | None]:
-    """Returns the files to read, those to write, and that of the picture, once they are checked."""
+    """Checks the files and returns (inputs, outputs, picture or None)."""
     from t2t_lite.errors import UserError
     from t2t_lite.files import check_outputs
     from t2t_lite.run_dir import files_of
@@ -170,7 +174,7 @@ def _files(arguments, runs: list[str]) -> tuple[list[Path], list[Path], Path | N
 
 
 def _decode_lines(arguments, translator, inputs: list[Path], targets: list[Path]) -> None:
-    """Writes the answers to all lines of files, or of standard input."""
+    """Writes the outputs for all lines of files, or of standard input."""
     from t2t_lite.bin.decoder.outputs import OutputWriter
 
     writer = OutputWriter(translator, arguments)
@@ -178,7 +182,7 @@ def _decode_lines(arguments, translator, inputs: list[Path], targets: list[Path]
         from t2t_lite.bin.decoder.files import decode_file
 
         made_by = {
-            # What comes from a pipe cannot be read once more to go on.
+            # A pipe cannot be read again, so the run cannot be resumed: the time makes it unique.
             "input": None if all(path.is_file() for path in inputs) else time.time(),
             "checkpoints": [[str(path), Path(f"{path}.index").stat().st_mtime] for path in translator.checkpoints],
             "settings": dataclasses.asdict(translator.decode_hparams),
@@ -197,7 +201,7 @@ def _decode_lines(arguments, translator, inputs: list[Path], targets: list[Path]
 
 @contextlib.contextmanager
 def _opened_whole(path: Path):
-    """Opens a file to write text to, gzip if it is called so, that has its name when it is whole."""
+    """Opens a text file for writing, gzip if named .gz; it gets its final name when it is complete."""
     from t2t_lite.files import written_whole
 
     opener = gzip.open if path.suffix == ".gz" else open

@@ -1,4 +1,4 @@
-"""Decoding a file, block by block, with a progress bar; an interrupted run goes on from what is whole."""
+"""Decodes a file block by block, with a progress bar. An interrupted run resumes after the last whole block."""
 
 import contextlib
 import itertools
@@ -9,15 +9,15 @@ from pathlib import Path
 
 from t2t_lite.errors import UserError
 
-# Lines of a file that are sorted by length together.
+# Number of lines of a file that are sorted by length together.
 BLOCK_LINES = 2048
 
 
 def read_aligned_lines(paths: list[Path], warn) -> Iterator[tuple[str, ...]]:
-    """Yields the lines of several files that belong together.
+    """Yields tuples of corresponding lines of several files.
 
     Raises:
-      UserError: if one of them has fewer lines than another, or cannot be read.
+      UserError: if the files have different numbers of lines, or one cannot be read.
     """
     from t2t_lite.data.text_files import lenient_lines, open_bytes
 
@@ -34,15 +34,15 @@ def read_aligned_lines(paths: list[Path], warn) -> Iterator[tuple[str, ...]]:
 
 
 def decode_file(paths: list[Path], targets: list[Path], writer, batch_lines: int | None, made_by, warn) -> None:
-    """Writes the answers to the lines of files.
+    """Writes the outputs for the lines of files.
 
     Args:
-      paths: the inputs.
-      targets: the outputs; without any, the answers go to standard output.
-      answers: `OutputWriter`.
-      batch_lines: lines of a block.
-      made_by: what the answers depend on, see `ResumableWriter`.
-      warn: takes a line about what was odd.
+      paths: the input files.
+      targets: the output files; if empty, standard output.
+      writer: an `OutputWriter`.
+      batch_lines: lines per block; None: BLOCK_LINES.
+      made_by: what the outputs depend on, see `ResumableWriter`.
+      warn: receives warnings and reports, one line each.
     """
     from t2t_lite.decoding.resumable_writer import ResumableWriter
 
@@ -71,9 +71,9 @@ def decode_file(paths: list[Path], targets: list[Path], writer, batch_lines: int
 
 @contextlib.contextmanager
 def _progress_bar(paths: list[Path], done: int):
-    """Shows a bar on a terminal, if the lines can be counted before.
+    """Shows a progress bar on a terminal, if the lines can be counted in advance.
 
-    Gives a function that takes a number of lines whenever so many more are answered.
+    Yields a function to call with the number of newly finished lines.
     """
     if not sys.stderr.isatty() or not all(path.is_file() for path in paths):
         yield lambda count: None

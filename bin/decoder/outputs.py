@@ -7,11 +7,11 @@ from t2t_lite.errors import UserError
 
 
 class OutputWriter:
-    """Turns blocks of input lines into output lines; the flags say of what kind.
+    """Turns blocks of input lines into output lines. The flags determine their kind.
 
     Args:
-      translator: a `Translator`.
-      arguments: the flags.
+      translator: a `Translator` or `Parser`.
+      arguments: the parsed flags.
     """
 
     def __init__(self, translator, arguments):
@@ -19,12 +19,12 @@ class OutputWriter:
         self._arguments = arguments
 
     def outputs_of(self, lines: Sequence[tuple[str, ...]], first_line: int, on_done=None) -> list[list[str]]:
-        """Returns for each output its lines.
+        """Returns the lines for each output file.
 
         Args:
-          lines: of each input its line: that to translate and perhaps its prefix.
-          first_line: the number of the first of them.
-          on_done: called with a number of lines whenever so many more are translated.
+          lines: tuples with a line of each input file: the text and, if there is a prefix file, the prefix.
+          first_line: the number of the first line.
+          on_done: called after each batch with the number of lines that it translated.
         """
         if self._arguments.score_file:
             return [self._scores([line for (line,) in lines], first_line)]
@@ -44,11 +44,11 @@ class OutputWriter:
         return outputs
 
     def notes(self) -> dict:
-        """Returns what a run that goes on has to know of the answers so far: which trees were repaired."""
+        """Returns what a resumed run needs to know about the outputs so far: the counts of repaired trees."""
         return self._translator.tally() if hasattr(self._translator, "tally") else {}
 
     def go_on_from(self, notes: dict) -> None:
-        """Takes what `notes` gave in the run that is gone on with."""
+        """Restores the `notes` of the run that is resumed."""
         if notes:
             self._translator.add(notes)
 
@@ -63,12 +63,12 @@ class OutputWriter:
 
 
 def one_line(text: str) -> str:
-    """Returns a text in which nothing ends a line, which could only come from a vocabulary made elsewhere."""
+    """Returns a text without line breaks, which only an imported vocabulary can produce."""
     return text.replace("\r", " ").replace("\n", " ")
 
 
 def dict_of(hypothesis) -> dict:
-    """Returns a hypothesis as JSON wants it; one that does not exist has no scores."""
+    """Returns a hypothesis as a JSON-compatible dict; the scores of a missing one are None."""
     exists = hypothesis.log_prob > float("-inf")
     return {
         "text": hypothesis.text,

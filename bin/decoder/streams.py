@@ -1,4 +1,4 @@
-"""Decoding standard input: each line is answered as soon as it can be."""
+"""Decodes standard input: each line is answered as soon as possible."""
 
 import contextlib
 import os
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
-# Lines of standard input that are translated together, if so many wait.
+# Maximum number of waiting lines of standard input that are translated together.
 WAITING_LINES = 64
 
 
 def waiting_blocks(lines: Iterator, most: int) -> Iterator[list]:
-    """Yields blocks of the lines that are there when one is asked for: at least one, at most `most`.
+    """Yields blocks of the lines that are available at the time: at least one, at most `most`.
 
-    The lines are read beside the work on them, so that nobody waits for lines that have not been written yet.
+    A thread reads the lines, so that available lines never wait for lines that have not been written yet.
     """
     waiting = queue.Queue(maxsize=2 * most)
     ended = object()
@@ -50,7 +50,7 @@ def _last(item, ended) -> bool:
 
 
 def decode_stream(lines: Iterator, writer, batch_lines: int | None, output: TextIO) -> None:
-    """Writes the answers to lines of standard input, each block of them as soon as it is ready."""
+    """Writes the outputs for lines of standard input, each block as soon as it is ready."""
     first_line = 1
     for block in waiting_blocks(lines, batch_lines or WAITING_LINES):
         output.writelines(line + "\n" for line in writer.outputs_of(block, first_line)[0])
@@ -59,10 +59,10 @@ def decode_stream(lines: Iterator, writer, batch_lines: int | None, output: Text
 
 
 def decode_interactively(translator) -> None:
-    """Asks for lines and prints their translations with the time that each took, until the end of input.
+    """Prompts for lines and prints their translations and the time each took, until the end of input.
 
     Args:
-      translator: a `Translator`, or a `Parser`, whose trees are drawn, too.
+      translator: a `Translator`, or a `Parser`, whose trees are also drawn.
     """
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.trees.drawing import text_art
@@ -81,7 +81,7 @@ def decode_interactively(translator) -> None:
 
 
 def _lines() -> Iterator[str]:
-    """Yields the lines that are typed, or those of standard input if nobody types."""
+    """Yields lines typed at a prompt, or the lines of standard input if it is not a terminal."""
     from t2t_lite.data.text_files import lenient_lines
 
     if not sys.stdin.isatty():
@@ -93,7 +93,7 @@ def _lines() -> Iterator[str]:
         except EOFError:
             return
         except UnicodeDecodeError:
-            _warn("that line was not UTF-8; set the terminal to UTF-8")
+            _warn("the line was not UTF-8; set the terminal to UTF-8")
 
 
 def _warn(line: str) -> None:
@@ -102,10 +102,10 @@ def _warn(line: str) -> None:
 
 @contextlib.contextmanager
 def _history():
-    """Gives the lines of earlier sessions inside the block, and keeps those of this one however it ends."""
+    """Makes the lines of earlier sessions available inside the block, and saves those of this session in any case."""
     try:
         import readline
-    except ImportError:  # a Python without it: lines are asked for all the same
+    except ImportError:  # a Python without readline: the prompt works without a history
         readline = None
     if readline is None or not sys.stdin.isatty():
         yield

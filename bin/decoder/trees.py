@@ -1,17 +1,17 @@
-"""What the decoder does for parsing problems beyond what it does for others."""
+"""The parts of the decoder that are specific to parsing problems."""
 
 import itertools
 from pathlib import Path
 
 from t2t_lite.errors import UserError
 
-METRIC = "parseval"  # of problems whose outputs are trees
-# More trees make no picture that anyone looks at.
+METRIC = "parseval"  # the metric of problems whose outputs are trees
+# A picture with more trees would be too large to be useful.
 MOST_DRAWN = 100
 
 
 def check(arguments, settings, writes_trees: bool) -> None:
-    """Refuses flags that do not go with what the model writes; `settings` are those of the search."""
+    """Raises UserError if flags or search settings do not fit the model's kind of output."""
     for flag in () if writes_trees else ("draw_trees", "tokenizer"):
         if getattr(arguments, flag):
             raise UserError(f"--{flag} is for parsing problems; the model in {arguments.output_dir} writes no trees")
@@ -25,7 +25,7 @@ def check(arguments, settings, writes_trees: bool) -> None:
 
 
 def make_tree_parser(translator, arguments):
-    """Returns the `Parser` that the flags ask for."""
+    """Returns the `Parser` according to the flags."""
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.trees.tokenizer import TOKENIZERS
 
@@ -36,9 +36,9 @@ def draw_trees(trees: Path, picture: Path, warn) -> None:
     """Draws the first trees of a file that the decoder has written.
 
     Args:
-      trees: the file, a tree or nothing in each line.
-      picture: where to draw; text art unless its name ends in .svg.
-      warn: takes a line about what is left out.
+      trees: the file, with a tree or nothing in each line.
+      picture: the file to write; text art unless its name ends in .svg.
+      warn: receives a line about the number of trees drawn and left out.
     """
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.files import write_text

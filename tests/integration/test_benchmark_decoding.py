@@ -16,7 +16,7 @@ def test_it_tells_how_fast_a_model_translates(small_run, command, tmp_path):
         )
         assert tokens > rate > 0 and 0 <= least <= most and first > 0
     assert re.search(r"2048x2048 float32 product: \d+ GFLOP/s before, \d+ after", result.stdout)
-    assert "ckpt-6; medians of 2 times" in result.stdout
+    assert "ckpt-6; medians of 2 runs" in result.stdout
 
 
 def test_what_is_missing_is_told(small_run, command, tmp_path):

@@ -80,7 +80,7 @@ def test_random_ids_compiled(command, tmp_path):
     assert printed[-1] == f"{row['peak_memory_bytes'] / 2**20:,.0f}"
     assert f"{row['utilisation_by_counted_flops']:.1%}" in printed
     assert "random ids: sentences of 20 and 16 tokens, vocabulary 100" in lines
-    assert "tokens/s" in "".join(lines) and "input" not in "".join(lines) and "a device's" not in "".join(lines)
+    assert "tokens/s" in "".join(lines) and "input" not in "".join(lines) and "per device" not in "".join(lines)
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_a_problems_data_in_two_precisions_on_two_devices(command, grammar_data,
         (("--problem=grammar_ende",), 2, "--problem needs --data_dir"),
         (("--data_dir=somewhere",), 2, "--data_dir needs --problem"),
         (("--problem=gramar_ende", "--data_dir=somewhere"), 2, "'grammar_ende'"),
-        (("--problem=grammar_ende", "--data_dir=somewhere", "--vocab_size=9"), 2, "--vocab_size is that of random ids"),
+        (("--problem=grammar_ende", "--data_dir=somewhere", "--vocab_size=9"), 2, "--vocab_size is for random ids"),
         (("--problem=grammar_ende", "--data_dir=no/such/folder"), 1, "--data_dir=no/such/folder does not exist"),
         (("--target_length=2.5",), 2, "--target_length takes a whole number with --training"),
         (("--target_length=65",), 1, "longer than max_length=64"),

@@ -40,7 +40,7 @@ def test_one_set_is_counted_to_the_last_parameter(command):
     output = successful(command, "params", "--hparams_set=transformer_aop1")
     assert re.search(r"^ *encoder feed-forward +12,582,912 ", output, flags=re.MULTILINE)
     assert re.search(r"^ *total +63,014,912 *$", output, flags=re.MULTILINE)
-    assert "65 million: -3.1%" in output
+    assert "65 million: deviation -3.1%" in output
 
 
 def test_changes_and_another_vocabulary_count(command):
@@ -56,7 +56,7 @@ def test_the_costs_of_table_2(command):
     base, big, note = output.split("\n\n")
     assert base.startswith("transformer_base, 100,000 steps\n") and big.startswith("transformer_big, 300,000 steps\n")
     assert re.search(r"training time +12\.0 h .*\n +estimate +3\.3e18 FLOPs.*\n +table 2 +3\.3e18 FLOPs", base)
-    assert "3.0e18 at the rounded 0.4 s a step" in base
+    assert "3.0e18 at the rounded 0.4 s per step" in base
     assert re.search(r"training time +84\.0 h .*\n +estimate +2\.3e19 FLOPs.*\n +table 2 +2\.3e19 FLOPs", big)
     for cost in (base, big):
         estimate, counted = (
@@ -87,7 +87,7 @@ def test_changed_settings_have_no_time_in_the_paper(command):
     ("flags", "what"),
     [
         (("params", "--hparams_set=transformer_bse"), "'transformer_base'"),
-        (("params", "--hparams=hidden_size=4"), "--hparams_set is required"),
+        (("params", "--hparams=hidden_size=4"), "--hparams needs --hparams_set"),
         (("params", "--hparams_set=transformer_base", "--hparams=hiden_size=4"), "'hidden_size'"),
         (("params", "--hparams_set=transformer_base", "--hparams=model=transfomer"), "'transformer'"),
         (("params", "--vocab_size=0"), "--vocab_size"),

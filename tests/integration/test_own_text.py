@@ -80,7 +80,7 @@ def test_line_counts_are_compared_and_what_is_split_off_is_said(generated):
     assert re.search(r"^ inputs +500 ", generated, re.MULTILINE)
     assert re.search(r"^ targets +495 ", generated, re.MULTILINE)
     assert "different numbers of lines" in generated
-    assert generated.index("what was found") < generated.index("learning")
+    assert generated.index("finding") < generated.index("learning")
     for split in ("dev", "test"):
         assert re.search(rf"no {split} files are given: 23 pairs of the training text are split off", generated)
 
@@ -152,7 +152,11 @@ def test_inspecting_shows_examples_lengths_and_what_is_left_out(own_text, genera
 @pytest.mark.parametrize(
     "flags, said, status",
     [
-        (["--inspect=trian", "--problem=text_pairs", "--data_dir=."], "no split (train, dev, test)", 2),
+        (
+            ["--inspect=trian", "--problem=text_pairs", "--data_dir=."],
+            "neither a file nor a split (train, dev, test)",
+            2,
+        ),
         (["--inspect", "--problem=text_pairs", "--data_dir=."], "no such file: manifest.text_pairs.json", 1),
         (["--inspect"], "--problem is required", 2),
         (["--problem=text_pairs"], "--data_dir is required", 2),
@@ -180,7 +184,7 @@ def test_the_trainer_takes_the_flags_of_own_text_with_generate_data_only(command
     ]
     (tmp_path / "my.tsv").write_text("".join(f"number {i}\tZahl {i}\n" for i in range(300)))
     refused = command("trainer", *flags)
-    assert refused.returncode == 2 and "--train_tsv says what data is made of" in refused.stderr
+    assert refused.returncode == 2 and "--train_tsv applies to data generation" in refused.stderr
     trained = command("trainer", *flags, "--generate_data")
     assert trained.returncode == 0, trained.stderr
-    assert "what was found" in trained.stdout
+    assert "finding" in trained.stdout

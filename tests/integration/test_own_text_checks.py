@@ -96,7 +96,7 @@ def test_training_pairs_that_dev_and_test_have_are_counted_and_kept(texts, datag
     assert row(report, "its source is also in dev") == ("7", "2.30%", "kept", "1, 2, 3, 4, 5, ...")
     assert row(report, "its source is also in test") == ("3", "0.98%", "kept", "41, 42, 43")
     assert row(report, "a repeated pair") == ("5", "1.64%", "kept", "301, 302, 303, 304, 305")
-    assert "other direction" not in report and "more than two columns" not in report
+    assert "opposite direction" not in report and "more than two columns" not in report
     assert manifest_of(tmp_path)["splits"]["train"]["examples"] == 305
 
 
@@ -126,14 +126,14 @@ def test_a_split_that_is_given_the_wrong_way_round_is_found(texts, datagen, spli
     report = datagen(texts, **SIDES, **OTHERS | turned)
     count = {"dev": 40, "test": 20}[split]
     assert row(report, f"in {split}, the sides seem to be swapped")[0] == str(count)
-    assert f"Most pairs of {split} seem to have the other direction" in report
-    assert report.count("other direction") == 1
+    assert f"Most pairs of {split} seem to have the opposite direction" in report
+    assert report.count("opposite direction") == 1
 
 
 def test_lines_without_a_tab_are_counted_also_where_no_other_is_left(texts, datagen, tmp_path):
     (tmp_path / "no.tsv").write_text("no tab here\nnor here\nnor there\n")
     message = datagen(tmp_path, train_tsv="no.tsv", status=1)
-    assert "has 0 usable pairs (left out: 3 (a line without a tab))" in message
+    assert "has 0 usable pairs (dropped: 3 (a line without a tab))" in message
     others = {name: str(texts / value) for name, value in OTHERS.items()}
     message = datagen(tmp_path, train_tsv="no.tsv", **others, status=1)
     assert "no usable train examples: all 3 are dropped: 3 (a line without a tab)" in message
@@ -288,7 +288,7 @@ def test_what_to_do_is_said_below_the_table(texts, datagen, tmp_path):
     (tmp_path / "dev.tsv").write_bytes(b"\n".join(lines[80:120]) + b"\n")
     report = datagen(tmp_path, train_tsv="mixed.tsv", dev_tsv="dev.tsv")
     assert "33% of the pairs are dropped" in report and "iconv -f WINDOWS-1252 -t UTF-8" in report
-    assert "--drop_duplicates leaves out" in report
+    assert "--drop_duplicates drops" in report
     assert "text_pairs: dev: 50% of the pairs are dropped; check the files" in report
 
 

@@ -150,7 +150,7 @@ def test_checkpoints_are_evaluated_by_another_process_and_drawn(made, command, t
     [
         (["--eval_metric=bleu", "--eval_decode"], "'wsj_parsing' is scored by f1", 2),
         (["--eval_metric=f1"], "--eval_metric=f1 needs --eval_decode", 2),
-        (["--decode_hparams=beam_size=1"], "--decode_hparams is for --eval_decode", 2),
+        (["--decode_hparams=beam_size=1"], "--decode_hparams needs --eval_decode", 2),
         (["--eval_decode", "--decode_hparams=beam=1"], "unknown name 'beam'", 2),
     ],
 )
@@ -290,13 +290,13 @@ def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, caps
 @pytest.mark.parametrize(
     ("flags", "message", "status"),
     [
-        (["--draw_trees=x.svg"], "--draw_trees goes with --decode_to_file", 2),
+        (["--draw_trees=x.svg"], "--draw_trees needs --decode_to_file", 2),
         (["--tokenizer=words"], "--tokenizer", 2),
         (["--decode_to_file=out", "--draw_trees=x.svg", "--decode_hparams=return_beams=True"], "return_beams", 2),
         (["--decode_from_file=in", "--prefix_file=p"], "--prefix_file is not for parsing", 1),
         (
             ["--score_file=in", "--decode_to_file=out", "--draw_trees=x.svg"],
-            "--draw_trees and --score_file do not go",
+            "--draw_trees and --score_file cannot",
             2,
         ),
         (
@@ -337,4 +337,4 @@ def test_what_cannot_be_scored_is_told_in_a_line(command, tmp_path, gold, trees,
     finished = command("score", "--metric=parseval", *flags)
     assert finished.returncode == 1 and message in finished.stderr and len(finished.stderr.splitlines()) == 1
     refused = command("score", "--per_sentence", *flags)
-    assert refused.returncode == 2 and "--per_sentence goes with --metric=parseval" in refused.stderr
+    assert refused.returncode == 2 and "--per_sentence needs --metric=parseval" in refused.stderr

@@ -40,7 +40,7 @@ def test_an_output_dir_that_is_a_file_or_below_one(train, tmp_path):
 
 
 def test_a_name_that_is_too_long(train, refused, small_run, tmp_path):
-    assert "the name is too long; choose a shorter one" in train(tmp_path / ("x" * 300))
+    assert "the name is too long; use a shorter one" in train(tmp_path / ("x" * 300))
     for flag in ("--decode_to_file", "--decode_from_file"):
         message = refused("decoder", f"--output_dir={small_run}", f"{flag}={tmp_path / ('x' * 300)}")
         assert "the name is too long" in message and len(message) < 200
