@@ -1,4 +1,4 @@
-"""Problems that an algorithm solves, in tensor2tensor's manner: a quick check of a new model."""
+"""Algorithmic problems, as in tensor2tensor, for a quick check of a new model."""
 
 import random
 
@@ -10,7 +10,7 @@ MAX_LENGTH = 20
 
 
 class Algorithmic(Problem):
-    """Random words of 1 to MAX_LENGTH letters, and what an algorithm makes of them; a letter is a token."""
+    """Random words of 1 to MAX_LENGTH letters and the output of an algorithm for them. Each letter is a token."""
 
     vocab_kind = "characters"
     vocab_size = 300
@@ -18,11 +18,11 @@ class Algorithmic(Problem):
     num_examples = {"train": 50_000, "dev": 500, "test": 500}
 
     def solve(self, letters: str) -> str:
-        """Returns the answer."""
+        """Returns the target for the input `letters`."""
         raise NotImplementedError
 
     def examples(self, split, files):
-        """Yields the pairs of a split. Words of dev and test may be short ones that training has seen."""
+        """Yields the pairs of a split. Short words of dev and test may also be in train."""
         generator = random.Random(f"{self.data_name} {split}")
         for _ in range(self.num_examples[split]):
             letters = "".join(generator.choices(LETTERS, k=generator.randint(1, MAX_LENGTH)))
@@ -49,7 +49,7 @@ class AlgorithmicReverse(Algorithmic):
 
 @PROBLEMS.register
 class AlgorithmicSort(Algorithmic):
-    """Put the letters of a word of up to 20 into the order of the alphabet."""
+    """Sort the letters of a word of up to 20 letters."""
 
     def solve(self, letters):
         """Returns the letters in order."""

@@ -1,7 +1,7 @@
-"""What a sentence says: phrases and clauses of the `grammar_ende` problem, and their rendering in English.
+"""The phrases and clauses of the `grammar_ende` problem, and their rendering in English.
 
-A clause is built once and rendered to both languages, here and in `grammar_german`. Rendered texts use the token
-"," for a comma; `punctuate` makes natural orthography of them.
+A clause is built once and rendered in both languages, here and in `grammar_german`. Rendered phrases use the token ","
+for a comma; `punctuate` turns them into a sentence with normal orthography.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from t2t_lite.problems.grammar_words import Adjective, Adverbial, Determiner, Li
 
 @dataclass(slots=True)
 class NounPhrase:
-    """A noun with a determiner, perhaps an adjective and a relative clause; the plural is that of the noun."""
+    """A noun with a determiner and an optional adjective and relative clause; `plural` is that of the noun."""
 
     noun: Noun
     determiner: Determiner
@@ -58,7 +58,7 @@ class PrepositionalPhrase:
 
 @dataclass(slots=True)
 class Clause:
-    """One verb and what belongs to it.
+    """A verb with its subject, objects and adverbials.
 
     `front` names the field that stands first: "subject", "object", "recipient", "time", "place", or "" for a clause
     that opens with its verb (a yes/no question; in German also a main clause after a subordinate one). A question
@@ -83,7 +83,7 @@ class Clause:
 
 @dataclass(slots=True)
 class Sentence:
-    """A clause, perhaps linked to a second one, which comes first where `second_first` holds."""
+    """A clause, optionally linked to a second one, which comes first if `second_first` is set."""
 
     first: Clause
     link: Link | None = None
@@ -92,7 +92,7 @@ class Sentence:
 
 
 def punctuate(parts: list[str], question: bool) -> str:
-    """Joins `parts` to an orthographic sentence: commas attached and never doubled, a capital, the final mark."""
+    """Joins `parts` into a sentence: attaches commas, removes doubled ones, adds the capital and the final mark."""
     text = " ".join(filter(None, parts)).replace(" ,", ",").replace(",,", ",").rstrip(",")
     return text[0].upper() + text[1:] + ("?" if question else ".")
 
@@ -130,7 +130,7 @@ def english_clause(clause: Clause) -> list[str]:
 
 
 def _verb_forms(clause: Clause, support: bool) -> tuple[str, str]:
-    """The auxiliary ("" if none) and the main verb; `support` asks for an auxiliary, "do" if need be."""
+    """The auxiliary ("" if none) and the main verb; `support` requires an auxiliary, "do" if there is no other."""
     base, third_form, past_form, particle = clause.verb.english
     modal, subject = clause.modal, clause.subject
     third = subject.person == 3 and not subject.plural
@@ -160,7 +160,7 @@ def _base(verb: Verb) -> str:
 
 
 def _complements(clause: Clause) -> list[str]:
-    """All that follows the verb, in the English order; what is at the front is left out."""
+    """All phrases after the verb, in English order, without the one at the front."""
     roles = ("predicate", "object", "recipient", "companion", "manner", "place", "time")
     return [
         _complement(clause, role)

@@ -15,7 +15,7 @@ from t2t_lite.problems.grammar_clauses import (
 )
 from t2t_lite.problems.grammar_words import BARE, DATIVE, EVERY, NO, NOMINATIVE, A, Noun, Pronoun
 
-# Tables go by gender (p is the plural of all), then case: nominative, accusative, dative.
+# Tables are indexed by gender (p is the plural of all genders), then case: nominative, accusative, dative.
 _DIES = {"m": ("er", "en", "em"), "f": ("e", "e", "er"), "n": ("es", "es", "em"), "p": ("e", "e", "en")}
 ARTICLE_ENDINGS = {
     "der": {
@@ -171,7 +171,7 @@ def german_nominal(nominal: Nominal, case: int, negated: bool = False, relative:
       nominal: the phrase.
       case: NOMINATIVE, ACCUSATIVE or DATIVE.
       negated: whether its determiner becomes "kein".
-      relative: whether its relative clause, if any, follows at once.
+      relative: whether to append its relative clause, if any.
     """
     if isinstance(nominal, Pronoun):
         return nominal.german[case]

@@ -1,4 +1,4 @@
-"""The verbs of the `grammar_ende` problem, with what can be their subjects and objects."""
+"""The verbs of the `grammar_ende` problem, with the kinds of their subjects and objects."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from t2t_lite.problems.grammar_words import ACCUSATIVE, DATIVE
 class Verb:
     """A verb; `english` is base, third person, past and particle; `german` is infinitive, third person, participle.
 
-    The object stands in `case`, after `preposition` if there is one. `places` names the kind of place phrase.
+    The object is in `case`, after `preposition` if there is one. `places` names the kind of place phrase.
     """
 
     english: tuple[str, str, str, str]
@@ -26,14 +26,14 @@ class Verb:
     company: bool = False  # can be done with somebody
     favour: bool = False  # can be done for somebody
     stative: bool = False  # no modal verbs, no time phrases
-    first: str = ""  # German first person, where it is not the infinitive less its n
-    plural: str = ""  # German plural, where it is not the infinitive
-    preterite: str = ""  # German past singular, where the past is not the perfect
+    first: str = ""  # German first person, if it is not the infinitive without its n
+    plural: str = ""  # German plural, if it is not the infinitive
+    preterite: str = ""  # German past singular, if the past is not the perfect
 
 
 @dataclass(frozen=True, slots=True)
 class Modal:
-    """A modal verb: English plain and third person form (`to` when an infinitive with "to" follows), German forms."""
+    """A modal verb: English plain and third-person form (`to` if an infinitive with "to" follows), German forms."""
 
     english: tuple[str, str]
     german: tuple[str, str, str]  # first person, third person, plural

@@ -1,10 +1,10 @@
-"""The lexicon of the `grammar_ende` problem: English words with their one German translation each.
+"""The lexicon of the `grammar_ende` problem: English words, each with exactly one German translation.
 
-Words carry kinds ("person", "food", ...) by which verbs choose their subjects and objects and nouns their
-adjectives, so that sentences stay plausible. Some kinds steer more than that: "he" and "she" nouns have that
-pronoun, "kin" are somebody's, "free" nouns are nobody's, and "state" adjectives are predicates. English words with
-two common translations, or with equal present and past ("read"), are left out on purpose: the German has to follow
-from the English alone.
+Words have kinds ("person", "food", ...). Verbs choose subjects and objects by kind, and nouns choose adjectives by
+kind, so that sentences are plausible. Some kinds have a further meaning: "he" and "she" nouns take that pronoun, "kin"
+nouns mostly have a possessive, "free" nouns never have one, and "state" adjectives are predicates. English words with
+two common translations, or with equal present and past ("read"), are left out on purpose: the English alone must
+determine the German.
 """
 
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ class Pronoun:
 
 @dataclass(frozen=True, slots=True)
 class Adverbial:
-    """A fixed phrase; `tenses` are those it goes with; `middle` when English puts it before the verb."""
+    """A fixed phrase; `tenses`: the tenses it can be used with; `middle`: whether English puts it before the verb."""
 
     english: str
     german: str
@@ -82,7 +82,7 @@ class Preposition:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What joins two clauses; `order` is the word order of the German clause after it (main, final, infinitive)."""
+    """A conjunction; `order` is the word order of the German clause after it (main, final, infinitive)."""
 
     english: str
     german: str
@@ -214,7 +214,7 @@ ADJECTIVES = (
 
 THE = Determiner("the", "the", "", "der")
 A = Determiner("a", "", "ein", "ein")
-NO = Determiner("no", "no", "kein", "ein")  # only in German, where a negated sentence has an indefinite object
+NO = Determiner("no", "no", "kein", "ein")  # only used in German, for indefinite objects of negated sentences
 BARE = Determiner("", "", "", "none")
 THIS = Determiner("this", "these", "dies", "dies")
 EVERY = Determiner("every", "", "jed", "dies")

@@ -20,11 +20,11 @@ _SHA256 = {
 
 
 class Multi30k(Problem):
-    """What the language pairs share; English is the forward source."""
+    """The base class of the language pairs; English is the forward source."""
 
     target_language: str
     vocab_size = 6000
-    byte_fallback = False  # as the published figures were measured
+    byte_fallback = False  # the published figures were measured without it
     num_shards = 4
 
     @property

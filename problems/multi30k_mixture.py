@@ -9,6 +9,6 @@ class Multi30kEndefr(Mixture):
     """English captions into German and French: a sentence begins with <2de> or <2fr>; 58,000 pairs."""
 
     vocab_size = 8000
-    byte_fallback = False  # as its parts
+    byte_fallback = False  # like its parts
     num_shards = 4
     parts = (Part("multi30k_ende", tag="<2de>"), Part("multi30k_enfr", tag="<2fr>"))

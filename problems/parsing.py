@@ -1,7 +1,7 @@
-"""Constituency parsing: sentences in, trees out (section 6.3 of the paper), of the Wall Street Journal or any treebank.
+"""Constituency parsing (section 6.3 of the paper) on the Wall Street Journal or any other treebank.
 
-The inputs are a sentence's words with blanks between them, the targets its tree; what the model learns to write are
-the tree's symbols, see `t2t_lite.trees.linear`. Treebanks are licensed, so none is fetched: they are given as files.
+The inputs are the words of a sentence, separated by blanks, and the targets its tree. The model learns to write the
+symbols of the tree, see `t2t_lite.trees.linear`. Treebanks are licensed, so the user provides their files.
 """
 
 import bisect
@@ -19,18 +19,18 @@ from t2t_lite.trees.linear import WORD, linearise
 from t2t_lite.trees.tree import parse_brackets, words_of
 from t2t_lite.trees.treebank import Malformed, read_trees, section_of, treebank_files
 
-# Sections of the Wall Street Journal, as everyone divides them.
+# The standard split of the Wall Street Journal by section.
 SECTIONS = {"train": range(2, 22), "dev": (22,), "test": (23,)}
-# Shares of a treebank that says nothing about its splits.
+# Shares of a treebank without a defined split.
 HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
 _SEED = 1
 _SPLIT_NOTE = ", ".join(f"{share:.0%} of the trees to {split}" for split, share in HELD_OUT_SHARE.items())
-_SPLIT_NOTE = f"by lot (seed {_SEED}), {_SPLIT_NOTE}, the others to train"
-_MAX_LISTED = 20  # malformed trees that are named one by one
+_SPLIT_NOTE = f"at random (seed {_SEED}), {_SPLIT_NOTE}, the others to train"
+_MAX_LISTED = 20  # maximum number of malformed trees that are listed
 
 
 class Parsing(Problem):
-    """What parsing problems share."""
+    """The base class of parsing problems."""
 
     vocab_size = 16_000
     shared_vocabulary = False
@@ -40,33 +40,33 @@ class Parsing(Problem):
 
     def __init__(self, is_reversed: bool = False, **options: str):
         if is_reversed:
-            raise UserError(f"'{self.data_name}{REVERSED_SUFFIX}': a parsing problem has no other direction", status=2)
-        # Whole paths: the data remembers them, and workers on other machines read them.
+            raise UserError(f"'{self.data_name}{REVERSED_SUFFIX}': a parsing problem cannot be reversed", status=2)
+        # Absolute paths, because the manifest records them and workers on other machines read them.
         super().__init__(**{flag: ",".join(_whole_paths(flag, value)) for flag, value in options.items()})
         self._malformed: dict[str, Malformed] = {}
 
     @property
     def sources(self):
-        """All files of the treebanks."""
+        """The files of all treebanks."""
         return tuple(OwnFile(file) for flag in self.options for file in self._files(flag))
 
     def symbols_of(self, side):
-        """Returns the leaf for the targets, which so is their first token, as `hard_alignment_token` has it."""
+        """Returns the leaf symbol for the targets, so that it is their first token, see `hard_alignment_token`."""
         return (WORD,) if side == "targets" else ()
 
     def for_model(self, example):
-        """Returns the words, and the tree's symbols."""
+        """Returns the words and the symbols of the tree."""
         return Example(example.inputs, linearise(parse_brackets(example.targets)[0]))
 
     def notes(self, files):
-        """Names the trees that cannot be read, of all splits."""
+        """Returns notes about the malformed trees of all splits."""
         if self.options:
             for split in SPLITS[1:]:
                 collections.deque(self.examples(split, files), maxlen=0)
         found = [f"malformed tree: {each}" for each in self._malformed.values()]
         if len(found) > _MAX_LISTED:
             found[_MAX_LISTED:] = ["..."]
-        return [f"{len(self._malformed)} malformed trees are left out", *found] if found else []
+        return [f"{len(self._malformed)} malformed trees are dropped", *found] if found else []
 
     def _files(self, flag: str) -> list[Path]:
         if flag not in self.options:
@@ -75,7 +75,7 @@ class Parsing(Problem):
         return list(dict.fromkeys(found))
 
     def _read(self, paths: list[Path]) -> Iterator[Example]:
-        """Yields a pair for each tree of some files, and one that says so for each that cannot be read."""
+        """Yields a pair for each tree of the files, with `Unusable` sides for each malformed tree."""
         for path in paths:
             for tree in read_trees(path):
                 if isinstance(tree, Malformed):
@@ -89,10 +89,10 @@ class Parsing(Problem):
 class WsjParsing(Parsing):
     """Penn Treebank, Wall Street Journal: --treebank=FOLDER with wsj_*.mrg; sections 02-21, 22, 23; 16,000 tokens."""
 
-    flags = {"treebank": "folders or files with trees of the Wall Street Journal (wsj_0001.mrg), commas between them"}
+    flags = {"treebank": "folders or files with trees of the Wall Street Journal (wsj_0001.mrg), separated by commas"}
 
     def examples(self, split, files):
-        """Yields the trees of a split: by section, or by shares of all trees if sections are missing."""
+        """Yields the trees of a split: by section, or a random share of all trees if sections are missing."""
         paths = self._files("treebank")
         if not paths:
             raise UserError(f"problem '{self.data_name}' needs --treebank=FOLDER, with the files wsj_*.mrg", status=2)
@@ -101,7 +101,7 @@ class WsjParsing(Parsing):
         return self._read([path for path in paths if section_of(path) in SECTIONS[split]])
 
     def notes(self, files):
-        """Says how the treebank is divided."""
+        """Returns notes about how the treebank is split."""
         missing = self._missing_sections()
         if not missing:
             message = "splits by section: train 02-21, dev 22, test 23"
@@ -116,13 +116,13 @@ class WsjParsing(Parsing):
 
 @PROBLEMS.register
 class TreebankParsing(Parsing):
-    """Any trees: --treebank=F to be divided, or --train_trees=F, --dev_trees=F, --test_trees=F: files or folders."""
+    """Any trees: --treebank=F to be split, or --train_trees=F, --dev_trees=F, --test_trees=F: files or folders."""
 
     vocab_kind = "words"
     vocab_size = 10_000
     flags = {
-        "treebank": "files or folders with trees that are divided into splits, commas between them",
-        "train_trees": "files or folders with trees that are trained on, all of them",
+        "treebank": "files or folders with trees to divide into splits, separated by commas",
+        "train_trees": "files or folders with trees that are all used for training",
         "dev_trees": "the trees of the dev split (default: a share of --treebank)",
         "test_trees": "the trees of the test split (default: a share of --treebank)",
     }
@@ -139,7 +139,7 @@ class TreebankParsing(Parsing):
                 )
 
     def examples(self, split, files):
-        """Yields the trees of a split: those given for it, and if there are none or it is train, its share."""
+        """Yields the trees given for a split; for train, or if none are given, also its share of --treebank."""
         if not self.options:
             raise UserError(f"problem '{self.data_name}' needs --treebank=PATH or --train_trees=PATH", status=2)
         yield from self._read(self._files(f"{split}_trees"))
@@ -147,16 +147,16 @@ class TreebankParsing(Parsing):
             yield from _share(split, self._read(self._files("treebank")))
 
     def notes(self, files):
-        """Says how --treebank is divided."""
+        """Returns notes about how --treebank is split."""
         message = [f"--treebank is divided: {_SPLIT_NOTE}"] if "treebank" in self.options else []
         for split in HELD_OUT_SHARE if message else ():
             if f"{split}_trees" in self.options:
-                message.append(f"--{split}_trees is the {split} split, and what falls to it of --treebank is left out")
+                message.append(f"--{split}_trees is the {split} split; its share of --treebank is not used")
         return [*message, *super().notes(files)]
 
 
 def _share(split: str, pairs: Iterator[Example]) -> Iterator[Example]:
-    """Yields those pairs that fall to a split by lot."""
+    """Yields the pairs that are randomly assigned to a split."""
     lots = random.Random(_SEED)
     bounds = list(itertools.accumulate(HELD_OUT_SHARE.values()))
     splits = [*HELD_OUT_SHARE, "train"]
@@ -168,7 +168,5 @@ def _share(split: str, pairs: Iterator[Example]) -> Iterator[Example]:
 def _whole_paths(flag: str, value: str) -> list[str]:
     paths = [path.strip() for path in value.split(",")]
     if not all(paths):
-        raise UserError(
-            f"--{flag}={value}: a path is missing; give files or folders with commas between them", status=2
-        )
+        raise UserError(f"--{flag}={value}: a path is missing; give files or folders separated by commas", status=2)
     return [str(Path(path).expanduser().absolute()) for path in paths]

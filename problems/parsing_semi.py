@@ -1,8 +1,8 @@
-"""Parsing with trees that other parsers have made, beside those of the Wall Street Journal (section 6.3 of the paper).
+"""Semi-supervised parsing: Wall Street Journal trees plus trees made by other parsers (section 6.3 of the paper).
 
-The corpora are those of Vinyals et al. 2015: about 11 million sentences on which two parsers agreed (called
-"high-confidence"), and the "BerkeleyParser" corpus of other treebanks and some 7 million parsed sentences. Neither was
-ever published, so both are files of trees that you give.
+The corpora are those of Vinyals et al. 2015: about 11 million sentences on which two parsers agreed (the
+"high-confidence" corpus), and the "BerkeleyParser" corpus of other treebanks and about 7 million parsed sentences.
+Neither was published, so the user provides files with trees for both.
 """
 
 from t2t_lite.data.mixture import Mixture, Part
@@ -14,7 +14,7 @@ _CORPORA = {"high_confidence": "high_confidence_trees", "berkeley_parser": "berk
 
 
 class ParsedCorpus(Parsing):
-    """Trees that are only trained on."""
+    """Trees that are used only for training."""
 
     def examples(self, split, files):
         """Yields all trees for train, and none for other splits."""
@@ -25,7 +25,7 @@ class ParsedCorpus(Parsing):
 class HighConfidenceTrees(ParsedCorpus):
     """Part of wsj_parsing_semi: --high_confidence=F, trees on which parsers agree; train only."""
 
-    flags = {"high_confidence": "files or folders with trees on which several parsers agreed, commas between them"}
+    flags = {"high_confidence": "files or folders with trees on which several parsers agreed, separated by commas"}
 
 
 @PROBLEMS.register
@@ -37,7 +37,7 @@ class BerkeleyParserTrees(ParsedCorpus):
 
 @PROBLEMS.register
 class WsjParsingSemi(Mixture, Parsing):
-    """wsj_parsing and --high_confidence=F, --berkeley_parser=F, each tree once; dev and test of WSJ; 32,000 tokens."""
+    """wsj_parsing plus --high_confidence=F, --berkeley_parser=F, each tree once; dev, test of WSJ; 32,000 tokens."""
 
     vocab_size = 32_000
     num_shards = 100
@@ -48,12 +48,12 @@ class WsjParsingSemi(Mixture, Parsing):
         if options and not _CORPORA.keys() & options.keys():
             raise UserError(
                 f"problem '{self.data_name}' needs --high_confidence=PATH or --berkeley_parser=PATH, or both; "
-                f"without parsed text the problem is wsj_parsing",
+                f"without parsed text use wsj_parsing",
                 status=2,
             )
 
     @property
     def parts(self):
-        """The treebank and those corpora that were given."""
+        """The treebank and the corpora given by flags."""
         corpora = [Part(name, splits=("train",)) for flag, name in _CORPORA.items() if flag in self.options]
         return (Part("wsj_parsing"), *corpora)

@@ -1,4 +1,4 @@
-"""The user's own pairs of texts, without a line of code: files with a sentence a line for each side, or with tabs."""
+"""The user's own text, without code: one file per side with one sentence per line, or tab-separated files."""
 
 import collections
 import glob
@@ -18,13 +18,13 @@ from t2t_lite.files import make_folder, partial_path, sha256_of
 from t2t_lite.registry import PROBLEMS
 
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
-_SHORT = 40  # a ratio says nothing about texts of so few characters
+_SHORT = 40  # the length ratio of texts with at most this many characters is not checked
 _FILES = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv")]
 _HELD_OUT_SHARE, _MOST_HELD_OUT = 0.05, 2000
 
 
 class _Held(NamedTuple):
-    """A pair of the training text that another split has."""
+    """The split of a pair of the training text, with the pair itself if it is held out."""
 
     split: str
     pair: Example | None = None
@@ -36,11 +36,11 @@ _TRAIN = _Held("train")
 def _help(split: str) -> dict[str, str]:
     default = "" if split == "train" else " (default: split off the training text)"
     return {
-        f"{split}_source": f"the source sentences of {split}, one a line, plain or gzip; several files with commas "
-        f"between them, or a pattern such as part*.en{default}",
-        f"{split}_target": f"their translations in the same order, in as many files ({split})",
-        f"{split}_tsv": f"source, tab and translation in each line ({split}), instead of two files; - for standard "
-        f"input",
+        f"{split}_source": f"the source sentences of {split}, one per line, plain or gzip; several files separated by "
+        f"commas, or a pattern such as part*.en{default}",
+        f"{split}_target": f"their translations in the same order, in the same number of files ({split})",
+        f"{split}_tsv": f"a file with source, tab and translation in each line ({split}), instead of two files; - for "
+        f"standard input",
     }
 
 
@@ -56,10 +56,10 @@ class TextPairs(Problem):
         **_help("dev"),
         **_help("test"),
         "max_characters": f"training pairs with a longer side are dropped (default: {_NUMBERS['max_characters']})",
-        "max_ratio": f"so are those with a side so many times as long (default: {_NUMBERS['max_ratio']})",
-        "held_out": "pairs of a dev or test split that is split off (default: 5%% of all, at most 2000)",
-        "split_seed": f"which pairs are split off (default: {_NUMBERS['split_seed']})",
-        "drop_duplicates": "leave out training pairs that were there before, and those whose source is in dev or test",
+        "max_ratio": f"training pairs with a higher length ratio are dropped (default: {_NUMBERS['max_ratio']})",
+        "held_out": "number of pairs in a dev or test split that is split off (default: 5%% of all, at most 2000)",
+        "split_seed": f"seed that selects the pairs to split off (default: {_NUMBERS['split_seed']})",
+        "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
     }
     switches = frozenset({"drop_duplicates"})
 
@@ -87,7 +87,7 @@ class TextPairs(Problem):
             has, lacks = ("source", "target") if source else ("target", "source")
             raise UserError(f"--{split}_{has} needs --{split}_{lacks}", status=2)
         if source and tsv:
-            raise UserError(f"--{split}_tsv stands for both sides; leave out --{split}_source and _target", status=2)
+            raise UserError(f"--{split}_tsv has both sides; leave out --{split}_source and _target", status=2)
 
     def check_options(self):
         """Raises UserError if there is no training text."""
@@ -96,46 +96,46 @@ class TextPairs(Problem):
 
     @property
     def sources(self):
-        """The files that were given."""
+        """The files given by flags."""
         files = dict.fromkeys(file for name in _FILES if name in self.options for file in self._files(name))
         return tuple(OwnFile(file) for file in files)
 
     def separate_splits(self):
-        """Returns those that have files of their own."""
+        """Returns the splits that have their own files."""
         return tuple(split for split in SPLITS[1:] if split not in self._split_off())
 
     def keep_streams(self, tmp_dir):
-        """Copies what another command writes, on standard input or into a pipe, to a file."""
+        """Copies standard input or a pipe to a file."""
         for name in (name for name in _FILES if name in self.options):
             stream = Path(self.options[name])
             if not stream.exists() or stream.is_dir():
                 continue
             if stream.is_file():
-                if stream.is_relative_to("/dev"):  # standard input that comes from a file: it has a name of its own
+                if stream.is_relative_to("/dev"):  # standard input redirected from a file: use the file's path
                     self.options[name] = str(stream.resolve())
                 continue
             make_folder(tmp_dir, "--tmp_dir")
             copied = partial_path(Path(tmp_dir).absolute() / name)
             with open(stream, "rb") as source, open(copied, "wb") as copy:
                 shutil.copyfileobj(source, copy)
-            # Named after its content, so that another text replaces nothing.
+            # Named after its content, so that a different text does not replace it.
             kept = copied.with_name(f"{name}.{sha256_of(copied)[:12]}")
             copied.replace(kept)
             self.options[name] = str(kept)
 
     def notes(self, files):
-        """Says what is split off."""
+        """Returns notes about the pairs that are split off."""
         if not self._split_off():
             return []
         counts = collections.Counter(held.split for held in self._find_held_out().values())
         return [
             f"no {split} files are given: {counts[split]} pairs of the training text are split off for it "
-            f"(--split_seed={self._numbers['split_seed']}), and not trained on if they come again"
+            f"(--split_seed={self._numbers['split_seed']}); repetitions of them are not trained on"
             for split in self._split_off()
         ]
 
     def raw_pairs(self, files):
-        """Yields the training text as it stands, line by line."""
+        """Yields all pairs of the training text, line by line."""
         return self._noting_held_out() if self._split_off() else self._read("train")
 
     def split_of(self, example):
@@ -145,7 +145,7 @@ class TextPairs(Problem):
         return self._find_held_out().get(self._hash(example), _TRAIN).split
 
     def examples(self, split, files):
-        """Yields the pairs of a split, whatever is in them; `drop_reason` says which are no good."""
+        """Yields the pairs of a split, including unusable ones, which `drop_reason` finds."""
         if not self._split_off() or split not in ("train", *self._split_off()):
             return self._read(split)
         if split == "train":
@@ -153,7 +153,7 @@ class TextPairs(Problem):
         return (held.pair for held in self._find_held_out().values() if held.split == split)
 
     def _left_for_training(self) -> Iterator[Example]:
-        """Yields what is not split off; a pair that is split off is not trained on if it comes again, either."""
+        """Yields the pairs that are not split off; repetitions of a pair that is split off are `Unusable`."""
         repeated = Unusable("equal to a pair that was split off")
         gone = set()
         for pair in self._read("train"):
@@ -165,7 +165,7 @@ class TextPairs(Problem):
                 gone.add(number)
 
     def drop_reason(self, split, example):
-        """Returns why a pair is left out: it is no text, or it is a training pair that is too long or too uneven."""
+        """Returns why a pair is dropped: a side is unusable; or, in train, too long or much longer than the other."""
         if (drop_reason := super().drop_reason(split, example)) or split != "train":
             return drop_reason
         shorter, longer = len(example.inputs), len(example.targets)
@@ -178,12 +178,12 @@ class TextPairs(Problem):
         return None
 
     def _read(self, split: str) -> Iterator[Example]:
-        """Yields the pairs of a split's files; repeated ones are unusable if they are to be dropped."""
+        """Yields the pairs of a split's files; with --drop_duplicates, repeated ones are `Unusable`."""
         pairs = itertools.chain.from_iterable(self._read_each(split))
         return self._without_repeated(pairs) if split == "train" and self._drops else pairs
 
     def _read_each(self, split: str) -> list[Iterator[Example]]:
-        """Returns the pairs of each file, or of each two files that belong together."""
+        """Returns the pairs of each file, or of each pair of files."""
         if f"{split}_tsv" in self.options:
             return [read_tsv(file) for file in self._files(f"{split}_tsv")]
         if f"{split}_source" not in self.options:
@@ -197,17 +197,17 @@ class TextPairs(Problem):
         return [read_any_parallel(*files) for files in zip(sources, targets)]
 
     def _files(self, name: str) -> list[Path]:
-        """Returns the files that a flag gives: paths and patterns, with commas between them."""
+        """Returns the files given by a flag: paths and patterns, separated by commas."""
         whole = Path(self.options[name])
-        if whole.exists():  # a comma or a bracket may be a part of a name
+        if whole.exists():  # a file name may contain commas or brackets
             found = [whole]
         else:
             parts = self.options[name].split(",")
-            # What matches nothing is named as it stands, for the error about it.
+            # A pattern without a match is kept as a path, so that the error names it.
             found = [Path(file) for part in parts for file in (sorted(glob.glob(part, recursive=True)) or [part])]
         for file in found:
             if file.is_file() and not file.stat().st_size:
-                raise UserError(f"--{name}: {file} is empty; give a file with a sentence a line")
+                raise UserError(f"--{name}: {file} is empty; give a file with one sentence per line")
         return found
 
     def _without_repeated(self, pairs: Iterator[Example]) -> Iterator[Example]:
@@ -228,13 +228,13 @@ class TextPairs(Problem):
             yield Example(Unusable(why), Unusable(why)) if why else pair
 
     def _split_off(self) -> list[str]:
-        """The splits for which there is no file."""
+        """Returns the splits without files, which are split off the training text."""
         return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.options.keys()]
 
     def _hash(self, pair: Example) -> int:
         from t2t_lite.data.generation.text_checks import pair_hash
 
-        # Times an odd number is another order of all numbers (Knuth's 2**64 / golden ratio).
+        # Multiplication by an odd number permutes all 64-bit numbers (Knuth's constant, 2**64 / golden ratio).
         return pair_hash(pair) * (2 * self._numbers["split_seed"] * 0x9E3779B97F4A7C15 + 1) % 2**64
 
     def _find_held_out(self) -> dict[int, _Held]:
@@ -243,7 +243,7 @@ class TextPairs(Problem):
         return self._held_out
 
     def _noting_held_out(self) -> Iterator[Example]:
-        """Yields the training text; at its end it is known what is split off: the pairs with the lowest hashes."""
+        """Yields the training text; at its end, stores the pairs with the lowest hashes as the ones to split off."""
         splits, usable, drop_reasons = self._split_off(), 0, collections.Counter()
         most = self._numbers["held_out"] or _MOST_HELD_OUT
         lowest: dict[int, tuple[int, Example]] = {}
@@ -264,12 +264,12 @@ class TextPairs(Problem):
         each = self._numbers["held_out"] or max(1, min(most, int(usable * _HELD_OUT_SHARE)))
         if len(splits) * each >= usable or len(splits) * each > len(lowest):
             why = (
-                f" (left out: {', '.join(f'{count:,} ({drop_reason})' for drop_reason, count in drop_reasons.items())})"
+                f" (dropped: {', '.join(f'{count:,} ({drop_reason})' for drop_reason, count in drop_reasons.items())})"
                 if drop_reasons
                 else ""
             )
             raise UserError(
-                f"the training text has {usable} usable pairs{why}, too few different ones to split off {each} for "
+                f"the training text has {usable} usable pairs{why}, too few distinct ones to split off {each} for "
                 f"each of {' and '.join(splits)}; give --dev_source and --dev_target, or a smaller --held_out"
             )
         ranked = sorted(lowest)[: len(splits) * each]
@@ -284,9 +284,9 @@ def _needs_text() -> UserError:
 
 
 def _whole_paths(value: str) -> str:
-    """Returns paths or patterns, with commas between them, as whole ones; "-" is standard input.
+    """Returns paths or patterns, separated by commas, as absolute paths; "-" is standard input.
 
-    The data remembers them, and workers on other machines read them.
+    They are absolute because the manifest records them and workers on other machines read them.
     """
     if value == "-":
         return "/dev/stdin"

@@ -8,9 +8,9 @@ _TEXT_FILES = {"train": "train", "dev": "newstest2013", "test": "newstest2014"}
 
 
 class Wmt(Problem):
-    """What the language pairs share: English is the forward source, newstest2013 is dev and newstest2014 test.
+    """The base class of the language pairs: English is the forward source; dev is newstest2013, test newstest2014.
 
-    Text files that are placed by hand are called `train.de-en.en`, `newstest2013.de-en.de` and so on.
+    Text files that are placed by hand have the names `train.de-en.en`, `newstest2013.de-en.de` and so on.
     """
 
     target_language: str
@@ -50,7 +50,7 @@ class WmtEnde(Wmt):
 
 @PROBLEMS.register
 class WmtEnfr(Wmt):
-    """WMT 2014 English to French, 36 million pairs in the paper: 32,000 WordPieces, newstest2013 and newstest2014."""
+    """WMT 2014 English to French, 36 million pairs in the paper: 32,000 WordPiece tokens, newstest2013 and 2014."""
 
     target_language = "fr"
     vocab_kind = "wordpiece"

@@ -1,1 +1,1 @@
-"""Scores of output text against references."""
+"""Scores of outputs against references: BLEU, chrF and PARSEVAL."""

@@ -1,4 +1,4 @@
-"""Corpus BLEU and chrF by sacreBLEU (Post 2018, W18-6319), always with the signature that makes them comparable."""
+"""Corpus BLEU and chrF by sacreBLEU (Post 2018, W18-6319), with the signatures that make scores comparable."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ def score_lines(hypotheses: Sequence[str], references: Sequence[str], lowercase:
     """Returns sacreBLEU's own lines for BLEU (13a tokens) and chrF2, each with its signature.
 
     Args:
-      hypotheses: output, detokenised, a sentence each.
-      references: as many references.
-      lowercase: compare without case.
+      hypotheses: detokenised outputs, one sentence each.
+      references: one reference for each hypothesis.
+      lowercase: whether to ignore case.
 
     Raises:
-      UserError: if the two differ in number, or there is nothing to score.
+      UserError: if the numbers of lines differ, or there is nothing to score.
     """
     _check(hypotheses, references)
     lines = []
@@ -34,6 +34,6 @@ def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], lowercase:
 
 def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references):
-        raise UserError(f"{len(hypotheses)} hypotheses but {len(references)} references: line n must answer line n")
+        raise UserError(f"{len(hypotheses)} hypotheses but {len(references)} references: give one reference per line")
     if not hypotheses:
         raise UserError("nothing to score: both files are empty")

@@ -1,23 +1,23 @@
-"""Labelled bracketing scores (PARSEVAL), digit for digit those of EVALB (Sekine and Collins) with its COLLINS.prm.
+"""Labelled bracketing scores (PARSEVAL), equal to EVALB (Sekine and Collins) with COLLINS.prm to the last digit.
 
-What is compared:
+The rules of the comparison:
 
-- A tag and its word do not count if the tag is -NONE- or one of the punctuation tags , : `` '' and "." (quotation marks
-  and brackets as words with other tags do). Constituents that are left without a word go with them.
-- A constituent's label counts up to its first "-" or "=", wherever that stands. TOP does not count, nor does one of the
-  tags above as a label. ADVP and PRT are the same, as tags too. Every other constituent counts, also several with the
-  same label over the same words: as many match as both sides have.
-- The words that count must be the same, else the sentence is an error. So a comma that is tagged as a noun is an error,
-  unless another mistake makes up for it. A candidate without any word that counts is skipped. Neither enters a total.
-- A candidate's constituent crosses if it overlaps at least one of the gold tree's and neither lies within the other.
-- The length of a sentence is the number of the gold tree's words, traces left out but punctuation included.
+- Words with the tag -NONE- or one of the punctuation tags , : `` '' and "." are deleted, together with their tags.
+  (Quotation marks and brackets with other tags are kept.) Constituents left without a word are deleted, too.
+- A constituent's label is cut at its first "-" or "=", even in the first place. TOP and labels equal to the tags above
+  do not count. ADVP and PRT are treated as equal, also as tags. All other constituents count, including several with
+  the same label over the same words, which match as a multiset.
+- The remaining words must be equal, or the sentence is an error. So a comma that is tagged as a noun is an error,
+  unless another mistake compensates for it. A candidate without remaining words is skipped. Neither enters the totals.
+- A constituent of the candidate is crossing if it partially overlaps at least one constituent of the gold tree.
+- The length of a sentence is the number of words of the gold tree, without traces but with punctuation.
 
-Beyond EVALB: a parser without parts of speech gives its words the tag XX, and perhaps punctuation tags by their look. A
-corpus with any tag XX is "untagged": in each candidate with as many words as the gold tree, they take the gold tags one
-by one before anything else is done; the words are still compared. The tagging accuracy then says nothing.
+Beyond EVALB: a parser without parts of speech gives words the tag XX, and may tag punctuation by its form. A corpus
+with any tag XX is "untagged": each candidate with as many words as its gold tree takes over all gold tags before the
+comparison; the words are still compared. The tagging accuracy is then meaningless and not reported.
 
-EVALB's limits (200 words, 200 constituents, 5,000 characters) are not ours; and where it prints "nan" for an F1 without
-any match, it is 0 here.
+EVALB's limits (200 words, 200 constituents, 5,000 characters) do not apply. If nothing matches, EVALB prints "nan" for
+F1; here it is 0.
 """
 
 from collections import Counter
@@ -29,10 +29,10 @@ from typing import NamedTuple
 from t2t_lite.errors import UserError
 from t2t_lite.trees.tree import LEAF, OPEN, UNTAGGED, Tree, parse_brackets, walk
 
-# What a sentence's status can be.
+# The status of a sentence.
 COUNTED, ERROR, SKIPPED = 0, 1, 2
 
-SHORT = 40  # the greatest length that counts in the second summary
+SHORT = 40  # maximum sentence length in the second summary
 
 _TRACE = "-NONE-"
 _DELETED = frozenset(("TOP", _TRACE, ",", ":", "``", "''", "."))  # DELETE_LABEL
@@ -47,17 +47,17 @@ _RULE = "=" * 76
 
 @dataclass(frozen=True)
 class SentenceScore:
-    """What is counted in a sentence. Everything but the length and the status is 0 unless the status is COUNTED.
+    """The counts of a sentence. All of them except the length are 0 unless the status is COUNTED.
 
     Args:
-      length: words of the gold tree, with punctuation and without traces.
+      length: number of words of the gold tree, with punctuation and without traces.
       status: COUNTED, ERROR (the words differ, or the candidate's brackets are malformed) or SKIPPED (no parse).
-      matched: brackets that are in both trees.
-      gold: brackets of the gold tree.
-      candidate: brackets of the candidate.
-      crossing: brackets of the candidate that cross one of the gold tree.
-      words: those that count, so without punctuation.
-      correct_tags: how many of these have the gold tag.
+      matched: number of brackets in both trees.
+      gold: number of brackets of the gold tree.
+      candidate: number of brackets of the candidate.
+      crossing: number of brackets of the candidate that cross a bracket of the gold tree.
+      words: number of words that count, without punctuation.
+      correct_tags: number of these words with the gold tag.
     """
 
     length: int
@@ -71,17 +71,17 @@ class SentenceScore:
 
     @property
     def recall(self) -> float:
-        """Labelled recall in percent; 0 without a gold bracket."""
+        """Labelled recall in percent; 0 if there is no gold bracket."""
         return _percent(self.matched, self.gold)
 
     @property
     def precision(self) -> float:
-        """Labelled precision in percent; 0 without a bracket in the candidate."""
+        """Labelled precision in percent; 0 if the candidate has no bracket."""
         return _percent(self.matched, self.candidate)
 
     @property
     def tagging_accuracy(self) -> float:
-        """Words with the gold tag in percent; 0 without a word."""
+        """Words with the gold tag in percent; 0 if there is no word."""
         return _percent(self.correct_tags, self.words)
 
     @property
@@ -92,21 +92,21 @@ class SentenceScore:
 
 @dataclass(frozen=True)
 class Summary:
-    """The scores of a corpus, in percent but for the counts and the average; 0 where there is nothing to divide by.
+    """The scores of a corpus, in percent except for the counts and the average; 0 instead of a division by 0.
 
     Args:
-      sentences: all that there are.
-      errors: those with status ERROR.
-      skipped: those with status SKIPPED.
-      valid: the others; only these enter what follows.
-      recall: matched brackets of all gold ones.
-      precision: matched brackets of all in the candidates.
-      f1: harmonic mean of the two.
-      complete_match: sentences in which all brackets match.
-      average_crossing: crossing brackets of a sentence.
-      no_crossing: sentences without a crossing bracket.
-      at_most_two_crossing: sentences with 0, 1 or 2.
-      tagging_accuracy: words with the gold tag.
+      sentences: number of all sentences.
+      errors: number of sentences with status ERROR.
+      skipped: number of sentences with status SKIPPED.
+      valid: number of the other sentences, on which the following scores are based.
+      recall: share of gold brackets that are matched.
+      precision: share of candidate brackets that are matched.
+      f1: harmonic mean of precision and recall.
+      complete_match: share of sentences in which all brackets match.
+      average_crossing: average number of crossing brackets per sentence.
+      no_crossing: share of sentences without a crossing bracket.
+      at_most_two_crossing: share of sentences with at most 2 crossing brackets.
+      tagging_accuracy: share of words with the gold tag.
     """
 
     sentences: int
@@ -128,8 +128,8 @@ class Parseval:
     """The scores of a corpus, sentence by sentence.
 
     Args:
-      sentences: a score for each.
-      untagged: whether any candidate had words without parts of speech.
+      sentences: the score of each sentence.
+      untagged: whether any candidate has words without parts of speech.
     """
 
     sentences: tuple[SentenceScore, ...]
@@ -147,7 +147,7 @@ class Parseval:
 
 
 class _Parse(NamedTuple):
-    """What a line says: the tags with their words, and a (label, first word, word after the last) per constituent."""
+    """A parsed line: the tags with their words, and (label, first word, word after the last) for each constituent."""
 
     leaves: list[Tree]
     brackets: list[tuple[str, int, int]]
@@ -158,7 +158,7 @@ class _Parse(NamedTuple):
 
 
 class _Counted(NamedTuple):
-    """The same without what does not count, function tags cut."""
+    """The words, tags and brackets of a `_Parse` that count, without function tags."""
 
     words: list[str]
     tags: list[str]
@@ -169,11 +169,11 @@ def score_sentence(gold: str, candidate: str) -> SentenceScore:
     """Compares a candidate with the gold tree.
 
     Args:
-      gold: a bracketing in one line.
-      candidate: another; "" if there is no parse.
+      gold: a tree in brackets, in one line.
+      candidate: a tree in brackets; "" if there is no parse.
 
     Raises:
-      ValueError: if the gold tree is malformed or missing; the message says how in a few words.
+      ValueError: if the gold tree is malformed or missing.
     """
     parse = _read_candidate(candidate)
     return _score(_read_gold(gold), parse, _is_untagged(parse))
@@ -183,14 +183,14 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "t
     """Compares the candidates of a corpus with its gold trees.
 
     Args:
-      golds, candidates: lines as `score_sentence` takes them.
-      where: what errors call the gold trees, such as their file.
+      golds, candidates: one tree per line, see `score_sentence`.
+      where: the name of the gold trees in errors, such as their file.
 
     Raises:
-      UserError: if the two differ in number, there is nothing to score, or a gold tree is malformed or missing.
+      UserError: if the numbers of lines differ, there is nothing to score, or a gold tree is malformed or missing.
     """
     if len(golds) != len(candidates):
-        raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates: line n must answer line n")
+        raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates: give one candidate per gold tree")
     if not golds:
         raise UserError("nothing to score: both files are empty")
     parses = [_read_candidate(line) for line in candidates]
@@ -200,13 +200,13 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "t
         try:
             gold = _read_gold(gold_line)
         except ValueError as error:
-            raise UserError(f"line {number} of {where} is malformed: {error}; a line is a tree in brackets") from None
+            raise UserError(f"line {number} of {where} is malformed: {error}; give a tree in brackets") from None
         scores.append(_score(gold, parse, untagged))
     return Parseval(tuple(scores), untagged)
 
 
 def summarise(scores: Sequence[SentenceScore]) -> Summary:
-    """Returns the totals and averages of sentences. Brackets and words are summed up first, then divided."""
+    """Returns the totals and averages of sentences. Ratios are computed from the sums over all sentences."""
     status = Counter(score.status for score in scores)
     counted = [score for score in scores if score.status == COUNTED]
     total, valid = _total(counted), len(counted)
@@ -228,12 +228,12 @@ def summarise(scores: Sequence[SentenceScore]) -> Summary:
 
 
 def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
-    """Returns the summary of all sentences, and that of those of at most 40 words, in lines for people.
+    """Returns a readable summary of all sentences and of the sentences of at most 40 words, as lines.
 
     Args:
       parseval: the scores.
-      per_sentence: begin with EVALB's table, a row for each sentence and the total, for programs that read it; "-"
-        stands for what is said of tags if any candidate was untagged.
+      per_sentence: whether to begin with EVALB's table, one row per sentence and the total, for programs that read it.
+        The columns about tags show "-" if any candidate is untagged.
     """
     lines = _table(parseval) if per_sentence else []
     if lines:
@@ -241,12 +241,12 @@ def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
     lines += _summary_lines("all sentences", parseval.all, parseval.untagged)
     lines += ["", *_summary_lines(f"sentences of at most {SHORT} words", parseval.short, parseval.untagged)]
     if any(score.status != COUNTED for score in parseval.sentences):
-        lines += ["", "Error: not the gold tree's words, or malformed brackets. Skipped: no parse. Neither is scored."]
+        lines += ["", "Error: words differ from the gold tree, or malformed brackets. Skipped: no parse. Not scored."]
     return lines
 
 
 def _read(line: str) -> _Parse:
-    """Reads a line, which may hold several trees side by side."""
+    """Parses a line, which may contain several trees."""
     leaves, brackets, starts = [], [], []
     for tree in parse_brackets(line):
         for kind, node in walk(tree):
@@ -267,7 +267,7 @@ def _read_gold(line: str) -> _Parse:
 
 
 def _read_candidate(line: str) -> _Parse | None:
-    """Reads a candidate; None if it is malformed."""
+    """Parses a candidate; returns None if it is malformed."""
     try:
         return _read(line)
     except ValueError:
@@ -302,9 +302,9 @@ def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceSc
 
 
 def _count(parse: _Parse, tags: list[str]) -> _Counted:
-    """Leaves out what does not count, when the words have the given tags."""
+    """Returns the parts of a parse that count, if its words have the given tags."""
     counts = [tag not in _DELETED for tag in tags]
-    before = list(accumulate(counts, initial=0))  # how many words that count stand before each
+    before = list(accumulate(counts, initial=0))  # number of counting words before each word
     kept = [(leaf.word, _SAME.get(tag, tag)) for leaf, tag, count in zip(parse.leaves, tags, counts) if count]
     brackets = []
     for label, start, end in parse.brackets:
@@ -315,7 +315,7 @@ def _count(parse: _Parse, tags: list[str]) -> _Counted:
 
 
 def _cut(label: str) -> str:
-    # Unlike `cleaning.bare`, EVALB cuts at a "-" in the first place, too.
+    # Unlike `cleaning.bare`, EVALB also cuts at a "-" in the first place.
     return label.partition("-")[0].partition("=")[0]
 
 
@@ -324,7 +324,7 @@ def _crossing(gold: _Counted, candidate: _Counted) -> int:
     return sum(
         any(first < start < last < end or start < first < end < last for first, last in gold_spans)
         for _, start, end in candidate.brackets
-        if (start, end) not in gold_spans  # those that are cross no other: constituents of a tree nest
+        if (start, end) not in gold_spans  # a gold span crosses no other: constituents of a tree are nested
     )
 
 
@@ -333,7 +333,7 @@ def _percent(part: int, whole: int) -> float:
 
 
 def _total(scores: Sequence[SentenceScore]) -> SentenceScore:
-    """Sums up sentences of status COUNTED."""
+    """Returns the sums over sentences with status COUNTED."""
     names = ("length", "matched", "gold", "candidate", "crossing", "words", "correct_tags")
     return SentenceScore(status=COUNTED, **{name: sum(getattr(score, name) for score in scores) for name in names})
 

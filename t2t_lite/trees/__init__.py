@@ -1,1 +1,1 @@
-"""Constituency trees: read, cleaned, written as a sequence of symbols and rebuilt from one. Knows no TensorFlow."""
+"""Constituency trees: reading, cleaning, conversion to and from symbol sequences, drawing. Needs no TensorFlow."""

@@ -1,20 +1,20 @@
-"""What is taken from a treebank's tree before a model learns it: the constituents with their bare labels."""
+"""Cleans the trees of a treebank for training: removes empty elements and function tags."""
 
 from t2t_lite.trees.tree import LEAF, OPEN, ROOT, Tree, TreeBuilder, walk
 
 EMPTY = "-NONE-"  # tag of a trace or another empty element
-_ROOTS = ("", "ROOT", "TOP", "S1")  # what treebanks call the bracket around a whole tree
+_ROOTS = ("", "ROOT", "TOP", "S1")  # labels of the outermost bracket in treebanks
 BRACKET_WORDS = {"(": "-LRB-", ")": "-RRB-"}
 
 
 def clean(tree: Tree) -> Tree | None:
     """Returns a tree without empty elements and function tags, under the label TOP; None if no word is left.
 
-    Constituents with nothing but empty elements go with them; all others stay, those with a single child, too. Tags
-    stay as they are, but for what stands behind "=" or "-".
+    Constituents that contain only empty elements are removed; all others are kept, including those with a single child.
+    Labels and tags are cut at "=" or "-".
 
     Raises:
-      ValueError: if a tree's root stands inside of another tree, as it does when a bracket is missing.
+      ValueError: if the root of a tree is inside another tree, which happens if a bracket is missing.
     """
     builder = TreeBuilder()
     has_root = tree.label in _ROOTS and bool(tree.children)
@@ -24,7 +24,7 @@ def clean(tree: Tree) -> Tree | None:
             continue
         if kind is OPEN:
             if node.label in _ROOTS:
-                raise ValueError("a whole tree inside of another")
+                raise ValueError("a whole tree inside another")
             builder.open(bare(node.label))
         elif kind is not LEAF:
             builder.close()
@@ -35,7 +35,7 @@ def clean(tree: Tree) -> Tree | None:
 
 
 def bare(label: str) -> str:
-    """Returns a label without function tags and indices: "NP" of "NP-SBJ-1" and of "NP=2"; "-LRB-" stays."""
+    """Returns a label without function tags and indices: "NP" for "NP-SBJ-1" and "NP=2"; "-LRB-" is unchanged."""
     if label.startswith(("-", "=")):
         return label
     return label.split("-")[0].split("=")[0]

@@ -1,4 +1,4 @@
-"""Pictures of constituency trees, for a terminal and as SVG, as NLTK draws them."""
+"""Draws constituency trees with NLTK, as text for a terminal and as SVG."""
 
 import math
 import re
@@ -10,32 +10,32 @@ from typing import Any
 
 from t2t_lite.trees.tree import LEAF, OPEN, ROOT, UNTAGGED, Tree, leaves, walk
 
-REMARK = "(too deep to be drawn)"  # stands in place of a tree that NLTK, which recurses, cannot draw
+REMARK = "(too deep to be drawn)"  # replaces a tree that is too deep for NLTK's recursion
 
-# What XML forbids, what a terminal would obey, and what ends a line.
+# Characters that XML forbids, terminal control characters and line breaks.
 _UNPRINTABLE = re.compile("[^ -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_FONT = "'DejaVu Sans Mono', Menlo, Consolas, monospace"  # equally wide letters: so the room for a word is known
-_SIZE = 12  # pixels; the font size, and with the next three what NLTK's svg() takes for granted
-_START = 20  # where the first column has its middle, and the first row its base line
-_COLUMN, _ROW = 40, 25  # from one to the next
-_CELL = 0.61 * _SIZE  # a letter's width
-_GAP = 10  # between columns
-_MARGIN = 20  # around the document
-_BETWEEN = 30  # from one tree to the next
+_FONT = "'DejaVu Sans Mono', Menlo, Consolas, monospace"  # monospaced, so that the width of a word is known
+_SIZE = 12  # font size in pixels; this and the next three values are those of NLTK's svg()
+_START = 20  # the middle of the first column, and the base line of the first row
+_COLUMN, _ROW = 40, 25  # distance between columns and between rows
+_CELL = 0.61 * _SIZE  # width of a letter
+_GAP = 10  # space between columns
+_MARGIN = 20  # space around the document
+_BETWEEN = 30  # space between two trees
 
-# Lines of NLTK's svg() that show nothing: branches to an only child, labels without letters, and the white bands that
-# would interrupt crossing branches.
+# Lines of NLTK's svg() that show nothing: branches to an only child, labels without letters, and the white bands behind
+# crossing branches.
 _IDLE = re.compile(r'<polyline.*(stroke:white|points="(\S+) \2")|></text>')
 
 
 def text_art(tree: Tree) -> str:
-    """Returns a picture of several lines without trailing blanks. The tag XX and a TOP with one child are not shown."""
+    """Returns a picture as lines without trailing blanks. The tag XX and a TOP with one child are not shown."""
     tree, words = _shown(tree), _words(tree)
     if _is_bare(tree):
         return words[0]
     try:
-        # NLTK counts characters, but some fill two cells of a terminal and some none.
+        # NLTK counts characters, but some characters fill two cells of a terminal and some none.
         printer = _printer(tree, ["\0" * _cells(word) for word in words])
         art = printer.text(unicodelines=True, maxwidth=None)
     except RecursionError:
@@ -49,7 +49,7 @@ def draw_svg(trees: Sequence[tuple[str, Tree]]) -> str:
     """Returns one SVG document with all trees, one below the other. The tag XX and a TOP with one child are not shown.
 
     Args:
-      trees: captions, each with the tree that is drawn below it.
+      trees: (caption, tree) pairs.
     """
     parts, width, bottom = [], 0, _MARGIN
     for number, (caption, tree) in enumerate(trees):
@@ -75,7 +75,7 @@ def draw_svg(trees: Sequence[tuple[str, Tree]]) -> str:
 
 
 def _drawing(tree: Tree) -> tuple[str, int, int]:
-    """Returns a tree's SVG elements with the width and the height of their picture."""
+    """Returns (SVG elements of a tree, width, height)."""
     tree, words = _shown(tree), _words(tree)
     if _is_bare(tree):
         return _line(words[0])
@@ -86,12 +86,12 @@ def _drawing(tree: Tree) -> tuple[str, int, int]:
     except RecursionError:
         return _line(REMARK)
     height = _START + _ROW * max(row for row, _ in printer.coords.values()) + _SIZE
-    # The first and the last line are the <svg> element that the drawing came in.
+    # The first and the last line are the enclosing <svg> element.
     return "\n".join(line for line in lines[1:-1] if not _IDLE.search(line)), width, height
 
 
 def _spread(printer: Any) -> int:
-    """Makes each column of a drawing as wide as its longest text, in place; returns the width of all columns."""
+    """Makes each column of a drawing as wide as its longest text, in place; returns the total width."""
     widths: dict[int, int] = {}
     for node, (_, column) in printer.coords.items():
         content = printer.nodes[node]
@@ -101,7 +101,7 @@ def _spread(printer: Any) -> int:
     for column, width in sorted(widths.items()):
         middles[column] = right + width // 2
         right += width + _GAP
-    # svg() multiplies and adds these numbers itself.
+    # svg() multiplies by _COLUMN and adds _START again.
     printer.coords = {
         node: (row, (middles[column] - _START) / _COLUMN) for node, (row, column) in printer.coords.items()
     }
@@ -109,18 +109,18 @@ def _spread(printer: Any) -> int:
 
 
 def _line(text: str) -> tuple[str, int, int]:
-    """Returns the SVG element of a line of text with its width and height."""
+    """Returns (SVG element of a line of text, width, height)."""
     text = _printable(text)
     return f'<text x="0" y="{_SIZE}">{escape(text, quote=False)}</text>', _width(text), 2 * _SIZE
 
 
 def _printer(tree: Tree, words: Sequence[str]) -> Any:
     """Returns NLTK's TreePrettyPrinter for a tree with these words."""
-    # Loading NLTK takes seconds.
+    # Imported here because NLTK takes seconds to load.
     from nltk.tree import Tree as NltkTree
     from nltk.tree.prettyprinter import TreePrettyPrinter
 
-    # Leaves are the words' positions: by itself, NLTK would confuse the order of words with and without tags.
+    # Leaves are word positions; otherwise NLTK confuses the order of words with and without tags.
     positions, children = count(), [[]]
     for kind, node in walk(tree):
         label = _printable(node.label)
@@ -157,7 +157,7 @@ def _width(text: str) -> int:
 
 
 def _cells(text: str) -> int:
-    """Returns how many cells of a terminal a text fills, at least one."""
+    """Returns the number of terminal cells of a text, at least 1."""
     cells = 0
     for character in text:
         if unicodedata.category(character) not in ("Mn", "Me", "Cf"):

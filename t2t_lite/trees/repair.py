@@ -1,4 +1,4 @@
-"""Makes a well-formed tree over given words out of whatever a model has written."""
+"""Repairs the output of a model: turns any symbols into a well-formed tree over the given words."""
 
 import contextlib
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from t2t_lite.trees.linear import is_symbol, rebuild, tags_of
 from t2t_lite.trees.tree import ROOT, Tree, TreeBuilder
 
-# What can be wrong with an output, in the order of reports.
+# The kinds of defects, in the order of reports.
 EMPTY = "empty output"
 UNKNOWN = "unknown symbols"
 UNMATCHED = "unmatched brackets"
@@ -14,24 +14,24 @@ HOLLOW = "brackets around nothing"
 TOO_FEW = "too few leaves"
 TOO_MANY = "too many leaves"
 REPAIRS = (EMPTY, UNKNOWN, UNMATCHED, HOLLOW, TOO_FEW, TOO_MANY)
-# What a sentence is taken for when nothing is known of it.
+# The label of words that the output puts into no constituent.
 _SENTENCE = "S"
 
 
 def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
-    """Returns a tree over exactly these words, whatever the symbols are; see `linear` for what they should be.
+    """Returns a tree over exactly the given words, for any symbols. See `linear` for well-formed symbols.
 
-    A closing bracket closes the innermost open one of its label, and those inside of it; if there is none, it is left
-    out. Brackets that stay open are closed at the end. What is no symbol is left out, and so are leaves that there are
-    no words for, and brackets around nothing. Words that there are no leaves for go to the end of the last outermost
-    constituent, or of the tree. If there is no symbol at all, the words are the children of one S.
+    A closing bracket closes the innermost open bracket with its label and all brackets inside it. Without such a
+    bracket it is dropped. Brackets that are still open are closed at the end. Unknown symbols, surplus leaves and
+    brackets around nothing are dropped. Surplus words are appended to the last outermost constituent, or to the tree
+    if it ends with a word. If there is no symbol at all, the words become the children of one S.
 
     Args:
-      symbols: what a model has written, with blanks between the symbols.
-      words: the sentence's words, at least one.
+      symbols: the output of a model, symbols separated by blanks.
+      words: the words of the sentence, at least one.
 
     Returns:
-      (the tree, those of REPAIRS that it needed): none if it is the tree that `rebuild` returns.
+      (tree, the elements of REPAIRS that it needed). The set is empty if the tree is that of `rebuild`.
     """
     with contextlib.suppress(ValueError):
         return rebuild(symbols, words), frozenset()
@@ -62,7 +62,7 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
 
 
 def _close(builder: TreeBuilder, label: str) -> set[str]:
-    """Closes the innermost constituent of a label, and what is open inside of it; returns what was wrong."""
+    """Closes the innermost constituent with a label and all open ones inside it; returns the defects."""
     wrong = set()
     if label not in builder.open_labels:
         return {UNMATCHED}
@@ -74,7 +74,7 @@ def _close(builder: TreeBuilder, label: str) -> set[str]:
 
 
 def _with_more(children: tuple[Tree, ...], leaves: tuple[Tree, ...]) -> tuple[Tree, ...]:
-    """Adds leaves at the end of the last constituent."""
+    """Returns the children with leaves appended to the last constituent."""
     if not children:
         return (Tree(_SENTENCE, leaves),)
     *before, last = children

@@ -1,11 +1,11 @@
-"""A constituency tree, read from brackets and written to them. Nothing here recurses, so trees may be of any depth."""
+"""Constituency trees, and conversion from and to brackets. Nothing here recurses, so trees may have any depth."""
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-ROOT = "TOP"  # the label that every tree of ours begins with
-UNTAGGED = "XX"  # the tag of a word whose part of speech is not known (Vinyals et al. 2015)
+ROOT = "TOP"  # the label of the root of a clean tree
+UNTAGGED = "XX"  # the tag of a word whose part of speech is unknown (Vinyals et al. 2015)
 
 _TOKENS = re.compile(r"[()]|[^()\s]+", re.ASCII)
 
@@ -15,7 +15,7 @@ class Tree(NamedTuple):
 
     Args:
       label: the constituent's label, or the word's tag (part of speech).
-      children: the parts of a constituent, at least one; () for a tag.
+      children: the children of a constituent, at least one; () for a tag.
       word: the word of a tag; "" for a constituent.
     """
 
@@ -27,7 +27,7 @@ class Tree(NamedTuple):
         return to_brackets(self)
 
 
-# What `walk` meets.
+# The kinds of steps of `walk`.
 OPEN, LEAF, CLOSE = "open", "leaf", "close"
 
 
@@ -56,10 +56,10 @@ def words_of(tree: Tree) -> list[str]:
 
 
 class TreeBuilder:
-    """Makes a tree from its brackets as they come. Constituents without any word are left out.
+    """Builds trees from a sequence of brackets and words. Constituents without words are dropped.
 
     Attributes:
-      open_labels: those of the constituents that are open, the innermost last.
+      open_labels: the labels of the open constituents, the innermost last.
     """
 
     def __init__(self):
@@ -67,7 +67,7 @@ class TreeBuilder:
         self._children: list[list[Tree]] = [[]]
 
     def open(self, label: str) -> None:
-        """Begins a constituent."""
+        """Opens a constituent."""
         self.open_labels.append(label)
         self._children.append([])
 
@@ -76,22 +76,22 @@ class TreeBuilder:
         self._children[-1].append(Tree(tag, word=word))
 
     def close(self) -> bool:
-        """Ends the innermost constituent; returns False if it had no word, and so is not there."""
+        """Closes the innermost constituent; returns False if it has no word and is dropped."""
         label, children = self.open_labels.pop(), self._children.pop()
         if children:
             self._children[-1].append(Tree(label, tuple(children)))
         return bool(children)
 
     def trees(self) -> tuple[Tree, ...]:
-        """Returns what is complete."""
+        """Returns the complete trees."""
         return tuple(self._children[0])
 
 
 def parse_brackets(text: str) -> list[Tree]:
-    """Reads trees such as "(S (NP (NN rain)) (VP (VBZ falls)))"; a label may be missing: "( (S ...))".
+    """Parses trees such as "(S (NP (NN rain)) (VP (VBZ falls)))"; a label may be missing: "( (S ...))".
 
     Raises:
-      ValueError: if they are malformed; the message says how in a few words.
+      ValueError: if the text is malformed.
     """
     builder, tokens = TreeBuilder(), _TOKENS.findall(text)
     place, last = 0, len(tokens)
@@ -115,21 +115,21 @@ def parse_brackets(text: str) -> list[Tree]:
                 builder.leaf(label, after)
                 place += 2
             else:
-                raise ValueError(f"more than a word in the brackets of '{label}'")
+                raise ValueError(f"more than one word in the brackets of '{label}'")
         elif token == ")":
             if not builder.open_labels:
                 raise ValueError("a closing bracket too many")
             builder.close()
             place += 1
         else:
-            raise ValueError(f"'{token}' stands without a tag of its own")
+            raise ValueError(f"'{token}' has no tag")
     if builder.open_labels:
         raise ValueError(f"the bracket of '{builder.open_labels[-1]}' is not closed")
     return list(builder.trees())
 
 
 def to_brackets(tree: Tree) -> str:
-    """Returns the tree in one line, as `parse_brackets` reads it."""
+    """Returns the tree in one line, the inverse of `parse_brackets`."""
     parts = []
     for kind, node in walk(tree):
         if kind is OPEN:

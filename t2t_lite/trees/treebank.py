@@ -1,4 +1,4 @@
-"""Reads files of trees as treebanks have them: a tree a line, or over several, indented or not, with empty lines."""
+"""Reads the files of a treebank: trees on one or several lines, indented or not, with or without empty lines."""
 
 import itertools
 import re
@@ -11,18 +11,18 @@ from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.tree import Tree, parse_brackets
 
-# No tree has more lines; so much is read before a bracket that is never closed is given up.
+# Maximum number of lines of a tree, after which an unclosed bracket is given up.
 _MOST_LINES = 1000
 _ROOT = re.compile(r"\(\s*(\(|(TOP|ROOT|S1)(\s|\(|$))")
 ENDINGS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")
 
 
 class Malformed(NamedTuple):
-    """Stands where a tree should be.
+    """Takes the place of a tree that cannot be read.
 
     Args:
-      where: the file and the line that it begins in.
-      reason: what is wrong with it, in a few words.
+      where: the file and the first line of the tree.
+      reason: what is wrong with it.
     """
 
     where: str
@@ -36,7 +36,7 @@ def treebank_files(path: Path) -> list[Path]:
     """Returns the files of a treebank: the path itself, or all .mrg and .ptb files below a folder, in order.
 
     Raises:
-      UserError: if there is none.
+      UserError: if there is no such file.
     """
     if path.is_file():
         return [path]
@@ -44,14 +44,14 @@ def treebank_files(path: Path) -> list[Path]:
         raise UserError(f"no such file or folder: {path}")
     found = sorted(file for file in path.rglob("*") if file.name.lower().endswith(ENDINGS) and file.is_file())
     if not found:
-        raise UserError(f"{path} holds no trees: there is no file that ends in {', '.join(ENDINGS)}")
+        raise UserError(f"{path} has no trees: it has no file that ends in {', '.join(ENDINGS)}")
     return found
 
 
 def read_trees(path: Path) -> Iterator[Tree | Malformed]:
-    """Yields the clean trees of a file, plain or gzip, and a `Malformed` for each that cannot be read.
+    """Yields the clean trees of a file, plain or gzip, and a `Malformed` for each tree that cannot be read.
 
-    The trees after a malformed one are read. A tree without any word is left out.
+    Reading continues after a malformed tree. A tree without words is left out.
 
     Raises:
       UserError: if there is no such file, or it is a damaged gzip file.
@@ -60,7 +60,7 @@ def read_trees(path: Path) -> Iterator[Tree | Malformed]:
     for group in _groups(path, not_utf8):
         found = _trees_of(path, group, not_utf8)
         if isinstance(found[0], Malformed) and not _ROOT.search(group[0][1]):
-            # Nothing but its brackets says where such a tree ends: each that begins a line is tried by itself.
+            # Without a root, only the brackets show where a tree ends: try each line-initial bracket separately.
             found = itertools.chain.from_iterable(_trees_of(path, part, not_utf8) for part in _parts(group))
         yield from filter(None, found)
 
@@ -70,7 +70,7 @@ class _NotUtf8(str):
 
 
 def _trees_of(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> list[Tree | Malformed | None]:
-    """Returns the trees in some lines, None for one without a word, or a `Malformed` for all of them."""
+    """Returns the trees in some lines, with None for a tree without words; or one `Malformed` for all lines."""
     where = f"{path}, line {lines[0][0]}"
     if not not_utf8.isdisjoint(number for number, _ in lines):
         return [Malformed(where, "not UTF-8")]
@@ -81,14 +81,14 @@ def _trees_of(path: Path, lines: list[tuple[int, str]], not_utf8: set[int]) -> l
 
 
 def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
-    """Yields (number, line) of lines that belong together: those of one tree, or more if a bracket is missing.
+    """Yields groups of (number, line): the lines of one tree, or of several if a bracket is missing.
 
-    Empty lines may stand anywhere. A line that begins with a root, not indented, begins a tree. Where trees have no
-    root, a tree is complete when its brackets are.
+    Empty lines may occur anywhere. A line that begins with a root and is not indented begins a tree. Trees without a
+    root end when their brackets are closed.
 
     Args:
       path: the file.
-      not_utf8: takes the numbers of lines that are not UTF-8.
+      not_utf8: receives the numbers of lines that are not UTF-8.
     """
     lines, depth, has_roots = [], 0, False
     with open_bytes(path) as file:
@@ -100,7 +100,8 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
                 continue
             is_root, is_bracket = bool(_ROOT.match(text)), text.startswith("(")
             has_roots |= is_root
-            # What is indented, or a bracket that is no root where others have one, goes on with a closed tree.
+            # After too many closing brackets, an indented line, or a bracket without a root if other trees have roots,
+            # still belongs to the same tree.
             goes_on = depth < 0 and (text[0].isspace() or (is_bracket and has_roots))
             too_many = len(lines) >= _MOST_LINES and is_bracket
             if lines and (is_root or too_many or (depth <= 0 and not goes_on)):
@@ -113,7 +114,7 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
 
 
 def _parts(lines: list[tuple[int, str]]) -> Iterator[list[tuple[int, str]]]:
-    """Cuts lines before each that begins with a bracket, and after each with which all brackets are closed."""
+    """Splits lines before each line that begins with a bracket, and after each line that closes all brackets."""
     part, depth = [], 0
     for number, line in lines:
         if part and (line.startswith("(") or depth == 0):
@@ -128,9 +129,9 @@ _WSJ_NAME = re.compile(r"wsj_(\d\d)\d\d\.", re.IGNORECASE)
 
 
 def section_of(path: Path) -> int | None:
-    """Returns the section of the Wall Street Journal part of the Penn Treebank that a file belongs to, by its number.
+    """Returns the section of a file in the Wall Street Journal part of the Penn Treebank, by the file's number.
 
-    "wsj_2314.mrg" is in section 23. None: the file is not called so.
+    "wsj_2314.mrg" is in section 23. None if the file name has another form.
     """
     match = _WSJ_NAME.match(path.name)
     return int(match[1]) if match else None

@@ -68,7 +68,9 @@ def test_if_sections_are_missing_trees_are_divided_by_lot_and_that_is_said(tmp_p
         assert abs(len(found[split]) - 1000 * share) < 4 * (1000 * share * (1 - share)) ** 0.5
     assert found == {split: nouns(pairs("wsj_parsing", split, treebank=tmp_path)) for split in SPLITS}
     (message,) = get_problem("wsj_parsing", treebank=str(tmp_path)).notes({})
-    assert message.startswith("sections 20, 21, 22, 23 are missing: by lot (seed 1), 5% of the trees to dev, 5% of the")
+    assert message.startswith(
+        "sections 20, 21, 22, 23 are missing: at random (seed 1), 5% of the trees to dev, 5% of the"
+    )
 
 
 def test_the_sample_is_divided_whole(wsj_dir):
@@ -97,7 +99,7 @@ def test_what_is_left_out_of_a_divided_treebank_is_told(tmp_path):
     options = {flag: str(tmp_path) for flag in ("treebank", "dev_trees")}
     shares, left = get_problem("treebank_parsing", **options).notes({})
     assert "5% of the trees to dev, 5% of the trees to test, the others to train" in shares
-    assert left == "--dev_trees is the dev split, and what falls to it of --treebank is left out"
+    assert left == "--dev_trees is the dev split; its share of --treebank is not used"
 
 
 @pytest.mark.parametrize("paths", ["", "a.ptb,", ",a.ptb", "a.ptb, ,a.ptb"])
@@ -183,7 +185,7 @@ def test_malformed_trees_are_counted_and_named_by_file_and_line(made):
     message = [line.split("malformed tree: ")[1] for line in said if "malformed tree: " in line]
     assert [line.split("/")[-1] for line in message] == [
         "wsj_0305.mrg, line 5: the bracket of 'S' is not closed",
-        "wsj_0405.mrg, line 5: more than a word in the brackets of 'DT'",
+        "wsj_0405.mrg, line 5: more than one word in the brackets of 'DT'",
         "wsj_0405.mrg, line 6: a closing bracket too many",
     ]
     dropped = collections.Counter()
@@ -216,7 +218,7 @@ def test_many_malformed_trees_are_not_all_named(tmp_path):
     problem = get_problem("treebank_parsing", train_trees=str(tmp_path), **others)
     assert len(list(problem.examples("train", {}))) == 31
     message = problem.notes({})
-    assert message[0] == "30 malformed trees are left out" and len(message) == 22 and message[-1] == "..."
+    assert message[0] == "30 malformed trees are dropped" and len(message) == 22 and message[-1] == "..."
     assert list(problem.examples("train", {})) and problem.notes({}) == message  # not counted again
 
 
@@ -245,9 +247,9 @@ def test_malformed_trees_of_a_part_are_told_by_the_mixture(tmp_path):
     problem = get_problem("wsj_parsing_semi", **flags)
     assert nouns_of_one_word(problem) == ["a"]
     assert [line for line in problem.notes({}) if "malformed" in line] == [
-        "high_confidence_trees: 1 malformed trees are left out",
+        "high_confidence_trees: 1 malformed trees are dropped",
         f"high_confidence_trees: malformed tree: {tmp_path / 'agreed.ptb'}, line 2: "
-        f"more than a word in the brackets of 'NN'",
+        f"more than one word in the brackets of 'NN'",
     ]
 
 

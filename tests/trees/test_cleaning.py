@@ -106,17 +106,17 @@ def test_nothing_is_left_of_a_tree_of_traces(tree):
 @pytest.mark.parametrize("root", ["", "ROOT", "TOP", "S1"])
 @pytest.mark.parametrize("outer", ["", "ROOT", "TOP", "S1", "S"])
 def test_a_root_inside_of_a_tree_is_refused(root, outer):
-    with pytest.raises(ValueError, match="a whole tree inside of another"):
+    with pytest.raises(ValueError, match="a whole tree inside another"):
         cleaned(f"({outer} (NP (NN it)) ({root} (S (NN it))))")
 
 
 def test_a_root_inside_of_a_tree_is_refused_as_its_only_child():
-    with pytest.raises(ValueError, match="a whole tree inside of another"):
+    with pytest.raises(ValueError, match="a whole tree inside another"):
         cleaned("(TOP (TOP (S (NN it))))")
 
 
 def test_a_root_around_traces_inside_of_a_tree_is_refused():
-    with pytest.raises(ValueError, match="a whole tree inside of another"):
+    with pytest.raises(ValueError, match="a whole tree inside another"):
         cleaned("(TOP (S (NN it)) (TOP (-NONE- *)))")
 
 

@@ -173,12 +173,12 @@ MALFORMED = {
     "(S (NP) (NN rain))": "nothing in the brackets of 'NP'",
     "(S (NN rain) (NP ))": "nothing in the brackets of 'NP'",
     "(rain)": "nothing in the brackets of 'rain'",
-    "(S (NN rain fall))": "more than a word in the brackets of 'NN'",
-    "(S (NN rain (NP (NN fall))))": "more than a word in the brackets of 'NN'",
-    "rain": "'rain' stands without a tag of its own",
-    "rain (S (NN rain))": "'rain' stands without a tag of its own",
-    "(S (NN rain)) rain": "'rain' stands without a tag of its own",
-    "(S (NN rain) rain)": "'rain' stands without a tag of its own",
+    "(S (NN rain fall))": "more than one word in the brackets of 'NN'",
+    "(S (NN rain (NP (NN fall))))": "more than one word in the brackets of 'NN'",
+    "rain": "'rain' has no tag",
+    "rain (S (NN rain))": "'rain' has no tag",
+    "(S (NN rain)) rain": "'rain' has no tag",
+    "(S (NN rain) rain)": "'rain' has no tag",
 }
 
 

@@ -216,8 +216,8 @@ def test_a_bracket_too_few_and_one_too_many_later_lose_no_tree_between(tmp_path)
 def test_what_is_malformed_says_where_and_why(tmp_path):
     path = written(tmp_path / "x.mrg", "(TOP (NN a))\n\n(TOP\n  (S (NN a b)))\n(TOP (NN c))\n")
     _, malformed, _ = read_trees(path)
-    assert malformed == Malformed(f"{path}, line 3", "more than a word in the brackets of 'NN'")
-    assert str(malformed) == f"{path}, line 3: more than a word in the brackets of 'NN'"
+    assert malformed == Malformed(f"{path}, line 3", "more than one word in the brackets of 'NN'")
+    assert str(malformed) == f"{path}, line 3: more than one word in the brackets of 'NN'"
 
 
 @pytest.mark.parametrize("layout", INDENTED)
@@ -285,7 +285,7 @@ def test_a_file_is_a_treebank_whatever_it_is_called(tmp_path):
 def test_a_folder_without_trees_is_refused(tmp_path):
     written(tmp_path / "README.txt", "(TOP (NN a))")
     (tmp_path / "folder.mrg").mkdir()
-    with pytest.raises(UserError, match=r"holds no trees.*\.mrg, \.ptb"):
+    with pytest.raises(UserError, match=r"has no trees.*\.mrg, \.ptb"):
         treebank_files(tmp_path)
 
 
