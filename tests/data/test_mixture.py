@@ -15,7 +15,7 @@ from t2t_lite.registry import PROBLEMS
 
 
 class MixtureTestProblem(Problem):
-    """Numbered pairs that say whose they are."""
+    """Numbered pairs that contain the name of their problem."""
 
     word = ""
     sizes = {"train": 0, "dev": 0, "test": 0}
@@ -45,7 +45,7 @@ class MixtureTestPears(MixtureTestProblem):
 
 @PROBLEMS.register
 class MixtureTestFlawed(MixtureTestProblem):
-    """100 pairs, every fourth of which is flawed."""
+    """100 pairs, every fourth of which is dropped."""
 
     word = "plum"
     sizes = {"train": 100, "dev": 8, "test": 8}
@@ -89,7 +89,7 @@ def pairs_of(problem, split="train"):
 
 
 def counts_of(pairs):
-    """How often each pair of each fruit is there: {"apple": Counter of pairs}."""
+    """The number of copies of each pair of each fruit: {"apple": Counter of pairs}."""
     counts = collections.defaultdict(collections.Counter)
     for pair in pairs:
         word = next(word for word in ("apple", "pear", "plum", "many", "some") if word in f"{pair}".lower())
@@ -113,11 +113,11 @@ def test_without_weights_every_pair_comes_once():
 @pytest.mark.parametrize(
     "weights, apples, pears",
     [
-        ((1, 1), 400, 400),  # the 150 pears twice, and 100 of them a third time
+        ((1, 1), 400, 400),  # the 150 pears twice, and 100 of them once more
         ((2, 1), 400, 200),
-        ((1, 2), 400, 800),  # 5 times and 50 once more
-        ((8, 3), 400, 150),  # as their sizes
-        ((4, 1), 600, 150),  # apples have to be more than four times as many, although there are more of them
+        ((1, 2), 400, 800),  # 5 times, and 50 once more
+        ((8, 3), 400, 150),  # in proportion to their sizes
+        ((4, 1), 600, 150),  # the apples must be four times as many, although there are already more of them
         ((0.5, 0.25), 400, 200),
         ((1, 0.1), 1500, 150),
         ((3, 7), 400, 933),  # 933.3
@@ -267,7 +267,7 @@ def test_a_tag_is_a_single_token_at_the_start_of_each_source(tmp_path, kind):
 
 
 class Stop(Exception):
-    """What interrupts a generation."""
+    """The exception that interrupts a generation."""
 
 
 # The first pass counts; in the second, the first 32,768 pairs are kept before the rest is encoded.

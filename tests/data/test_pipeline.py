@@ -21,7 +21,7 @@ MULTI30K = {"batch_tokens": 4096, "max_length": 256}
 
 
 class Numbered(Problem):
-    """Pairs of different lengths, each with a number of its own."""
+    """Pairs of different lengths, each with its own number."""
 
     vocab_size = 60
     byte_fallback = False
@@ -54,7 +54,7 @@ def epoch_of(problem, data_dir, split="train", **settings):
 
 
 def stored_pairs(problem, data_dir, split):
-    """The pairs of a split as they lie in the shards."""
+    """The pairs of a split in the order of the shards."""
     paths = [str(data_dir / problem.shard_filename(split, i)) for i in range(problem.shards_of(split))]
     for record in tf.data.TFRecordDataset(paths):
         feature = tf.train.Example.FromString(record.numpy()).features.feature
@@ -107,7 +107,7 @@ def test_a_batch_is_two_matrices_of_int32_padded_with_0(numbered):
         for ids in batch.values():
             assert ids.dtype == tf.int32 and ids.shape.rank == 2
             lengths = np.count_nonzero(ids, axis=1)
-            assert lengths.max() == ids.shape[1]  # no column of padding only
+            assert lengths.max() == ids.shape[1]  # no column with only padding
             assert ((ids.numpy() != 0) == (np.arange(ids.shape[1]) < lengths[:, np.newaxis])).all()
 
 
@@ -153,7 +153,7 @@ def numbered_batches(data_dir, take, **settings):
 
 @pytest.fixture(scope="module")
 def undisturbed(numbered):
-    """The first batches of a run that is never stopped: more than three epochs."""
+    """The first batches of an uninterrupted run: more than three epochs."""
     return numbered_batches(numbered, 100)
 
 
@@ -177,7 +177,7 @@ def test_a_run_that_goes_on_sees_what_the_undisturbed_run_would_have_seen(number
         "an epoch": starts[1],
         "two epochs and one": starts[2] + 1,
     }[used]
-    # What the trainer keeps: the epoch of the last batch, and how many of its batches have been used.
+    # The trainer's state: the epoch of the last batch, and how many of its batches have been used.
     epoch, position = undisturbed[used - 1][:2] if used else (0, -1)
     going_on = numbered_batches(numbered, len(undisturbed) - used, first_epoch=epoch, skip=position + 1)
     assert going_on == undisturbed[used:]
@@ -248,7 +248,7 @@ def test_windows_are_of_one_size():
 
 
 class Uneven(Problem):
-    """One side of each pair is long and the other short."""
+    """Pairs with one long and one short side."""
 
     vocab_size = 60
     byte_fallback = False

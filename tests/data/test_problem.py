@@ -17,7 +17,7 @@ from t2t_lite.registry import PROBLEMS
 
 @PROBLEMS.register
 class CountInWords(Problem):
-    """Digits in, words out: all that a new problem takes."""
+    """Digits in, words out: the minimum that a new problem needs."""
 
     vocab_size = 60
     byte_fallback = False
@@ -30,7 +30,7 @@ class CountInWords(Problem):
 
 
 def texts_of(problem, data_dir, split):
-    """The pairs of a split as they come out of the pipeline, as texts, sorted."""
+    """The pairs of a split from the pipeline, as texts, sorted."""
     vocabulary = open_vocabulary(vocabulary_paths(data_dir, problem)[1])
     found = []
     for batch in batches(problem, data_dir, split, batch_tokens=200, max_length=100):

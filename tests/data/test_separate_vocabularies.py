@@ -1,4 +1,4 @@
-"""A problem with `shared_vocabulary = False`: one vocabulary for each side, told apart in every direction."""
+"""A problem with `shared_vocabulary = False`: one vocabulary for each side, kept apart in every direction."""
 
 import json
 
@@ -16,12 +16,12 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
 
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-# Called by the number of their tokens: the inputs do not hold the 40 that are asked for.
+# The file name has the number of tokens: the inputs do not yield the requested 40.
 INPUTS, TARGETS, SHARED = (f"vocab.spelled.{name}subwords" for name in ("24.inputs.", "40.targets.", "40."))
 
 
 class Spelled(Problem):
-    """Digits in, words out: the two sides have no character in common but the blank."""
+    """Digits in, words out: the two sides share no character except the blank."""
 
     vocab_size = 40
     byte_fallback = False
@@ -60,7 +60,7 @@ def spelled(tmp_path):
 
 
 def texts_of(problem, data_dir, split, vocabularies):
-    """The pairs of a split as they come out of the pipeline, decoded with (inputs', targets') vocabularies, sorted."""
+    """The pairs of a split from the pipeline, decoded with (inputs', targets') vocabularies, sorted."""
     found = []
     for batch in batches(problem, data_dir, split, batch_tokens=200, max_length=100):
         found += zip(*(vocabulary.decode(batch[side]) for vocabulary, side in zip(vocabularies, batch)))

@@ -15,7 +15,7 @@ def read(content):
 
 
 def random_bytes(rng):
-    """Returns bytes of which many are line ends or parts of a character."""
+    """Returns random bytes, many of which are line ends or parts of a character."""
     parts = [b"\n", b"\r", b"\r\n", b"a", b" ", b"\0", b"\xef\xbb\xbf", "ä€😀".encode(), b"\xe2\x82", b"\xff"]
     parts += [bytes([rng.randrange(256)]) for _ in range(5)]
     return b"".join(rng.choices(parts, k=rng.randrange(40)))

@@ -12,7 +12,7 @@ def links_of(text):
 
 
 def random_tokens(rng):
-    """Returns tokens that hold at most one word's characters each, with blanks before, after, or alone."""
+    """Returns tokens with characters of at most one word each, and blanks before, after, or on their own."""
     tokens = []
     for _ in range(rng.integers(0, 9)):
         before, after = (str(rng.choice(["", "", " ", "  ", "\u00a0", "\t"])) for _ in range(2))
@@ -21,7 +21,7 @@ def random_tokens(rng):
 
 
 def membership(tokens):
-    """Returns bool [words, tokens]: which tokens have characters of which word, by their places in the joined text."""
+    """Returns bool [words, tokens]: whether a token has characters of a word, by their places in the joined text."""
     ends = np.cumsum([len(token) for token in tokens], dtype=int)
     words = [match.span() for match in re.finditer(r"\S+", "".join(tokens))]
     belongs = np.zeros([len(words), len(tokens)], bool)
@@ -47,13 +47,13 @@ def test_all_words_may_go_to_one_word():
 
 
 def test_a_source_word_has_the_weight_of_all_its_tokens():
-    # No token of "bcd" has the largest weight, but they have it together.
+    # No single token of "bcd" has the largest weight, but their sum is the largest.
     weights = np.array([[0.4, 0.2, 0.2, 0.2]])
     assert alignment(weights, ["a", " b", "c", "d"], ["x"]) == "1-0"
 
 
 def test_an_output_word_has_the_mean_of_its_tokens():
-    # The first token of "xyz" goes to word 0, and so do two of three; the mean does not.
+    # The first token of "xyz" attends most to word 0, and so do two of three tokens; the mean does not.
     weights = np.array([[0.55, 0.45], [0.55, 0.45], [0.0, 1.0]])
     assert alignment(weights, ["a", " b"], ["x", "y", "z"]) == "1-0"
 
@@ -65,7 +65,7 @@ def test_numbers_of_words_are_of_more_than_one_digit():
 
 
 def test_a_token_of_blanks_only_belongs_to_no_word():
-    # The blanks of the source have the largest weights; those of the output would turn the link round.
+    # The blanks of the source have the largest weights; the blanks of the output would change the link.
     weights = np.array([[0.3, 0.6, 0.1], [0.0, 0.0, 1.0], [0.1, 0.9, 0.0]])
     assert alignment(weights, ["a", " ", "b"], ["x", " ", "y"]) == "0-0 0-1"
 

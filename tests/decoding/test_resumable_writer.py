@@ -213,7 +213,7 @@ def test_the_same_file_twice_is_an_error(tmp_path):
 def test_nothing_is_said_when_there_is_nothing_to_go_on_with(tmp_path):
     path = tmp_path / "out"
     assert work([path]) == []
-    assert work([path]) == []  # a whole file is made anew
+    assert work([path]) == []  # a complete file is written again from the start
 
 
 def test_it_says_after_which_line_it_goes_on_and_where_that_is(tmp_path):
@@ -251,7 +251,7 @@ def test_an_older_file_is_untouched_before_finish(tmp_path):
 def test_a_run_that_starts_anew_leaves_nothing_that_another_could_go_on_from(tmp_path):
     path = tmp_path / "out"
     work([path], blocks=1)
-    start([path], made_by={"model": "b", "beam": 4})  # and is killed before its first block
+    start([path], made_by={"model": "b", "beam": 4})  # this run is killed before its first block
     assert not progress_of(path).exists()
     assert work([path]) == []
     assert path.read_bytes() == text_of(LINES)

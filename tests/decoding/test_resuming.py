@@ -1,4 +1,4 @@
-"""When a run goes on with what another left, and when it starts anew."""
+"""When a run resumes from the files of an earlier run, and when it starts over."""
 
 import json
 import os

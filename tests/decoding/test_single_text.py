@@ -1,4 +1,4 @@
-"""One text in the place of a list: every method of a translator gives what it gives for that text."""
+"""A single text instead of a list: every method of a translator returns the result of that text."""
 
 import inspect
 
@@ -36,7 +36,7 @@ def test_a_text_beside_a_list_is_an_error(translator):
 @pytest.mark.parametrize("kind", [Translator, Parser])
 def test_no_method_that_takes_texts_is_left_out(kind):
     for name, method in inspect.getmembers(kind, inspect.isfunction):
-        if name.startswith("_") or name == "attention":  # which takes one text anyhow
+        if name.startswith("_") or name == "attention":  # `attention` always takes one text
             continue
         takes = {"lines", "inputs", "targets", "translations"} & set(inspect.signature(method).parameters)
         assert not takes or hasattr(method, "__wrapped__"), name

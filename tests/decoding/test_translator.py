@@ -1,4 +1,4 @@
-"""Text in, text out, whatever else is in the batch."""
+"""Translations do not depend on the other lines of the batch."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ def test_an_output_is_at_most_extra_length_longer_than_its_input(small_run):
     line = "The old man sees the small dogs."
     tokens = translator.vocabulary.encode([line]).row_lengths().numpy()[0]
     output = translator.translate([line])[0]
-    # A model of six steps never ends by itself, so the limit is what ends it.
+    # A model trained for six steps never produces the end symbol, so the limit ends the output.
     assert 0 < translator.vocabulary.encode([output]).row_lengths().numpy()[0] <= tokens + 3 + 1
 
 
@@ -88,11 +88,11 @@ def test_an_unknown_decode_setting_names_the_nearest(small_run):
 
 
 class Stutter:
-    """Stands in for a model: gives every token of the source `times` times, in order, and then the end.
+    """Replaces a model: writes every token of the source `times` times, in order, and then the end symbol.
 
     Args:
-      vocab_size: of the targets.
-      max_positions: as `Seq2SeqModel.max_positions`; going beyond is an error.
+      vocab_size: the number of target tokens.
+      max_positions: see `Seq2SeqModel.max_positions`; going beyond is an error.
     """
 
     def __init__(self, vocab_size, max_positions=None, times=1):
@@ -132,7 +132,7 @@ def tokens_of(letters, text):
 
 
 def text_of(letters, tokens):
-    """A text of so many tokens, the end symbol included."""
+    """A text with a given number of tokens, end symbol included."""
     text = next(text for text in ("ab" * n for n in range(1, 100)) if tokens_of(letters, text) >= tokens)
     while tokens_of(letters, text) > tokens:
         text = text[:-1]
@@ -158,7 +158,7 @@ def test_an_output_that_positions_stop_is_told_of_with_its_line(letters, beam_si
     assert said == [f"line 7: {words}", f"line 10: {words}"]
     assert outputs[2] == "" and outputs[1] == outputs[4]
     for place, text in ((0, longer), (3, long)):
-        # 9 tokens, of which the first two are the blank that a text begins with.
+        # 9 tokens, the first two of which are the blank at the start of a text.
         assert outputs[place] == " " + "".join(2 * letter for letter in text)[:7]
 
 
@@ -210,7 +210,7 @@ def test_a_model_with_learned_positions_goes_to_their_end_and_no_further(letters
     )
     model = MODELS["transformer"](hparams, letters.size)
     model.build()
-    # A model that never ends: what it would give for the end symbol is far below everything else.
+    # A model that never ends: the logit of the end symbol is far below all others.
     model.decode_step = _without_end(model.decode_step)
     said = []
     translator = Translator(model, letters, DecodeHParams(), warn=said.append)
@@ -272,7 +272,7 @@ def test_translations_begin_with_their_prefixes(translator):
 
 def test_samples_depend_on_the_line_and_its_number_and_on_nothing_else(small_run):
     translator = Translator.from_run_dir(
-        # A seed with which no draw lies where rounding, which depends on the shape of a batch, decides.
+        # With this seed, no draw is so close to a boundary that rounding, which depends on the batch shape, decides.
         small_run,
         "extra_length=5,sampling_method=random,beam_size=2,random_seed=3",
         xla_compile=False,
@@ -365,7 +365,7 @@ def test_bfloat16_translates(small_run):
 
 @PROBLEMS.register
 class Bracketing(Problem):
-    """A problem with defaults of its own, as parsing has (section 6.3 of the paper)."""
+    """A problem with its own defaults, like parsing (section 6.3 of the paper)."""
 
     decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300)
 

@@ -1,4 +1,4 @@
-"""Each mistake ends with one line that says what, where and what to do, and leaves the disk as it was."""
+"""Each mistake ends with one line that names the problem and the remedy, and leaves the disk unchanged."""
 
 import re
 import shutil
@@ -22,9 +22,9 @@ def work(grammar_data, small_run, tmp_path):
 
 @pytest.fixture
 def refused(command, process, snapshot, tmp_path):
-    """Runs a command that must be refused, checks how, and returns what its one line says.
+    """Runs a command that must fail, checks its exit, and returns its one line of output.
 
-    In a fresh process it is seen, too, that C++ libraries write nothing.
+    A fresh process also shows that C++ libraries print nothing.
     """
 
     def run(name, *flags, status=1, stdin=b"", fresh=False):
@@ -44,7 +44,7 @@ def refused(command, process, snapshot, tmp_path):
 
 @pytest.fixture
 def trainer(refused, small_flags, tmp_path):
-    """Runs the trainer on the copies with further flags; it must be refused."""
+    """Runs the trainer on the copies with further flags; it must fail."""
 
     def run(*flags, output_dir="run", data_dir="data", status=1, fresh=False):
         return refused(
@@ -62,7 +62,7 @@ def trainer(refused, small_flags, tmp_path):
 
 @pytest.fixture
 def decoder(refused, tmp_path):
-    """Runs the decoder on the copy of the run with further flags; it must be refused."""
+    """Runs the decoder on the copy of the run with further flags; it must fail."""
 
     def run(*flags, status=1, stdin=b"The dog sleeps.\n", fresh=False):
         return refused("decoder", f"--output_dir={tmp_path / 'run'}", *flags, status=status, stdin=stdin, fresh=fresh)
@@ -70,7 +70,7 @@ def decoder(refused, tmp_path):
     return run
 
 
-# What is wrong on the command line: no TensorFlow is needed to say so.
+# Wrong flags: detected without TensorFlow.
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_debug_shows_the_traceback(process, tmp_path):
     assert result.stderr.startswith("Traceback") and "unknown problem 'nonsense'" in result.stderr
 
 
-# Text that cannot be read: said before TensorFlow is loaded.
+# Unreadable text: reported before TensorFlow is loaded.
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_shard_with_changed_bytes(work, process, small_flags, snapshot):
     content[len(content) // 2] ^= 0xFF
     shard.write_bytes(content)
     before = snapshot(work)
-    # This is found while training, and so after some files, such as event files, have been written.
+    # This is detected during training, after some files, such as event files, have been written.
     flags = (f"--data_dir={work / 'data'}", f"--output_dir={work / 'run'}", "--train_steps=500")
     result = process("trainer", *small_flags, *flags)
     assert result.returncode == 1

@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --layers as a user runs it, on short sequences, and what it refuses."""
+"""t2t-lite-benchmark --layers as a user runs it, on short sequences, and its errors."""
 
 import re
 
@@ -39,7 +39,7 @@ def test_the_layers_of_table_1_are_measured_printed_and_drawn(command, tmp_path)
     path_head = next(number for number, line in enumerate(lines) if line.startswith("path length, layers"))
     paths = {row[0]: row[1:5] for row in rows[path_head + 1 : path_head + 1 + len(LAYERS)]}
     assert paths["full"] == ["1", "1", "1", "1"]
-    assert paths["local"] == ["4", "8", "16", "32"]  # 8 positions further with each layer
+    assert paths["local"] == ["4", "8", "16", "32"]  # each layer reaches 8 positions further
     assert paths["recurrent"] == paths["convolution"] == paths["separable_convolution"] == ["31", "63", "127", "255"]
     assert int(paths["dilated_convolution"][-1]) < 20
     assert lines[-1] == f"plot: {file}"

@@ -19,14 +19,14 @@ HPARAMS_OF_SET = HPARAMS["transformer_tiny"]().override(CHANGES)
 
 
 def measured(command, file, *flags):
-    """Runs the command; returns (lines that it prints, what is in its JSON file)."""
+    """Runs the command; returns (printed lines, content of its JSON file)."""
     result = command("benchmark", *SET, *flags, f"--json_file={file}")
     assert (result.returncode, result.stderr) == (0, "")
     return result.stdout.splitlines(), json.loads(file.read_text(encoding="utf-8"))
 
 
 def check_row(row, content):
-    """What figures have to do with one another, whatever the machine."""
+    """Relations between figures that hold on every machine."""
     steps = row["timed_steps"]
     assert len(steps) == row["steps"]
     assert all(0 <= step["waited"] < step["seconds"] for step in steps)
@@ -37,7 +37,7 @@ def check_row(row, content):
     assert (row["step_seconds_median"], row["step_seconds_best"]) == (statistics.median(seconds), min(seconds))
     for kind in ("target_tokens", "padded_target_tokens"):
         rates = sorted(step[kind] / step["seconds"] for step in steps)
-        assert row[f"{kind}_per_second_median"] == pytest.approx(rates[len(rates) // 2])  # of an odd number
+        assert row[f"{kind}_per_second_median"] == pytest.approx(rates[len(rates) // 2])  # the number of steps is odd
         assert row[f"{kind}_per_second_best"] == pytest.approx(rates[-1])
         each = row[f"{kind}_per_second_per_device_median"]
         assert each * row["devices"] == pytest.approx(row[f"{kind}_per_second_median"])
@@ -57,7 +57,7 @@ def check_row(row, content):
 
 
 def row_of(lines, precision):
-    """The words of a precision's row of the table."""
+    """The words of a table row, selected by precision."""
     return next(line.split() for line in lines if line.startswith(precision + " "))
 
 

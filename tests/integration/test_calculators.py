@@ -1,4 +1,4 @@
-"""The commands that calculate: t2t-lite-params and t2t-lite-benchmark --cost."""
+"""Commands that only calculate: t2t-lite-params and t2t-lite-benchmark --cost."""
 
 import re
 
@@ -16,7 +16,7 @@ def successful(command, *flags, **environment):
 
 @pytest.fixture(scope="module")
 def table(command):
-    """The table of all sets as rows of words, printed for a narrow terminal that is none."""
+    """The table of all sets as rows of words, printed to a narrow pipe."""
     output = successful(command, "params", COLUMNS="80")
     rows = {line.split()[0]: line.split()[1:] for line in output.splitlines() if line.split()[0] in HPARAMS}
     assert list(rows) == HPARAMS.names() and "…" not in output and "\x1b" not in output

@@ -8,7 +8,7 @@ import pytest
 
 COMMANDS = ("datagen", "trainer", "avg", "decoder", "score", "params", "benchmark")
 
-# Longer than a block of standard input; an empty line, characters never seen, and a long line in the second block.
+# More than a block of standard input, with an empty line, unseen characters, and a long line in the second block.
 ODD_LINES = [["The dog sleeps.", "", "😀 世界 шесть", "   ", "A man sees the\u2028dog.\x0c"][i % 5] for i in range(518)]
 ODD_LINES += ["dog " * 10_000, "Paul buys bread.", "", "\x01"]
 DECODE_HPARAMS = "--decode_hparams=beam_size=2,extra_length=3"
@@ -17,7 +17,7 @@ DECODE = (DECODE_HPARAMS, "--xla_compile=False")  # compiling takes seconds for 
 
 @pytest.fixture(scope="module")
 def run_dir(small_run, tmp_path_factory):
-    """A copy of the small run that these tests change one after another."""
+    """A copy of the small run that these tests modify one after another."""
     return shutil.copytree(small_run, tmp_path_factory.mktemp("commands") / "run")
 
 
@@ -31,7 +31,7 @@ def averaged(run_dir, process):
 
 @pytest.fixture(scope="module")
 def translated(averaged, command, tmp_path_factory):
-    """(output, standard error) of the decoder over ODD_LINES, from file to file."""
+    """(output, standard error) of the decoder for ODD_LINES, from file to file."""
     folder = tmp_path_factory.mktemp("decode")
     (folder / "in.txt").write_text("".join(line + "\n" for line in ODD_LINES), encoding="utf-8")
     result = command(
@@ -176,7 +176,7 @@ def test_the_decoder_says_what_it_uses_and_what_it_cut_and_nothing_else(translat
 def test_standard_input_to_standard_output_is_file_to_file(translated, averaged, process):
     source = "".join(line + "\n" for line in ODD_LINES).encode()
     flags = (f"--output_dir={averaged}", *DECODE)
-    # An output encoding other than UTF-8 must not matter: the text is not what the terminal could show.
+    # A non-UTF-8 output encoding must not matter: texts may contain characters that the terminal cannot show.
     result = process("decoder", *flags, stdin=source, PYTHONIOENCODING="latin-1")
     assert result.returncode == 0, result.stderr
     assert result.stdout == translated[0]

@@ -1,4 +1,4 @@
-"""t2t-lite-decoder as a user meets it: files, pipes, interruptions, hostile text, and what else it can be asked for."""
+"""t2t-lite-decoder as a user runs it: files, pipes, interruptions, hostile text, and further options."""
 
 import contextlib
 import gzip
@@ -20,7 +20,7 @@ SENTENCES = [
     "She sings.",
     "I know the man who sleeps in the garden.",
 ]
-# What files hold in the wild, as bytes of a line without its end.
+# Content of files found in practice, as bytes of a line without its end.
 HOSTILE = [
     b"The dog sleeps.",
     b"",
@@ -41,7 +41,7 @@ HOSTILE = [
 
 @pytest.fixture
 def start(commands_environment):
-    """Starts a decoder with pipes of bytes; it is killed at the end of the test."""
+    """Starts a decoder with binary pipes; it is killed at the end of the test."""
     with contextlib.ExitStack() as stack:
 
         def run(*flags):
@@ -77,7 +77,7 @@ def test_as_many_lines_come_out_of_a_hostile_file_as_went_in(small_run, command,
     assert any(
         re.fullmatch(r"line 6 has \d+ tokens and was cut to max_input_length=1024; .*", line) for line in message
     )
-    # Without what stands at the ends of lines and before the first, from a pipe, it is the same.
+    # From a pipe, without line ends and byte-order mark, the result is the same.
     piped = command("decoder", *flags, stdin=b"\n".join(HOSTILE) + b"\n")
     assert piped.stdout.split("\n")[:-1] == outputs
 
@@ -92,7 +92,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(corpus, small_run, command):
-    """The corpus, translated in one go."""
+    """The corpus, translated in one run."""
     target = corpus.with_name("whole.txt")
     flags = (f"--output_dir={small_run}", *SETTINGS, f"--decode_from_file={corpus}", f"--decode_to_file={target}")
     result = command("decoder", *flags)
@@ -158,11 +158,11 @@ def test_a_line_of_a_pipe_is_answered_before_the_next_is_written(small_run, star
     for line in (*SENTENCES, ""):
         process.stdin.write(line.encode() + b"\n")
         process.stdin.flush()
-        write_outputs.append(process.stdout.readline().decode())  # waits for ever if the decoder waits for more
+        write_outputs.append(process.stdout.readline().decode())  # blocks forever if the decoder waits for more lines
     process.stdin.close()
     assert process.wait() == 0 and process.stdout.read() == b""
     assert all(answer.strip() for answer in write_outputs[:4]) and write_outputs[4] == "\n"
-    # Lines that come together are answered together, with the same texts.
+    # Lines that arrive together are answered together, with the same texts.
     together = "\n".join([*SENTENCES, ""]).encode() + b"\n"
     assert command("decoder", f"--output_dir={small_run}", *SETTINGS, stdin=together).stdout == "".join(write_outputs)
 
@@ -217,7 +217,7 @@ def test_scores_of_pairs_are_those_of_the_search(small_run, command, tmp_path):
     scores = [tuple(map(float, line.split("\t"))) for line in lines_of(tmp_path / "scores.txt")]
     assert len(scores) == len(pairs) == 8
     assert all(score[0] < score[1] < 0 for score in scores)
-    # A model of six steps does not end by itself: in the pairs there is an end, which costs something more.
+    # A model trained for six steps does not end by itself: the pairs include the end symbol, which costs extra.
     for (_, beam), (log_prob, _) in zip(pairs, scores):
         assert log_prob <= beam["log_prob"] + 1e-3
     (tmp_path / "pairs.txt").write_text("A dog.\n")

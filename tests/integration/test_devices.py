@@ -1,4 +1,4 @@
-"""One global batch on any devices, in any parts: commands as a user gives them, on Multi30k with dropout."""
+"""The same global batch on any devices, split in any way: commands on Multi30k with dropout."""
 
 import json
 import re
@@ -16,8 +16,8 @@ from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.listing import list_checkpoints
 from t2t_lite.training.evaluation.model_selection import read_evaluations
 
-# The rate rises fast enough that the parameters that are compared have moved, and not so fast that Adam makes much of
-# the rounding of gradients that are nearly 0.
+# The learning rate rises fast enough that the compared parameters change, but not so fast that Adam amplifies the
+# rounding errors of gradients that are nearly 0.
 HPARAMS = (
     "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=1024,"
     "learning_rate_warmup_steps=400,residual_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1"
@@ -38,7 +38,7 @@ def trainer(data_dir, output_dir, *flags, hparams=HPARAMS):
 
 
 def start(*arguments, tf_config=None):
-    """Starts the trainer in a process, whose devices are its own."""
+    """Starts the trainer in a separate process, because devices belong to a process."""
     return start_process(*trainer(*arguments), environment={"TF_CONFIG": tf_config} if tf_config else {})
 
 
@@ -68,13 +68,13 @@ def undivided(multi30k_data, command, shared_folders):
 
 @pytest.fixture(scope="module")
 def one_device(undivided):
-    """The parameters of that run."""
+    """The parameters of the reference run."""
     return parameters(undivided)
 
 
 @pytest.fixture(scope="module")
 def at_first(multi30k_data, command, tmp_path_factory):
-    """The parameters before the first step: after one whose rate is next to nothing."""
+    """The initial parameters: those after one step with a learning rate of almost 0."""
     output_dir = tmp_path_factory.mktemp("devices") / "first"
     hparams = HPARAMS + ",learning_rate_constant=1e-20"
     result = command(*trainer(multi30k_data, output_dir, "--train_steps=1", hparams=hparams))
@@ -111,8 +111,8 @@ def test_four_accumulation_steps_make_the_parameters_of_one(multi30k_data, one_d
     assert_same(parameters(tmp_path), one_device)
 
 
-# Makes steps of two models on virtual devices, one after the other as in a notebook; prints how many collectives the
-# last one made.
+# Runs steps of two models on virtual devices, one after the other as in a notebook; prints the number of collectives
+# of the last one.
 COLLECTIVES = """
 import numpy as np
 import tensorflow as tf
@@ -146,13 +146,13 @@ def test_gradients_are_reduced_together_and_a_second_training_of_a_process_works
     ).stdout
     collectives, variables = map(int, output.split())
     assert variables > 40
-    # For each of the four devices one of all gradients, and one of the figures.
+    # For each of the four devices, one collective for all gradients and one for the figures.
     assert 4 <= collectives <= 8
 
 
 @pytest.fixture
 def tf_configs(command):
-    """TF_CONFIG of two workers on this machine, as the trainer prints it."""
+    """TF_CONFIG for two workers on this machine, as printed by the trainer."""
     addresses = []
     for _ in range(2):
         with socket.socket() as free:
@@ -176,7 +176,7 @@ def test_two_workers_that_have_room_for_unequal_parts_make_the_parameters_of_one
         )
     )
     assert "4 devices," in outputs[0]
-    assert outputs[1] == ""  # the chief alone speaks, and writes
+    assert outputs[1] == ""  # only the chief prints and writes
     assert_same(parameters(tmp_path), one_device)
     found, expected = (read_evaluations(directory)[10] for directory in (tmp_path, undivided))
     assert found == pytest.approx(expected, rel=1e-5)

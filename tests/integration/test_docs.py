@@ -1,4 +1,4 @@
-"""The examples of the documentation run as they stand."""
+"""The examples of the documentation run as printed."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Command lines of all kinds end well or are refused in one line, and change no file that they do not name.
+"""Random command lines succeed or fail with one line, and change no file that they do not name.
 
 `python tests/support/fuzz.py 500` tries more of them.
 """
@@ -30,7 +30,7 @@ def test_a_drawn_command_line_ends_well_or_is_refused_in_one_line(seed, world, t
         (["--output_dir=run", "--n=1"], "ended well"),
         (["--output_dir=run", "--n=9"], "refused"),
         (["--output_dir=run", "--n=9", "--debug"], "a traceback"),
-        # What is named in two words is not seen to be named.
+        # A file named across two words is not recognised as named.
         (["--output_dir", "run", "--n=1"], "changed run"),
     ],
 )

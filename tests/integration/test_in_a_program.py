@@ -1,4 +1,4 @@
-"""Commands called from Python: `main(argv)` returns a status and leaves the process as it was."""
+"""Commands called from Python: `main(argv)` returns a status and restores the state of the process."""
 
 import gc
 import json
@@ -15,7 +15,7 @@ from support.commands import user_environment
 from t2t_lite.bin import avg, decoder, score, trainer
 from t2t_lite.decoding.translator import Translator
 
-# A process as a notebook's kernel is: its output is no text file, signals and logging are its own.
+# A process like a notebook kernel: its output is not a text file, and it has its own signal handlers and logging.
 NOTEBOOK = """
 import gc, json, logging, os, signal, sys, warnings
 

@@ -1,4 +1,4 @@
-"""Training processes that are stopped and killed: what goes on is what would have been, bit for bit."""
+"""Stopped and killed training runs resume with bitwise equal results."""
 
 import resource
 import signal
@@ -17,25 +17,25 @@ SAVE_EVERY = 3
 
 
 def flags_of(small_flags, data_dir, output_dir):
-    """The flags by which the trainer trains the small model, with dropout, for STEPS steps."""
+    """The trainer flags for the small model, with dropout, for STEPS steps."""
     flags = [flag for flag in small_flags if not flag.startswith(("--train_steps", "--save_checkpoints_steps"))]
     flags += [f"--train_steps={STEPS}", f"--save_checkpoints_steps={SAVE_EVERY}", "--keep_checkpoint_max=100"]
     return ["trainer", *flags, f"--data_dir={data_dir}", f"--output_dir={output_dir}"]
 
 
 def trainer(*arguments, **options):
-    """Starts the trainer in a process that can be stopped."""
+    """Starts the trainer in a process that can be killed."""
     return start_process(*flags_of(*arguments), **options)
 
 
 def everything(path):
-    """All that a checkpoint holds: weights, optimizer state and place in the data."""
+    """The content of a checkpoint: weights, optimizer state and position in the data."""
     reader = tf.train.load_checkpoint(str(path))
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
 
 
 def wait_until(condition, process):
-    """Waits for something that a running process does; it must not end before."""
+    """Waits for a condition while a process runs; the process must not end before."""
     while not condition():
         assert process.poll() is None, process.communicate()[0]
         time.sleep(0.0002)
@@ -47,7 +47,7 @@ def steps_saved(output_dir):
 
 @pytest.fixture(scope="module")
 def undisturbed(small_flags, grammar_data, command, shared_folders):
-    """The run directory of a training that nothing stopped."""
+    """The run directory of an uninterrupted training."""
 
     def make(output_dir):
         result = command(*flags_of(small_flags, grammar_data, output_dir))
@@ -58,7 +58,7 @@ def undisturbed(small_flags, grammar_data, command, shared_folders):
 
 @pytest.fixture
 def go_on(small_flags, grammar_data, undisturbed, command, process):
-    """Gives the command again, which must end as the undisturbed run did; returns what it printed."""
+    """Runs the command again, which must end like the uninterrupted run; returns its output."""
 
     def run(output_dir, fresh=False):
         result = (process if fresh else command)(*flags_of(small_flags, grammar_data, output_dir))
@@ -114,7 +114,7 @@ def test_a_kill_while_a_checkpoint_is_written_costs_that_checkpoint(small_flags,
         process.kill()
         process.communicate()
         if half_written := [path.name for path in tmp_path.glob("incomplete-*")]:
-            break  # else it was whole just before the signal came
+            break  # otherwise the checkpoint was complete just before the signal
     assert half_written
     output = go_on(tmp_path)
     assert "resuming from" in output
@@ -142,7 +142,7 @@ def test_a_full_disk_is_an_error_and_leaves_earlier_checkpoints_whole(small_flag
         if path.is_file() and (not step.isdigit() or int(step) <= SAVE_EVERY):
             (tmp_path / path.name).write_bytes(path.read_bytes())
     before = everything(tmp_path / f"ckpt-{SAVE_EVERY}")
-    # To a process, a limit on the size of its files is what a full disk is: a write that fails.
+    # For the process, a limit on file sizes acts like a full disk: a write fails.
     limit = (tmp_path / f"ckpt-{SAVE_EVERY}.data-00000-of-00001").stat().st_size // 2
     process = trainer(
         small_flags,

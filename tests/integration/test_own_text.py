@@ -1,4 +1,4 @@
-"""A user's own two files, from nothing to a translation, in the README's three commands; and a look into the shards."""
+"""A user's own two files, from text to translation, with the three commands of the README; and inspection of shards."""
 
 import gzip
 import json
@@ -23,7 +23,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def own_text(multi30k_dir, tmp_path_factory):
-    """Two files, and by the kind of defect the numbers of the lines that have it, from 1."""
+    """Two files and, by kind of defect, the numbers of the lines that have it, from 1."""
     folder = tmp_path_factory.mktemp("own")
     sides = []
     for language in ("en", "de"):

@@ -1,7 +1,7 @@
-"""What `t2t-lite-datagen --problem=text_pairs` says of own text and does with it.
+"""What `t2t-lite-datagen --problem=text_pairs` reports about the user's text, and what it drops.
 
-Splits that overlap or are given the wrong way round, several files a side, streams, repeated pairs, columns, and
-vocabularies that the text does not fill.
+Overlapping or swapped splits, several files per side, streams, repeated pairs, columns, and vocabularies that the text
+does not fill.
 """
 
 import gzip
@@ -37,7 +37,7 @@ def write(folder, name, pairs):
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """Train of 300 different pairs, of which 5 come twice and 7 and 3 are in dev and test, in two parts as well."""
+    """Train text with 300 distinct pairs, 5 of them repeated, 7 also in dev, 3 in test; also split into two files."""
     folder = tmp_path_factory.mktemp("texts")
     train = list(dict.fromkeys(some_pairs(400, 1)))[:300]
     dev = list(some_pairs(33, 2)) + train[:7]
@@ -55,7 +55,7 @@ def texts(tmp_path_factory):
 
 @pytest.fixture
 def datagen(command, tmp_path):
-    """Runs datagen with flags, of which files are those of a folder, and returns its output."""
+    """Runs datagen with flags, whose file names are relative to a folder, and returns its output."""
 
     def run(folder, stdin=b"", status=0, **flags):
         options = [
@@ -76,7 +76,7 @@ OTHERS = {"dev_source": "dev.en", "dev_target": "dev.de", "test_source": "test.e
 
 
 def row(report, kind):
-    """(pairs, share, what is done, lines) of a finding in the table."""
+    """(pairs, share, action, lines) of a finding in the table."""
     found = re.search(rf"^ {re.escape(kind)} +(\d+) +([\d.]+%) +(\w*) *(.*?) *$", report, flags=re.MULTILINE)
     return found and found.groups()
 
@@ -297,7 +297,7 @@ def test_damaged_data_is_found_by_datagen_and_mended_as_it_says(texts, command, 
     flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}")
     shard = tmp_path / "data" / "text_pairs-train-00002-of-00010"
     whole = shard.read_bytes()
-    # Cut: known by its size; bent: known when it is read.
+    # Truncated: detected by size; corrupted: detected when it is read.
     for content, advise in ((whole[:-9], "datagen"), (whole[:40] + b"bent" + whole[44:], "trainer")):
         shard.write_bytes(content)
         if advise == "datagen":

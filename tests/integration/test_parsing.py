@@ -1,4 +1,4 @@
-"""From a folder of .mrg files to parsed sentences, scores and pictures, with the commands that a user runs."""
+"""From a folder of .mrg files to parsed sentences, scores and pictures, with the commands as a user runs them."""
 
 import argparse
 import json
@@ -36,7 +36,7 @@ def sentence(lots):
 
 @pytest.fixture(scope="module")
 def treebank(shared_folders):
-    """A folder as the Penn Treebank's, with sections 00 and 01 only."""
+    """A folder like that of the Penn Treebank, with sections 00 and 01 only."""
     return shared_folders.get("treebank", write_treebank)
 
 
@@ -54,7 +54,7 @@ def write_treebank(folder):
 
 @pytest.fixture(scope="module")
 def made(treebank, command, shared_folders):
-    """What datagen and the trainer have made of it, and what they printed: (data, run, datagen, trainer)."""
+    """The results and outputs of datagen and the trainer: (data, run, datagen, trainer)."""
 
     def make(folder):
         folder.mkdir()
@@ -274,7 +274,7 @@ def test_a_run_that_goes_on_reports_the_repairs_of_all_lines(made, tmp_path):
         parse("halves.txt", stop)
     said = []
     assert parse("halves.txt", said.append) == whole and said[0].startswith("resumes after line 6")
-    assert re.match("[1-9] of 9 trees", whole)  # else nothing would be shown
+    assert re.match("[1-9] of 9 trees", whole)  # otherwise the test would show nothing
     assert (tmp_path / "halves.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""Plug-ins as users have them: an installed package (tests/example_plugin), and a folder of one's own."""
+"""Plug-ins as users have them: an installed package (tests/example_plugin), and a user folder."""
 
 import json
 import os
@@ -16,7 +16,7 @@ SET = ("--hparams_set=backward_tiny", "--train_steps=4", "--save_checkpoints_ste
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """The folder into which pip has installed the example; on PYTHONPATH it is as good as in site-packages."""
+    """The folder into which pip has installed the example; on PYTHONPATH it works like site-packages."""
     copy, site = tmp_path_factory.mktemp("source") / "plugin", tmp_path_factory.mktemp("site")
     shutil.copytree(EXAMPLE, copy)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
@@ -26,7 +26,7 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(installed, process, tmp_path_factory):
-    """A run directory of the installed plug-in's problem, set and model."""
+    """A run directory with the problem, set and model of the installed plug-in."""
     work = tmp_path_factory.mktemp("trained")
     flags = ("--problem=numbers_in_words", *SET, f"--data_dir={work / 'data'}", f"--output_dir={work / 'run'}")
     result = process("trainer", *flags, "--generate_data", PYTHONPATH=str(installed))

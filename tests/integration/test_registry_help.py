@@ -19,7 +19,7 @@ def test_the_list_has_every_name_once_and_all_lines_begin_at_the_same_column(pro
     result = process("trainer", "--registry_help")
     assert (result.returncode, result.stderr) == (0, "")
     entries = re.findall(r"^  (\S+)( +)(\S.*)$", result.stdout, flags=re.MULTILINE)
-    # Other tests of this process may have registered problems and sets of their own.
+    # Other tests of this process may have registered further problems and sets.
     known = [(registry, name) for registry in (PROBLEMS, HPARAMS, MODELS) for name in registry.names()]
     ours = [name for registry, name in known if registry[name].__module__.startswith("t2t_lite.")]
     assert [name for name, _, _ in entries] == ours

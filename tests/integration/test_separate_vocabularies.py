@@ -1,4 +1,4 @@
-"""A vocabulary for each side, and learned positions, through the commands, as a user runs them."""
+"""A vocabulary for each side, and learned positions, with the commands as a user runs them."""
 
 import json
 import shutil
@@ -8,7 +8,7 @@ import pytest
 from t2t_lite.checkpoints import storage
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 
-# Called by the tokens that there are, fewer than the problem asks for.
+# The file names have the real numbers of tokens, which are lower than the problem's.
 NAMES = {
     side: f"vocab.multi30k_ende_separate.{size}.{side}.subwords"
     for side, size in {"inputs": 1560, "targets": 2308}.items()
@@ -19,7 +19,7 @@ SMALL = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_deco
 
 @pytest.fixture(scope="module")
 def data(shared_folders):
-    """A data directory of `multi30k_ende_separate` with a few pairs of the grammar in the place of the captions."""
+    """A data directory of `multi30k_ende_separate` with a few pairs of the grammar instead of the captions."""
     from t2t_lite.data.generation.generate import generate
     from t2t_lite.problems import grammar, multi30k
 
@@ -47,7 +47,7 @@ def without_tensorflow(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def train(data, command, process):
-    """Runs the trainer for two steps, with an environment of its own in a fresh process."""
+    """Runs the trainer for two steps in a fresh process with the given environment."""
 
     def run(output_dir, problem, changes, **environment):
         return (process if environment else command)(
@@ -67,7 +67,7 @@ def train(data, command, process):
 
 @pytest.fixture(scope="module", params=["multi30k_ende_separate", "multi30k_ende_separate_rev"])
 def run_dir(request, train, tmp_path_factory):
-    """The run directory of a small model of either direction."""
+    """The run directory of a small model for either direction."""
     output_dir = tmp_path_factory.mktemp("separate") / "run"
     result = train(output_dir, request.param, "tied_embeddings=decoder")
     assert (result.returncode, result.stderr) == (0, "")
@@ -75,7 +75,7 @@ def run_dir(request, train, tmp_path_factory):
 
 
 def sides_of(run_dir):
-    """(name of the vocabulary of the run's inputs, that of its targets)."""
+    """(name of the run's inputs vocabulary, name of its targets vocabulary)."""
     is_reversed = json.loads((run_dir / "run.json").read_text())["problem"].endswith("_rev")
     return (NAMES["targets"], NAMES["inputs"]) if is_reversed else (NAMES["inputs"], NAMES["targets"])
 
@@ -90,7 +90,7 @@ def test_the_run_keeps_both_vocabularies_in_its_own_direction(run_dir, data):
 
 def test_each_matrix_has_a_row_for_each_token_of_its_side(run_dir):
     sizes = [open_vocabulary(run_dir / name).size for name in sides_of(run_dir)]
-    assert sizes[0] != sizes[1]  # else the test would show nothing
+    assert sizes[0] != sizes[1]  # otherwise the test would show nothing
     arrays = storage.read(run_dir / "ckpt-2", "model")
     rows = {name: array.shape[0] for name, array in arrays.items() if "embedding" in name}
     assert sorted(rows.values()) == sorted(sizes)
@@ -125,7 +125,7 @@ def test_a_wrong_vocabulary_in_the_run_directory_is_named(run_dir, process, tmp_
 
 
 def refused(result, output_dir):
-    """The one line of a command that ended before it wrote anything and before it imported TensorFlow."""
+    """The one line of a command that failed before it wrote a file or imported TensorFlow."""
     assert result.returncode == 1, result.stderr
     (line,) = result.stderr.splitlines()
     assert line.startswith("t2t-lite-trainer: error: ")

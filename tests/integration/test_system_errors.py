@@ -1,4 +1,4 @@
-"""Where the system only says "File exists", the commands say what to do."""
+"""Errors of the operating system are reported with advice."""
 
 import errno
 import os
@@ -48,7 +48,7 @@ def test_a_name_that_is_too_long(train, refused, small_run, tmp_path):
 
 @pytest.fixture
 def without_rights():
-    """A folder that is nobody's to write to and a file that is nobody's to read; the tests of root run as nobody."""
+    """A folder without write permission and a file without read permission; tests of root run as user nobody."""
     folder = Path(tempfile.mkdtemp())
     (folder / "secret.txt").write_text("a")
     (folder / "secret.txt").chmod(0)

@@ -1,4 +1,4 @@
-"""Every kind of layer and of positions through the commands: trained on two devices, decoded with beam search."""
+"""Every kind of layer and positions through the commands: trained on two devices, decoded with beam search."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def test_a_model_is_trained_saved_and_decodes(changes, command, process, grammar
     sizes |= dict(pair.split("=") for pair in changes.split(","))
     flags = ("--problem=grammar_ende", "--hparams_set=transformer_tiny", f"--data_dir={grammar_data}")
     hparams = "--hparams=" + ",".join(f"{name}={value}" for name, value in sizes.items())
-    trained = process(  # devices are those of a process
+    trained = process(  # in a process, because devices belong to a process
         "trainer", *flags, hparams, f"--output_dir={tmp_path}/run", "--train_steps=3", "--virtual_devices=2"
     )
     assert trained.returncode == 0, trained.stderr

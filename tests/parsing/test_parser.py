@@ -1,4 +1,4 @@
-"""Trees of a model whose output is known: it writes a symbol for each word, which word it is says which."""
+"""Trees from a fake model with known outputs: each input word determines the symbol that it writes."""
 
 import collections
 
@@ -17,7 +17,7 @@ SAYS = {"open": "(S", "leaf": "XX", "close": ")S", "wrong": ")NP", "noun": "(NP"
 
 
 class Dictionary:
-    """Stands in for a model: writes what its words say, in order, and then the end; it is not sure of anything."""
+    """Replaces a model: writes the symbols named by its words, in order, and the end symbol, with low confidence."""
 
     max_positions = None
 
@@ -52,7 +52,7 @@ def vocabularies(tmp_path_factory):
 
 @pytest.fixture
 def make(vocabularies):
-    """Makes a parser with some settings."""
+    """Creates a parser with the given settings."""
     inputs, targets = vocabularies
     says = [0, 1, 2, *(targets.tokens().index(SAYS[word]) for word in inputs.tokens()[3:])]
 
@@ -66,7 +66,7 @@ def make(vocabularies):
     return make
 
 
-# line: (its tree, what is repaired)
+# line: (its tree, its repairs)
 LINES = {
     "leaf leaf": ("(TOP (XX leaf) (XX leaf))", []),
     "open leaf close": ("(TOP (S (XX open) (XX leaf) (XX close)))", ["too few leaves"]),
@@ -129,11 +129,11 @@ def test_hypotheses_keep_the_scores_of_their_symbols(make):
     parser = make("beam_size=3")
     best, *others = parser.n_best(["leaf leaf"])[0]
     assert best.text == "(TOP (XX leaf) (XX leaf))"
-    # The three tokens, the end included, have a logit of 5 among zeros.
+    # The three tokens, end symbol included, have a logit of 5 and all others 0.
     assert best.log_prob == pytest.approx(3 * (5 - np.log(np.exp(5) + 7)), abs=1e-4)
     assert all(other.score <= best.score for other in others)
     assert parser.translate(["leaf leaf"], return_scores=True) == [best]
-    assert parser.parsed == 2  # one line twice: only its best tree counts
+    assert parser.parsed == 2  # the same line twice; only its best tree counts
 
 
 def test_given_trees_are_scored_without_their_words(make):

@@ -1,4 +1,4 @@
-"""A search among trees only, against all trees that there are, counted out by `rebuild`, which knows no search."""
+"""A search constrained to trees, compared with all trees, which are enumerated with `rebuild`."""
 
 import itertools
 
@@ -15,7 +15,7 @@ from t2t_lite.trees.tree import words_of
 TOKENS = ("<pad>", "</s>", "<unk>", "XX", "(S", ")S", "(NP", ")NP")
 SYMBOLS = TreeSymbols.of(TOKENS, "XX")
 EOS = 1
-WIDE = 300  # more than there are trees of 7 symbols over 3 words
+WIDE = 300  # more than the number of trees with 7 symbols over 3 words
 ALPHA = 0.3
 
 
@@ -65,7 +65,7 @@ def words(count):
 
 
 def all_trees(count, length):
-    """The ids, with the end symbol, of all trees over `count` words of at most `length` tokens."""
+    """The ids, with the end symbol, of all trees over `count` words with at most `length` tokens."""
     for symbols in range(1, length):
         for ids in itertools.product(range(3, len(TOKENS)), repeat=symbols):
             if ids.count(3) == count and is_tree(text_of(ids), words(count)):

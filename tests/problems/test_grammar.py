@@ -1,4 +1,4 @@
-"""The grammar problem: what it promises about its samples, and German checked against sentences written by hand."""
+"""The grammar problem: properties of its samples, and German forms checked against sentences written by hand."""
 
 import itertools
 from collections import defaultdict
@@ -49,7 +49,7 @@ def test_there_are_millions_of_sentences(pairs):
     for english, _ in pairs:
         counts[english] += 1
     assert len(counts) >= 40_000
-    # With N sentences n samples collide n^2 / 2N times if all are alike; as they are not, this is less than N.
+    # n samples of N equally likely sentences have n^2 / 2N collisions. Unequal ones have more: this underestimates N.
     collisions = sum(count * (count - 1) // 2 for count in counts.values())
     bound = SAMPLES * (SAMPLES - 1) / 2 / max(collisions, 1)
     print(f"{len(counts)} of {SAMPLES} distinct; at least about {bound:,.0f} sentences")

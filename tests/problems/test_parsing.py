@@ -1,4 +1,4 @@
-"""Parsing problems: what is read, how it is divided, what the model sees, what is said of trees that are no good."""
+"""Parsing problems: reading and splitting treebanks, the model's view of a tree, and reports of malformed trees."""
 
 import collections
 import gzip
@@ -25,7 +25,7 @@ CLEAN = "(TOP (S (NP (DT the) (NN {word})) (VP (VBZ sleeps)) (. .)))"
 
 
 def write_wsj(folder, sections, nested=True, files=2, trees=3):
-    """Writes files of the Wall Street Journal with trees over words that say where they stand."""
+    """Writes files of the Wall Street Journal with trees whose words name their position."""
     for section in sections:
         for number in range(files):
             name = f"wsj_{section:02}{number:02}.mrg"
@@ -90,7 +90,7 @@ def test_any_treebank_is_divided_unless_splits_are_given(tmp_path):
     )
     flags = {"treebank": tmp_path / "a", "train_trees": tmp_path / "own.ptb", "dev_trees": tmp_path / "dev.ptb.gz"}
     both = {split: nouns(pairs("treebank_parsing", split, **flags)) for split in SPLITS}
-    # What is given for train comes to it; what is given for dev stands for it, and its share is left aside.
+    # --train_trees are added to train; --dev_trees replace the dev share of --treebank, which is not used.
     assert both == {"train": ["first", "second", *alone["train"]], "dev": ["third"], "test": alone["test"]}
 
 
@@ -169,7 +169,7 @@ def test_sets_of_the_paper():
 
 @pytest.fixture
 def made(tmp_path):
-    """A data directory of a treebank with malformed trees, and what was said."""
+    """A data directory of a treebank with malformed trees, and the printed lines."""
     source = write_wsj(tmp_path / "trees", [3, 4], nested=False, files=10, trees=10)
     (source / "wsj_0305.mrg").write_text(tree("whole") + "( (S (NP (DT a) (NN dog) )\n" + tree("whole"))
     (source / "wsj_0405.mrg").write_text(tree("good") + "( (S (NP (DT a b)) ))\n" + "( (S (NN c)) ))\n" + tree("good"))

@@ -24,7 +24,7 @@ def some_pairs(first, last):
 
 
 def write(path, lines, end="\n", start="", last_end=True):
-    """Writes lines as bytes, as gzip if the path says so, and returns the path as a flag has it."""
+    """Writes lines as bytes, gzip if the path has that suffix, and returns the path as a flag value."""
     content = (start + end.join(lines) + (end if last_end else "")).encode()
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return str(path)
@@ -176,7 +176,7 @@ def test_the_reversed_problem_uses_the_same_data(made, given, tmp_path, snapshot
     ],
 )
 def test_long_and_uneven_training_pairs_are_dropped_and_only_those(made, texts, given, flags, kept, dropped):
-    # Characters count, and not bytes, of which this letter has two.
+    # Characters count, not bytes; this letter has two bytes.
     pairs = {sizes: tuple("ä" * (size - 1) + "b" for size in sizes) for sizes in kept + dropped}
     everything = list(pairs.values())
     manifest = made(**given(train=everything, dev=everything, test=everything), **flags)

@@ -1,4 +1,4 @@
-"""What `text_pairs` refuses: wrong flags, too little text, and text that is not what the data was made from."""
+"""Errors of `text_pairs`: wrong flags, too little text, and text that differs from that of existing data."""
 
 import gzip
 import itertools
@@ -13,7 +13,7 @@ from t2t_lite.problems.text_pairs import TextPairs
 
 
 class Stop(Exception):
-    """What interrupts a generation."""
+    """The exception that interrupts a generation."""
 
 
 def silent(line):
@@ -146,7 +146,7 @@ def write_tsv(path, pairs):
         (11, 1, 5, True),
         (10, 1, 5, False),
         (11, 3, 5, True),
-        (10, 3, 5, False),  # they are enough to split off, and nothing is left to train on
+        (10, 3, 5, False),  # enough pairs to split off, but none left for training
         (4, 30, None, False),
     ],
 )
@@ -248,7 +248,7 @@ def test_a_vocabulary_that_an_interrupted_generation_left_is_not_used_for_other_
     try:
         made(problem=Separate(**flags))
     except UserError:
-        return  # this would do as well
+        return  # this would also be acceptable
     assert contents_of(tmp_path / "data") == contents_of(tmp_path / "undisturbed")
 
 

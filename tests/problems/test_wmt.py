@@ -1,4 +1,4 @@
-"""WMT 2014 from a small data set in tensorflow-datasets' own format, written under its name, and from text files."""
+"""WMT 2014 from a small data set in the format of tensorflow-datasets, stored under its name, and from text files."""
 
 import collections
 import gzip
@@ -174,7 +174,7 @@ def test_a_test_set_that_is_not_newstest2014_is_refused(placed, tmp_path, change
 def test_a_data_set_that_has_changed_since_is_found_by_its_checksum(prepared, tmp_path):
     folder, data_dir = copy_of(prepared, tmp_path), tmp_path / "data"
     made("wmt_ende", data_dir, folder)
-    (data_dir / "wmt_ende-train-00007-of-00100").unlink()  # so that there is something to make
+    (data_dir / "wmt_ende-train-00007-of-00100").unlink()  # so that there is something to generate
     (shard,) = folder.glob("wmt14_translate/de-en/1.0.0/*-train.tfrecord-*")
     shard.write_bytes(shard.read_bytes()[:-100])
     with pytest.raises(

@@ -72,8 +72,8 @@ def test_the_command_of_sacrebleu_says_the_same(tmp_path):
 
 
 def test_a_tiny_example_by_hand():
-    # 5 words against 6: 5 of 5 words, 3 of 4 pairs, 1 of 3 triples, and no quadruple of 2 match. sacreBLEU's default
-    # smoothing ("exp") takes 1 / 2 of a match for the first order without any.
+    # 5 words against 6: 5 of 5 words, 3 of 4 bigrams, 1 of 3 trigrams and 0 of 2 4-grams match. sacreBLEU's default
+    # smoothing ("exp") counts 1 / 2 match for the first order without any.
     precisions = (5 / 5, 3 / 4, 1 / 3, 0.5 / 2)
     by_hand = 100 * math.exp(1 - 6 / 5) * math.prod(precisions) ** 0.25
     assert corpus_bleu(["a b c e f"], ["a b c d e f"]) == pytest.approx(by_hand)

@@ -1,6 +1,6 @@
-"""The numbers expected here are counted by hand, by EVALB's rules; EVALB itself was seen to give the same.
+"""The expected numbers are counted by hand according to EVALB's rules, and were confirmed with EVALB.
 
-A test compares with the output of EVALB on a corpus, which is not in the repository: the files gold.txt, candidate.txt
+One test compares with the output of EVALB on a corpus that is not in the repository: the files gold.txt, candidate.txt
 and expected.txt (what "evalb -p COLLINS.prm gold.txt candidate.txt" printed, with a large MAX_ERROR).
 """
 
@@ -44,19 +44,19 @@ CASES = {
         "(TOP (S (`` ``) (NP (NNS dogs) (, ,)) (VP (VBP bark)) ('' '') (: --) (. !)))",
         counted(7, 3, 3, 3, 0, 2, 2),
     ),
-    # PRN holds a comma only, and so is none. The brackets around words that count: S 0-2, NP 0-1, VP 1-2.
+    # PRN contains only a comma and is deleted. The brackets around counting words: S 0-2, NP 0-1, VP 1-2.
     "a constituent of punctuation only is left out": (
         DOGS,
         "(TOP (S (NP (NNS dogs)) (PRN (, ,)) (VP (VBP bark))))",
         counted(2, 3, 3, 3, 0, 2, 2),
     ),
-    # Tags other than the five count, whatever the word: 4 words. Brackets S 0-4 and PRN 1-4.
+    # Tags other than the five count, for any word: 4 words. Brackets S 0-4 and PRN 1-4.
     "brackets and signs as words count": (
         "(TOP (S (NN a) (PRN (-LRB- -LRB-) ($ $) (-RRB- -RRB-))))",
         "(TOP (S (NN a) (PRN (-LRB- -LRB-) ($ $) (-RRB- -RRB-))))",
         counted(4, 2, 2, 2, 0, 4, 4),
     ),
-    # The NP of the trace goes with it: S 0-2, NP 0-1, VP 1-2. The trace is no part of the length, either.
+    # The NP of the trace is deleted with it: S 0-2, NP 0-1, VP 1-2. The trace does not count for the length, either.
     "traces are left out": (
         "(TOP (S (NP (NNS dogs)) (VP (VBP bark) (NP (-NONE- *T*-1)))))",
         DOGS,
@@ -67,25 +67,25 @@ CASES = {
         DOGS,
         counted(2, 3, 3, 3, 0, 2, 2),
     ),
-    # A tag is compared as it stands.
+    # A tag is compared unchanged.
     "function tags of tags are not cut": (
         "(TOP (S (NP (NNS-X dogs)) (VP (VBP bark))))",
         DOGS,
         counted(2, 3, 3, 3, 0, 2, 1),
     ),
-    # "-A" and "=B" are both "" then, which counts: S 0-2 and two more in each.
+    # Both "-A" and "=B" become "", which counts: S 0-2 and two more in each tree.
     "labels are cut at their very beginning, too": (
         "(TOP (S (-A (NNS dogs)) (VP (VBP bark))))",
         "(TOP (S (=B (NNS dogs)) (VP (VBP bark))))",
         counted(2, 3, 3, 3, 0, 2, 2),
     ),
-    # S 0-2, NP 0-1 and VP 1-2 are left of both.
+    # S 0-2, NP 0-1 and VP 1-2 remain in both.
     "TOP and punctuation are no labels": (
         "(TOP (S (NP (NNS dogs)) (TOP (VP (VBP bark)))))",
         "(S (NP (NNS dogs)) (, (: (VP (TOP-1 (VBP bark))))))",
         counted(2, 3, 3, 3, 0, 2, 2),
     ),
-    # The candidate's are ROOT, S, NP, VP.
+    # The candidate's brackets are ROOT, S, NP, VP.
     "other roots count": (DOGS, DOGS.replace("TOP", "ROOT"), counted(2, 3, 3, 4, 0, 2, 2)),
     "a root without a label counts": (DOGS, DOGS.replace("TOP", ""), counted(2, 3, 3, 4, 0, 2, 2)),
     # VP 0-2, and at 1-2 PRT in the one and ADVP in the other. Of the tags, RP and RB differ.
@@ -105,7 +105,7 @@ CASES = {
         "(TOP (NP (NP (NNS dogs))))",
         counted(1, 2, 3, 2, 0, 1, 1),
     ),
-    # NP, VP, NP against VP, NP, VP: one NP and one VP match, in whichever order they stand.
+    # NP, VP, NP against VP, NP, VP: one NP and one VP match, in any order.
     "unary chains match in any order": (
         "(TOP (NP (VP (NP (NNS dogs)))))",
         "(TOP (VP (NP (VP (NNS dogs)))))",
@@ -117,26 +117,26 @@ CASES = {
         "(TOP (S (DT a) (X (NN b) (VB c)) (NN d)))",
         counted(4, 1, 4, 2, 1, 4, 4),
     ),
-    # B, C, D: 0-4, 0-3, 0-2 in the gold tree; 1-5, 2-5, 3-5 in the candidate, of which each crosses B at least. The
-    # other way round, all of the gold tree's cross, too, but the candidate's are counted. A 0-5 matches.
+    # B, C, D: 0-4, 0-3, 0-2 in the gold tree; 1-5, 2-5, 3-5 in the candidate, each of which crosses at least B. In the
+    # gold tree all three cross as well, but only the candidate's count. A 0-5 matches.
     "three crossing brackets": (
         "(TOP (A (B (C (D (X v) (X w)) (X x)) (X y)) (X z)))",
         "(TOP (A (X v) (B (X w) (C (X x) (D (X y) (X z))))))",
         counted(5, 1, 4, 4, 3, 5, 5),
     ),
-    # A 0-4 and M 0-3; the candidate's E 2-4 and F 2-4 cross M, both of them.
+    # A 0-4 and M 0-3; both the candidate's E 2-4 and F 2-4 cross M.
     "equal brackets cross one by one": (
         "(TOP (A (M (X v) (X w) (X x)) (X y)))",
         "(TOP (A (X v) (X w) (E (F (X x) (X y)))))",
         counted(4, 1, 2, 3, 2, 4, 4),
     ),
-    # Brackets that only touch, or lie in one another, do not cross: S 0-6 and NP 0-2 match, FRAG 2-6 touches NP.
+    # Brackets that only touch or are nested do not cross: S 0-6 and NP 0-2 match, FRAG 2-6 touches NP.
     "neighbours do not cross": (
         CAT,
         "(TOP (S (NP (DT the) (NN cat)) (FRAG (VBD sat) (IN on) (DT a) (NN mat)) (. .)))",
         counted(7, 2, 5, 3, 0, 6, 6),
     ),
-    # 2 of the 6 tags differ; the full stop's is none of the 6.
+    # 2 of the 6 tags differ; that of the full stop does not count.
     "wrong tags": (CAT, CAT.replace("DT a", "CD a").replace("VBD", "VBN"), counted(7, 5, 5, 5, 0, 6, 4)),
     "several trees in a line count as one": (
         "(NP (NNS dogs)) (VP (VBP bark))",
@@ -148,11 +148,11 @@ CASES = {
     "a word too many": (CAT, CAT.replace("(NN cat)", "(NN cat) (NN cat)"), SentenceScore(7, ERROR)),
     "another word": (CAT, CAT.replace("cat", "dog"), SentenceScore(7, ERROR)),
     "case matters": (CAT, CAT.replace("the", "The"), SentenceScore(7, ERROR)),
-    # Punctuation that has no punctuation tag is a word, and the gold tree has no such word.
+    # A punctuation mark without a punctuation tag is a word, and the gold tree has no such word.
     "punctuation tagged as a word": (CAT, CAT.replace("(. .)", "(NN .)"), SentenceScore(7, ERROR)),
     "a word tagged as punctuation": (CAT, CAT.replace("NN mat", ": mat"), SentenceScore(7, ERROR)),
     "punctuation missing or more, or another": (CAT, CAT.replace("(. .)", "(, ,) (: -)"), ALL_OF_CAT),
-    # One of two equal marks is punctuation, not the same one on both sides, so 2 of 3 words are left, and they agree.
+    # One of two equal marks is punctuation, a different one on each side, so 2 of 3 words remain, and they agree.
     "two mistakes make up for one another": (
         "(TOP (NP (NNS dogs) (POS ') ('' ')))",
         "(TOP (NP (NNS dogs) ('' ') (POS ')))",
@@ -165,10 +165,10 @@ CASES = {
     "all words of the gold tree are punctuation": ("(TOP (S (. .)))", DOGS, SentenceScore(1, ERROR)),
 }
 
-# What EVALB does not know, so that these are ours: malformed candidates, and words without parts of speech.
+# Beyond EVALB: malformed candidates, and words without parts of speech.
 MALFORMED = ("(S (NP (NN a))", "(S (NN a)))", "dogs bark", "(S (NP ) (NN a))", "(NN dogs bark)")
 UNTAGGED_CAT = "(TOP (S (NP (XX the) (XX cat)) (VP (XX sat) (PP (XX on) (NP (XX a) (XX mat)))) (. .)))"
-# The mark is a possessive, which does not show by its look. NP 0-3 and NP 0-2; the full stop does not count.
+# The mark is a possessive, which its form does not show. NP 0-3 and NP 0-2; the full stop does not count.
 BONES = "(TOP (NP (NP (NNS dogs) (POS ')) (NNS bones) (. .)))"
 UNTAGGED_BONES = "(TOP (NP (NP (XX dogs) ('' ')) (XX bones) (. .)))"
 UNTAGGED = {
@@ -179,7 +179,7 @@ UNTAGGED = {
     "labels are compared": (DOGS, "(TOP (S (NP (XX dogs)) (X (XX bark))))", counted(2, 2, 3, 3, 0, 2, 2)),
     "words are compared": (CAT, UNTAGGED_CAT.replace("cat", "dog"), SentenceScore(7, ERROR)),
     "a word is missing": (CAT, UNTAGGED_CAT.replace("(XX the) ", ""), SentenceScore(7, ERROR)),
-    # 6 words against 7, so they stay XX; and the same 6 count.
+    # 6 words against 7, so the tags stay XX; the same 6 words count.
     "the full stop is missing": (CAT, UNTAGGED_CAT.replace(" (. .)", ""), counted(7, 5, 5, 5, 0, 6, 0)),
 }
 
@@ -237,7 +237,7 @@ def test_the_averages_of_a_corpus():
     assert summary.complete_match == 25.0  # the first of four
     assert summary.average_crossing == 1.0
     assert summary.no_crossing == 50.0  # two of four
-    assert summary.at_most_two_crossing == 75.0  # all but that with three
+    assert summary.at_most_two_crossing == 75.0  # all except the one with three
     assert summary.tagging_accuracy == pytest.approx(100 * 16 / 17)
 
 
@@ -336,18 +336,18 @@ def test_the_report_has_no_tagging_accuracy_if_any_candidate_is_untagged():
     assert sum("no tagging accuracy" in line and "XX" in line for line in lines) == 2
     assert " ".join(lines[3].split()) == "1 7 0 100.00 100.00 5 5 5 0 6 - -"
     assert " ".join(lines[6].split()) == "100.00 100.00 8 8 8 0 8 - -"
-    # The columns stay where they are.
+    # The columns keep their positions.
     tagged = report(score_trees([CAT, DOGS], [CAT, DOGS]), per_sentence=True)
     assert [len(line) for line in lines[:7]] == [len(line) for line in tagged[:7]]
 
 
 def totals(lines):
-    """The values of EVALB's "name = value" lines, those of all sentences first."""
+    """The values of EVALB's "name = value" lines, with those of all sentences first."""
     return [line.split(" = ")[1].strip() for line in lines if " = " in line]
 
 
 def printed(summary):
-    """A summary's values in the order and with the digits of EVALB."""
+    """The values of a summary in the order and with the digits of EVALB."""
     counts = (summary.sentences, summary.errors, summary.skipped, summary.valid)
     averages = (
         summary.recall,
@@ -369,7 +369,7 @@ def test_a_corpus_is_scored_as_evalb_did(evalb_dir):
     )
     parseval = score_trees(gold, candidate)
     assert isinstance(parseval, Parseval) and not parseval.untagged
-    # The table with all its columns and its last line, the total, character by character.
+    # The complete table, character by character, including the last line, the total.
     end = expected.index("=== Summary ===")
     assert end == len(gold) + 5
     assert report(parseval, per_sentence=True)[:end] == expected[:end]

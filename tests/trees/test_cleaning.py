@@ -10,7 +10,7 @@ def cleaned(text):
     return tree and str(tree)
 
 
-# Every rule on its own: (tree, what is left of it).
+# Each rule: (tree, cleaned tree).
 RULES = {
     "a trace goes": (
         "(TOP (S (NP (NN it)) (VP (VBZ is) (-NONE- *T*-1))))",
@@ -121,7 +121,7 @@ def test_a_root_around_traces_inside_of_a_tree_is_refused():
 
 
 def test_round_brackets_as_words_become_those_of_the_treebank():
-    """A tree that is read from brackets has no such words, but one that is made otherwise may."""
+    """Words with brackets cannot be read from brackets, but a tree made in another way may have them."""
     tree = Tree("S", (Tree("-LRB-", word="("), Tree("NN", word="it"), Tree("-RRB-", word=")")))
     assert str(clean(tree)) == "(TOP (S (-LRB- -LRB-) (NN it) (-RRB- -RRB-)))"
 
@@ -141,7 +141,7 @@ def test_trees_of_any_depth_are_cleaned():
     assert str(tree) == "(TOP " + "(NP " * depth + "(NN it)" + ")" * depth + ")"
 
 
-# label: what is left
+# label: bare label
 LABELS = {
     "NP": "NP",
     "NP-SBJ": "NP",

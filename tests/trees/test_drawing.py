@@ -31,7 +31,7 @@ def tree_of(text):
 
 
 def deep(depth):
-    """Constituents S1, S2 and so on from the inside out, all with a word of their own."""
+    """Nested constituents S1, S2 and so on from the inside out, each with its own word."""
     tree = Tree("NN", word="word0")
     for number in range(1, depth + 1):
         tree = Tree(f"S{number}", (tree, Tree(UNTAGGED, word=f"word{number}")))
@@ -76,7 +76,7 @@ def in_rows(texts):
 
 
 def labels_shown(tree):
-    """The labels and tags that are to be seen, in any order."""
+    """The visible labels and tags, in any order."""
     if len(tree.children) == 1 and tree.label == ROOT:
         tree = tree.children[0]
     return sorted(node.label for kind, node in walk(tree) if kind is OPEN or (kind is LEAF and node.label != UNTAGGED))
@@ -98,7 +98,7 @@ def test_svg_texts_lie_inside_and_do_not_overlap(tree):
     for row in in_rows(texts):
         end = 0
         for x, y, letters, is_middle in row:
-            # A letter is 0.6 times as wide as the font is high, 12 pixels; Chinese ones and emoji twice as much.
+            # A letter is 0.6 times as wide as the font size, 12 pixels; Chinese letters and emoji twice that.
             room = sum(14.4 if letter > "\u3000" else 7.2 for letter in letters.replace("\u0308", ""))
             start = x - room / 2 if is_middle else x
             assert start > end and y - 12 >= 0
@@ -130,7 +130,7 @@ def test_svg_has_a_line_up_from_everything_below_the_root_and_none_without_lengt
     for line in ET.fromstring(svg).iter(f"{SVG}polyline"):
         lines.append([tuple(map(float, point.split(","))) for point in line.get("points").split()])
     assert all(start != end for start, end in lines)
-    # The lines' places are relative to a group below the caption's line.
+    # The positions of the lines are relative to a group below the caption.
     left, top = 20, 20 + 24
     for x, y, _, _ in others:
         assert any(

@@ -8,7 +8,7 @@ from t2t_lite.trees.linear import linearise, rebuild, tags_of
 from t2t_lite.trees.tree import Tree, leaves, parse_brackets, words_of
 from t2t_lite.trees.treebank import read_trees, treebank_files
 
-# The first is that of Vinyals et al. 2015, figure 2, with XX for its tags: (tree, symbols).
+# The first one is from Vinyals et al. 2015, figure 2, with XX for its tags: (tree, symbols).
 EXAMPLES = {
     "John has a dog .": (
         "(TOP (S (NP (NNP John)) (VP (VBZ has) (NP (DT a) (NN dog))) (. .)))",
@@ -66,7 +66,7 @@ def test_the_tags_of_punctuation():
 
 
 def test_punctuation_has_the_same_tags_in_the_treebank(wsj_dir):
-    """But for what is tagged by mistake there, or is no punctuation: "--" is ":" nearly always, and "..." always."""
+    """Except for tagging errors and words that are not punctuation: "--" is ":" nearly always, and "..." always."""
     pairs = [
         pair for path in wsj_dir.glob("*.mrg") for pair in re.findall(r"\(([^\s()]+) ([^\s()]+)\)", raw_text(path))
     ]
@@ -78,7 +78,7 @@ def test_punctuation_has_the_same_tags_in_the_treebank(wsj_dir):
         assert tags[word].count(tag) >= 0.98 * len(tags[word]), word
 
 
-# what is wrong: (symbols, number of words, message)
+# defect: (symbols, number of words, message)
 ERRORS = {
     "a leaf too many": ("(S XX XX )S", 1, "more leaves than words"),
     "leaves and no words": ("(S XX )S", 0, "more leaves than words"),
@@ -116,13 +116,13 @@ def test_what_are_no_symbols_of_a_tree_is_refused_with_the_reason(symbols, lengt
 
 @pytest.mark.parametrize("symbols", ["((S XX )(S", "(NP) XX )NP)", "(S(NP XX )S(NP", "(S (()) XX )()) )S"])
 def test_a_label_with_a_bracket_is_refused(symbols):
-    """The tree could not be written: its brackets would not match."""
+    """The tree could not be written, because its brackets would not match."""
     with pytest.raises(ValueError):
         rebuild(symbols, ["dog"])
 
 
 def test_random_trees_are_the_same_after_a_round_trip():
-    """Whatever their words are, as these are no part of the symbols."""
+    """For any words, because the symbols do not contain them."""
     rng = random.Random(5)
     for _ in range(1000):
         tree = Tree("TOP", tuple(random_tree(rng, 6) for _ in range(rng.randint(1, 3))))
@@ -147,11 +147,11 @@ def test_every_tree_of_a_treebank_is_the_same_after_a_round_trip(corpus, count, 
             words, tags = words_of(tree), [leaf.label for leaf in leaves(tree)]
             symbols = linearise(tree)
             assert rebuild(symbols, words, tags) == tree
-            # Without the tags: the same but for these.
+            # Without tags, the tree is the same except for the tags.
             given = iter(zip(tags_of(words), words, strict=True))
             written = re.sub(r"\([^\s()]+ [^\s()]+\)", lambda _, given=given: "({} {})".format(*next(given)), str(tree))
             assert str(rebuild(symbols, words)) == written
-            # What stands there, counted otherwise.
+            # The same content, counted in another way.
             assert symbols.count("XX") == len(words)
             assert symbols.count("(") == symbols.count(")") == str(tree).count("(") - len(words) - 1
             done += 1

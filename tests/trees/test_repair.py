@@ -84,7 +84,7 @@ RULES = {
     # TOO_MANY
     "leaves without words are left out": ("(S XX XX XX )S", "a", "(TOP (S (XX a)))", {TOO_MANY}),
     "with the brackets around them": ("(S XX (NP XX XX )NP )S", "a", "(TOP (S (XX a)))", {TOO_MANY, HOLLOW}),
-    # All at once, but for EMPTY and TOO_FEW
+    # All at once, except EMPTY and TOO_FEW
     "several": (
         "(S junk XX )NP (NP )NP XX XX",
         "a b",
@@ -124,11 +124,11 @@ def test_words_that_look_like_symbols_are_words(symbols, word):
     assert [(kind, node.label) for kind, node in walk(tree)] == [(kind, node.label) for kind, node in walk(same)]
 
 
-# Many outputs, checked otherwise.
+# Many outputs, checked in another way.
 
 
 def accepted(symbols, length):
-    """Tells whether these are the symbols of a tree: puts leaves for innermost constituents until there are none."""
+    """Whether these are the symbols of a tree: replaces innermost constituents with leaves until none is left."""
     listed, found = f" {symbols.strip()} ", 1
     while found:
         listed, found = re.subn(r"(?<= )\(([^\s()]+)((?: +XX)+) +\)\1(?= )", "XX", " ".join(listed.split()).join("  "))
@@ -136,7 +136,7 @@ def accepted(symbols, length):
 
 
 def check(symbols, words):
-    """Repairs, checks what holds for every output, and returns (the tree's brackets, repairs)."""
+    """Repairs, checks properties that hold for every output, and returns (brackets of the tree, repairs)."""
     tree, needed = repair(symbols, words)
     text = str(tree)
     read = nltk.Tree.fromstring(text)
@@ -144,7 +144,7 @@ def check(symbols, words):
     assert read.leaves() == list(words)
     for part in read.subtrees():
         assert part.label()
-        # Words stand in tags of their own.
+        # Each word has its own tag.
         assert len(part) == 1 or (part and all(isinstance(child, nltk.Tree) for child in part))
     assert set(needed) <= set(REPAIRS)
     assert (not needed) == accepted(symbols, len(words)), (symbols, words)
@@ -154,7 +154,7 @@ def check(symbols, words):
     else:
         assert rebuild(symbols, words) == tree
         assert linearise(tree).split() == symbols.split()
-    # What is repaired needs no more repair.
+    # A repaired tree needs no further repair.
     assert repair(linearise(tree), words) == (tree, frozenset())
     return text, needed
 
@@ -183,7 +183,7 @@ def dev_trees(gum_dir):
 
 
 def mutated(symbols, rng):
-    """The symbols with one change of any kind."""
+    """The symbols with one random change."""
     symbols, kind = list(symbols), rng.randrange(8)
     place, other = sorted(rng.choices(range(len(symbols)), k=2))
     if kind == 0:
@@ -223,7 +223,7 @@ def places(symbols, start):
 
 
 def is_alone(symbols, place):
-    """Tells whether a leaf is the only child."""
+    """Returns whether a leaf is the only child."""
     around = symbols[max(0, place - 1) : place] + symbols[place + 1 : place + 2]
     return [symbol[0] for symbol in around] == ["(", ")"]
 
@@ -239,7 +239,7 @@ def delete_leaf(symbols, rng):
 def insert_leaf(symbols, rng):
     place = rng.randrange(len(symbols) + 1)
     changed = [*symbols[:place], "XX", *symbols[place:]]
-    last = places(changed, "XX")[-1]  # the one that there is no word for
+    last = places(changed, "XX")[-1]  # the leaf without a word
     return changed, {TOO_MANY} | ({HOLLOW} if is_alone(changed, last) else set())
 
 
@@ -313,7 +313,7 @@ def test_one_change_needs_the_repairs_of_its_kind(change, dev_trees):
 # Extremes.
 
 
-# name: (symbols, number of words, constituents but for the root, repairs)
+# name: (symbols, number of words, constituents except the root, repairs)
 DEEP = {
     "whole": (["(NP"] * 1500 + ["XX"] + [")NP"] * 1500, 1, 1500, set()),
     "never closed": (["(NP"] * 3000 + ["XX"], 1, 3000, {UNMATCHED}),

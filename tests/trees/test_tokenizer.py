@@ -2,7 +2,7 @@ import pytest
 
 from t2t_lite.trees.tokenizer import TOKENIZERS, split_as_treebank, split_at_blanks
 
-# line: its words, by blanks
+# line: its words, split at blanks
 BLANKS = {
     "": "",
     " \t ": "",
@@ -17,7 +17,7 @@ BLANKS = {
     'Größe “naïve” 日本語 "x"': 'Größe “naïve” 日本語 "x"',
 }
 
-# line: its words, by the rules of the treebank
+# line: its words, split by the rules of the treebank
 TREEBANK = {
     "": "",
     " \t ": "",
@@ -70,7 +70,7 @@ def test_the_words_of_a_line_of_plain_text(line, words):
 @pytest.mark.parametrize("line", ["f(x)", ":)", "((", "a)b(c", "(NP XX )NP", "( ( a ) )", "(a) ( b"])
 @pytest.mark.parametrize("name", ["blanks", "treebank"])
 def test_no_word_has_a_round_bracket(name, line):
-    """A tree over such a word could not be written: its brackets would not match."""
+    """A tree over such a word could not be written, because its brackets would not match."""
     words = TOKENIZERS[name](line)
     assert words
     assert not [word for word in words if "(" in word or ")" in word]

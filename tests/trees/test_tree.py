@@ -29,7 +29,7 @@ def as_nltk(tree):
 
 
 def random_tree(rng, depth):
-    """A tree of ours that is at most so deep, and its brackets, written with blanks and line breaks anywhere."""
+    """A random tree of limited depth and its brackets, with random blanks and line breaks."""
     blanks = rng.choice(["", " ", "\n  ", "\t", " \r\n"])
     if depth == 0 or rng.random() < 0.3:
         tag, word = rng.choice(["NN", ",", "-LRB-", "PRP$"]), rng.choice(["a", "-LRB-", "n't", "Größe", "1,000", "*"])
@@ -122,7 +122,7 @@ def test_a_builder_keeps_several_trees_and_lone_tags_in_order():
 # Reading brackets.
 
 
-# what it shows: (text, trees)
+# case: (text, trees)
 READ = {
     "one tree": (RAIN_FALLS, [S]),
     "the root's label may be missing": (f"( {RAIN_FALLS})", [Tree("", (S,))]),
@@ -156,7 +156,7 @@ def test_brackets_are_read(text, trees):
     assert parse_brackets(text) == trees
 
 
-# text: what the message says
+# text: part of the message
 MALFORMED = {
     "(S (NN rain)": "the bracket of 'S' is not closed",
     "(S (NP (NN rain))": "the bracket of 'S' is not closed",
@@ -213,7 +213,7 @@ def test_random_trees_are_written_so_that_nltk_reads_them():
 
 
 def test_random_brackets_are_read_as_nltk_reads_them_or_refused():
-    """NLTK takes empty constituents and several words in a bracket, too; all that we read it reads as well."""
+    """NLTK also accepts empty constituents and several words in a bracket; it reads everything that we read."""
     rng, read = random.Random(3), 0
     for _ in range(20_000):
         text = " ".join(rng.choice(["(", "(S", "(NN a)", ")", ")", "b"]) for _ in range(rng.randint(1, 9)))

@@ -12,7 +12,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.trees.tree import words_of
 from t2t_lite.trees.treebank import Malformed, read_trees, section_of, treebank_files
 
-# A good tree as lines; {} is a word that tells it from others.
+# A good tree as lines; {} is a word that identifies it.
 GOOD = ["(TOP", "(S", "(NP (NN {}))", "(VP (VB go))))"]
 # kind: the lines of a tree that is malformed
 BAD = {
@@ -35,7 +35,7 @@ BAD = {
     "not UTF-8 where brackets open": ["(TOP", "(S (X (X \udcff)", "(X a)) (NP (NN bad))", "(VP (VB go))))"],
     "a tree inside": ["(TOP", "(S", "(NP (ROOT (NN bad)))", "(VP (VB go))))"],
 }
-# name: what stands between the lines of a tree, and after it
+# name: the text between the lines of a tree, and after it
 INDENTED = {
     "a tree a line": (" ", "\n"),
     "a tree a line, with empty lines": (" ", "\n\n"),
@@ -45,12 +45,12 @@ INDENTED = {
 }
 NOT_INDENTED = {"not indented": ("\n", "\n"), "not indented, with empty lines": ("\n", "\n\n")}
 LAYOUTS = INDENTED | NOT_INDENTED
-# What is good and what is bad.
+# Good and malformed trees.
 ORDERS = ["B", "BGG", "GGB", "GBG", "BB", "GBBG", "BBBG", "GBGGGBG"]
 
 
 def written(path, text):
-    """The path, with a text where surrogates stand for bytes that are not UTF-8."""
+    """The path, after writing a text in which surrogates represent bytes that are not UTF-8."""
     content = text.encode(errors="surrogateescape")
     path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
     return path
@@ -61,14 +61,14 @@ def good_tree(word):
 
 
 def described(path):
-    """What is read, in brackets or as the line of what is malformed."""
+    """The results of reading, as brackets or as the line of a malformed tree."""
     return [found.where if isinstance(found, Malformed) else str(found) for found in read_trees(path)]
 
 
 def good_and_bad(path, layout, trees, root="TOP"):
-    """Writes trees, None for a good one; returns what should be read of them.
+    """Writes trees, None for a good one; returns the expected results.
 
-    The label FRAG is none that treebanks have around whole trees, and so it stays.
+    The label FRAG is not a root label of treebanks, so it is kept.
     """
     between, after = LAYOUTS[layout]
     text, expected = "", []
@@ -111,7 +111,7 @@ def test_a_file_of_the_treebank_is_read(tmp_path):
     ]
 
 
-# A tree that is not indented: most of its lines are whole brackets, or none is, or some are.
+# A tree without indentation whose lines are mostly whole brackets, or never, or sometimes.
 @pytest.mark.parametrize(
     "lines",
     [
@@ -190,7 +190,7 @@ def test_good_trees_around_a_malformed_one_are_read_when_they_are_not_indented(l
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.parametrize("layout", NOT_INDENTED)
 def test_parts_of_malformed_trees_that_are_not_indented_are_no_trees(layout, kind, tmp_path):
-    """Whatever is lost: no tree is read that is not there."""
+    """Whatever is lost, no tree is read that is not in the file."""
     for order in ORDERS:
         expected = good_and_bad(tmp_path / "x.mrg", layout, [BAD[kind] if each == "B" else None for each in order])
         trees = [str(found) for found in read_trees(tmp_path / "x.mrg") if not isinstance(found, Malformed)]
@@ -312,7 +312,7 @@ def test_the_section_of_a_file(name, section):
     assert section_of(Path(name)) == section
 
 
-# Whole treebanks, read otherwise.
+# Whole treebanks, read in another way.
 
 
 def raw_text(path):
@@ -321,7 +321,7 @@ def raw_text(path):
 
 
 def with_words(node):
-    """What is left of NLTK's tree, None if no word is; function tags go as well."""
+    """The cleaned version of NLTK's tree, None if no word is left; function tags are removed, too."""
     label = re.match(r"-[A-Z]+-|[^-=]*", node.label())[0]
     if isinstance(node[0], str):
         return None if label == "-NONE-" else nltk.Tree(label, list(node))
@@ -330,7 +330,7 @@ def with_words(node):
 
 
 def nltk_trees(text):
-    """The trees of a file in which each begins a line, and no other line does so."""
+    """The trees of a file in which each tree begins a line, and no other line begins with one."""
     for brackets in re.split(r"(?m)^(?=\()", text)[1:]:
         tree = with_words(nltk.Tree.fromstring(brackets))
         assert tree.label() in ("", "ROOT")

@@ -16,7 +16,7 @@ from t2t_lite.files import sha256_of
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The data of Letters, generated without disturbance."""
+    """The data of Letters, generated without interruption."""
     data_dir = tmp_path_factory.mktemp("whole")
     generate(Letters(), data_dir, data_dir / "none", say=silent)
     return data_dir

@@ -1,4 +1,4 @@
-"""Generation in many chunks: workers, interruptions at any moment, bounded tokens, Apache Beam."""
+"""Generation in many chunks: workers, interruptions at any point, bounded tokens, Apache Beam."""
 
 import itertools
 import os
@@ -22,7 +22,7 @@ COUNTS = {"train": 3000, "dev": 250, "test": 30}
 
 
 class Numerals(Problem):
-    """Made-up pairs, one in 50 of which has an empty side; `visit` is called before each."""
+    """Generated pairs, one in 50 of which has an empty side; `visit` is called before each."""
 
     vocab_size = 60
     byte_fallback = False
@@ -47,14 +47,14 @@ def contents_of(directory):
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    """30 chunks, and several buckets a shard."""
+    """30 chunks, and several buckets per shard."""
     monkeypatch.setattr(plan, "CHUNK_PAIRS", 100)
     monkeypatch.setattr(plan, "BUCKET_RECORDS", 250)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """What an undisturbed run makes."""
+    """The data of an uninterrupted run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "CHUNK_PAIRS", 100)
         patch.setattr(plan, "BUCKET_RECORDS", 250)
@@ -77,11 +77,11 @@ def test_what_is_dropped_is_counted_by_its_reason_and_left_out_of_the_texts(whol
 
 
 class Stop(Exception):
-    """What interrupts a generation."""
+    """The exception that interrupts a generation."""
 
 
 def interrupted_after(data_dir, calls, module, name):
-    """Generates until a function of a module has been called so often; returns what it has left."""
+    """Generates until a function of a module has been called a number of times; returns the files that are left."""
     original, left = getattr(module, name), itertools.count(calls, -1)
 
     def stopping(*arguments):
@@ -156,7 +156,7 @@ def test_killed_at_ten_random_moments_it_ends_as_an_undisturbed_run(whole, tmp_p
     for _ in range(10):
         process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout.readline() == b"begins\n"
-        time.sleep(draw.uniform(0, 0.8))  # an undisturbed run takes about a second from here
+        time.sleep(draw.uniform(0, 0.8))  # an uninterrupted run takes about one more second
         killed += process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()

@@ -1,4 +1,4 @@
-"""Sources are checked, and damaged data is an error that says how to mend it."""
+"""Sources are checked, and errors about damaged data say how to fix it."""
 
 import os
 
@@ -15,14 +15,14 @@ from t2t_lite.files import sha256_of
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The data of Letters, generated without disturbance."""
+    """The data of Letters, generated without interruption."""
     data_dir = tmp_path_factory.mktemp("whole")
     generate(Letters(), data_dir, data_dir / "none", say=silent)
     return data_dir
 
 
 class Files(Problem):
-    """Reads two files of a sentence a line for every split."""
+    """Reads two files with one sentence per line for every split."""
 
     vocab_size = 60
     byte_fallback = False

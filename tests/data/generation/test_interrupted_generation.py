@@ -1,4 +1,4 @@
-"""A generation that is interrupted or killed ends as an undisturbed one; lost files are made again."""
+"""An interrupted or killed generation ends with the same data as an uninterrupted one; lost files are regenerated."""
 
 import collections
 import signal
@@ -17,17 +17,17 @@ from t2t_lite.errors import UserError
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """The data of Letters, generated without disturbance."""
+    """The data of Letters, generated without interruption."""
     data_dir = tmp_path_factory.mktemp("whole")
     generate(Letters(), data_dir, data_dir / "none", say=silent)
     return data_dir
 
 
 class Stop(Exception):
-    """What interrupts a generation."""
+    """The exception that interrupts a generation."""
 
 
-# The vocabulary takes the first pass over train, the shards the second; text files take another pass over dev and test.
+# The vocabulary takes the first pass over train, the shards the second; text files take another pass over dev, test.
 @pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
 @pytest.mark.parametrize(
     "split, index, which_pass",
@@ -139,7 +139,7 @@ def test_another_vocabulary_size_never_leaves_shards_of_the_old_vocabulary(tmp_p
         vocab_size = 45
 
     generate(Letters(), tmp_path, tmp_path / "none", say=silent)
-    if not finished:  # what a run that was interrupted at the test split leaves
+    if not finished:  # the files that a run leaves that was interrupted at the test split
         for name in names_in(tmp_path):
             if name.startswith(("manifest", "letters-test")):
                 (tmp_path / name).unlink()

@@ -1,4 +1,4 @@
-"""Where there is no network, that is known in seconds, and every file to place is named."""
+"""Without a network, generation fails within seconds and names every file to place by hand."""
 
 import socket
 import time

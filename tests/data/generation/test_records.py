@@ -15,7 +15,7 @@ def vocabularies_in(folder):
 
 def test_records_are_what_tensorflow_itself_serialises_byte_for_byte(tmp_path):
     vocabularies = vocabularies_in(tmp_path)
-    # Large ids take more bytes each, and long texts a length of more bytes.
+    # Large ids take more bytes each, and the lengths of long texts take more bytes, too.
     pairs = [*PAIRS, *(Example("one " * count, "drei" * count) for count in range(1, 400, 7))]
     records, _ = encode_pairs(Problem(), "train", pairs, vocabularies)
     kept = [pairs[0], pairs[2], *pairs[4:]]

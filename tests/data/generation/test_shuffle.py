@@ -1,4 +1,4 @@
-"""Records in random shards in random order, by chunks that are kept."""
+"""Records in random shards in random order, from chunk files."""
 
 import collections
 
@@ -43,12 +43,12 @@ def test_all_shards_have_their_share(shards):
 
 def test_the_order_of_the_source_is_gone(shards):
     order = np.array([int(record) for shard in shards for record in shard])
-    # Ranks are the numbers themselves. Of 20,000 in random order: standard deviation 0.007.
+    # The records are their own ranks. For 20,000 in random order the standard deviation is 0.007.
     assert abs(np.corrcoef(np.arange(COUNT), order)[0, 1]) < 0.02
     for shard in shards:
         numbers = np.array([int(record) for record in shard])
         assert abs(np.corrcoef(np.arange(len(shard)), numbers)[0, 1]) < 0.08
-        # Neighbours of the source are neighbours in a shard twice in 20,000 times, and no more distant ones either.
+        # Two records that are adjacent in the source are adjacent in a shard about twice in 20,000 cases.
         assert np.mean(np.abs(np.diff(numbers)) <= 10) < 0.005
 
 

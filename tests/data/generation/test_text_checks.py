@@ -24,7 +24,7 @@ SWAPPED = "the sides seem to be swapped"
 
 
 def checked(pairs, drop_reasons=None):
-    """The checks after these pairs; `drop_reasons` has the reason why a pair is dropped by its number from 1."""
+    """The checks after these pairs; `drop_reasons` maps the number of a pair, from 1, to its drop reason."""
     checks = TextChecks()
     for number, pair in enumerate(pairs, start=1):
         checks.add(pair, (drop_reasons or {}).get(number))
@@ -78,7 +78,7 @@ def test_each_finding_has_its_exact_count_and_its_first_line_numbers():
         other,
         Example("Bonn", "Bonn"),  # 3: identical
         same,  # 4: repeated
-        Example(" Bonn\t", "Bonn"),  # 5: identical but for blanks
+        Example(" Bonn\t", "Bonn"),  # 5: identical except for blanks
         Example("", "leer"),  # 6: dropped
         same,  # 7: repeated
         Example("Bonn", "Bonn"),  # 8: identical and repeated
@@ -225,11 +225,11 @@ def test_the_number_of_swapped_pairs_is_exact_if_all_were_judged_and_an_estimate
     assert all(number % 2 for number in finding.lines)
 
 
-# The corpus_statistics.
+# Corpus statistics.
 
 
 class Pairs(Problem):
-    """A problem without text of its own; every pair with "odd" in it goes to dev."""
+    """A problem without its own text; every pair with "odd" in it goes to dev."""
 
     def split_of(self, example):
         return "dev" if "odd" in example.inputs else "train"

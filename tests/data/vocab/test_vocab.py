@@ -248,7 +248,7 @@ def test_problems_have_byte_fallback_unless_they_say_otherwise():
     assert (Problem.byte_fallback, Problem.character_coverage) == (True, 0.9995)
     for name in ("wmt_ende", "wmt_enfr", "text_pairs", "wsj_parsing"):
         assert PROBLEMS[name].byte_fallback
-    for name in ("multi30k_ende", "multi30k_endefr", "grammar_ende"):  # whose published figures rest on others
+    for name in ("multi30k_ende", "multi30k_endefr", "grammar_ende"):  # measured without byte fallback
         assert not PROBLEMS[name].byte_fallback
 
 

@@ -1,4 +1,4 @@
-"""WordPiece tokens, characters and bytes, and vocabularies that were made elsewhere."""
+"""WordPiece tokens, characters and bytes, and imported vocabularies."""
 
 import collections
 import functools
@@ -21,7 +21,7 @@ from t2t_lite.errors import UserError
 LOSSLESS = ("wordpiece", "characters", "bytes")
 KINDS = ("bpe", *LOSSLESS)
 SIZES = {"bpe": 2000, "wordpiece": 2000, "characters": 300, "bytes": 259}
-FIRST = 259  # id of the first token after three symbols and 256 bytes
+FIRST = 259  # id of the first token after 3 symbols and 256 bytes
 
 AWKWARD = [
     *["", " ", "   ", "a  b   c", " a blank first", "   three first", "a blank last ", "three last   ", "\t", "\n"],
@@ -40,7 +40,7 @@ def lines(multi30k_dir):
 
 @pytest.fixture(scope="module")
 def of_kind(lines, tmp_path_factory):
-    """Returns the vocabulary of a kind, learnt once; bytes need no text."""
+    """Returns the vocabulary of a kind, learned once; bytes need no text."""
 
     @functools.cache
     def learnt(kind):
@@ -53,7 +53,7 @@ def of_kind(lines, tmp_path_factory):
 
 
 def different(vocabulary, texts):
-    """Returns the texts that do not come back as they were, each with what came back."""
+    """Returns the texts that change in a round trip, each with the result."""
     decoded = vocabulary.decode(vocabulary.encode(tf.constant(texts)).to_tensor(PAD_ID))
     return [(text, back) for text, back in zip(texts, decoded, strict=True) if text != back]
 
@@ -67,7 +67,7 @@ def as_bytes(text):
 
 
 def parts_of(text):
-    """Cuts a text into words and other characters, each with the blank before it."""
+    """Splits a text into words and other characters, each with the blank before it."""
     is_word = [unicodedata.category(character)[0] in "LMN" for character in text]
     parts, end = [], 0
     while end < len(text):
@@ -80,7 +80,7 @@ def parts_of(text):
 
 
 def max_match(word, ids):
-    """The longest token that a word begins with, the longest that goes on, ...; bytes if none does or it is long."""
+    """Longest-match-first tokens of a word; bytes if there is no match or the word is too long."""
     found, rest = [], word
     while rest:
         fitting = [token for end in range(len(rest), 0, -1) if (token := "##" * bool(found) + rest[:end]) in ids]
@@ -203,7 +203,7 @@ def test_another_process_learns_the_same_word_tokens(tmp_path):
         "import json, sys, pathlib, t2t_lite.data.vocab as vocab\n"
         "vocab.train_vocabulary(json.load(sys.stdin), 600, pathlib.Path(sys.argv[1]), 'wordpiece')\n"
     )
-    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"  # another one than that of this process
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"  # different from that of this process
     arguments = [sys.executable, "-c", code, tmp_path / "1"]
     environment = os.environ | {"PYTHONHASHSEED": seed}
     subprocess.run(arguments, input=json.dumps(texts).encode(), check=True, capture_output=True, env=environment)

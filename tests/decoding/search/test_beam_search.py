@@ -1,4 +1,4 @@
-"""Beam search against exhaustive, greedy and plainly written NumPy searches over small random models."""
+"""Beam search against exhaustive, greedy and plain NumPy searches over small random models."""
 
 import itertools
 
@@ -29,12 +29,12 @@ class Markov:
         self.vocab_size, self.max_length, self.positions_run = vocab_size, max_length, 0
 
     def log_probs(self, sentence, history):
-        """[vocab]: of the next token after `history`, a tuple of tokens."""
+        """[vocab]: the logits of the next token after `history`, a tuple of tokens."""
         last = history[-1] if history else 0
         return log_softmax(self.table[sentence, len(history), last].astype(np.float64))
 
     def search(self, beam_size, sentences=None, dtype=tf.float32, **options):
-        """beam_search over this model for the given sentences (default all)."""
+        """Runs beam_search with this model for the given sentences (default: all)."""
         sentences = np.arange(len(self.table)) if sentences is None else np.array(sentences)
         table = tf.constant(self.table[sentences])  # [batch, max_length, vocab, vocab]
 
@@ -47,7 +47,7 @@ class Markov:
 
 
 class History:
-    """Logits that depend on all tokens so far, which a step has to find by the ancestry that the search gives it."""
+    """Logits that depend on all tokens so far, which a step has to look up by the ancestry."""
 
     size = 997  # prime, so that the hash spreads
 
@@ -68,7 +68,7 @@ class History:
         count = len(self.offsets)
 
         def step(ids, position, state, ancestry):
-            # What each beam saw at each position stays where it was written, and is looked up by its ancestors.
+            # The tokens that each beam saw at each position stay where they were written; ancestry locates them.
             here = tf.range(self.max_length) == position
             written = tf.where(here, ids[:, :, tf.newaxis], state["written"])  # [batch, beam, max_length]
             by_position = tf.transpose(written, [0, 2, 1])  # [batch, max_length, beam]
@@ -77,7 +77,7 @@ class History:
             seen = tf.transpose(tf.where(ancestors < 0, 0, seen), [0, 2, 1])
             weighted = tf.reduce_sum(seen * tf.constant(self.weights)[: tf.shape(seen)[2]], -1)
             key = (self.offsets[:, np.newaxis] + position * 31 + weighted) % self.size
-            # A state of another type and rank that is handed from parent to child.
+            # A state of another type and rank that is passed from parent to child.
             total = tf.gather(state["more"][0], ancestry.parents, batch_dims=1)
             total += tf.cast(ids, tf.float32)[:, :, tf.newaxis]
             wrong = total != tf.cast(tf.reduce_sum(seen, -1, keepdims=True), tf.float32)
@@ -108,7 +108,7 @@ def exhaustive(model, sentence, alpha, limit):
 
 
 def greedy(model, sentence, alpha):
-    """The output that takes the best token each time, as a list of one, as exhaustive."""
+    """The output of always taking the best token, as a list with one element, in the format of `exhaustive`."""
     tokens, log_prob = (), 0.0
     while len(tokens) < model.max_length and EOS not in tokens:
         following = model.log_probs(sentence, tokens)
@@ -117,7 +117,7 @@ def greedy(model, sentence, alpha):
 
 
 def plain_beam_search(model, sentence, beam_size, alpha, limit):
-    """One sentence, written straightforwardly with lists and always run to the limit: as exhaustive."""
+    """Beam search for one sentence with plain lists, always run to the limit, in the format of `exhaustive`."""
     alive, finished = [(0.0, ())], []
     for length in range(1, limit + 1):
         extended = []
@@ -153,7 +153,7 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 @pytest.mark.parametrize("limits", [None, [4, 1, 3, 9]])
-@pytest.mark.parametrize("beam_size", [130, 64])  # more than the 121 possible outputs; just enough to lose no prefix
+@pytest.mark.parametrize("beam_size", [130, 64])  # more than the 121 possible outputs; just enough to keep every prefix
 def test_wide_beam_equals_exhaustive_search(alpha, limits, beam_size):
     model = Markov(sentences=4, vocab_size=4, max_length=4)
     result = model.search(beam_size, alpha=alpha, length_limits=limits)
@@ -186,7 +186,7 @@ def test_state_follows_its_hypothesis(alpha, beam_size):
         assert_sentence(result, sentence, plain_beam_search(model, sentence, beam_size, alpha, 9))
 
 
-@pytest.mark.parametrize("vocab_size", [512, 509])  # that can and cannot be cut into blocks
+@pytest.mark.parametrize("vocab_size", [512, 509])  # divisible into blocks, and prime
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_large_vocabulary(vocab_size, beam_size):
     model = History(sentences=5, vocab_size=vocab_size, max_length=5)
@@ -224,7 +224,7 @@ def test_early_stop_changes_nothing(alpha):
 
 
 def tree_model(transitions, vocab_size, max_length):
-    """A Markov model of one sentence from {last token: {next token: probability}}, alike at all positions."""
+    """A Markov model of one sentence from {last token: {next token: probability}}, the same at all positions."""
     model = Markov(1, vocab_size, max_length)
     model.table[:] = -1e9
     for last, following in transitions.items():
@@ -257,7 +257,7 @@ def test_length_penalty_prefers_the_longer_output():
 
 def test_forced_end_at_the_limit():
     model = Markov(sentences=3, vocab_size=5, max_length=6)
-    model.table[..., EOS] = -1e9  # the model never ends by itself
+    model.table[..., EOS] = -1e9  # the model never produces the end symbol
     result = model.search(4, length_limits=[6, 2, 0])  # no output is shorter than one token
     np.testing.assert_array_equal(result.lengths, [[6] * 4, [2] * 4, [1] * 4])
     assert EOS not in result.ids.numpy()

@@ -1,4 +1,4 @@
-"""A search that cannot fit into memory is refused in one line, and settings that are rarely meant draw a warning."""
+"""A search that cannot fit into memory is rejected with one line, and unusual settings cause a warning."""
 
 import re
 from types import SimpleNamespace
@@ -44,7 +44,7 @@ def test_a_beam_that_cannot_fit_is_refused_with_both_figures(rows, message):
 
 
 class Greedy:
-    """A model that asks for more than any machine has."""
+    """A model that needs more memory than any machine has."""
 
     vocab_size, max_positions, hparams = 10, None, HParams()
 

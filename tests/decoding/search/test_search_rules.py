@@ -1,4 +1,4 @@
-"""What a search may be asked for besides: lengths, prefixes, no repeats, coverage, groups, samples."""
+"""Options of a search: length limits, prefixes, no repeats, coverage, groups, samples."""
 
 import itertools
 
@@ -61,7 +61,7 @@ class Random:
                         yield (*start, last)
 
     def best(self, sentence, allowed, added=lambda tokens: 0.0):
-        """[(score, log_prob, tokens)] of the allowed outputs, best first, alpha 0.6."""
+        """[(score, log_prob, tokens)] of the allowed outputs, best first, with alpha 0.6."""
         found = []
         for tokens in filter(allowed, self.outputs()):
             log_prob = self.log_prob(sentence, tokens)
@@ -98,7 +98,7 @@ def test_an_output_begins_with_its_prefix():
 
 @pytest.mark.parametrize("rule", [{"no_repeat_ngram_size": 1}, {"min_lengths": tf.fill([SENTENCES], 4)}])
 def test_a_prefix_stands_above_the_other_rules(rule):
-    # A prefix that repeats itself: what comes after it keeps to the rules, but it is not forbidden.
+    # A prefix may repeat itself; the tokens after it obey the rules, and the prefix is not forbidden.
     result = Random().search(4, prefixes=tf.constant([[2, 2]] * SENTENCES), **rule)
     assert (result.ids[:, 0, :2].numpy() == 2).all() and (result.log_probs[:, 0].numpy() > -1e8).all()
     if "no_repeat_ngram_size" in rule:
@@ -136,7 +136,7 @@ def test_the_coverage_penalty_counts_what_was_attended_to():
 
 
 def test_the_coverage_penalty_of_an_example():
-    # log 0.5 + log 1 + log 1, as more than all counts as all; the last is padding
+    # log 0.5 + log 1 + log 1, because coverage above 1 counts as 1; the last token is padding
     found = coverage_penalty(tf.constant([0.5, 1.0, 1.7, 0.0]), tf.constant([True, True, True, False]), 0.2)
     np.testing.assert_allclose(found, 0.2 * np.log(0.5), rtol=1e-6)
 
@@ -172,7 +172,7 @@ def test_groups_that_do_not_avoid_one_another_search_alike():
     two = model.search(4, groups=2, diversity_strength=0.0)
     alone = model.search(2)
     for part, expected in zip(two, alone):
-        # Both groups find the same, and the results stand in the order of their scores.
+        # Both groups find the same outputs, and the results are ordered by score.
         np.testing.assert_allclose(part, np.repeat(expected, 2, axis=1), rtol=1e-5)
 
 
@@ -190,7 +190,7 @@ def test_groups_that_avoid_one_another_begin_differently_and_tell_true_scores():
 def plain_diverse_search(model, sentence, width, groups, strength):
     """Vijayakumar et al. 2016, equation 3, with lists: [(log_prob, tokens)] of all groups, each best first by score.
 
-    A group keeps those that are best with the penalty of this position; what it has paid before does not count.
+    A group keeps the best hypotheses under the penalty of this position; earlier penalties do not count.
     """
 
     def score(hypothesis):
@@ -210,7 +210,7 @@ def plain_diverse_search(model, sentence, width, groups, strength):
             ended = [each[1:] for each in extended if each[2][-1] == EOS or length == model.length]
             finished[group] = sorted(finished[group] + ended, key=score, reverse=True)[:width]
             alive[group] = [each[1:] for each in extended if each[2][-1] != EOS and length < model.length][:width]
-            # Where too few go on, what has ended counts among those that the group has chosen.
+            # If too few hypotheses continue, those that have ended count as chosen by the group.
             taken += [tokens[-1] for _, tokens in [*alive[group], *ended][:width]]
     return sorted(itertools.chain(*finished), key=score, reverse=True)
 
@@ -247,7 +247,7 @@ def test_a_group_with_several_beams_keeps_what_is_best_with_the_penalty():
     np.testing.assert_allclose(np.exp(np.sort(loop.log_probs.numpy()[0, 2:])), [0.20, 0.30], rtol=1e-5)
 
 
-# What no output has.
+# Tokens that outputs never contain.
 
 
 @pytest.mark.parametrize("never", [(0,), (0, 2)])
@@ -264,7 +264,7 @@ def test_a_group_with_several_beams_keeps_what_is_best_with_the_penalty():
 )
 def test_tokens_that_are_never_wanted_are_in_no_output_and_the_others_are_scored_as_ever(never, rules):
     model = Random()
-    # Probable everywhere, so that they would be found.
+    # The tokens are probable everywhere, so a search would find them.
     model.logits[:, :, :, list(never)] += 3.0
     result = model.search(**({"never": never} | rules))
     for sentence in range(SENTENCES):
@@ -274,7 +274,7 @@ def test_tokens_that_are_never_wanted_are_in_no_output_and_the_others_are_scored
             tokens = tuple(result.ids[sentence, place, : result.lengths[sentence, place]].numpy().tolist())
             assert not set(tokens) & set(never)
             np.testing.assert_allclose(result.log_probs[sentence, place], model.log_prob(sentence, tokens), atol=1e-4)
-    if not rules:  # the exhaustive search among what is left
+    if not rules:  # the exhaustive search over the other tokens
         for sentence in range(SENTENCES):
             assert_finds(result, sentence, model.best(sentence, lambda tokens: not set(tokens) & set(never)))
 

@@ -1,4 +1,4 @@
-"""Searches in chunks, buckets and shrinking batches find what one plain search finds."""
+"""Searches in chunks, buckets and shrinking batches find the same outputs as one plain search."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -28,7 +28,7 @@ SIZES = {
 
 
 def make(seed=1, **changes):
-    """A model whose outputs are of many lengths, some of them never ending."""
+    """A model whose outputs have many lengths; some never end."""
     model = MODELS["transformer"](HParams(**SIZES | changes), VOCAB)
     model.build()
     random = np.random.default_rng(seed)
@@ -49,9 +49,9 @@ def sources(lengths, seed=0):
 
 
 def plain(model, search, inputs, limits, **known):
-    """One search without buckets, chunks or compilation, in caches that hold everything from the start."""
+    """One search without buckets, chunks or compilation, with caches of full capacity from the start."""
 
-    @tf.function(autograph=False)  # operation by operation it takes four times as long
+    @tf.function(autograph=False)  # eager execution takes four times as long
     def run():
         sentences = SearchInputs(tf.constant(limits), **tf.nest.map_structure(tf.constant, known))
         encoded_source, state = model.start_decoding(tf.constant(inputs), search.beam_size, max(limits))
@@ -75,11 +75,11 @@ def assert_same(found, expected):
 
 
 LENGTHS = [3, 9, 17, 33, 40, 2, 7, 7, 12, 30, 31, 32]
-PARTS = (64, 4096)  # positions of a batch: parts of one sentence where they are long; all together
+PARTS = (64, 4096)  # positions per batch: single long sentences; all sentences together
 LIMITS = np.array([40, 9, 100, 70, 45, 1, 64, 65, 32, 33, 5, 90], "int32")
 
 
-# Each pair of two settings.
+# Pairwise combinations of the settings.
 @pytest.mark.parametrize(
     ("beam_size", "batch_tokens", "xla_compile"),
     [(1, PARTS[0], True), (1, PARTS[1], False), (3, PARTS[0], False), (3, PARTS[1], True)],
@@ -186,7 +186,7 @@ def test_batches_have_few_shapes():
             searcher(sources(lengths, seed), SearchInputs(np.full(len(lengths), 31, "int32")))
     finally:
         tf.config.run_functions_eagerly(False)
-    shapes = {(mask, ancestors) for mask, ancestors in shapes if None not in mask}  # but for those of the first trace
+    shapes = {(mask, ancestors) for mask, ancestors in shapes if None not in mask}  # except those of the first trace
     assert {ancestors[0] for _, ancestors in shapes} <= {1, 8, 16, 32}
     assert {mask[3] for mask, _ in shapes} == {16, 32} and {ancestors[2] for _, ancestors in shapes} == {32}
 
@@ -197,14 +197,14 @@ def test_batches_have_few_shapes():
     ids=lambda changes: "-".join(map(str, changes.values())) or "plain",
 )
 def test_log_probabilities_are_those_of_one_pass_over_the_output(changes):
-    # A search that lost its way in the caches would give others; it did, where caches grow.
+    # A search that mixed up its cache entries would find other outputs; that happened once when caches grew.
     model, inputs = make(**changes), sources(LENGTHS)
     result = Searcher(model, BeamSearch(VOCAB, 3, 0.6), 4096, xla_compile=False)(inputs, SearchInputs(LIMITS))
     for beam in range(3):
         ids = result.ids[:, beam]
         log_probs = tf.gather(tf.nn.log_softmax(model(inputs, ids)), ids, batch_dims=2).numpy()
         expected = np.where(ids != 0, log_probs, 0.0).sum(1)
-        exists = (ids != 0).sum(1) == result.lengths[:, beam]  # token 0 can be part of an output, too
+        exists = (ids != 0).sum(1) == result.lengths[:, beam]  # token 0 can also be part of an output
         np.testing.assert_allclose(result.log_probs[exists, beam], expected[exists], rtol=1e-4)
         assert exists.sum() > 3
 
@@ -246,7 +246,7 @@ KINDS = {
     "kind", [pytest.param(kind, marks=() if kind in ("pre", "ensemble") else pytest.mark.slow) for kind in KINDS]
 )
 def test_scores_are_those_of_teacher_forcing(kind):
-    """The models are random and like any token: padding and the unknown token as much as others."""
+    """The random models treat padding and the unknown token like any other token."""
     if kind == "ensemble":
         model = Ensemble([make(seed=1), make(seed=2, norm_position="pre")])
     else:
