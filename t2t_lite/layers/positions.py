@@ -1,4 +1,8 @@
-"""Positional encodings: added to embeddings or, with `rotate`, applied to queries and keys."""
+"""Positional encodings: added to embeddings or, with `rotate`, applied to queries and keys.
+
+To add one that is added to embeddings, write its function here, put it into `ADDED_ENCODINGS`, and put its name into
+`CHOICES["position_encoding"]` of t2t_lite/config.py. Nothing else changes.
+"""
 
 import keras
 import numpy as np
@@ -37,8 +41,10 @@ def sinusoidal_halves(positions, hidden_size):
     return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
 
 
-# The values of `position_encoding` that are added to embeddings, with their functions (positions, hidden_size).
-SINUSOIDS = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoidal_halves}
+# The values of `position_encoding` that are added to embeddings, with their functions (positions, hidden_size), and
+# those that are part of attention instead.
+ADDED_ENCODINGS = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoidal_halves}
+ATTENTION_ENCODINGS = ("relative", "rotary")
 
 
 def rotate(x, positions):

@@ -9,7 +9,7 @@ from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.masks import padding_mask
-from t2t_lite.layers.positions import SINUSOIDS, LearnedPositions
+from t2t_lite.layers.positions import ADDED_ENCODINGS, ATTENTION_ENCODINGS, LearnedPositions
 from t2t_lite.layers.transformer import Stepping, make_norm
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.sublayers import decoder_layer, encoder_layer
@@ -193,7 +193,7 @@ class Transformer(Seq2SeqModel):
         if self.learned_positions:
             x = x + self.learned_positions[side].first(length)
         else:
-            x = self._add_sinusoids(x, ops.arange(length))
+            x = self._add_encoding(x, ops.arange(length))
         if added is not None:
             x = x + added
         return self.embedding_dropout(x, seeds=seeds)
@@ -202,12 +202,14 @@ class Transformer(Seq2SeqModel):
         """Adds the positional encoding of an int `position` to the embeddings of one step, [batch, beam, hidden]."""
         if self.learned_positions:
             return x + self.learned_positions["targets"].at(position)
-        return self._add_sinusoids(x, ops.reshape(position, (1,)))
+        return self._add_encoding(x, ops.reshape(position, (1,)))
 
-    def _add_sinusoids(self, x, positions):
-        """Adds the encoding of int positions [length], if `position_encoding` is a sinusoidal one."""
-        encode = SINUSOIDS.get(self.hparams.position_encoding)
-        return x + ops.cast(encode(positions, self.hparams.hidden_size), x.dtype) if encode else x
+    def _add_encoding(self, x, positions):
+        """Adds the encoding of int positions [length], if `position_encoding` is added to embeddings."""
+        if self.hparams.position_encoding in ATTENTION_ENCODINGS:
+            return x
+        encode = ADDED_ENCODINGS[self.hparams.position_encoding]
+        return x + ops.cast(encode(positions, self.hparams.hidden_size), x.dtype)
 
 
 def shift_right(targets):

@@ -15,7 +15,6 @@ from t2t_lite.decoding.search.beam_state import (
     BeamState,
     SearchInputs,
     SearchResult,
-    is_final,
     merge_finished,
 )
 from t2t_lite.decoding.search.candidates import Candidates, best_candidates, given_candidates, log_normalizer
@@ -225,6 +224,19 @@ def _appended(state, parents, tokens):
     """Returns the parents' tokens with one new token appended to each: int32 [batch, ..., max_length]."""
     here = tf.range(tf.shape(state.ids)[2]) == state.position  # [max_length]
     return tf.where(here, tokens[:, :, tf.newaxis], tf.gather(state.ids, parents, batch_dims=1))
+
+
+def is_final(finished, wanted, alive_log_probs, limits, alpha):
+    """Whether the `wanted` best finished hypotheses score at least as high as any alive one can: bool [batch].
+
+    Further tokens only lower a log-probability, the length penalty only grows, and the coverage penalty is at most 0.
+    So an upper bound of an alive hypothesis' score is its current log-probability divided by the penalty at the length
+    limit. A sentence without alive hypotheses (all have reached the limit) is final even if its finished set is not
+    full.
+    """
+    best = tf.reduce_max(alive_log_probs, -1)  # [batch]
+    upper_bound = tf.where(best > EXISTS, best / length_penalty(limits, alpha), NONE)  # [batch]
+    return finished.scores[:, wanted - 1] >= upper_bound
 
 
 def beam_search(step, decoder, batch_size, vocab_size, *, beam_size, alpha, max_length, length_limits=None, **options):

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 
 # Log-probability of a hypothesis that does not exist. Finite, because -inf turns into NaN in sums and products.
@@ -64,16 +63,3 @@ def merge_finished(finished, new, ended):
     both = SearchResult(*(tf.concat(pair, 1) for pair in zip(finished, new, strict=True)))
     _, kept = tf.math.top_k(both.scores, finished.scores.shape[1])  # [batch, beam]
     return SearchResult(*(tf.gather(part, kept, batch_dims=1) for part in both))  # [batch, beam, ...]
-
-
-def is_final(finished, wanted, alive_log_probs, limits, alpha):
-    """Whether the `wanted` best finished hypotheses score at least as high as any alive one can: bool [batch].
-
-    Further tokens only lower a log-probability, the length penalty only grows, and the coverage penalty is at most 0.
-    So an upper bound of an alive hypothesis' score is its current log-probability divided by the penalty at the length
-    limit. A sentence without alive hypotheses (all have reached the limit) is final even if its finished set is not
-    full.
-    """
-    best = tf.reduce_max(alive_log_probs, -1)  # [batch]
-    upper_bound = tf.where(best > EXISTS, best / length_penalty(limits, alpha), NONE)  # [batch]
-    return finished.scores[:, wanted - 1] >= upper_bound

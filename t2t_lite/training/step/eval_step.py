@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.training.step.distributed import for_micro_batch, num_micro_batches
 from t2t_lite.training.step.loss import smoothed_cross_entropy
+from t2t_lite.training.step.micro_batching import for_micro_batch, num_micro_batches
 from t2t_lite.training.strategy import all_reduce_sum
 
 
@@ -36,14 +36,14 @@ class EvalSums:
             return tf.stack([*sums, _correct(logits, targets)])
 
         self._strategy = strategy
-        self._of_micro_batch = for_micro_batch(strategy, on_replica, element_spec)
+        self._micro_batch_sums = for_micro_batch(strategy, on_replica, element_spec)
 
     def __call__(self, batches) -> EvalTotals:
         """Returns the sums over all batches and workers. The workers communicate once, at the end."""
         totals = np.zeros(4)
         for batch in batches:
             for number in range(num_micro_batches(batch)):
-                sums = self._of_micro_batch(batch, tf.constant(number))
+                sums = self._micro_batch_sums(batch, tf.constant(number))
                 totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
         return EvalTotals(*all_reduce_sum(self._strategy, totals).tolist())
 

@@ -1,4 +1,12 @@
-"""Gradient accumulation: splits a global batch over the devices, and each share into micro-batches that fit memory."""
+"""Gradient accumulation: splits a global batch over the devices, and each share into micro-batches that fit memory.
+
+`TrainStep` runs the micro-batches and sums their gradients. Any number of devices and micro-batches makes the same
+update, up to rounding, because
+- every token's loss is divided by "tokens", the number of target tokens of the global batch, and gradients are summed
+  over micro-batches and devices;
+- rows that fill up a share are empty and have no loss;
+- dropout depends on a row's index in the global batch, "first_row" and on, see `DropoutSeeds`.
+"""
 
 import dataclasses
 
@@ -24,12 +32,12 @@ class MicroBatches:
         longest = tf.maximum(inputs_length, targets_length)
         if self.static_tokens:
             longest = inputs_length = targets_length = bucket_length(longest)
-            most = tf.maximum(min(self.static_tokens, self.max_tokens or self.static_tokens) // longest, 1)
-            return -(-rows // most), most, inputs_length, targets_length
+            size = tf.maximum(min(self.static_tokens, self.max_tokens or self.static_tokens) // longest, 1)
+            return -(-rows // size), size, inputs_length, targets_length
         if self.max_tokens is None:
             return 1, rows, inputs_length, targets_length
-        most = tf.maximum(self.max_tokens // longest, 1)
-        number = tf.maximum(-(-rows // most), 1)
+        max_rows = tf.maximum(self.max_tokens // longest, 1)
+        number = tf.maximum(-(-rows // max_rows), 1)
         return number, -(-rows // number), inputs_length, targets_length
 
     def largest_shape(self, length: int) -> tuple[int, int]:
@@ -76,13 +84,13 @@ def distribute_batches(
             rows = tf.shape(batch["targets"])[0]
             share = -(-rows // replicas)
             lengths = (tf.shape(batch[name])[1] for name in ("inputs", "targets"))
-            number, most, *lengths = micro_batches.shape(share, *lengths)
+            number, size, *lengths = micro_batches.shape(share, *lengths)
             shares = dict(batch)
             for name, length in zip(("inputs", "targets"), lengths):
                 missing = [[0, replicas * share - rows], [0, length - tf.shape(batch[name])[1]]]
                 places = tf.reshape(tf.pad(batch[name], missing), [replicas, share, length])
-                places = tf.pad(places[first : first + mine], [[0, 0], [0, number * most - share], [0, 0]])
-                shares[name] = tf.reshape(places, [mine, number, most, length])
+                places = tf.pad(places[first : first + mine], [[0, 0], [0, number * size - share], [0, 0]])
+                shares[name] = tf.reshape(places, [mine, number, size, length])
             shares["tokens"] = tf.math.count_nonzero(batch["targets"], dtype=tf.float32)
             for name in shares.keys() - {"inputs", "targets"}:
                 shares[name] = tf.repeat(shares[name], mine)
@@ -92,6 +100,32 @@ def distribute_batches(
         return global_batches.flat_map(split).prefetch(2 * mine)
 
     return strategy.distribute_datasets_from_function(dataset_of_host)
+
+
+def for_micro_batch(strategy, on_replica, element_spec):
+    """Returns a graph that runs a function on every replica, for one micro-batch of a distributed batch.
+
+    Args:
+      strategy: the devices.
+      on_replica: a function of (a replica's batch, number of the micro-batch).
+      element_spec: the element spec of the batches of `distribute_batches`.
+
+    Returns:
+      a function of (distributed batch, number of the micro-batch).
+    """
+
+    def run(batch, number):
+        return strategy.run(on_replica, args=(batch, number))
+
+    # A TPU needs static shapes, so it gets one graph for each of the few shapes that `MicroBatches` produces.
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    signature = None if is_tpu else [element_spec, tf.TensorSpec([], tf.int32)]
+    return tf.function(run, input_signature=signature, autograph=False)
+
+
+def num_micro_batches(batch) -> int:
+    """Returns how many micro-batches a batch of `distribute_batches` has on each replica."""
+    return first_replica(batch["targets"]).shape[0]
 
 
 def first_replica(value):

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.training.step.distributed import for_micro_batch, num_micro_batches
 from t2t_lite.training.step.dropout_seeds import DropoutSeeds
 from t2t_lite.training.step.loss import LossSums, smoothed_cross_entropy
+from t2t_lite.training.step.micro_batching import for_micro_batch, num_micro_batches
 
 
 class StepReport(NamedTuple):
@@ -36,18 +36,18 @@ class TrainStep:
 
     def __init__(self, strategy, model, optimizer, element_spec, random_seed: int, xla_compile: bool = False):
         self._strategy, self._optimizer = strategy, optimizer
-        self._of_micro_batch = _loss_and_gradients(model, random_seed, xla_compile)
+        self._micro_batch_gradients = _loss_and_gradients(model, random_seed, xla_compile)
         # Three graphs. The first is by far the largest, so it handles one micro-batch and is reused for all of them.
         self._gradients = for_micro_batch(strategy, self._on_replica, element_spec)
-        self._add = tf.function(self._sum, autograph=False)
-        self._learn = tf.function(self._update, autograph=False)
+        self._add = tf.function(self._add_parts, autograph=False)
+        self._update = tf.function(self._reduce_and_apply, autograph=False)
 
     def __call__(self, batch, requests=()) -> StepReport:
         """Makes one step on a global batch."""
         totals = self._gradients(batch, tf.constant(0))
         for number in range(1, num_micro_batches(batch)):
             totals = self._add(totals, self._gradients(batch, tf.constant(number)))
-        figures = self._learn(totals, tf.constant(requests, tf.float32, [len(requests)])).numpy()
+        figures = self._update(totals, tf.constant(requests, tf.float32, [len(requests)])).numpy()
         sums = LossSums(*figures[:3].tolist())
         return StepReport(sums, float(figures[3]), float(figures[-2]), bool(figures[-1]), figures[4:-2])
 
@@ -62,15 +62,15 @@ class TrainStep:
         inputs, targets = batch["inputs"][number], batch["targets"][number]
         first_row = batch["first_row"] + tf.cast(number * tf.shape(targets)[0], tf.int64)
         scale = self._loss_scale() / batch["tokens"]
-        return self._of_micro_batch(inputs, targets, self._optimizer.iterations.read_value(), first_row, scale)
+        return self._micro_batch_gradients(inputs, targets, self._optimizer.iterations.read_value(), first_row, scale)
 
-    def _sum(self, totals, parts):
+    def _add_parts(self, totals, parts):
         def on_replica(totals, parts):
             return [total + part for total, part in zip(totals, parts)]
 
         return self._strategy.run(on_replica, args=(totals, parts))
 
-    def _update(self, totals, requests):
+    def _reduce_and_apply(self, totals, requests):
         strategy, optimizer = self._strategy, self._optimizer
         # Reduced tensors must be created on their device in this graph. TensorFlow does not know the device of plain
         # arguments, and falls back to one collective per variable.
@@ -84,11 +84,11 @@ class TrainStep:
         norm = tf.linalg.global_norm([strategy.experimental_local_results(part)[0] for part in gradients]) / loss_scale
         finite = tf.math.is_finite(norm) & tf.math.is_finite(figures[0])
 
-        def learn():
+        def apply():
             optimizer.apply(strategy, gradients, loss_scale)
             return 0
 
-        tf.cond(finite, learn, lambda: 0)
+        tf.cond(finite, apply, lambda: 0)
         optimizer.count(finite)
         return tf.concat([figures, [norm, tf.cast(finite, tf.float32)]], 0)
 
@@ -98,13 +98,13 @@ class TrainStep:
 
 
 def _loss_and_gradients(model, random_seed, xla_compile):
-    """Returns a function (inputs, targets, step, first row, scale) of a micro-batch -> [figures, gradients...].
+    """Returns a function that maps (inputs, targets, step, first_row, scale) of a micro-batch to [figures, *gradients].
 
     `figures` are float32 [4]: the `LossSums` and the number of target positions. All gradients are dense.
     """
     variables = model.trainable_variables
 
-    def of_micro_batch(inputs, targets, step, first_row, scale):
+    def gradients_of(inputs, targets, step, first_row, scale):
         with tf.GradientTape() as tape:
             logits = model(inputs, targets, seeds=DropoutSeeds(random_seed, step, first_row, tf.shape(targets)[0]))
             sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)
@@ -112,4 +112,4 @@ def _loss_and_gradients(model, random_seed, xla_compile):
         figures = tf.stack([*sums, tf.cast(tf.size(targets), tf.float32)])
         return [figures, *map(tf.convert_to_tensor, tape.gradient(share, variables))]
 
-    return tf.function(of_micro_batch, jit_compile=True, autograph=False) if xla_compile else of_micro_batch
+    return tf.function(gradients_of, jit_compile=True, autograph=False) if xla_compile else gradients_of
