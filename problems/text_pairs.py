@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.config import TRUTHS
+from t2t_lite.config import parse_bool
 from t2t_lite.data.problem import SPLITS, Example, OwnFile, Problem, Unusable
 from t2t_lite.data.text_files import read_any_parallel, read_tsv
 from t2t_lite.errors import UserError
@@ -297,6 +297,7 @@ def _whole_paths(value: str) -> str:
 
 
 def _truth(flag: str, value: str) -> bool:
-    if value.lower() not in TRUTHS:
-        raise UserError(f"--{flag} takes True or False, not '{value}'", status=2)
-    return TRUTHS[value.lower()]
+    try:
+        return parse_bool(value)
+    except ValueError as error:
+        raise UserError(f"--{flag} {error}", status=2) from error

@@ -140,7 +140,7 @@ def _parse(text: str, kind, where: str):
 
 
 _TYPE_NAMES = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
-TRUTHS = _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def parse_bool(text: str) -> bool:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from t2t_lite.aliases import alias_hint
-from t2t_lite.config import TRUTHS
+from t2t_lite.config import parse_bool
 from t2t_lite.errors import nearest
 
 
@@ -40,9 +40,10 @@ def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
 
 def truth(text: str) -> bool:
     """Argument type: True or False, in upper or lower case, or 1 or 0."""
-    if text.lower() not in TRUTHS:
-        raise argparse.ArgumentTypeError(f"takes True or False, not '{text}'")
-    return TRUTHS[text.lower()]
+    try:
+        return parse_bool(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def positive_number(text: str) -> float:

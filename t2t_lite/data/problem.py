@@ -235,7 +235,14 @@ def get_problem(name: str, **options: str) -> Problem:
     return _checked(PROBLEMS[name](**options))
 
 
+# Methods that version 0.1 called otherwise; a problem that still has one would be ignored in silence.
+_RENAMED = {"flaw": "drop_reason", "remarks": "notes", "check_given": "check_options"}
+
+
 def _checked(problem: Problem) -> Problem:
+    for old, new in _RENAMED.items():
+        if hasattr(problem, old):
+            raise UserError(f"problem '{problem.name}': its method {old} is called {new} since version 0.2; rename it")
     try:
         inspect.signature(problem.examples).bind("train", {})
     except TypeError as error:

@@ -233,3 +233,13 @@ def test_a_file_that_cannot_be_fetched_is_an_error_that_says_what_to_do(tmp_path
     assert f"place by hand in {tmp_path / 'tmp'} (--tmp_dir): file.txt, other.txt (from {start}/)" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "tmp").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("flaw", "drop_reason"), ("remarks", "notes"), ("check_given", "check_options")]
+)
+def test_a_problem_of_an_earlier_version_is_told_the_new_name(old, new, monkeypatch):
+    problem = type("OldProblemForTest", (Problem,), {old: lambda self, *arguments: None})
+    monkeypatch.setitem(PROBLEMS._entries, "old_problem_for_test", problem)
+    with pytest.raises(UserError, match=f"its method {old} is called {new} since version 0.2; rename it"):
+        get_problem("old_problem_for_test")
