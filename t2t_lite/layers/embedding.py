@@ -1,4 +1,4 @@
-"""One matrix for both embeddings and for the projection to logits (section 3.4 of the paper)."""
+"""Token embeddings; the same matrix can project to logits, and serve both sides (section 3.4 of the paper)."""
 
 import keras
 from keras import ops

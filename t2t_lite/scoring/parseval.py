@@ -283,21 +283,21 @@ def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceSc
     if candidate is None:
         return SentenceScore(length, ERROR)
     takes_gold_tags = untagged and len(candidate.leaves) == len(gold.leaves)
-    wanted = _count(gold, gold.tags)
-    given = _count(candidate, gold.tags if takes_gold_tags else candidate.tags)
-    if not given.words:
+    gold_counts = _count(gold, gold.tags)
+    candidate_counts = _count(candidate, gold.tags if takes_gold_tags else candidate.tags)
+    if not candidate_counts.words:
         return SentenceScore(length, SKIPPED)
-    if given.words != wanted.words:
+    if candidate_counts.words != gold_counts.words:
         return SentenceScore(length, ERROR)
     return SentenceScore(
         length,
         COUNTED,
-        matched=(Counter(wanted.brackets) & Counter(given.brackets)).total(),
-        gold=len(wanted.brackets),
-        candidate=len(given.brackets),
-        crossing=_crossing(wanted, given),
-        words=len(given.words),
-        correct_tags=sum(tag == right for tag, right in zip(given.tags, wanted.tags)),
+        matched=(Counter(gold_counts.brackets) & Counter(candidate_counts.brackets)).total(),
+        gold=len(gold_counts.brackets),
+        candidate=len(candidate_counts.brackets),
+        crossing=_crossing(gold_counts, candidate_counts),
+        words=len(candidate_counts.words),
+        correct_tags=sum(tag == right for tag, right in zip(candidate_counts.tags, gold_counts.tags)),
     )
 
 

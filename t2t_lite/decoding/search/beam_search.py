@@ -45,28 +45,28 @@ class BeamSearch:
     With `sampling`, every hypothesis is its own group and its tokens are drawn at random.
 
     A step is a function (ids, position, decoder, ancestry) -> (logits, decoder, attention):
-        ids: int32 [batch, beam], the last token of every hypothesis (0, the start symbol, at position 0);
-        position: int32 [];
-        decoder: the model's state, a nest of tensors [batch, ...]; the returned state has the same structure, shapes
-            and dtypes;
-        ancestry: the `BeamAncestry` that locates the entries of each hypothesis in the state;
-        logits: [batch, beam, vocab] of any float dtype;
-        attention: float32 [batch, beam, source], for the coverage penalty; may be None without that penalty.
+      ids: int32 [batch, beam], the last token of every hypothesis (0, the start symbol, at position 0);
+      position: int32 [];
+      decoder: the model's state, a nest of tensors [batch, ...]; the returned state has the same structure, shapes
+        and dtypes;
+      ancestry: the `BeamAncestry` that locates the entries of each hypothesis in the state;
+      logits: [batch, beam, vocab] of any float dtype;
+      attention: float32 [batch, beam, source], for the coverage penalty; may be None without that penalty.
 
     Args:
-        vocab_size: tokens in the vocabulary.
-        beam_size: hypotheses kept per sentence.
-        alpha: exponent of the length penalty, at least 0; with 0, hypotheses are compared by log-probability.
-        groups: a divisor of beam_size.
-        diversity_strength: penalty for a token that an earlier group chose, in nats.
-        coverage_beta: strength of the coverage penalty; 0: none.
-        num_wanted: how many hypotheses of each group must be the best ones; the search stops when they are found, and
-            the others may not be optimal. 0: all.
-        sampling: `Sampling`, or None to search; requires groups = beam_size.
-        constraints: rules about the next token, applied in this order.
-        never: ids that outputs never contain, such as padding, which would not be scored. With a `Prefix` constraint,
-            pass them to the constraint instead.
-        eos_id: the end symbol.
+      vocab_size: tokens in the vocabulary.
+      beam_size: hypotheses kept per sentence.
+      alpha: exponent of the length penalty, at least 0; with 0, hypotheses are compared by log-probability.
+      groups: a divisor of beam_size.
+      diversity_strength: penalty for a token that an earlier group chose, in nats.
+      coverage_beta: strength of the coverage penalty; 0: none.
+      num_wanted: how many hypotheses of each group must be the best ones; the search stops when they are found, and
+        the others may not be optimal. 0: all.
+      sampling: `Sampling`, or None to search; requires groups = beam_size.
+      constraints: rules about the next token, applied in this order.
+      never: ids that outputs never contain, such as padding, which would not be scored. With a `Prefix` constraint,
+        pass them to the constraint instead.
+      eos_id: the end symbol.
     """
 
     vocab_size: int
@@ -91,9 +91,9 @@ class BeamSearch:
         """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.
 
         Args:
-            inputs: the inputs of the sentences.
-            decoder: the model's state before the first step.
-            max_length: number of positions to allocate, int or scalar tensor.
+          inputs: the inputs of the sentences.
+          decoder: the model's state before the first step.
+          max_length: number of positions to allocate, int or scalar tensor.
         """
         batch, beam = tf.shape(inputs.limits)[0], self.beam_size
         ids = tf.zeros([batch, beam, max_length], tf.int32)  # [batch, beam, max_length]
@@ -245,15 +245,15 @@ def beam_search(step, decoder, batch_size, vocab_size, *, beam_size, alpha, max_
     If batch_size and max_length are Python ints, all shapes are static and XLA can compile the search.
 
     Args:
-        step, decoder: the step function and its initial state, see `BeamSearch`.
-        batch_size: number of sentences, int or scalar tensor.
-        vocab_size, beam_size, alpha: see `BeamSearch`.
-        max_length: maximum output length in tokens including the end symbol, at least 1, int or scalar tensor.
-        length_limits: int32 [batch], the maximum for each sentence, clipped to 1 ... max_length; None: max_length.
-        **options: further arguments of `BeamSearch` or fields of `SearchInputs`.
+      step, decoder: the step function and its initial state, see `BeamSearch`.
+      batch_size: number of sentences, int or scalar tensor.
+      vocab_size, beam_size, alpha: see `BeamSearch`.
+      max_length: maximum output length in tokens including the end symbol, at least 1, int or scalar tensor.
+      length_limits: int32 [batch], the maximum for each sentence, clipped to 1 ... max_length; None: max_length.
+      **options: further arguments of `BeamSearch` or fields of `SearchInputs`.
 
     Returns:
-        SearchResult, best hypothesis first.
+      SearchResult, best hypothesis first.
     """
     limits = tf.fill([batch_size], max_length) if length_limits is None else length_limits
     limits = tf.clip_by_value(tf.cast(limits, tf.int32), 1, max_length)  # [batch]

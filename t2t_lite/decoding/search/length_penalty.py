@@ -10,11 +10,11 @@ def length_penalty(length, alpha):
     1 (plain log-probability). For |Y| = 1 it is always 1. For alpha > 0 it grows with the length.
 
     Args:
-        length: |Y|, in tokens including the end symbol. A Python number, NumPy array or tensor of any shape.
-        alpha: strength of the penalty, unitless; 0.6 is common.
+      length: |Y|, in tokens including the end symbol. A Python number, NumPy array or tensor of any shape.
+      alpha: strength of the penalty, unitless; 0.6 is common.
 
     Returns:
-        The penalty, with the shape of `length`; float32 if `length` is a tensor.
+      The penalty, with the shape of `length`; float32 if `length` is a tensor.
 
     Source: Wu et al. 2016, "Google's Neural Machine Translation System", section 7, equation 14
     (https://arxiv.org/abs/1609.08144), without the coverage term.
