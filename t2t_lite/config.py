@@ -219,21 +219,21 @@ class HParams(_Settings):
 
     def warnings(self) -> list[str]:
         """Returns a line about each setting that is valid but probably a mistake, with its effect."""
-        message = []
+        messages = []
         if self.batch_tokens < FEW_TOKENS:
-            message.append(
+            messages.append(
                 f"batch_tokens={self.batch_tokens}: with so few target tokens per step (at least one pair) the loss "
                 f"hardly falls; the paper uses {HParams.batch_tokens:,}, and small sets 1,000 or more"
             )
         for name in ("residual_dropout", "attention_dropout", "relu_dropout"):
             if getattr(self, name) > 0.5:
-                message.append(f"{name}={getattr(self, name)}: drops more than half; the paper uses at most 0.3")
+                messages.append(f"{name}={getattr(self, name)}: drops more than half; the paper uses at most 0.3")
         if self.learning_rate_constant > 10:
-            message.append(
+            messages.append(
                 f"learning_rate_constant={self.learning_rate_constant}: this is a factor of the paper's schedule, "
                 f"usually 1; training diverges with such a high rate"
             )
-        return message
+        return messages
 
     def _check_sizes(self) -> None:
         """Checks that the sizes of a model are consistent."""
@@ -331,15 +331,15 @@ class DecodeHParams(_Settings):
 
     def warnings(self) -> list[str]:
         """Returns a line about each setting that is valid but probably a mistake, with its effect."""
-        message, usual = [], DecodeHParams()
+        messages, usual = [], DecodeHParams()
         if self.beam_size > WIDE_BEAM:
-            message.append(
+            messages.append(
                 f"beam_size={self.beam_size}: a step takes about {self.beam_size // usual.beam_size} times as long as "
                 f"with {usual.beam_size}, and memory grows quadratically; beams above 10 rarely improve outputs"
             )
         if self.batch_tokens < FEW_TOKENS:
-            message.append(
+            messages.append(
                 f"batch_tokens={self.batch_tokens}: sentences are decoded one by one, which takes several times as "
                 f"long as the default of {usual.batch_tokens:,}"
             )
-        return message
+        return messages

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import t2t_lite
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError

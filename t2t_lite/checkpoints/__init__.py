@@ -1,1 +1,1 @@
-"""Checkpoints: listing, reading and writing them, the state of a training, averages."""
+"""Checkpoints: which there are, reading and writing them, the state of a training, averages."""

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.errors import UserError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.checkpoints import listing
+from t2t_lite.checkpoints import versions
 from t2t_lite.errors import UserError
 from t2t_lite.locks import locked
 
@@ -33,13 +33,13 @@ def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
       groups: variables by name, in groups such as `model` and `optimizer`.
 
     Returns:
-      the path of the checkpoint; with a version if it replaces another one, see `listing`.
+      the path of the checkpoint; with a version if it replaces another one, see `versions`.
 
     Raises:
       UserError: if it cannot be written, for example on a full disk; earlier checkpoints are unharmed.
     """
-    with _writing(path) as kind:
-        return _write(path, kind, groups)
+    with _locked_for_writing(path) as kind:
+        return _write_and_publish(path, kind, groups)
 
 
 def write_average(path: Path, model: dict[str, tf.Variable]) -> Path:
@@ -48,17 +48,17 @@ def write_average(path: Path, model: dict[str, tf.Variable]) -> Path:
     Returns:
       the path of the average, see `write`.
     """
-    with _writing(path) as kind:
-        before = listing.list_checkpoints(path.parent, kind)
-        written = _write(path, kind, {"model": model})
+    with _locked_for_writing(path) as kind:
+        before = versions.list_checkpoints(path.parent, kind)
+        written = _write_and_publish(path, kind, {"model": model})
         for step, old in before:
-            if step != listing.step_of(path):
-                listing.remove(old)
+            if step != versions.step_of(path):
+                versions.remove(old)
         return written
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[str]:
+def _locked_for_writing(path: Path) -> Iterator[str]:
     """Yields the checkpoint's kind, and keeps others from writing this kind: their files would count as leftovers."""
     kind = path.name.split("-")[0]
     try:
@@ -72,14 +72,14 @@ def _writing(path: Path) -> Iterator[str]:
         ) from error
 
 
-def _write(path: Path, kind: str, groups: dict[str, dict[str, tf.Variable]]) -> Path:
-    listing.remove_leftovers(path.parent, kind)
+def _write_and_publish(path: Path, kind: str, groups: dict[str, dict[str, tf.Variable]]) -> Path:
+    versions.remove_leftovers(path.parent, kind)
     try:
-        partial = tf.train.Checkpoint(**groups).write(str(listing.partial_path(path)))
-        return listing.publish(Path(partial), path)
+        partial = tf.train.Checkpoint(**groups).write(str(versions.partial_path(path)))
+        return versions.publish(Path(partial), path)
     except (tf.errors.OpError, OSError):
         with contextlib.suppress(OSError):
-            listing.remove_leftovers(path.parent, kind)  # frees space on a full disk
+            versions.remove_leftovers(path.parent, kind)  # frees space on a full disk
         raise
 
 

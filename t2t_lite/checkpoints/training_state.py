@@ -5,8 +5,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_lite.checkpoints import listing, storage
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints import storage, versions
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.errors import UserError
 
 
@@ -49,7 +49,7 @@ class TrainingState:
         spared = {*keep, self.step}  # damaged checkpoints of later steps may exist
         for step, old in list_checkpoints(directory)[:-keep_max]:
             if step not in spared:
-                listing.remove(old)
+                versions.remove(old)
         return path
 
     def save_average(self, directory: Path) -> Path:
@@ -67,7 +67,7 @@ class TrainingState:
         Raises:
           UserError: if there are checkpoints but none can be read, or the last readable one does not fit the model.
         """
-        if listing.unfinished(directory, "ckpt"):
+        if versions.unfinished(directory, "ckpt"):
             warn(f"skipped an incomplete checkpoint in {directory}")
         damages = []
         for _, path in reversed(list_checkpoints(directory)):

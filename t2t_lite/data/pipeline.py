@@ -43,7 +43,7 @@ def _damaged_shards(name: str, data_dir: Path) -> list[Path]:
     return found
 
 
-def window_of(examples: int) -> int:
+def window_size(examples: int) -> int:
     """Returns the number of pairs per window. All windows have about the same size, so that none has few batches."""
     return math.ceil(examples / max(1, round(examples / WINDOW)))
 
@@ -83,7 +83,7 @@ def batches(
     names = [problem.shard_filename(split, i) for i in range(problem.shards_of(split))]
     window = WINDOW
     if manifest is not None:
-        window = max(1, window_of(manifest.splits[split]["examples"]))
+        window = max(1, window_size(manifest.splits[split]["examples"]))
         names = sorted(manifest.splits[split]["shards"])  # --num_shards may have changed their number
     shards = [str(Path(data_dir) / name) for name in names]
     files = tf.data.Dataset.from_tensor_slices(shards)

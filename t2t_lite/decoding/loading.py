@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.listing import best_checkpoint, existing, list_checkpoints, step_of
+from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError

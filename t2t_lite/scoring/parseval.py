@@ -4,8 +4,8 @@ The rules of the comparison:
 
 - Words with the tag -NONE- or one of the punctuation tags , : `` '' and "." are deleted, together with their tags.
   (Quotation marks and brackets with other tags are kept.) Constituents left without a word are deleted, too.
-- A constituent's label is cut at its first "-" or "=", even in the first place. TOP and labels equal to the tags above
-  do not count. ADVP and PRT are treated as equal, also as tags. All other constituents count, including several with
+- A constituent's label is cut at its first "-" or "=", even if that is its first character. TOP and labels equal to the
+  tags above do not count. ADVP and PRT are treated as equal, also as tags. All other constituents count, including several with
   the same label over the same words, which match as a multiset.
 - The remaining words must be equal, or the sentence is an error. So a comma that is tagged as a noun is an error,
   unless another mistake compensates for it. A candidate without remaining words is skipped. Neither enters the totals.
@@ -38,6 +38,7 @@ _TRACE = "-NONE-"
 _DELETED = frozenset(("TOP", _TRACE, ",", ":", "``", "''", "."))  # DELETE_LABEL
 _SAME = {"PRT": "ADVP"}  # EQ_LABEL
 
+# EVALB's own header, spelling included.
 _HEADER = (
     "  Sent.                        Matched  Bracket   Cross        Correct Tag",
     " ID  Len.  Stat. Recal  Prec.  Bracket gold test Bracket Words  Tags Accracy",

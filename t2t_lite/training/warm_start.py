@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.listing import best_checkpoint, existing, list_checkpoints, step_of
+from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
 from t2t_lite.data.vocab import UNKNOWN_ID, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.models.parameters import symbolic_model

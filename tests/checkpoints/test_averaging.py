@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.averaging import average_checkpoints
-from t2t_lite.checkpoints.listing import list_checkpoints
 from t2t_lite.checkpoints.training_state import TrainingState
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.training.setup import build_model

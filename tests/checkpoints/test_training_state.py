@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_lite.checkpoints import listing, storage
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints import storage, versions
 from t2t_lite.checkpoints.training_state import TrainingState
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.training.setup import build_model
@@ -125,15 +125,15 @@ def test_an_average_that_came_meanwhile_is_left_alone(tmp_path, monkeypatch):
     model, _ = make()
     variables = storage.by_name(model.variables)
     storage.write_average(tmp_path / "average-100", variables)
-    real = listing.publish
+    real = versions.publish
 
     def publish(partial, path):
         # As if another process had published its own checkpoint at this moment.
-        for ending in (listing.DATA, listing.INDEX):
+        for ending in (versions.DATA, versions.INDEX):
             shutil.copy(tmp_path / f"average-100{ending}", tmp_path / f"average-210{ending}")
         return real(partial, path)
 
-    monkeypatch.setattr(listing, "publish", publish)
+    monkeypatch.setattr(versions, "publish", publish)
     storage.write_average(tmp_path / "average-200", variables)
     assert [step for step, _ in list_checkpoints(tmp_path, "average")] == [200, 210]
 

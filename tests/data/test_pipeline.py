@@ -242,7 +242,7 @@ def test_a_last_window_of_few_pairs_makes_no_small_batch(numbered, monkeypatch, 
 def test_windows_are_of_one_size():
     window = pipeline.WINDOW
     for examples in (1, window, window + 1, 3 * window // 2 - 1, 2 * window - 1, 4_508_785):
-        size = pipeline.window_of(examples)
+        size = pipeline.window_size(examples)
         number = -(-examples // size)
         assert size <= 1.5 * window and examples - (number - 1) * size > 0.99 * size
 

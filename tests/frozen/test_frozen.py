@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from t2t_lite.checkpoints import listing, storage
-from t2t_lite.checkpoints.listing import best_checkpoint
+from t2t_lite.checkpoints import storage, versions
+from t2t_lite.checkpoints.versions import best_checkpoint
 from t2t_lite.run_dir import open_run_dir
 
 HERE = Path(__file__).resolve().parent
@@ -130,7 +130,7 @@ def test_averages_are_made_of_it_and_the_one_it_has_is_used(run_dir, command):
     if had:
         assert best_checkpoint(run_dir) == had[0].with_suffix("")
         known = storage.read(best_checkpoint(run_dir), "model")
-        listing.remove(best_checkpoint(run_dir))
+        versions.remove(best_checkpoint(run_dir))
     successful(command("avg", f"--output_dir={run_dir}", f"--n={len(steps)}"))
     found = storage.read(run_dir / f"average-{AT}", "model")
     if not had:

@@ -121,9 +121,9 @@ class BeamSearch:
         """Runs steps until all positions are used or at most `until` sentences are unfinished."""
         shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
 
-        def goes_on(state):
-            undone = tf.reduce_sum(tf.cast(~tf.reduce_all(state.done, 1), tf.int32))
-            return (state.position < tf.shape(state.ids)[2]) & (undone > until)
+        def has_unfinished(state):
+            unfinished = tf.reduce_sum(tf.cast(~tf.reduce_all(state.done, 1), tf.int32))
+            return (state.position < tf.shape(state.ids)[2]) & (unfinished > until)
 
         def body(state):
             state = self._next(step, state, inputs)
@@ -132,7 +132,7 @@ class BeamSearch:
                 tensor.set_shape(shape)
             return (state,)
 
-        return tf.while_loop(goes_on, body, (state,))[0]
+        return tf.while_loop(has_unfinished, body, (state,))[0]
 
     def result(self, finished: SearchResult) -> SearchResult:
         """Returns the finished hypotheses, best first; samples keep the order in which they were drawn."""

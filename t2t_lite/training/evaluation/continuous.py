@@ -3,8 +3,8 @@
 import time
 from pathlib import Path
 
-from t2t_lite.checkpoints.listing import existing, list_checkpoints
 from t2t_lite.checkpoints.training_state import TrainingState
+from t2t_lite.checkpoints.versions import existing, list_checkpoints
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.pipeline import reading_shards
 from t2t_lite.errors import UserError

@@ -4,7 +4,7 @@
 update, up to rounding, because
 - every token's loss is divided by "tokens", the number of target tokens of the global batch, and gradients are summed
   over micro-batches and devices;
-- rows that fill up a share are empty and have no loss;
+- padding rows are empty and have no loss;
 - dropout depends on a row's index in the global batch, "first_row" and on, see `DropoutSeeds`.
 """
 

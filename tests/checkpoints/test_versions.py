@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.checkpoints.listing import (
+from t2t_lite.checkpoints.versions import (
     DATA,
     INDEX,
     existing,
