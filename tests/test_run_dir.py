@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError

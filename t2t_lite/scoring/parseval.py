@@ -5,8 +5,8 @@ The rules of the comparison:
 - Words with the tag -NONE- or one of the punctuation tags , : `` '' and "." are deleted, together with their tags.
   (Quotation marks and brackets with other tags are kept.) Constituents left without a word are deleted, too.
 - A constituent's label is cut at its first "-" or "=", even if that is its first character. TOP and labels equal to the
-  tags above do not count. ADVP and PRT are treated as equal, also as tags. All other constituents count, including several with
-  the same label over the same words, which match as a multiset.
+  tags above do not count. ADVP and PRT are treated as equal, also as tags. All other constituents count, including
+  several with the same label over the same words, which match as a multiset.
 - The remaining words must be equal, or the sentence is an error. So a comma that is tagged as a noun is an error,
   unless another mistake compensates for it. A candidate without remaining words is skipped. Neither enters the totals.
 - A constituent of the candidate is crossing if it partially overlaps at least one constituent of the gold tree.

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.checkpoints.averaging import average_checkpoints
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import Problem
 from t2t_lite.data.vocab import EOS_ID, open_vocabulary, train_vocabulary

@@ -13,7 +13,7 @@ import pytest
 from support.commands import start_process, user_environment
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.training.evaluation.model_selection import read_evaluations
 
 # The learning rate rises fast enough that the compared parameters change, but not so fast that Adam amplifies the

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from support.commands import start_process
 
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints.versions import list_checkpoints
 
 STEPS = 24
 SAVE_EVERY = 3

@@ -135,7 +135,7 @@ def test_parseval_of_text_that_is_no_trees_names_the_file(refused, tmp_path):
     (tmp_path / "trees").write_text("(TOP (S (NP (DT a) (NN dog))))\n")
     flags = ("--metric=parseval", f"--hypothesis={tmp_path / 'text'}")
     message = refused("score", *flags, f"--reference={tmp_path / 'text'}")
-    assert f"line 1 of {tmp_path / 'text'} is malformed" in message and "a line is a tree in brackets" in message
+    assert f"line 1 of {tmp_path / 'text'} is malformed" in message and "give a tree in brackets" in message
     assert f"{tmp_path / 'text'} has no tree" in refused("score", *flags, f"--reference={tmp_path / 'trees'}")
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from support.models import SMALL_MODEL
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.decoding.translator import Translator

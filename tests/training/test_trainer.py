@@ -8,7 +8,7 @@ import tensorflow as tf
 from support.models import SMALL_MODEL
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.listing import list_checkpoints
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.data.generation.generate import generate
 from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.decoding.translator import Translator
