@@ -18,12 +18,17 @@ NEWER = "norm_position=pre,norm_type=rms,position_encoding=rotary,feed_forward_t
 OWN_TEXT = ["--problem=text_pairs", *(f"--{split}_tsv=text/{split}.tsv" for split in ("train", "dev", "test"))]
 # name: (datagen's flags, the trainer's hparams, the decoder's hparams)
 RUNS = {
-    "tied": ([*OWN_TEXT, "--vocab_size=100"], "", ""),
+    "tied": ([*OWN_TEXT, "--vocab_size=330"], "", ""),
     "untied": ([*OWN_TEXT, "--vocab_kind=wordpiece", "--vocab_size=330"], f"{NEWER},precision=mixed_bfloat16", ""),
     "characters": ([*OWN_TEXT, "--vocab_kind=characters", "--vocab_size=300"], "", "beam_size=1"),
     "bytes": ([*OWN_TEXT, "--vocab_kind=bytes"], "", "beam_size=1"),
     "words": ([*OWN_TEXT, "--vocab_kind=words", "--vocab_size=80"], "position_encoding=relative", ""),
     "parsing": (["--problem=treebank_parsing", "--treebank=text/trees.mrg"], "tied_embeddings=none", "beam_size=2"),
+    "hard_alignment": (
+        ["--problem=treebank_parsing", "--treebank=text/trees.mrg"],
+        "tied_embeddings=none,hard_alignment_token=3",
+        "beam_size=2,only_trees=True",
+    ),
     "with_plugin": (["--problem=frozen_reading", "--t2t_usr_dir=plugin"], "tied_embeddings=decoder", ""),
 }
 PLUGIN = Path(__file__).resolve().parent / "0.1" / "plugin"
