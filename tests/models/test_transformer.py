@@ -5,9 +5,10 @@ import pytest
 import tensorflow as tf
 from support.seeds import seeds_of
 
-from t2t_lite.config import HParams
+from t2t_lite.config import CHOICES, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
+from t2t_lite.layers.positions import ADDED_ENCODINGS
 from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
@@ -253,3 +254,24 @@ def test_it_is_found_by_its_name():
 def test_hard_alignment_is_refused_by_a_model_without_it():
     with pytest.raises(UserError, match="hard_alignment_token=5: Transformer has no hard alignment"):
         make(SMALL.replace(hard_alignment_token=5))
+
+
+def test_a_new_encoding_needs_a_function_and_its_name_only(monkeypatch):
+    choices = (*CHOICES["position_encoding"], "ramp")
+    monkeypatch.setitem(CHOICES, "position_encoding", choices)
+    monkeypatch.setitem(
+        ADDED_ENCODINGS, "ramp", lambda positions, size: tf.cast(positions, "float32")[:, None] * tf.ones([size])
+    )
+    model = make(SMALL.replace(position_encoding="ramp"))
+    ids, room = np.array([[5, 5, 5]], "int32"), TARGETS.shape[1]
+    embedded = np.array(model._embed(ids, "inputs", None))
+    np.testing.assert_allclose(embedded[0, 2] - embedded[0, 0], 2.0, rtol=1e-5)
+    # Stepping adds it, too.
+    logits = np.array(model(INPUTS, TARGETS))
+    encoded_source, state = model.start_decoding(INPUTS, 1, room)
+    ancestry, before = initial_ancestry(2, 1, room), np.zeros((2, 1), "int32")
+    for position in range(room):
+        ancestry = next_ancestry(ancestry, np.zeros((2, 1), "int32"), position)
+        stepped, state, _ = model.decode_step(before, position, encoded_source, state, ancestry)
+        np.testing.assert_allclose(np.array(stepped)[:, 0], logits[:, position], atol=1e-4)
+        before = TARGETS[:, position : position + 1]
