@@ -29,13 +29,13 @@ def points_of(seconds, memory, lengths=(64, 128, 512), widths=(256,)):
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0, -1.0])
-def test_the_slope_of_a_power_law_is_its_exponent_whatever_the_factor(power):
+def test_the_slope_of_a_power_law_is_its_exponent_for_any_factor(power):
     x = (3, 5, 80, 1000)
     for factor in (1e-6, 1.0, 7e4):
         assert slope(x, [factor * number**power for number in x]) == pytest.approx(power, abs=1e-6)
 
 
-def test_a_slope_is_that_of_least_squares_of_logarithms():
+def test_slope_is_the_least_squares_fit_in_logarithms():
     x, y = (1, 2, 4, 8), (1.0, 3.0, 3.0, 9.0)
     logs = [(math.log(a), math.log(b)) for a, b in zip(x, y)]
     mean_x, mean_y = (sum(column) / len(logs) for column in zip(*logs))
@@ -43,11 +43,11 @@ def test_a_slope_is_that_of_least_squares_of_logarithms():
     assert slope(x, y) == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_measurement_of_nothing_has_a_finite_slope():
+def test_a_measurement_of_zero_has_a_finite_slope():
     assert math.isfinite(slope((64, 128, 256), (0, 0, 4096)))
 
 
-def test_an_exponent_is_of_seconds_or_memory_over_lengths_or_widths():
+def test_exponents_are_fitted_for_seconds_and_memory_over_length_and_width():
     by_length = points_of(lambda n, d: 1e-9 * n**2, lambda n, d: 8 * n)
     assert exponent(by_length, "seconds", "length") == pytest.approx(2.0)
     assert exponent(by_length, "memory", "length") == pytest.approx(1.0)
@@ -68,7 +68,7 @@ def test_the_exponents_of_table_1(name, over_length, over_width):
     assert table_exponent(case, by_width, "hidden_size", 8) == pytest.approx(over_width)
 
 
-def test_a_separable_convolution_grows_with_n_and_with_the_width_a_bit_less_than_its_square():
+def test_a_separable_convolution_is_linear_in_length_and_almost_quadratic_in_width():
     case = CASES["separable_convolution"]
     assert case.flops(10, 4, 8) == 3 * 10 * 4 + 10 * 4 * 4
     by_length = points_of(lambda n, d: 1.0, lambda n, d: 1)
@@ -79,14 +79,14 @@ def test_a_separable_convolution_grows_with_n_and_with_the_width_a_bit_less_than
     assert table_exponent(case, by_width, "hidden_size", 8) == pytest.approx(expected)
 
 
-def test_lengths_double_and_the_fitted_ones_are_measured():
+def test_lengths_double_and_all_fitted_lengths_are_measured():
     assert all(longer == 2 * shorter for shorter, longer in itertools.pairwise(LENGTHS))
     assert set(FITTED_LENGTHS) <= set(LENGTHS)
     assert all(list(case.widths) == sorted(case.widths) for case in CASES.values())
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_layer_of_every_case_keeps_the_shape(name):
+def test_the_layer_of_each_case_keeps_the_input_shape(name):
     layer = make_layer(name, 128, 4)
     layer.build((None, None, 128))
     x = np.random.default_rng(1).normal(size=(2, 9, 128)).astype("float32")
@@ -96,7 +96,7 @@ def test_a_layer_of_every_case_keeps_the_shape(name):
 
 
 @pytest.mark.parametrize("name", ["full", "local"])
-def test_attention_alone_is_what_the_layer_does_between_its_projections(name):
+def test_attention_alone_equals_the_layer_without_its_projections(name):
     layer = make_layer(name, 128, 4)
     layer.build((None, None, 128))
     x = np.random.default_rng(1).normal(size=(1, 9, 128)).astype("float32")
@@ -122,7 +122,7 @@ def some_sweeps():
 PATHS = {"full": [(32, 1), (64, 1)], "local": [(32, 4), (64, 8)]}
 
 
-def test_a_plot_is_a_whole_png_file(tmp_path):
+def test_a_plot_is_a_complete_png_file(tmp_path):
     pytest.importorskip("matplotlib")
     file = tmp_path / "plot.png"
     plot(some_sweeps(), PATHS, file)
@@ -133,7 +133,7 @@ def test_a_plot_is_a_whole_png_file(tmp_path):
     assert [path.name for path in file.parent.iterdir()] == ["plot.png"]  # no temporary file is left
 
 
-def test_a_plot_takes_the_place_of_an_older_one(tmp_path):
+def test_a_plot_replaces_an_older_one(tmp_path):
     pytest.importorskip("matplotlib")
     for name, start in {"plot.png": b"\x89PNG\r\n\x1a\n", "plot.SVG": b"<?xml", "plot.pdf": b"%PDF"}.items():
         file = tmp_path / name
@@ -142,7 +142,7 @@ def test_a_plot_takes_the_place_of_an_older_one(tmp_path):
         assert file.read_bytes().startswith(start)
 
 
-def test_a_plot_that_fails_leaves_the_older_one_and_nothing_else(tmp_path):
+def test_a_failed_plot_keeps_the_older_one_and_leaves_no_other_file(tmp_path):
     pytest.importorskip("matplotlib")
     file = tmp_path / "plot.png"
     file.write_text("old")
@@ -151,7 +151,7 @@ def test_a_plot_that_fails_leaves_the_older_one_and_nothing_else(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["plot.png"] and file.read_text() == "old"
 
 
-def test_a_directory_is_no_file_for_a_plot(tmp_path):
+def test_a_directory_is_refused_as_plot_file(tmp_path):
     pytest.importorskip("matplotlib")
     with pytest.raises(UserError, match="is a directory"):
         plot(some_sweeps(), PATHS, tmp_path)

@@ -30,14 +30,14 @@ def test_full_attention_needs_one_layer(length):
     assert path_length("full", length, 4) == 1
 
 
-def test_full_attention_needs_one_layer_where_random_weights_look_away_from_a_position():
+def test_full_attention_needs_one_layer_even_with_tiny_attention_weights():
     keras.utils.set_random_seed(4)  # with this seed some attention weights are tiny, but none is 0
     assert path_length("full", 128, 4) == 1
 
 
 @pytest.mark.parametrize("name", ["recurrent", "convolution", "separable_convolution"])
 @pytest.mark.parametrize("length", [2, 3, 9])
-def test_steps_from_neighbor_to_neighbor_are_as_many_as_there_are_neighbors(name, length):
+def test_layers_that_move_one_position_at_a_time_need_length_minus_one_steps(name, length):
     assert path_length(name, length, 4) == length - 1
 
 
@@ -45,14 +45,14 @@ def test_steps_from_neighbor_to_neighbor_are_as_many_as_there_are_neighbors(name
     ("length", "neighborhood_size", "layers"),
     [(16, 8, 4), (17, 8, 4), (18, 8, 5), (16, 2, 15), (4, 8, 1), (5, 8, 1), (6, 8, 2)],
 )
-def test_local_attention_goes_half_a_neighborhood_further_with_each_layer(length, neighborhood_size, layers):
+def test_each_layer_of_local_attention_reaches_half_a_neighborhood_further(length, neighborhood_size, layers):
     assert path_length("local", length, neighborhood_size) == layers
     half = neighborhood_size // 2
     assert searched(length, lambda layer: range(-half, half + 1)) == layers
 
 
 @pytest.mark.parametrize("length", [2, 3, 5, 9, 10, 16])
-def test_dilated_convolutions_go_three_times_as_far_with_each_layer_and_start_again(length):
+def test_dilated_convolutions_triple_their_reach_per_layer_and_then_repeat(length):
     dilations = [dilation for dilation in (1, 3, 9, 27) if dilation < length]
 
     def reaches(layer):
@@ -70,7 +70,7 @@ def test_paths_of_dilated_convolutions_grow_with_the_logarithm_of_the_length():
     assert layers[-1] < lengths[-1] / 4  # plain convolutions need 31
 
 
-def test_the_table_says_1_n_over_r_n_n_over_k_and_a_logarithm():
+def test_path_lengths_of_table_1():
     said = {name: table_path_length(name, 81, 9) for name in LAYERS}
     assert said.pop("dilated_convolution") == pytest.approx(4.0)  # 3 ** 4 = 81
     assert said == {"full": 1, "local": 9, "recurrent": 81, "convolution": 27, "separable_convolution": 27}

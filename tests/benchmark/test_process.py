@@ -14,11 +14,11 @@ def test_a_result_comes_from_another_process():
     assert in_a_process(divmod, 7, 2) == (3, 1)
 
 
-def test_an_error_comes_back_as_it_was():
+def test_an_error_in_the_process_is_raised_in_the_caller():
     with pytest.raises(ValueError, match="'many'"):
         in_a_process(int, "many")
 
 
-def test_a_process_that_is_killed_is_reported_and_not_waited_for():
+def test_a_killed_process_is_reported():
     with pytest.raises(UserError, match="has been killed"):
         in_a_process(signal.raise_signal, signal.SIGKILL)

@@ -30,7 +30,7 @@ COST = TrainingCost(
 )
 
 
-def test_figures_are_medians_and_bests_of_the_steps_own_rates():
+def test_figures_are_medians_and_maxima_of_the_rates_of_single_steps():
     figures = COST.figures()
     expected = {
         "steps": 4,
@@ -53,7 +53,7 @@ def test_figures_are_medians_and_bests_of_the_steps_own_rates():
     assert {name: figures[name] for name in expected} == pytest.approx(expected)
 
 
-def test_random_data_has_batches_without_padding_of_about_the_tokens_asked_for():
+def test_random_batches_have_no_padding_and_about_the_requested_number_of_tokens():
     data = random_data(50, source_length=7, target_length=10)
     assert data.vocab_sizes() == (50, 50) and data.mean_lengths() == (7, 10)
     one, again = (
@@ -68,7 +68,7 @@ def test_random_data_has_batches_without_padding_of_about_the_tokens_asked_for()
         np.testing.assert_array_equal(ids, again[side])
 
 
-def test_a_sentence_that_is_longer_than_a_batch_is_one():
+def test_a_sentence_longer_than_a_batch_is_a_batch():
     batch = next(iter(random_data(9, 3, 40).batches(HParams(batch_tokens=30), 1)))
     assert batch["targets"].shape == (1, 40)
 
@@ -79,13 +79,13 @@ def test_random_sentences_may_not_be_longer_than_max_length():
 
 
 @pytest.mark.parametrize(("pairs", "in_round"), [(100, 100), (WINDOW + 1, WINDOW + 1), (3 * WINDOW + 2, WINDOW + 1)])
-def test_a_round_is_an_epoch_or_a_window_of_it(pairs, in_round):
+def test_a_round_is_an_epoch_or_one_window_of_a_large_epoch(pairs, in_round):
     split = {"examples": pairs, "shards": {}, "lengths": {"inputs": {"5": pairs}, "targets": {"8": pairs}}}
     data = TrainingData(Manifest("many", {"size": 9}, {"train": split}, {}))
     assert data.round_of_batches(80) == -(-in_round // 10)
 
 
-def test_a_step_is_made_for_each_graph_before_any_is_timed():
+def test_every_graph_runs_one_step_before_timing():
     shapes = [(1, 4, 8), (1, 2, 16), (3, 4, 8), (2, 4, 8), (1, 4, 8), (1, 2, 16)]
     batches = [{"inputs": np.zeros(shape), "targets": np.zeros(shape)} for shape in shapes]
     made = []
