@@ -70,7 +70,7 @@ def test_a_model_is_restored_from_an_average(directory):
         np.testing.assert_allclose(np.array(variable), np.mean(parts, axis=0), atol=1e-6)
 
 
-def test_an_average_is_no_checkpoint_to_go_on_from(directory):
+def test_training_does_not_resume_from_an_average(directory):
     average_checkpoints(directory, 2)
     assert [step for step, _ in list_checkpoints(directory)] == [10, 20, 30, 40]
     assert list_checkpoints(directory, "average") == [(40, directory / "average-40")]
@@ -80,7 +80,7 @@ def test_an_average_is_no_checkpoint_to_go_on_from(directory):
     assert state.restore(directory) == directory / "ckpt-30"
 
 
-def test_the_checkpoints_stay_as_they_are(directory):
+def test_averaging_does_not_change_the_checkpoints(directory):
     before = {path.name: path.read_bytes() for path in directory.iterdir()}
     average_checkpoints(directory, 3)
     after = {path.name: path.read_bytes() for path in directory.iterdir() if not path.name.startswith("average-")}
@@ -101,7 +101,7 @@ def test_a_new_average_replaces_the_old_one(directory, tiny):
         np.testing.assert_allclose(array, np.mean([part[name] for part in parts], axis=0), atol=1e-6)
 
 
-def test_too_few_checkpoints_are_an_error_that_says_which_there_are(directory, tmp_path):
+def test_too_few_checkpoints_are_an_error_that_lists_the_existing_ones(directory, tmp_path):
     with pytest.raises(UserError, match=r"4 checkpoints \(steps: 10, 20, 30, 40\), not 5"):
         average_checkpoints(directory, 5)
     with pytest.raises(UserError, match="empty has no checkpoint yet; train first"):

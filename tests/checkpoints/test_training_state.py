@@ -57,7 +57,7 @@ def saved(tmp_path):
     return tmp_path, model, state
 
 
-def test_restoring_gives_back_weights_optimizer_and_place_in_the_data(saved):
+def test_restore_brings_back_weights_optimizer_and_data_position(saved):
     directory, model, state = saved
     other_model, other_state = make(seed=2)
     assert not np.array_equal(np.array(other_model.variables[0]), np.array(model.variables[0]))
@@ -69,7 +69,7 @@ def test_restoring_gives_back_weights_optimizer_and_place_in_the_data(saved):
     assert (other_state.step, int(other_state.epoch), int(other_state.position)) == (2, 3, 17)
 
 
-def test_after_restoring_the_next_step_is_the_same(saved):
+def test_the_next_step_after_a_restore_is_the_same(saved):
     directory, model, state = saved
     other_model, other_state = make(seed=2)
     other_state.restore(directory)
@@ -86,7 +86,7 @@ def test_an_empty_or_missing_directory_restores_nothing(tmp_path):
     assert_same(before, values(model.variables))
 
 
-def test_a_model_alone_is_restored_without_optimizer(saved):
+def test_a_model_can_be_restored_without_the_optimizer(saved):
     directory, model, _ = saved
     other_model, other_state = make(seed=2)
     restore_model(other_model, directory / "ckpt-2")
@@ -100,7 +100,7 @@ def test_arrays_are_read_by_variable_name(saved):
     assert_same({path.replace("/", "."): array for path, array in values(model.variables).items()}, arrays)
 
 
-def test_only_the_last_keep_max_checkpoints_stay(tmp_path):
+def test_only_the_last_keep_max_checkpoints_are_kept(tmp_path):
     model, state = make()
     for seed in range(4):
         make_step(model, state, seed)
@@ -109,7 +109,7 @@ def test_only_the_last_keep_max_checkpoints_stay(tmp_path):
     assert {path.name.split(".")[0] for path in tmp_path.iterdir()} == {"ckpt-3", "ckpt-4"}
 
 
-def test_what_was_just_written_stays_though_there_are_later_ones_that_are_damaged(tmp_path):
+def test_the_checkpoint_just_written_is_kept_when_later_ones_are_damaged(tmp_path):
     _, state = make()
     for step in (200, 150):
         state.optimizer.iterations.assign(step)
@@ -121,7 +121,7 @@ def test_what_was_just_written_stays_though_there_are_later_ones_that_are_damage
     assert other.step == 150
 
 
-def test_an_average_that_came_meanwhile_is_left_alone(tmp_path, monkeypatch):
+def test_an_average_written_by_another_process_meanwhile_is_kept(tmp_path, monkeypatch):
     model, _ = make()
     variables = storage.by_name(model.variables)
     storage.write_average(tmp_path / "average-100", variables)
@@ -138,7 +138,7 @@ def test_an_average_that_came_meanwhile_is_left_alone(tmp_path, monkeypatch):
     assert [step for step, _ in list_checkpoints(tmp_path, "average")] == [200, 210]
 
 
-def test_checkpoints_are_ordered_by_number_and_not_by_spelling(tmp_path):
+def test_checkpoints_are_ordered_by_number_not_alphabetically(tmp_path):
     _, state = make()
     for step in (9, 10, 100):
         state.optimizer.iterations.assign(step)
@@ -154,7 +154,7 @@ def test_saving_leaves_no_file_under_an_unfinished_name(saved):
     assert sorted(path.name for path in directory.iterdir()) == ["ckpt-2.data-00000-of-00001", "ckpt-2.index"]
 
 
-def test_a_checkpoint_without_its_index_is_not_one(saved):
+def test_a_checkpoint_without_an_index_file_is_ignored(saved):
     directory, model, state = saved
     make_step(model, state, 3)
     state.save(directory, keep_max=5)
@@ -165,7 +165,7 @@ def test_a_checkpoint_without_its_index_is_not_one(saved):
     assert other.step == 2
 
 
-def test_files_that_a_stopped_save_left_behind_are_not_listed(saved):
+def test_files_of_an_interrupted_save_are_not_listed(saved):
     directory, _, _ = saved
     for name in ("incomplete-ckpt-9.index", "ckpt-9.data-00000-of-00001", "ckpt-x.index"):
         (directory / name).write_bytes(b"")
@@ -177,7 +177,7 @@ def test_files_that_a_stopped_save_left_behind_are_not_listed(saved):
     [{"hidden_size": 16}, {"filter_size": 13}, {"num_encoder_layers": 2}, {"num_decoder_layers": 2}],
     ids=lambda changes: next(iter(changes)),
 )
-def test_a_model_of_another_shape_is_refused_and_the_file_named(saved, changes):
+def test_a_checkpoint_of_another_model_shape_is_refused_with_its_path(saved, changes):
     directory, _, _ = saved
     other_model, other_state = make(hparams=TINY.replace(**changes))
     for restore in (lambda: restore_model(other_model, directory / "ckpt-2"), lambda: other_state.restore(directory)):
@@ -208,7 +208,7 @@ def flip_a_byte(file):
 
 @pytest.mark.parametrize("damage", [cut_short, flip_a_byte])
 @pytest.mark.parametrize("ending", [".data-00000-of-00001", ".index"])
-def test_damage_is_reported_and_the_file_named(saved, ending, damage):
+def test_a_damaged_checkpoint_is_an_error_that_names_it(saved, ending, damage):
     directory, _, state = saved
     damage(directory / ("ckpt-2" + ending))
     with pytest.raises(UserError) as caught:
@@ -225,7 +225,7 @@ def test_a_missing_data_file_is_reported_as_damaged(saved):
         state.restore(directory)
 
 
-def test_what_a_killed_run_left_behind_does_not_stop_the_next_save(saved):
+def test_leftovers_of_a_killed_run_do_not_prevent_the_next_save(saved):
     directory, _, state = saved
     (directory / "incomplete-ckpt-9_temp").mkdir()
     (directory / "incomplete-ckpt-9_temp" / "part").write_bytes(b"half")

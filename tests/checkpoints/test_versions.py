@@ -121,16 +121,16 @@ def in_a_small_process(function, *arguments):
 
 
 @pytest.mark.parametrize("kind", ["ckpt", "average"])
-def test_killed_at_any_moment_of_a_replacement_a_whole_checkpoint_is_there(tmp_path, kind):
+def test_a_replacement_killed_at_any_moment_leaves_a_complete_checkpoint(tmp_path, kind):
     # Two files flushed, each renamed and its folder flushed; each of the old ones removed and its folder flushed.
     assert in_a_small_process(walk_through_a_replacement, str(tmp_path), kind) == 2 * (2 + 4 + 4)
 
 
-def test_killed_at_any_moment_of_a_removal_it_is_whole_or_gone(tmp_path):
+def test_a_removal_killed_at_any_moment_leaves_the_checkpoint_complete_or_absent(tmp_path):
     assert in_a_small_process(walk_through_a_removal, str(tmp_path)) == 2 * 4
 
 
-def test_the_newest_version_counts_and_is_found_by_its_name(tmp_path):
+def test_the_newest_version_is_listed_and_older_ones_are_removed(tmp_path):
     for content in ("one", "two", "three"):
         path = publish(written(tmp_path, "ckpt-12", content), tmp_path / "ckpt-12")
     assert path == tmp_path / "ckpt-12.v3"
@@ -143,7 +143,7 @@ def test_the_newest_version_counts_and_is_found_by_its_name(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_name_without_a_version_means_the_newest_also_before_the_older_one_is_gone(tmp_path):
+def test_a_name_without_a_version_means_the_newest_even_while_older_ones_exist(tmp_path):
     for content, name in (("old", "ckpt-3"), ("new", "ckpt-3.v2")):
         for ending in (DATA, INDEX):
             (tmp_path / f"{name}{ending}").write_text(f"{content}{ending}")
@@ -153,7 +153,7 @@ def test_the_name_without_a_version_means_the_newest_also_before_the_older_one_i
     assert existing(tmp_path / "mine") == tmp_path / "mine"
 
 
-def test_a_folder_that_cannot_be_flushed_holds_checkpoints_all_the_same(tmp_path, monkeypatch):
+def test_checkpoints_are_written_to_a_folder_that_cannot_be_flushed(tmp_path, monkeypatch):
     real = os.fsync
 
     def fsync(descriptor):
@@ -179,7 +179,7 @@ def test_versions_are_ordered_by_number(tmp_path):
     assert only(tmp_path) == ".v10"
 
 
-def test_names_of_what_is_being_written_are_never_the_same(tmp_path):
+def test_names_of_unfinished_checkpoints_are_unique(tmp_path):
     names = {written(tmp_path, "ckpt-5", "x").name for _ in range(20)}
     assert len(names) == 20
     assert len(unfinished(tmp_path, "ckpt")) == 40
