@@ -104,7 +104,7 @@ def silent(line):
 # Counts.
 
 
-def test_without_weights_every_pair_comes_once():
+def test_without_weights_every_pair_occurs_once():
     pairs = pairs_of(mixture_of(Part(APPLES), Part(PEARS))())
     both = pairs_of(get_problem(APPLES)) + pairs_of(get_problem(PEARS))
     assert len(pairs) == 550 and sorted(pairs) == sorted(both)
@@ -123,7 +123,7 @@ def test_without_weights_every_pair_comes_once():
         ((3, 7), 400, 933),  # 933.3
     ],
 )
-def test_weights_give_these_counts_and_repeat_pairs_evenly(weights, apples, pears):
+def test_weights_decide_the_counts_and_repeat_pairs_evenly(weights, apples, pears):
     parts = [Part(name, weight) for name, weight in zip((APPLES, PEARS), weights)]
     counts = counts_of(pairs_of(mixture_of(*parts)()))
     assert (counts["apple"].total(), counts["pear"].total()) == (apples, pears)
@@ -132,14 +132,14 @@ def test_weights_give_these_counts_and_repeat_pairs_evenly(weights, apples, pear
         assert max(counts[word].values()) - min(counts[word].values()) <= 1
 
 
-def test_those_that_come_once_more_are_from_the_whole_part():
+def test_the_extra_repetitions_are_spread_over_the_whole_part():
     counts = counts_of(pairs_of(mixture_of(Part(APPLES, 1), Part(PEARS, 0.5))()))["pear"]
     more = [int(pair.targets.split()[0]) for pair, times in counts.items() if times == 2]
     assert len(more) == 50
     assert all(sum(low <= number < low + 50 for number in more) >= 5 for low in (0, 50, 100))
 
 
-def test_flawed_pairs_of_a_part_are_not_there_and_do_not_count():
+def test_unusable_pairs_of_a_part_are_dropped_and_not_counted():
     mixture = mixture_of(Part(FLAWED, 1, tag="<p>"), Part(PEARS, 1))()
     counts = counts_of(pairs_of(mixture))
     assert (counts["plum"].total(), counts["pear"].total()) == (150, 150)
@@ -151,7 +151,7 @@ def test_flawed_pairs_of_a_part_are_not_there_and_do_not_count():
 
 
 @pytest.mark.parametrize("weight", [0, 1])
-def test_each_part_goes_at_an_even_pace(weight):
+def test_parts_are_interleaved_evenly(weight):
     pairs = pairs_of(mixture_of(Part(MANY, 3 * weight), Part(APPLES, weight), Part(SOME, 2 * weight))())
     totals = {"many": 30_000, "apple": 10_000 if weight else 400, "some": 20_000 if weight else 7_001}
     assert len(pairs) == sum(totals.values())
@@ -172,7 +172,7 @@ def test_the_pairs_of_a_part_stay_in_order():
 
 
 @pytest.mark.parametrize("weights", [(0, 0), (1, 1)])
-def test_two_instances_and_two_calls_give_the_same_list(weights):
+def test_the_pairs_are_the_same_in_every_instance_and_call(weights):
     kind = mixture_of(Part(APPLES, weights[0]), Part(PEARS, weights[1]))
     first, second = kind(), kind()
     assert pairs_of(first) == pairs_of(second) == pairs_of(first)
@@ -181,14 +181,14 @@ def test_two_instances_and_two_calls_give_the_same_list(weights):
 # Splits, sides, tags.
 
 
-def test_dev_and_test_have_each_pair_once_part_after_part_whatever_the_weights():
+def test_dev_and_test_hold_each_pair_once_part_by_part_for_any_weights():
     mixture = mixture_of(Part(PEARS, 1), Part(APPLES, 5))()
     for split in ("dev", "test"):
         assert pairs_of(mixture, split) == pairs_of(get_problem(PEARS), split) + pairs_of(get_problem(APPLES), split)
 
 
 @pytest.mark.parametrize("weights", [(0, 0, 0), (1, 1, 1)])
-def test_a_part_gives_pairs_to_its_splits_only(weights):
+def test_a_part_contributes_to_its_splits_only(weights):
     first, second, third = weights
     mixture = mixture_of(
         Part(APPLES, first, splits=("train",)), Part(PEARS, second), Part(MANY, third, splits=("dev", "test"))
@@ -199,7 +199,7 @@ def test_a_part_gives_pairs_to_its_splits_only(weights):
         assert pairs_of(mixture, split) == pairs_of(get_problem(PEARS), split) + pairs_of(get_problem(MANY), split)
 
 
-def test_a_reversed_part_swaps_its_sides_and_a_tag_stands_before_what_is_the_source():
+def test_a_reversed_part_swaps_its_sides_and_tags_come_before_the_source():
     mixture = mixture_of(Part(PEARS, tag="<to>"), Part(f"{PEARS}_rev", tag="<fro>"))()
     forward = [Example(f"<to> {inputs}", targets) for inputs, targets in pairs_of(get_problem(PEARS))]
     backward = [Example(f"<fro> {targets}", inputs) for inputs, targets in pairs_of(get_problem(PEARS))]
@@ -211,7 +211,7 @@ def test_a_reversed_part_swaps_its_sides_and_a_tag_stands_before_what_is_the_sou
     assert mixture.symbols == ("<to>", "<fro>")
 
 
-def test_a_mixture_without_tags_can_be_reversed_and_one_with_tags_cannot():
+def test_only_a_mixture_without_tags_can_be_reversed():
     plain, tagged = mixture_of(Part(APPLES), Part(PEARS)), mixture_of(Part(APPLES), Part(PEARS, tag="<pear>"))
     assert pairs_of(plain(is_reversed=True)) == pairs_of(plain())  # in the forward direction
     assert len(pairs_of(tagged())) == 550
@@ -222,7 +222,7 @@ def test_a_mixture_without_tags_can_be_reversed_and_one_with_tags_cannot():
 
 
 @pytest.mark.parametrize("weights", [(1, 0), (0, 0.5), (-1, 1), (-1, -1)])
-def test_weights_of_some_parts_only_or_below_zero_are_refused(weights):
+def test_weights_below_zero_or_for_only_some_parts_are_refused(weights):
     with pytest.raises(UserError, match="'mixture_test': give either all parts a weight above 0, or none"):
         mixture_of(Part(APPLES, weights[0]), Part(PEARS, weights[1]))()
 
@@ -233,12 +233,12 @@ def test_a_part_without_pairs_is_an_error_that_names_it():
         pairs_of(mixture)
 
 
-def test_a_part_that_is_no_problem_is_an_error_with_the_nearest_name():
+def test_an_unknown_part_is_an_error_with_the_nearest_name():
     with pytest.raises(UserError, match=f"unknown problem 'mixture_test_aples'.*'{APPLES}'"):
         pairs_of(mixture_of(Part("mixture_test_aples"))())
 
 
-def test_the_sources_are_those_of_the_parts_each_once():
+def test_the_sources_are_those_of_the_parts_without_duplicates():
     mixture = get_problem("multi30k_endefr")
     both = {*get_problem("multi30k_ende").sources, *get_problem("multi30k_enfr").sources}
     assert set(mixture.sources) == both
@@ -272,7 +272,7 @@ class Stop(Exception):
 
 # The first pass counts; in the second, the first 32,768 pairs are kept before the rest is encoded.
 @pytest.mark.parametrize("where", [1, 2, "learning", "train", "dev"])
-def test_an_interrupted_generation_goes_on_and_ends_as_an_undisturbed_one(tmp_path, where):
+def test_an_interrupted_generation_resumes_and_ends_with_the_same_bytes(tmp_path, where):
     kind = mixture_of(Part(MANY, 2, tag="<many>"), Part(APPLES, 0.5), Part(f"{PEARS}_rev", 0.5))
     passes = itertools.count(1)
 

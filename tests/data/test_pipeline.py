@@ -66,7 +66,7 @@ def flat(epoch):
 
 
 @pytest.mark.parametrize("seed", [pytest.param(None, marks=pytest.mark.slow), 1])
-def test_multi30k_batches_are_full_and_hold_little_padding(multi30k_data, seed, capsys):
+def test_multi30k_batches_are_full_with_little_padding(multi30k_data, seed, capsys):
     dataset = batches(get_problem("multi30k_ende"), multi30k_data, "train", seed=seed, **MULTI30K)
     tokens, positions, real = [], 0, 0
     for batch in dataset:
@@ -94,13 +94,13 @@ def test_multi30k_batches_are_full_and_hold_little_padding(multi30k_data, seed, 
         ("dev", None),
     ],
 )
-def test_every_pair_of_multi30k_appears_exactly_once_an_epoch(multi30k_data, split, seed):
+def test_every_pair_of_multi30k_occurs_exactly_once_per_epoch(multi30k_data, split, seed):
     problem = get_problem("multi30k_ende")
     found = collections.Counter(flat(epoch_of(problem, multi30k_data, split, seed=seed, **MULTI30K)))
     assert found == collections.Counter(stored_pairs(problem, multi30k_data, split))
 
 
-def test_a_batch_is_two_matrices_of_int32_padded_with_0(numbered):
+def test_a_batch_is_two_int32_matrices_padded_with_0(numbered):
     dataset = batches(Numbered(), numbered, "train", **SIZES)
     assert set(dataset.element_spec) == {"inputs", "targets"}
     for batch in dataset:
@@ -113,14 +113,14 @@ def test_a_batch_is_two_matrices_of_int32_padded_with_0(numbered):
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 300, 10**6])
 @pytest.mark.parametrize("seed", [None, 3])
-def test_every_pair_appears_exactly_once_whatever_the_size_of_a_batch(numbered, batch_tokens, seed):
+def test_every_pair_occurs_exactly_once_for_any_batch_size(numbered, batch_tokens, seed):
     epoch = epoch_of(Numbered(), numbered, batch_tokens=batch_tokens, max_length=100, seed=seed)
     assert collections.Counter(flat(epoch)) == collections.Counter(stored_pairs(Numbered(), numbered, "train"))
     assert min(len(batch) for batch in epoch) > 0
     assert len(epoch) == (1 if batch_tokens == 10**6 else len(epoch))
 
 
-def test_every_pair_appears_exactly_once_when_the_data_takes_several_windows(numbered, monkeypatch):
+def test_every_pair_occurs_exactly_once_over_several_windows(numbered, monkeypatch):
     monkeypatch.setattr(pipeline, "WINDOW", 64)
     for seed in (None, 3):
         epoch = epoch_of(Numbered(), numbered, seed=seed, **SIZES)
@@ -141,7 +141,7 @@ def test_the_same_seed_and_epoch_give_the_same_batches(numbered):
         assert {frozenset(batch) for batch in other} != {frozenset(batch) for batch in first}
 
 
-def test_batches_of_an_epoch_do_not_come_by_length(numbered):
+def test_batches_of_an_epoch_are_not_ordered_by_length(numbered):
     longest = [max(len(targets) for _, targets in batch) for batch in epoch_of(Numbered(), numbered, seed=1, **SIZES)]
     assert longest not in (sorted(longest), sorted(longest, reverse=True))
 
@@ -157,7 +157,7 @@ def undisturbed(numbered):
     return numbered_batches(numbered, 100)
 
 
-def test_epochs_follow_one_another_without_end(numbered, undisturbed):
+def test_epochs_follow_one_another_endlessly(numbered, undisturbed):
     expected = []
     for epoch in range(3):
         of_epoch = epoch_of(Numbered(), numbered, seed=5, epoch=epoch, **SIZES)
@@ -168,7 +168,7 @@ def test_epochs_follow_one_another_without_end(numbered, undisturbed):
 
 
 @pytest.mark.parametrize("used", ["nothing", "one batch", "an epoch but one", "an epoch", "two epochs and one"])
-def test_a_run_that_goes_on_sees_what_the_undisturbed_run_would_have_seen(numbered, undisturbed, used):
+def test_a_resumed_run_sees_the_same_batches_as_an_uninterrupted_one(numbered, undisturbed, used):
     starts = [index for index, (_, position, _) in enumerate(undisturbed) if position == 0]
     used = {
         "nothing": 0,
@@ -183,7 +183,7 @@ def test_a_run_that_goes_on_sees_what_the_undisturbed_run_would_have_seen(number
     assert going_on == undisturbed[used:]
 
 
-def test_pairs_longer_than_max_length_are_left_out_and_no_others(numbered):
+def test_only_pairs_longer_than_max_length_are_dropped(numbered):
     stored = list(stored_pairs(Numbered(), numbered, "train"))
     lengths = [max(map(len, pair)) for pair in stored]
     for limit in (min(lengths), sorted(lengths)[200], max(lengths) - 1):
@@ -194,7 +194,7 @@ def test_pairs_longer_than_max_length_are_left_out_and_no_others(numbered):
 
 
 @pytest.mark.parametrize("seed", [None, 1])
-def test_a_window_of_which_nothing_is_short_enough_gives_no_batch(numbered, monkeypatch, seed):
+def test_a_window_with_only_too_long_pairs_gives_no_batch(numbered, monkeypatch, seed):
     monkeypatch.setattr(pipeline, "WINDOW", 2)
     stored = list(stored_pairs(Numbered(), numbered, "train"))
     limit = sorted(max(map(len, pair)) for pair in stored)[60]
@@ -202,7 +202,7 @@ def test_a_window_of_which_nothing_is_short_enough_gives_no_batch(numbered, monk
     assert sorted(flat(epoch)) == sorted(pair for pair in stored if max(map(len, pair)) <= limit)
 
 
-def test_a_single_pair_is_an_epoch(tmp_path):
+def test_an_epoch_may_be_a_single_pair(tmp_path):
     class Single(Numbered):
         num_train = 1
 
@@ -231,7 +231,7 @@ def test_a_shard_with_changed_bytes_is_an_error_that_names_the_data(tmp_path):
 
 @pytest.mark.parametrize("window", [399, 350, 210, 190])
 @pytest.mark.parametrize("seed", [None, 3])
-def test_a_last_window_of_few_pairs_makes_no_small_batch(numbered, monkeypatch, window, seed):
+def test_few_pairs_at_the_end_do_not_make_small_batches(numbered, monkeypatch, window, seed):
     monkeypatch.setattr(pipeline, "WINDOW", window)
     epoch = epoch_of(Numbered(), numbered, seed=seed, **SIZES)
     assert collections.Counter(flat(epoch)) == collections.Counter(stored_pairs(Numbered(), numbered, "train"))
@@ -239,7 +239,7 @@ def test_a_last_window_of_few_pairs_makes_no_small_batch(numbered, monkeypatch, 
     assert min(tokens) > 0.8 * SIZES["batch_tokens"]
 
 
-def test_windows_are_of_one_size():
+def test_windows_are_of_equal_size():
     window = pipeline.WINDOW
     for examples in (1, window, window + 1, 3 * window // 2 - 1, 2 * window - 1, 4_508_785):
         size = pipeline.window_size(examples)
@@ -260,7 +260,7 @@ class Uneven(Problem):
 
 
 @pytest.mark.parametrize("by_early_version", [False, True])
-def test_settings_that_fit_each_side_and_no_whole_pair_are_refused_and_not_tried_for_ever(tmp_path, by_early_version):
+def test_a_max_length_that_no_pair_meets_on_both_sides_is_refused(tmp_path, by_early_version):
     generate(Uneven(), tmp_path, tmp_path / "none", say=lambda line: None)
     path = tmp_path / "manifest.uneven.json"
     if by_early_version:

@@ -38,7 +38,7 @@ def texts_of(problem, data_dir, split):
     return sorted(found)
 
 
-def test_a_class_of_ten_lines_is_registered_generated_and_batched(tmp_path):
+def test_a_ten_line_problem_is_registered_and_generated(tmp_path):
     problem = get_problem("count_in_words")
     assert (problem.name, problem.metric, problem.decode_hparams.beam_size) == ("count_in_words", "bleu", 4)
     generate(problem, tmp_path, tmp_path / "none", say=lambda line: None)
@@ -60,7 +60,7 @@ def test_rev_swaps_the_sides_and_uses_the_same_files(tmp_path, snapshot):
     assert (tmp_path / reverse.text_filename("test", "targets")).read_text().startswith("three zero zero\n")
 
 
-def test_generating_the_reversed_problem_makes_the_forward_problems_files(tmp_path, snapshot):
+def test_generating_the_reversed_problem_writes_the_forward_problems_files(tmp_path, snapshot):
     for name in ("count_in_words", "count_in_words_rev"):
         generate(get_problem(name), tmp_path / name, tmp_path / "none", say=lambda line: None)
     contents = [
@@ -77,7 +77,7 @@ def test_an_unknown_problem_names_the_nearest(name):
     assert caught.value.status == 2
 
 
-def test_a_problem_without_examples_says_so():
+def test_a_problem_without_examples_is_an_error_that_names_the_method():
     class Nothing(Problem):
         pass
 
@@ -111,12 +111,12 @@ def test_lines_end_at_line_ends_only(tmp_path, name, content, lines):
     assert list(read_lines(write(tmp_path / name, content))) == lines
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path):
+def test_a_byte_order_mark_is_not_part_of_the_first_line(tmp_path):
     assert list(read_lines(write(tmp_path / "text", b"\xef\xbb\xbfa\r\nb\r\n"))) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["text", "text.gz"])
-def test_text_that_is_not_utf_8_names_the_file_and_the_line(tmp_path, name):
+def test_text_that_is_not_utf_8_is_an_error_that_names_the_file_and_line(tmp_path, name):
     path = write(tmp_path / name, "gut\nschön\n".encode("latin-1"))
     lines = read_lines(path)
     assert next(lines) == "gut"
@@ -170,7 +170,7 @@ def test_files_with_unequal_numbers_of_lines_are_both_named(tmp_path, left, righ
     assert str(caught.value).startswith(f"{longer} has more lines than {shorter} ({min(left, right)})")
 
 
-def test_both_files_empty_are_no_pairs(tmp_path):
+def test_two_empty_files_give_no_pairs(tmp_path):
     assert list(read_parallel(write(tmp_path / "a", b""), write(tmp_path / "b", b""))) == []
 
 
@@ -185,7 +185,7 @@ def published(tmp_path):
     return original, OneFile()
 
 
-def test_a_file_in_place_is_used_and_nothing_is_written(tmp_path, published, snapshot):
+def test_an_existing_file_is_used_and_nothing_is_written(tmp_path, published, snapshot):
     original, problem = published
     (tmp_path / "tmp").mkdir()
     write(tmp_path / "tmp" / "file.txt", original.read_bytes())
@@ -202,7 +202,7 @@ def test_a_missing_file_is_fetched(tmp_path, published):
     assert [path.name for path in (tmp_path / "new" / "tmp").iterdir()] == ["file.txt"]
 
 
-def test_a_file_with_a_wrong_checksum_is_an_error_that_names_it_and_leaves_it(tmp_path, published):
+def test_a_file_with_a_wrong_checksum_is_an_error_that_names_it_and_is_kept(tmp_path, published):
     path = write(tmp_path / "file.txt", b"something else\n")
     with pytest.raises(UserError) as caught:
         find_or_fetch(published[1], tmp_path)
@@ -210,7 +210,7 @@ def test_a_file_with_a_wrong_checksum_is_an_error_that_names_it_and_leaves_it(tm
     assert path.read_bytes() == b"something else\n"
 
 
-def test_a_file_that_arrives_damaged_is_an_error_and_leaves_nothing(tmp_path, published):
+def test_a_damaged_download_is_an_error_and_leaves_no_file(tmp_path, published):
     original, problem = published
     original.write_bytes(b"publi")
     with pytest.raises(UserError) as caught:
@@ -238,7 +238,7 @@ def test_a_file_that_cannot_be_fetched_is_an_error_that_says_what_to_do(tmp_path
 @pytest.mark.parametrize(
     ("old", "new"), [("flaw", "drop_reason"), ("remarks", "notes"), ("check_given", "check_options")]
 )
-def test_a_problem_of_an_earlier_version_is_told_the_new_name(old, new, monkeypatch):
+def test_a_problem_with_an_old_method_name_is_an_error_with_the_new_name(old, new, monkeypatch):
     problem = type("OldProblemForTest", (Problem,), {old: lambda self, *arguments: None})
     monkeypatch.setitem(PROBLEMS._entries, "old_problem_for_test", problem)
     with pytest.raises(UserError, match=f"its method {old} is called {new} since version 0.2; rename it"):

@@ -67,7 +67,7 @@ def texts_of(problem, data_dir, split, vocabularies):
     return sorted(found)
 
 
-def test_each_side_has_a_vocabulary_of_its_own_characters(spelled):
+def test_each_side_has_its_own_vocabulary(spelled):
     assert sorted(path.name for path in spelled.glob("vocab*")) == [INPUTS, TARGETS]
     inputs, targets = open_vocabulary(spelled / INPUTS), open_vocabulary(spelled / TARGETS)
     assert inputs.decode(inputs.encode(tf.constant(["1 2"])).to_tensor()) == ["1 2"]
@@ -84,7 +84,7 @@ def test_ids_decode_back_with_the_vocabulary_of_their_side(spelled, split, is_re
     assert texts_of(problem, spelled, split, vocabularies) == pairs
 
 
-def test_the_manifest_describes_both(spelled):
+def test_the_manifest_describes_both_vocabularies(spelled):
     for is_reversed in (False, True):
         manifest = check_data(spelled, Spelled(is_reversed))
         for name, described in zip((INPUTS, TARGETS), manifest.vocabularies):
@@ -93,14 +93,14 @@ def test_the_manifest_describes_both(spelled):
     assert manifest.vocabulary["file"] == TARGETS
 
 
-def test_generating_the_reversed_problem_makes_the_forward_problems_files(spelled, tmp_path_factory):
+def test_generating_the_reversed_problem_writes_the_forward_problems_files(spelled, tmp_path_factory):
     other = made(Spelled(is_reversed=True), tmp_path_factory.mktemp("reversed"))
     assert {path.name: path.read_bytes() for path in other.iterdir()} == {
         path.name: path.read_bytes() for path in spelled.iterdir()
     }
 
 
-def test_all_vocabularies_take_one_pass_over_the_text_and_the_shards_another(tmp_path):
+def test_vocabularies_take_one_pass_over_the_text_and_shards_another(tmp_path):
     for problem in (Spelled(), SpelledTogether()):
         data_dir = made(problem, tmp_path / type(problem).__name__)
         assert problem.passes.count("train") == 2
@@ -112,7 +112,7 @@ def test_all_vocabularies_take_one_pass_over_the_text_and_the_shards_another(tmp
     assert (data_dir / INPUTS).read_bytes() == before
 
 
-def test_a_manifest_that_knows_of_one_vocabulary_only_is_still_read(tmp_path):
+def test_a_manifest_with_one_vocabulary_is_still_read(tmp_path):
     made(SpelledTogether(), tmp_path)
     path = tmp_path / "manifest.spelled.json"
     content = json.loads(path.read_text())
@@ -127,7 +127,7 @@ def test_a_manifest_that_knows_of_one_vocabulary_only_is_still_read(tmp_path):
 @pytest.mark.parametrize("name", [INPUTS, TARGETS])
 @pytest.mark.parametrize("content", [b"other tokens", None], ids=["other", "missing"])
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_the_vocabulary_that_is_wrong_is_named(spelled, name, content, is_reversed):
+def test_a_wrong_vocabulary_is_an_error_that_names_it(spelled, name, content, is_reversed):
     if content is None:
         (spelled / name).unlink()
     else:
@@ -140,7 +140,7 @@ def test_the_vocabulary_that_is_wrong_is_named(spelled, name, content, is_revers
 
 
 @pytest.mark.parametrize("name, other", [(INPUTS, TARGETS), (TARGETS, INPUTS)])
-def test_data_is_not_finished_with_another_vocabulary(spelled, name, other):
+def test_generation_does_not_resume_with_another_vocabulary(spelled, name, other):
     (spelled / name).write_bytes((spelled / other).read_bytes())
     (spelled / "spelled-dev-00000-of-00001").unlink()
     with pytest.raises(UserError) as caught:
@@ -155,7 +155,7 @@ def test_data_is_not_finished_with_another_vocabulary(spelled, name, other):
         (SpelledTogether(), Spelled(), "made with one vocabulary for both sides"),
     ],
 )
-def test_data_of_the_other_kind_is_refused(tmp_path, then, now, said):
+def test_data_with_shared_instead_of_separate_vocabularies_is_refused(tmp_path, then, now, said):
     made(then, tmp_path)
     with pytest.raises(UserError, match=said) as caught:
         check_data(tmp_path, now)
@@ -165,7 +165,7 @@ def test_data_of_the_other_kind_is_refused(tmp_path, then, now, said):
 
 
 @pytest.mark.parametrize("entry", [4, "v", {"file": "v"}, {"file": 4, "sha256": "0", "size": 4}])
-def test_a_damaged_entry_is_named(spelled, entry):
+def test_a_damaged_manifest_entry_is_an_error_that_names_the_file(spelled, entry):
     path = spelled / "manifest.spelled.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"inputs_vocabulary": entry}))
     with pytest.raises(UserError, match="damaged") as caught:
@@ -174,7 +174,7 @@ def test_a_damaged_entry_is_named(spelled, entry):
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_one_matrix_for_both_sides_needs_one_vocabulary(is_reversed):
+def test_tied_embeddings_of_both_sides_need_a_shared_vocabulary(is_reversed):
     with pytest.raises(UserError) as caught:
         Spelled(is_reversed).check_hparams(HParams(tied_embeddings="all"))
     assert "--hparams=tied_embeddings=decoder" in str(caught.value) and "\n" not in str(caught.value)

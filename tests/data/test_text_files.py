@@ -38,7 +38,7 @@ def random_bytes(rng):
         (b" a \t\n", [" a \t"]),
     ],
 )
-def test_each_line_end_ends_a_line(content, lines):
+def test_lines_end_at_lf_or_crlf(content, lines):
     assert read(content) == (lines, [])
 
 
@@ -57,7 +57,7 @@ def test_a_lone_carriage_return_is_part_of_its_line(content, lines):
 
 
 @pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029", "\v", "\f", "\x1c", "\x1d", "\x1e"])
-def test_what_python_also_takes_for_a_line_end_does_not_split_a_line(character):
+def test_other_line_separators_of_python_do_not_split_a_line(character):
     assert len(f"a{character}b".splitlines()) == 2
     assert read(f"a{character}b\n{character}\nc{character}".encode()) == (
         [f"a{character}b", character, f"c{character}"],
@@ -70,13 +70,13 @@ def test_control_characters_are_kept():
     assert read(f"{text}\nnext\n".encode()) == ([text, "next"], [])
 
 
-def test_a_byte_order_mark_at_the_start_is_no_text():
+def test_a_byte_order_mark_at_the_start_is_removed():
     assert read(b"\xef\xbb\xbfa\nb\n") == (["a", "b"], [])
     assert read(b"\xef\xbb\xbf\nb\n") == (["", "b"], [])
     assert read(b"\xef\xbb\xbf") == ([""], [])
 
 
-def test_a_byte_order_mark_elsewhere_is_text():
+def test_a_byte_order_mark_elsewhere_is_kept():
     assert read("a\ufeff\n\ufeffb\n".encode()) == (["a\ufeff", "\ufeffb"], [])
     assert read("\ufeff\ufeffa\n".encode()) == (["\ufeffa"], [])
 
@@ -93,7 +93,7 @@ def test_a_byte_order_mark_elsewhere_is_text():
     ],
 )
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
-def test_what_is_not_utf8_is_replaced_and_reported_with_its_line(raw, text, end):
+def test_bytes_that_are_not_utf8_are_replaced_and_reported_with_their_line(raw, text, end):
     lines, warnings = read("ä\n\n".encode() + raw + end)
     assert lines == ["ä", "", text]
     (warning,) = warnings
@@ -101,24 +101,24 @@ def test_what_is_not_utf8_is_replaced_and_reported_with_its_line(raw, text, end)
     assert warning.endswith("); replaced by U+FFFD")
 
 
-def test_lines_around_one_that_is_not_utf8_are_as_they_were():
+def test_lines_around_one_that_is_not_utf8_are_unchanged():
     lines, warnings = read(b"\xff\n\xc3\xa4\n\xc3\n\xa4\n\xe2\x82\xac")
     assert lines == ["\ufffd", "ä", "\ufffd", "\ufffd", "€"]
     assert [warning.partition(": ")[0] for warning in warnings] == [f"input, line {number}" for number in (1, 3, 4)]
 
 
-def test_the_mark_is_no_text_in_a_first_line_that_is_not_utf8_either():
+def test_the_byte_order_mark_is_removed_from_a_first_line_that_is_not_utf8():
     lines, warnings = read(b"\xef\xbb\xbfa\xff\n")
     assert (lines, len(warnings)) == (["a\ufffd"], 1)
 
 
-def test_a_warning_tells_what_is_wrong_and_where():
+def test_a_warning_names_the_error_and_its_position():
     assert read(b"ab\xffc\n")[1] == ["input, line 1: not UTF-8 (invalid start byte at byte 2); replaced by U+FFFD"]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("length", [9, 10, 15, 16, 17, 24, 100])
-def test_a_line_that_is_too_long_is_cut_and_the_next_is_whole(monkeypatch, length, end):
+def test_a_line_that_is_too_long_is_cut_and_the_next_is_complete(monkeypatch, length, end):
     monkeypatch.setattr(text_files, "MAX_BYTES", 8)
     long = ("0123456789" * 10)[:length]
     lines, warnings = read(b"first\n" + long.encode() + end + b"next\n\nlast")
@@ -129,7 +129,7 @@ def test_a_line_that_is_too_long_is_cut_and_the_next_is_whole(monkeypatch, lengt
 
 
 @pytest.mark.parametrize("length", [9, 15, 16, 17, 1234])
-def test_a_last_line_that_is_too_long_and_has_no_end_is_cut(monkeypatch, length):
+def test_a_last_line_that_is_too_long_and_has_no_line_end_is_cut(monkeypatch, length):
     monkeypatch.setattr(text_files, "MAX_BYTES", 8)
     lines, warnings = read(b"first\n" + b"x" * length)
     assert lines == ["first", "x" * 8]
@@ -145,14 +145,14 @@ def test_a_line_that_is_short_enough_is_not_cut(monkeypatch, length):
     assert read(f"next\n{text}x".encode()) == (["next", f"{text}x"], [])
 
 
-def test_a_cut_line_is_no_longer_than_said_and_each_is_reported(monkeypatch):
+def test_cut_lines_have_the_limit_as_length_and_each_is_reported(monkeypatch):
     monkeypatch.setattr(text_files, "MAX_BYTES", 4)
     lines, warnings = read(b"12345678\nab\n\n123456\nc\n")
     assert lines == ["1234", "ab", "", "1234", "c"]
     assert [warning.partition(": ")[0] for warning in warnings] == ["input, line 1", "input, line 4"]
 
 
-def test_a_line_of_a_megabyte_is_cut_without_a_change_of_the_limit():
+def test_a_line_is_cut_at_one_megabyte_by_default():
     lines, warnings = read(b"a" * (2**20 + 5000) + b"\nnext")
     assert lines == ["a" * 2**20, "next"]
     assert len(warnings) == 1
@@ -170,7 +170,7 @@ def test_there_are_as_many_lines_as_line_ends(monkeypatch, max_bytes):
         assert not any("\n" in line for line in lines), content
 
 
-def test_random_bytes_are_the_text_that_a_split_at_line_ends_gives():
+def test_random_bytes_give_the_same_lines_as_a_split_at_line_ends():
     rng = random.Random(0)
     for _ in range(1000):
         content = random_bytes(rng)
@@ -183,7 +183,7 @@ def test_random_bytes_are_the_text_that_a_split_at_line_ends_gives():
         assert [warning.partition(": ")[0] for warning in warnings] == [f"input, line {n}" for n in wrong], content
 
 
-def test_a_line_is_there_before_the_next_is_written():
+def test_a_line_of_a_pipe_is_read_before_the_next_is_written():
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb") as stream, os.fdopen(writer, "wb", buffering=0) as output:
         lines = lenient_lines(stream, "pipe", pytest.fail)
@@ -207,7 +207,7 @@ def test_a_line_is_there_before_the_next_is_written():
         ("0123456ä\n".encode(), ["0123456"]),
     ],
 )
-def test_a_line_that_just_fits_is_not_cut_and_no_character_is_halved(content, expected, monkeypatch):
+def test_a_line_of_exactly_the_limit_is_not_cut_and_no_character_is_split(content, expected, monkeypatch):
     monkeypatch.setattr(text_files, "MAX_BYTES", 8)
     said = []
     assert list(lenient_lines(io.BytesIO(content), "input", said.append)) == expected

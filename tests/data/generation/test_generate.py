@@ -22,7 +22,7 @@ def whole(tmp_path_factory):
     return data_dir
 
 
-def test_the_files_are_these_and_no_others(whole):
+def test_generate_writes_exactly_these_files(whole):
     assert names_in(whole) == [
         "letters-dev-00000-of-00001",
         "letters-dev.inputs.txt",
@@ -39,21 +39,21 @@ def test_the_files_are_these_and_no_others(whole):
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_the_shards_hold_exactly_the_pairs_in_another_order(whole, split):
+def test_the_shards_hold_all_pairs_shuffled(whole, split):
     source = [tuple(pair) for pair in Letters().examples(split, {})]
     found = texts_of(Letters(), whole, split)
     assert collections.Counter(found) == collections.Counter(source)
     assert found != source
 
 
-def test_records_have_inputs_and_targets_that_end_with_the_end_symbol(whole):
+def test_records_have_inputs_and_targets_that_end_with_eos(whole):
     for record in records_of(Letters(), whole, "train"):
         assert sorted(record) == ["inputs", "targets"]
         for ids in record.values():
             assert ids[-1] == EOS_ID and ids.count(EOS_ID) == 1 and min(ids) > 0
 
 
-def test_pairs_are_spread_over_the_shards_and_neighbours_are_parted(whole):
+def test_pairs_are_spread_over_the_shards_and_neighbours_are_separated(whole):
     sizes = [
         sum(1 for _ in tf.data.TFRecordDataset(str(whole / Letters().shard_filename("train", shard))))
         for shard in range(3)
@@ -64,14 +64,14 @@ def test_pairs_are_spread_over_the_shards_and_neighbours_are_parted(whole):
     assert neighbours < 15
 
 
-def test_dev_and_test_are_also_there_as_text_in_the_order_of_the_source(whole):
+def test_dev_and_test_are_also_written_as_text_in_source_order(whole):
     for split in ("dev", "test"):
         for side, lines in zip(("inputs", "targets"), zip(*Letters().examples(split, {}))):
             text = (whole / f"letters-{split}.{side}.txt").read_text(encoding="utf-8")
             assert text == "".join(line + "\n" for line in lines)
 
 
-def test_the_manifest_says_what_is_there(whole):
+def test_the_manifest_describes_the_data(whole):
     manifest = json.loads((whole / "manifest.letters.json").read_text(encoding="utf-8"))
     vocabulary = open_vocabulary(whole / "vocab.letters.60.subwords")
     assert manifest["problem"] == "letters"
@@ -98,7 +98,7 @@ def test_generate_returns_the_manifest_that_it_wrote(whole):
     assert generate(Letters(), whole, whole / "none", say=silent) == read_manifest(whole, Letters())
 
 
-def test_a_second_run_changes_no_file_and_says_so(whole, snapshot):
+def test_a_second_run_changes_nothing_and_reports_it(whole, snapshot):
     before = snapshot(whole)
     said = []
     generate(Letters(), whole, whole / "none", say=said.append)
@@ -106,7 +106,7 @@ def test_a_second_run_changes_no_file_and_says_so(whole, snapshot):
     assert said == [f"letters: already in {whole}, nothing to do"]
 
 
-def test_generating_anew_gives_the_same_bytes(whole, tmp_path):
+def test_regenerating_gives_the_same_bytes(whole, tmp_path):
     generate(Letters(), tmp_path, tmp_path / "none", say=silent)
     assert contents_of(tmp_path) == contents_of(whole)
 
@@ -133,7 +133,7 @@ def test_a_split_without_pairs_is_an_error_that_names_it(tmp_path, split):
         check_data(tmp_path, Hollow())
 
 
-def test_more_shards_than_pairs_are_fine(tmp_path):
+def test_there_may_be_more_shards_than_pairs(tmp_path):
     class Scattered(Letters):
         num_shards = 12
 
@@ -144,7 +144,7 @@ def test_more_shards_than_pairs_are_fine(tmp_path):
     assert sorted(texts_of(Scattered(), tmp_path, "train")) == sorted(Scattered().examples("train", {}))
 
 
-def test_a_text_with_a_line_end_inside_does_not_misalign_the_text_files(tmp_path):
+def test_a_text_that_contains_a_line_end_is_refused(tmp_path):
     class Broken(Letters):
         def examples(self, split, files):
             for inputs, targets in super().examples(split, files):

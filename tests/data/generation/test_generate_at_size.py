@@ -64,12 +64,12 @@ def whole(tmp_path_factory):
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
-def test_the_number_of_workers_changes_no_byte(whole, tmp_path, workers):
+def test_the_number_of_workers_does_not_change_the_bytes(whole, tmp_path, workers):
     generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(num_workers=workers))
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-def test_what_is_dropped_is_counted_by_its_reason_and_left_out_of_the_texts(whole):
+def test_dropped_pairs_are_counted_by_drop_reason_and_missing_from_the_text_files(whole):
     splits = read_manifest(whole, Numerals()).splits
     assert {split: made["examples"] for split, made in splits.items()} == {"train": 2940, "dev": 245, "test": 29}
     assert splits["train"]["dropped"] == {"an empty side": 60}
@@ -97,7 +97,7 @@ def interrupted_after(data_dir, calls, module, name):
 
 
 @pytest.mark.parametrize("calls", [0, 1, 17, 29])
-def test_chunks_that_are_done_are_not_encoded_again(whole, tmp_path, calls):
+def test_finished_chunks_are_not_encoded_again(whole, tmp_path, calls):
     from t2t_lite.data.generation import split_writer
 
     left = interrupted_after(tmp_path, calls, split_writer.shuffle, "write_chunk")
@@ -112,7 +112,7 @@ def test_chunks_that_are_done_are_not_encoded_again(whole, tmp_path, calls):
 
 
 @pytest.mark.parametrize("calls", [0, 1, 3])
-def test_shards_that_are_done_are_not_written_again(whole, tmp_path, calls):
+def test_finished_shards_are_not_written_again(whole, tmp_path, calls):
     from t2t_lite.data.generation import split_writer
 
     left = interrupted_after(tmp_path, calls, split_writer.shuffle, "write_shard")
@@ -125,7 +125,7 @@ def test_shards_that_are_done_are_not_written_again(whole, tmp_path, calls):
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-def test_a_shard_that_is_lost_is_made_again_and_the_others_stay(whole, tmp_path, snapshot):
+def test_a_lost_shard_is_regenerated_and_the_others_are_kept(whole, tmp_path, snapshot):
     for name, content in contents_of(whole).items():
         if name != "numerals-train-00002-of-00004":
             (tmp_path / name).write_bytes(content)
@@ -150,7 +150,7 @@ tests.generate(tests.Numerals(), pathlib.Path({data_dir!r}), pathlib.Path("none"
 
 
 @pytest.mark.slow
-def test_killed_at_ten_random_moments_it_ends_as_an_undisturbed_run(whole, tmp_path):
+def test_a_run_killed_at_ten_random_moments_ends_with_the_same_bytes(whole, tmp_path):
     code = KILLED.format(tests=str(Path(__file__).parent), data_dir=str(tmp_path))
     draw, killed = random.Random(6), 0
     for _ in range(10):
@@ -165,13 +165,13 @@ def test_killed_at_ten_random_moments_it_ends_as_an_undisturbed_run(whole, tmp_p
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-def test_beam_makes_the_same_bytes(whole, tmp_path):
+def test_beam_writes_the_same_bytes(whole, tmp_path):
     pytest.importorskip("apache_beam")
     generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="direct", num_workers=3))
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-def test_beam_goes_on_with_what_this_machine_has_begun(whole, tmp_path):
+def test_beam_resumes_a_generation_begun_without_it(whole, tmp_path):
     pytest.importorskip("apache_beam")
     from t2t_lite.data.generation import split_writer
 
@@ -180,14 +180,14 @@ def test_beam_goes_on_with_what_this_machine_has_begun(whole, tmp_path):
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-def test_a_runner_that_beam_does_not_know_is_an_error_of_one_line(tmp_path):
+def test_an_unknown_beam_runner_is_a_one_line_error(tmp_path):
     pytest.importorskip("apache_beam")
     with pytest.raises(UserError, match="--runner=NoSuchRunner") as caught:
         generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="NoSuchRunner"))
     assert "\n" not in str(caught.value)
 
 
-def test_max_cases_takes_the_first_pairs_of_train_and_all_of_the_others(tmp_path):
+def test_max_cases_limits_only_the_train_split(tmp_path):
     manifest = generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(max_cases=500))
     assert {split: made["examples"] for split, made in manifest.splits.items()} == {
         "train": 490,
@@ -197,7 +197,7 @@ def test_max_cases_takes_the_first_pairs_of_train_and_all_of_the_others(tmp_path
 
 
 @pytest.mark.parametrize("change", [{"num_shards": 3}, {"vocab_size": 50}, {"vocab_kind": "bytes"}, {"max_cases": 9}])
-def test_finished_data_is_not_taken_for_data_with_other_settings(whole, change):
+def test_finished_data_with_other_settings_is_refused(whole, change):
     problem, options = Numerals(), GenerateOptions(max_cases=change.get("max_cases", 0))
     for name, value in change.items():
         setattr(problem, name, value)
@@ -208,7 +208,7 @@ def test_finished_data_is_not_taken_for_data_with_other_settings(whole, change):
 
 
 @pytest.mark.parametrize("kind", ["wordpiece", "characters", "bytes"])
-def test_data_of_every_kind_of_tokens(tmp_path, kind):
+def test_data_with_every_kind_of_vocabulary(tmp_path, kind):
     problem = Numerals()
     problem.vocab_kind, problem.vocab_size = kind, 300
     manifest = generate(problem, tmp_path, tmp_path / "none", say=silent)
@@ -217,7 +217,7 @@ def test_data_of_every_kind_of_tokens(tmp_path, kind):
     assert check_data(tmp_path, problem) == manifest
 
 
-def test_a_vocabulary_made_elsewhere_is_taken_over(tmp_path):
+def test_a_vocabulary_given_as_a_file_is_used(tmp_path):
     train_vocabulary((f"{i} train dev test" for i in range(1000)), 40, tmp_path / "theirs")
     problem = Numerals()
     problem.vocab_file = str(tmp_path / "theirs")
@@ -228,7 +228,7 @@ def test_a_vocabulary_made_elsewhere_is_taken_over(tmp_path):
         generate(problem, tmp_path / "other", tmp_path / "none", say=silent)
 
 
-def test_progress_tells_the_speed_and_the_time_left():
+def test_progress_shows_the_speed_and_the_time_left():
     from t2t_lite.data.generation import progress as meter
 
     said = []

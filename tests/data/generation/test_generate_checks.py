@@ -51,7 +51,7 @@ def sources(tmp_path):
     return folder
 
 
-def test_sources_are_recorded_with_checksums_and_a_read_only_folder_stays_as_it_was(tmp_path, sources, snapshot):
+def test_sources_are_recorded_with_checksums_and_may_be_in_a_read_only_folder(tmp_path, sources, snapshot):
     before = snapshot(sources)
     sources.chmod(0o555)
     try:
@@ -63,7 +63,7 @@ def test_sources_are_recorded_with_checksums_and_a_read_only_folder_stays_as_it_
     assert manifest.sources == {name: sha256_of(sources / name) for name in ("a.txt", "b.txt")}
 
 
-def test_a_source_with_a_wrong_checksum_is_an_error_and_nothing_is_made(tmp_path, sources):
+def test_a_source_with_a_wrong_checksum_is_an_error_and_nothing_is_written(tmp_path, sources):
     problem = Files(sources)
     expected = problem.sources
 
@@ -83,7 +83,9 @@ def test_a_source_with_a_wrong_checksum_is_an_error_and_nothing_is_made(tmp_path
     [(b"one line\n", "has more lines than"), (b"good\n" * 4 + b"caf\xe9\n" * 36, "line 5: not UTF-8")],
     ids=["another length", "not UTF-8"],
 )
-def test_bad_source_text_is_one_line_that_names_the_file_and_nothing_is_made(tmp_path, sources, content, said):
+def test_bad_source_text_is_a_one_line_error_that_names_the_file_and_nothing_is_written(
+    tmp_path, sources, content, said
+):
     (sources / "b.txt").write_bytes(content)
     with pytest.raises(UserError) as caught:
         generate(Files(sources), tmp_path / "data", sources, say=silent)
@@ -129,7 +131,7 @@ def damage(data_dir, what):
         ("no vocabulary", "vocab.letters.60.subwords"),
     ],
 )
-def test_damaged_data_is_an_error_that_names_the_file_and_the_way_out(whole, tmp_path, what, named, snapshot):
+def test_damaged_data_is_an_error_that_names_the_file_and_the_remedy(whole, tmp_path, what, named, snapshot):
     for name, content in contents_of(whole).items():
         (tmp_path / name).write_bytes(content)
     damage(tmp_path, what)
@@ -141,7 +143,7 @@ def test_damaged_data_is_an_error_that_names_the_file_and_the_way_out(whole, tmp
     assert snapshot(tmp_path) == before
 
 
-def test_doing_what_the_message_about_a_damaged_shard_says_mends_it(whole, tmp_path):
+def test_following_the_message_about_a_damaged_shard_repairs_the_data(whole, tmp_path):
     for name, content in contents_of(whole).items():
         (tmp_path / name).write_bytes(content)
     damage(tmp_path, "cut short")
@@ -152,7 +154,7 @@ def test_doing_what_the_message_about_a_damaged_shard_says_mends_it(whole, tmp_p
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-def test_a_folder_without_data_is_an_error_with_the_command_that_makes_it(tmp_path, whole):
+def test_a_folder_without_data_is_an_error_with_the_command_that_generates_it(tmp_path, whole):
     command = "t2t-lite-datagen --problem=letters --data_dir="
     for folder in (tmp_path / "none", tmp_path):
         with pytest.raises(UserError) as caught:
@@ -163,7 +165,7 @@ def test_a_folder_without_data_is_an_error_with_the_command_that_makes_it(tmp_pa
 
 
 @pytest.mark.slow
-def test_multi30k_is_whole_and_its_folder_is_not_written_to(multi30k_data, multi30k_dir, snapshot, tmp_path):
+def test_multi30k_is_complete_and_its_source_folder_is_not_changed(multi30k_data, multi30k_dir, snapshot, tmp_path):
     problem = get_problem("multi30k_ende")
     before = snapshot(multi30k_dir)
     manifest = read_manifest(multi30k_data, problem)

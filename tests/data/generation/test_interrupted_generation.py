@@ -33,7 +33,7 @@ class Stop(Exception):
     "split, index, which_pass",
     [("train", 150, 1), ("train", 150, 2), ("dev", 0, 1), ("dev", 4, 1), ("dev", 4, 2), ("test", 4, 1), ("test", 4, 2)],
 )
-def test_an_interrupted_run_goes_on_and_ends_as_an_undisturbed_one(whole, tmp_path, split, index, which_pass, error):
+def test_an_interrupted_run_resumes_and_ends_with_the_same_bytes(whole, tmp_path, split, index, which_pass, error):
     class Interrupted(Letters):
         data_name = "letters"
         passes = 0
@@ -51,7 +51,7 @@ def test_an_interrupted_run_goes_on_and_ends_as_an_undisturbed_one(whole, tmp_pa
     assert contents_of(tmp_path) == contents_of(whole)
 
 
-def test_a_finished_split_is_kept_by_the_run_that_goes_on(tmp_path, snapshot):
+def test_a_resumed_run_keeps_a_finished_split(tmp_path, snapshot):
     class Interrupted(Letters):
         data_name = "letters"
 
@@ -91,7 +91,7 @@ generate(Killed(), pathlib.Path({data_dir!r}), pathlib.Path("none"), say=say)
 
 
 @pytest.mark.parametrize("where", ["visit", pytest.param("said", marks=pytest.mark.slow)])
-def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(whole, tmp_path, where):
+def test_a_killed_run_resumes_and_ends_with_the_same_bytes(whole, tmp_path, where):
     code = KILLED.format(tests=str(Path(__file__).parents[2]), where=where, data_dir=str(tmp_path))
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert result.returncode == -signal.SIGKILL, result.stderr
@@ -111,7 +111,7 @@ def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(whole, tmp_path, wh
     ],
 )
 @pytest.mark.parametrize("lost", [["letters-train-00002-of-00003"], []])
-def test_what_a_kill_between_two_files_leaves_is_cleared_away(whole, tmp_path, left_over, lost):
+def test_leftovers_of_a_run_killed_between_two_files_are_removed(whole, tmp_path, left_over, lost):
     for name, content in contents_of(whole).items():
         if name not in [*lost, "manifest.letters.json"]:
             (tmp_path / name).write_bytes(content)
@@ -124,7 +124,7 @@ def test_what_a_kill_between_two_files_leaves_is_cleared_away(whole, tmp_path, l
 @pytest.mark.parametrize(
     "lost", ["letters-train-00001-of-00003", "letters-dev.inputs.txt", "vocab.letters.60.subwords"]
 )
-def test_a_lost_file_is_made_again(whole, tmp_path, lost):
+def test_a_lost_file_is_regenerated(whole, tmp_path, lost):
     for name, content in contents_of(whole).items():
         if name != lost:
             (tmp_path / name).write_bytes(content)
@@ -133,7 +133,7 @@ def test_a_lost_file_is_made_again(whole, tmp_path, lost):
 
 
 @pytest.mark.parametrize("finished", [True, False])
-def test_another_vocabulary_size_never_leaves_shards_of_the_old_vocabulary(tmp_path, finished):
+def test_a_changed_vocabulary_size_never_keeps_shards_of_the_old_vocabulary(tmp_path, finished):
     class Letters45(Letters):
         data_name = "letters"
         vocab_size = 45

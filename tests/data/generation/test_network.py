@@ -27,17 +27,17 @@ def closed_port():
         return listening.getsockname()[1]
 
 
-def test_a_server_that_takes_connections_is_reached(server):
+def test_a_server_that_accepts_connections_is_reachable(server):
     assert why_unreachable(f"http://127.0.0.1:{server}/a/file") == ""
 
 
-def test_one_that_refuses_or_has_no_name_is_not_and_the_reason_is_told(closed_port):
+def test_a_refused_connection_or_unknown_host_is_reported_with_the_reason(closed_port):
     assert why_unreachable(f"http://127.0.0.1:{closed_port}") == "Connection refused"
     assert why_unreachable("https://no-such-host.invalid") != ""
     assert why_unreachable("http://127.0.0.1:99999999") != ""
 
 
-def test_with_a_proxy_it_is_the_proxy_that_has_to_be_reached(server, closed_port, monkeypatch):
+def test_with_a_proxy_only_the_proxy_must_be_reachable(server, closed_port, monkeypatch):
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server}")
     assert why_unreachable("http://no-such-host.invalid") == ""
     monkeypatch.setenv("http_proxy", f"127.0.0.1:{closed_port}")
@@ -47,7 +47,7 @@ def test_with_a_proxy_it_is_the_proxy_that_has_to_be_reached(server, closed_port
     assert why_unreachable(f"http://127.0.0.1:{server}") == ""
 
 
-def test_a_name_server_that_does_not_answer_is_not_waited_for(monkeypatch):
+def test_a_name_server_that_does_not_answer_times_out(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: time.sleep(1) or [])
     assert why_unreachable("http://example.org", seconds=0.1) == "no answer within 0.1 s"
 
@@ -69,7 +69,7 @@ def test_datagen_without_a_network_names_every_file_and_where_to_place_it(
     assert not (tmp_path / "data").exists()
 
 
-def test_of_text_files_that_are_not_all_there_the_others_are_named(command, tmp_path):
+def test_when_some_text_files_are_missing_they_are_named(command, tmp_path):
     (tmp_path / TEXTS[0]).write_text("a\n")
     result = command("datagen", "--problem=wmt_ende", f"--data_dir={tmp_path / 'data'}", f"--tmp_dir={tmp_path}")
     assert (result.returncode, len(result.stderr.splitlines())) == (1, 1)

@@ -13,7 +13,7 @@ def vocabularies_in(folder):
     return [open_vocabulary(folder / "v")] * 2
 
 
-def test_records_are_what_tensorflow_itself_serialises_byte_for_byte(tmp_path):
+def test_records_equal_tensorflows_serialisation_byte_for_byte(tmp_path):
     vocabularies = vocabularies_in(tmp_path)
     # Large ids take more bytes each, and the lengths of long texts take more bytes, too.
     pairs = [*PAIRS, *(Example("one " * count, "drei" * count) for count in range(1, 400, 7))]
@@ -30,7 +30,7 @@ def test_records_are_what_tensorflow_itself_serialises_byte_for_byte(tmp_path):
     assert records == expected
 
 
-def test_the_account_counts_what_is_left_out_and_all_lengths(tmp_path):
+def test_statistics_count_dropped_pairs_and_all_lengths(tmp_path):
     vocabularies = vocabularies_in(tmp_path)
     records, statistics = encode_pairs(Problem(), "train", PAIRS, vocabularies)
     assert dict(statistics.dropped) == {"an empty side": 1, "bad": 1}
@@ -39,7 +39,7 @@ def test_the_account_counts_what_is_left_out_and_all_lengths(tmp_path):
     assert sorted(statistics.lengths["inputs"].elements()) == lengths
 
 
-def test_accounts_add_up_and_come_back_from_json(tmp_path):
+def test_statistics_add_up_and_survive_json(tmp_path):
     vocabularies = vocabularies_in(tmp_path)
     parts = [encode_pairs(Problem(), "train", pairs, vocabularies)[1] for pairs in (PAIRS[:1], PAIRS[1:])]
     whole = encode_pairs(Problem(), "train", PAIRS, vocabularies)[1]
@@ -49,6 +49,6 @@ def test_accounts_add_up_and_come_back_from_json(tmp_path):
     assert total == whole
 
 
-def test_no_pairs_make_no_records(tmp_path):
+def test_without_usable_pairs_there_are_no_records(tmp_path):
     records, statistics = encode_pairs(Problem(), "train", PAIRS[1:2], vocabularies_in(tmp_path))
     assert records == [] and statistics.examples == 0

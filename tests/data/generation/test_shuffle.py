@@ -32,16 +32,16 @@ def shards(request, tmp_path_factory):
     return write_all(tmp_path_factory.mktemp("work") / "w", plan, [str(i).encode() for i in range(COUNT)])
 
 
-def test_every_record_is_in_one_shard_once(shards):
+def test_every_record_is_in_exactly_one_shard(shards):
     assert sorted(int(record) for shard in shards for record in shard) == list(range(COUNT))
 
 
-def test_all_shards_have_their_share(shards):
+def test_shards_have_similar_sizes(shards):
     # Each record goes to each of 5 with the same probability: a standard deviation of 57.
     assert all(abs(len(shard) - COUNT / 5) < 5 * 57 for shard in shards)
 
 
-def test_the_order_of_the_source_is_gone(shards):
+def test_the_order_of_the_source_is_not_kept(shards):
     order = np.array([int(record) for shard in shards for record in shard])
     # The records are their own ranks. For 20,000 in random order the standard deviation is 0.007.
     assert abs(np.corrcoef(np.arange(COUNT), order)[0, 1]) < 0.02
@@ -72,7 +72,7 @@ def test_the_same_plan_gives_the_same_bytes_and_another_split_another_order(tmp_
         assert (tmp_path / "a" / shard).read_bytes() == (tmp_path / "b" / shard).read_bytes()
 
 
-def test_plans_that_differ_in_anything_have_other_digests():
+def test_plans_that_differ_in_any_field_have_different_digests():
     plans = [
         Plan("train", 2, 2, 300, "a"),
         Plan("dev", 2, 2, 300, "a"),
@@ -85,7 +85,7 @@ def test_plans_that_differ_in_anything_have_other_digests():
     assert Plan("train", 2, 2, 300, "a").digest == plans[0].digest
 
 
-def test_a_chunk_keeps_its_account(tmp_path):
+def test_a_chunk_keeps_its_statistics(tmp_path):
     statistics = Statistics(collections.Counter({"an empty side": 3}))
     statistics.lengths["inputs"].update({5: 2, 7: 1})
     statistics.lengths["targets"].update({4: 3})
@@ -94,7 +94,7 @@ def test_a_chunk_keeps_its_account(tmp_path):
     assert kept == statistics and (kept.examples, kept.pairs) == (3, 6)
 
 
-def test_a_shard_without_records_and_records_of_any_bytes_are_fine(tmp_path):
+def test_empty_shards_and_records_of_any_bytes_are_allowed(tmp_path):
     records = [b"", b"\0\xff" * 1000, b"\n"]
     shards = write_all(tmp_path / "w", Plan("train", 40, 1, 2), records)
     assert sorted(record for shard in shards for record in shard) == sorted(records)

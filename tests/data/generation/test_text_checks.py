@@ -62,7 +62,7 @@ def captions(multi30k_dir):
 # Each kind of finding.
 
 
-def test_text_without_a_defect_has_a_finding_of_each_kind_with_no_pairs():
+def test_text_without_defects_has_empty_findings_of_each_kind():
     checks = checked(numbered_pairs(1, 20))
     checks.judge_directions([])
     assert {kind: described(finding) for kind, finding in by_kind(checks).items()} == {
@@ -97,7 +97,7 @@ def test_each_finding_has_its_exact_count_and_its_first_line_numbers():
     ]
 
 
-def test_no_more_than_the_first_five_lines_are_kept():
+def test_a_finding_keeps_at_most_the_first_five_line_numbers():
     pairs = [Example("a", "a")] * 40
     found = by_kind(checked(pairs, dict.fromkeys(range(11, 31), "bad")))
     assert described(found["bad"]) == (20, [11, 12, 13, 14, 15], True, False)
@@ -105,14 +105,14 @@ def test_no_more_than_the_first_five_lines_are_kept():
     assert described(found[REPEATED]) == (19, [2, 3, 4, 5, 6], False, False)
 
 
-def test_words_are_counted_on_each_side_of_pairs_that_are_kept_only():
+def test_words_are_counted_on_each_side_of_kept_pairs_only():
     checks = checked(
         [Example("one two  three", "eins zwei"), Example("one", " eins\t zwei "), Example("a b c d", "a")], {3: "bad"}
     )
     assert checks.words == {"inputs": {3: 1, 1: 1}, "targets": {2: 2}}
 
 
-def test_lines_are_those_that_each_file_has(tmp_path):
+def test_lines_missing_from_one_file_and_lines_not_utf_8_are_counted(tmp_path):
     (tmp_path / "long").write_bytes(b"one\n\ncaf\xe9\nfour\nfive\n")
     (tmp_path / "short").write_bytes(b"one\ntwo\nthree\n")
     problem = Problem()
@@ -131,7 +131,7 @@ def test_lines_are_those_that_each_file_has(tmp_path):
 # Repeated pairs.
 
 
-def test_repeats_are_exact_while_no_more_different_pairs_than_are_kept_in_memory():
+def test_repeats_are_exact_while_all_distinct_pairs_fit_in_memory():
     checks = checked(numbered_pairs(1, MAX_HASHES))
     for pair in itertools.chain(numbered_pairs(1, 1000), numbered_pairs(1, 500)):
         checks.add(pair, None)
@@ -144,7 +144,7 @@ def test_repeats_are_exact_while_no_more_different_pairs_than_are_kept_in_memory
 
 
 @pytest.mark.parametrize("different", [300_000, 500_000])
-def test_the_repeats_of_more_pairs_are_estimated_within_two_percent(different):
+def test_repeats_among_more_pairs_are_estimated_within_two_percent(different):
     repeats = 600_000 - different
     pairs = itertools.chain(numbered_pairs(1, different), numbered_pairs(1, repeats))
     finding = by_kind(checked(pairs))[REPEATED]
@@ -154,14 +154,14 @@ def test_the_repeats_of_more_pairs_are_estimated_within_two_percent(different):
     assert finding.lines == sorted(set(finding.lines)) and finding.lines[0] > different
 
 
-def test_many_different_pairs_have_nearly_no_repeats():
+def test_among_many_distinct_pairs_almost_no_repeats_are_estimated():
     finding = by_kind(checked(numbered_pairs(1, 600_000)))[REPEATED]
     assert finding.is_estimate
     assert 0 <= finding.count <= 0.02 * 600_000
     assert finding.lines == []
 
 
-def test_the_hash_of_a_pair_is_the_same_in_another_process_and_tells_pairs_apart():
+def test_pair_hashes_are_the_same_in_another_process_and_differ_between_pairs():
     code = "from t2t_lite.data.generation.text_checks import *; print(pair_hash(Example('grün', 'vert')))"
     for seed in ("1", "2"):
         environment = os.environ | {"PYTHONHASHSEED": seed}
@@ -177,11 +177,11 @@ def test_the_hash_of_a_pair_is_the_same_in_another_process_and_tells_pairs_apart
 
 
 @pytest.mark.slow  # all pairs are judged
-def test_hardly_a_pair_of_multi30k_seems_to_be_swapped(captions):
+def test_almost_no_pair_of_multi30k_is_judged_swapped(captions):
     assert len(swapped(list(enumerate(captions, start=1)))) <= 3
 
 
-def test_nearly_all_swapped_pairs_are_found_by_their_numbers(captions):
+def test_nearly_all_swapped_pairs_are_found_with_their_line_numbers(captions):
     chosen = set(random.Random(1).sample(range(1, 5001), 200))
     pairs = [
         (number, Example(*reversed(pair)) if number in chosen else pair)
@@ -193,19 +193,19 @@ def test_nearly_all_swapped_pairs_are_found_by_their_numbers(captions):
     assert len(set(found) - chosen) <= 3
 
 
-def test_swapped_pairs_are_found_among_a_few_where_each_must_not_testify_for_itself(captions):
+def test_swapped_pairs_are_found_among_few_pairs_judged_only_by_the_others(captions):
     pairs = [Example(*reversed(pair)) if number % 10 == 0 else pair for number, pair in enumerate(captions[:500])]
     found = [number for first in range(0, 500, 50) for number in swapped(list(enumerate(pairs))[first : first + 50])]
     assert len(found) >= 47 and not [number for number in found if number % 10]
 
 
-def test_pairs_with_identical_sides_are_not_called_swapped(captions):
+def test_pairs_with_identical_sides_are_not_judged_swapped(captions):
     pairs = [Example(pair.inputs, pair.inputs) if number % 10 == 0 else pair for number, pair in enumerate(captions)]
     found = swapped(list(enumerate(pairs[:3000])))
     assert not [number for number in found if number % 10 == 0]
 
 
-def test_nothing_seems_swapped_where_there_is_nothing_to_judge_by():
+def test_no_pair_is_judged_swapped_without_evidence():
     assert swapped([]) == []
     assert swapped([(1, Example("one", "eins"))]) == []
     assert swapped([(1, Example("", "")), (2, Example("a", "a"))]) == []
@@ -246,7 +246,7 @@ def test_a_small_text_is_its_own_sample_with_line_numbers():
     assert corpus_statistics(Pairs(), [], None, message.append) == CorpusStatistics(0, [], [])
 
 
-def test_the_survey_shows_each_pair_to_the_checks_with_its_flaw():
+def test_corpus_statistics_pass_each_pair_to_the_checks_with_its_drop_reason():
     checks = TextChecks()
     no_text = Unusable("a line without a tab")
     pairs = [Example("one", "eins"), Example(" ", "x"), Example("y", no_text), Example("one", "eins"), Example("", "")]
@@ -257,7 +257,7 @@ def test_the_survey_shows_each_pair_to_the_checks_with_its_flaw():
     assert described(found[REPEATED]) == (1, [4], False, False)
 
 
-def test_the_sample_is_the_same_twice_and_holds_each_line_once_under_its_own_number():
+def test_the_sample_is_reproducible_and_holds_each_line_once_with_its_number():
     pairs = list(numbered_pairs(1, 50_000))
     pairs[4::5] = [Example("", "flawed")] * 10_000
     first, second = (corpus_statistics(Pairs(), iter(pairs), None, no_news, size=2000) for _ in range(2))
@@ -267,7 +267,7 @@ def test_the_sample_is_the_same_twice_and_holds_each_line_once_under_its_own_num
     assert all(number % 5 and pair == pairs[number - 1] for number, pair in first.sample)
 
 
-def test_the_sample_is_even_over_the_whole_text():
+def test_the_sample_is_uniform_over_the_whole_text():
     numbers = [
         number for number, _ in corpus_statistics(Pairs(), numbered_pairs(1, 100_000), None, no_news, size=2000).sample
     ]
@@ -277,7 +277,7 @@ def test_the_sample_is_even_over_the_whole_text():
     assert abs(sum(numbers) / 2000 - 50_000) < 4 * 100_000 / (12 * 2000) ** 0.5
 
 
-def test_long_texts_are_cut_in_the_sample():
+def test_long_texts_are_truncated_in_the_sample():
     most = SAMPLE_CHARACTERS
     pairs = [Example("a" * most, "b" * (most + 1)), Example("c" * 3 * most, "d")]
     cut = [(1, Example("a" * most, "b" * most)), (2, Example("c" * most, "d"))]
@@ -295,7 +295,7 @@ def test_long_pairs_of_another_split_are_not_in_the_sample(tmp_path):
     assert [pair.inputs for _, pair in sample] == kept and len(kept) == 54
 
 
-def test_swapped_pairs_are_found_wherever_they_are_in_the_text(captions):
+def test_swapped_pairs_are_found_at_the_end_of_a_long_text(captions):
     assert MAX_JUDGED < len(captions) < SAMPLE_PAIRS
     pairs = [Example(*reversed(pair)) if number >= 26_000 else pair for number, pair in enumerate(captions)]
     checks = TextChecks()

@@ -45,7 +45,7 @@ def round_trip(vocabulary, texts):
 
 
 @pytest.mark.parametrize("text", [*TEXTS, "", "  ", "\t"])
-def test_a_training_text_comes_back_as_it_was(vocabulary, text):
+def test_a_training_text_survives_a_round_trip(vocabulary, text):
     assert round_trip(vocabulary, [text]) == [text]
 
 
@@ -54,21 +54,21 @@ def test_a_training_text_comes_back_as_it_was(vocabulary, text):
     ["</s> <s> <pad> <unk>", "a long line, " * 500 + "with a Ж at its end"],
     ids=["symbols", "longer than 4192 bytes"],
 )
-def test_an_unusual_training_text_comes_back_as_it_was(tmp_path, text):
+def test_an_unusual_training_text_survives_a_round_trip(tmp_path, text):
     train_vocabulary([*TEXTS, "and/or", text], 300, tmp_path / "v")
     assert round_trip(open_vocabulary(tmp_path / "v"), [text]) == [text]
 
 
 @pytest.mark.xfail(reason="without byte fallback SentencePiece has no tokens for these characters", strict=True)
 @pytest.mark.parametrize("character", ["\u2581", "\u2585", "\0"], ids=["U+2581", "U+2585", "NUL"])
-def test_characters_that_sentencepiece_keeps_for_itself_come_back_as_they_were(tmp_path, character):
+def test_characters_reserved_by_sentencepiece_survive_a_round_trip(tmp_path, character):
     text = f"one {character} of them"
     train_vocabulary([*TEXTS, text], 300, tmp_path / "v")
     assert round_trip(open_vocabulary(tmp_path / "v"), [text]) == [text]
 
 
 @pytest.mark.parametrize("name", ["multi30k_ende", "multi30k_enfr"])
-def test_every_line_of_multi30k_comes_back_as_it_was(multi30k_dir, tmp_path, name):
+def test_every_line_of_multi30k_survives_a_round_trip(multi30k_dir, tmp_path, name):
     problem = get_problem(name)
     lines = [line for source in problem.sources for line in read_lines(multi30k_dir / source.name)]
     assert len(lines) == 2 * (29_000 + 1014 + 1000)
@@ -89,34 +89,34 @@ def test_ids_0_to_2_are_padding_end_and_unknown(vocabulary):
         assert min(row[:-1]) > UNKNOWN_ID
 
 
-def test_an_empty_text_is_its_end(vocabulary):
+def test_an_empty_text_is_only_the_end_symbol(vocabulary):
     assert vocabulary.encode(tf.constant([""])).to_list() == [[EOS_ID]]
     assert vocabulary.decode([[EOS_ID], [PAD_ID]]) == ["", ""]
 
 
-def test_what_follows_the_end_and_padding_are_left_out(vocabulary):
+def test_decoding_stops_at_the_end_symbol(vocabulary):
     dog, cat = vocabulary.encode(tf.constant(["A dog ran.", "The cat"])).to_list()
     assert vocabulary.decode([dog + cat + [PAD_ID] * 3]) == ["A dog ran."]
     assert vocabulary.decode([dog[:-1]]) == ["A dog ran."]
 
 
 @pytest.mark.parametrize("text", ["Ωmega", "шесть", "🦊", "\x01\x02", "\ufffe", "мир the cat"])
-def test_characters_never_seen_become_unknown_and_do_not_end_the_run(vocabulary, text):
+def test_unseen_characters_become_the_unknown_token(vocabulary, text):
     (ids,) = vocabulary.encode(tf.constant([text])).to_list()
     assert UNKNOWN_ID in ids and ids[-1] == EOS_ID
     assert isinstance(round_trip(vocabulary, [text])[0], str)
 
 
-def test_bytes_that_are_not_utf_8_do_not_end_the_run(vocabulary):
+def test_bytes_that_are_not_utf_8_can_be_encoded(vocabulary):
     assert vocabulary.encode(tf.constant([b"caf\xe9"])).to_list()[0][-1] == EOS_ID
 
 
-def test_unused_ids_decode_to_something(vocabulary):
+def test_every_id_can_be_decoded(vocabulary):
     ids = tf.range(vocabulary.size)[tf.newaxis, 2:]
     assert len(vocabulary.decode(ids)[0]) > 100
 
 
-def test_an_id_beyond_the_vocabulary_is_an_error_that_names_it(vocabulary):
+def test_an_id_beyond_the_vocabulary_is_an_error_that_gives_it(vocabulary):
     with pytest.raises(UserError, match=f"{vocabulary.size} tokens and no id {vocabulary.size}"):
         vocabulary.decode([[vocabulary.size]])
 
@@ -153,7 +153,7 @@ def test_a_text_with_few_tokens_makes_a_smaller_vocabulary(tmp_path):
 @pytest.mark.parametrize(
     "texts, size", [([], 100), (["", ""], 100), (TEXTS, 20)], ids=["no text", "blank", "too small"]
 )
-def test_a_vocabulary_that_cannot_be_made_is_an_error_in_plain_words_and_leaves_no_file(tmp_path, texts, size):
+def test_a_vocabulary_that_cannot_be_trained_is_a_plain_error_and_leaves_no_file(tmp_path, texts, size):
     with pytest.raises(UserError) as caught:
         train_vocabulary(texts, size, tmp_path / "v")
     assert list(tmp_path.iterdir()) == []
@@ -162,7 +162,7 @@ def test_a_vocabulary_that_cannot_be_made_is_an_error_in_plain_words_and_leaves_
 
 
 @pytest.mark.parametrize("error", [UserError("en.txt, line 2: not UTF-8"), ValueError("own"), KeyboardInterrupt()])
-def test_an_error_of_the_text_itself_comes_through_unchanged(tmp_path, error):
+def test_an_error_raised_by_the_text_iterator_is_passed_on(tmp_path, error):
     def texts():
         yield "some text"
         raise error
@@ -174,7 +174,7 @@ def test_an_error_of_the_text_itself_comes_through_unchanged(tmp_path, error):
 
 
 @pytest.mark.parametrize("content", [b"", b"hello\nworld\n", b"\0" * 100, None, "half", "other ids"])
-def test_a_file_that_is_no_vocabulary_is_an_error_that_names_it(vocabulary, tmp_path, content):
+def test_a_file_that_is_not_a_vocabulary_is_an_error_that_names_it(vocabulary, tmp_path, content):
     path = tmp_path / "vocab.subwords"
     if content == "half":
         content = vocabulary.path.read_bytes()[:1000]
@@ -223,14 +223,14 @@ def with_bytes(tmp_path_factory):
         "Ωmega, шесть, مرحبا",
     ],
 )
-def test_with_byte_fallback_any_text_comes_back_as_it_was(with_bytes, text, way):
+def test_with_byte_fallback_any_text_survives_a_round_trip(with_bytes, text, way):
     encode = with_bytes.encode_all if way == "all" else lambda texts: with_bytes.encode(tf.constant(texts))
     ids = encode([text])
     assert UNKNOWN_ID not in ids.to_list()[0]
     assert with_bytes.decode(ids.to_tensor(PAD_ID)) == [text]
 
 
-def test_every_character_but_that_of_blanks_comes_back_as_it_was(with_bytes):
+def test_every_character_except_the_blank_symbol_survives_a_round_trip(with_bytes):
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000 and code != 0x2581]
     texts = ["a" + "".join(characters[i : i + 64]) + "b" for i in range(0, len(characters), 64)]
     ids = with_bytes.encode_all(texts)
@@ -239,12 +239,12 @@ def test_every_character_but_that_of_blanks_comes_back_as_it_was(with_bytes):
     assert with_bytes.decode(with_bytes.encode_all(["a\u2581b"]).to_tensor(PAD_ID)) == ["a b"]
 
 
-def test_a_vocabulary_without_room_for_the_bytes_says_so(tmp_path):
+def test_a_vocabulary_too_small_for_the_256_bytes_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"and so does each of the 256 bytes \(without them: byte_fallback = False\)"):
         train_vocabulary(TEXTS, 200, tmp_path / "v", byte_fallback=True)
 
 
-def test_problems_have_byte_fallback_unless_they_say_otherwise():
+def test_problems_use_byte_fallback_by_default():
     assert (Problem.byte_fallback, Problem.character_coverage) == (True, 0.9995)
     for name in ("wmt_ende", "wmt_enfr", "text_pairs", "wsj_parsing"):
         assert PROBLEMS[name].byte_fallback
@@ -260,7 +260,7 @@ def test_without_byte_fallback_every_character_gets_a_token(tmp_path):
 
 @pytest.mark.parametrize("beyond", [-1, -(10**6), "size", 2**31 - 1])
 @pytest.mark.parametrize("name", ["tied", "bytes", "characters", "words"])
-def test_an_id_that_is_none_of_the_vocabulary_s_is_an_error_with_its_size(name, beyond):
+def test_an_invalid_id_is_an_error_with_the_vocabulary_size(name, beyond):
     (path,) = (Path(__file__).parents[2] / "frozen" / "0.1" / name / "run").glob("vocab.*")
     vocabulary = open_vocabulary(path)
     beyond = vocabulary.size if beyond == "size" else beyond
@@ -268,7 +268,7 @@ def test_an_id_that_is_none_of_the_vocabulary_s_is_an_error_with_its_size(name, 
         vocabulary.decode(np.array([[3, beyond, 4]]))
 
 
-def test_text_is_cut_as_before_when_tensorflow_s_seed_is_set():
+def test_the_tensorflow_seed_does_not_change_the_tokens():
     (path,) = (Path(__file__).parents[2] / "frozen" / "0.1" / "tied" / "run").glob("vocab.*")
     vocabulary = open_vocabulary(path)
     in_graph = tf.function(vocabulary.encode)(tf.constant(["der Hund", "x"]))

@@ -92,7 +92,7 @@ def max_match(word, ids):
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
-def test_an_awkward_text_comes_back_as_it_was_but_for_nul_in_word_tokens(of_kind, kind):
+def test_awkward_text_survives_a_round_trip_except_nul_in_wordpieces(of_kind, kind):
     assert different(of_kind(kind), AWKWARD) == []
     nul = [("a \0b", "a \ufffdb"), ("\0", "\ufffd")]
     assert different(of_kind(kind), ["a \0b", "\0"]) == (nul if kind == "wordpiece" else [])
@@ -106,7 +106,7 @@ def test_an_awkward_text_comes_back_as_it_was_but_for_nul_in_word_tokens(of_kind
         ("bytes", 259),
     ],
 )
-def test_every_line_of_multi30k_comes_back_from_tokens_of_its_training_lines(multi30k_dir, tmp_path, kind, size):
+def test_every_line_of_multi30k_survives_a_round_trip_with_a_vocabulary_of_train(multi30k_dir, tmp_path, kind, size):
     every = all_lines(multi30k_dir)
     assert len(every) == 3 * (29_000 + 1014 + 1000)
     train_vocabulary(all_lines(multi30k_dir, splits=["train"]), size, tmp_path / "v", kind)
@@ -130,7 +130,7 @@ def test_ids_are_within_the_size_and_only_the_last_is_a_symbol(of_kind, lines, k
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_encode_all_and_a_graph_give_what_encode_gives(of_kind, multi30k_dir, kind):
+def test_encode_all_encode_and_a_graph_give_the_same_ids(of_kind, multi30k_dir, kind):
     texts = [*AWKWARD, "a\0b", *all_lines(multi30k_dir, ["en"])]
     ids, rows = of_kind(kind).encode(tf.constant(texts)), of_kind(kind).encode_all(texts)
     assert ids.dtype == rows.dtype == tf.int32
@@ -140,11 +140,11 @@ def test_encode_all_and_a_graph_give_what_encode_gives(of_kind, multi30k_dir, ki
 
 
 @pytest.mark.parametrize("kind", ["bpe", *LOSSLESS])
-def test_encode_all_of_no_texts_is_no_rows(of_kind, kind):
+def test_encode_all_of_no_texts_gives_no_rows(of_kind, kind):
     assert of_kind(kind).encode_all([]).to_list() == []
 
 
-def test_word_tokens_are_the_longest_that_match(of_kind, multi30k_dir):
+def test_wordpieces_are_the_longest_matches(of_kind, multi30k_dir):
     ids = {token: FIRST + number for number, token in enumerate(of_kind("wordpiece").tokens()[FIRST:])}
     unseen = all_lines(multi30k_dir, splits=["test_2016_flickr"])[::10]
     texts = [*unseen, *(text for text in AWKWARD if "<2de>" not in text)]
@@ -153,7 +153,7 @@ def test_word_tokens_are_the_longest_that_match(of_kind, multi30k_dir):
 
 
 @pytest.mark.parametrize("kind", ["characters", "bytes"])
-def test_a_frequent_character_is_a_token_and_others_are_their_bytes(of_kind, lines, kind):
+def test_frequent_characters_are_tokens_and_others_are_bytes(of_kind, lines, kind):
     ids = {token: FIRST + number for number, token in enumerate(of_kind(kind).tokens()[FIRST:])}
     counts = collections.Counter("".join(lines))
     others = [count for one, count in counts.items() if one not in ids]
@@ -162,7 +162,7 @@ def test_a_frequent_character_is_a_token_and_others_are_their_bytes(of_kind, lin
         assert row == [number for one in text for number in ([ids[one]] if one in ids else as_bytes(one))] + [EOS_ID]
 
 
-def test_a_frequent_word_is_one_word_token(of_kind, lines):
+def test_a_frequent_word_is_one_wordpiece(of_kind, lines):
     counts = collections.Counter(word for line in lines for word in parts_of(line))
     words = [word for word, _ in counts.most_common(200)]
     assert {" man", " Mann", "."} < set(words)
@@ -184,20 +184,20 @@ def test_a_symbol_after_a_blank_is_one_token(of_kind, kind):
 
 
 @pytest.mark.parametrize("symbol", ["the", "a.b(c", "§", "<pad>", "two words", "x" * 100])
-def test_a_symbol_of_word_tokens_can_be_any_text(tmp_path, symbol):
+def test_any_text_can_be_a_symbol_of_wordpieces(tmp_path, symbol):
     train_vocabulary(["a dog ran to the other dog", "a man sat"], 300, tmp_path / "v", "wordpiece", [symbol])
     (row,) = open_vocabulary(tmp_path / "v").encode_all([symbol + " dog"]).to_list()
     assert row[0] == FIRST and open_vocabulary(tmp_path / "v").decode([row]) == [symbol + " dog"]
 
 
 @pytest.mark.parametrize("symbols", [["##x"], ["[UNK]"], ["x" * 101], ["<2de>", "<2de>"]])
-def test_what_cannot_be_a_symbol_of_word_tokens_is_an_error_that_names_it(tmp_path, symbols):
+def test_an_invalid_symbol_of_wordpieces_is_an_error_that_names_it(tmp_path, symbols):
     with pytest.raises(UserError, match=re.escape(f"'{symbols[0]}' cannot be a symbol")):
         train_vocabulary(["a dog ran"], 300, tmp_path / "v", "wordpiece", symbols)
 
 
 @pytest.mark.slow
-def test_another_process_learns_the_same_word_tokens(tmp_path):
+def test_another_process_learns_the_same_wordpieces(tmp_path):
     texts = [f"{i * 7919 % 1000:x} and {i * 104729 % 977:b}" for i in range(1000)]
     code = (
         "import json, sys, pathlib, t2t_lite.data.vocab as vocab\n"
@@ -217,14 +217,14 @@ NO_ROOM = [("wordpiece", FIRST, ["a b"]), ("characters", FIRST, ["a b"]), ("bpe"
 
 
 @pytest.mark.parametrize("kind, size, texts", [*NO_TEXT, *NO_ROOM, ("unigram", 999, ["a"])])
-def test_what_cannot_be_learnt_is_an_error_and_leaves_no_file(tmp_path, kind, size, texts):
+def test_a_vocabulary_that_cannot_be_learned_is_an_error_and_leaves_no_file(tmp_path, kind, size, texts):
     with pytest.raises(UserError):
         train_vocabulary(texts, size, tmp_path / "v", kind)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_parts_of_a_text_make_it_up(of_kind, lines, kind):
+def test_the_tokens_of_a_text_join_to_the_text(of_kind, lines, kind):
     texts = lines[::50] if kind == "bpe" else [*AWKWARD, *lines[::50]]
     for text, row in zip(texts, of_kind(kind).encode_all(texts).to_list()):
         parts = of_kind(kind).tokens_of(row)
@@ -233,7 +233,7 @@ def test_the_parts_of_a_text_make_it_up(of_kind, lines, kind):
 
 
 @pytest.mark.parametrize("kind", LOSSLESS)
-def test_half_a_character_is_shown_as_such(of_kind, kind):
+def test_incomplete_bytes_are_shown_as_replacement_characters(of_kind, kind):
     vocabulary = of_kind(kind)
     (row,) = vocabulary.encode_all(["\U0010ffffa"]).to_list()
     assert vocabulary.tokens_of(row[:4]) == ["\U0010ffff", "", "", ""]
@@ -250,12 +250,12 @@ def imported(folder, content):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_vocabulary_of_ours_is_imported_as_it_is(of_kind, tmp_path, kind):
+def test_a_vocabulary_file_of_this_package_is_imported_unchanged(of_kind, tmp_path, kind):
     assert imported(tmp_path, of_kind(kind).path.read_bytes()).sha256 == of_kind(kind).sha256
 
 
 @pytest.mark.parametrize("model_type, byte_fallback", [("unigram", False), ("bpe", True)])
-def test_an_imported_sentencepiece_model_cuts_texts_as_before(lines, tmp_path, model_type, byte_fallback):
+def test_an_imported_sentencepiece_model_gives_the_same_tokens(lines, tmp_path, model_type, byte_fallback):
     settings = {"model_type": model_type, "byte_fallback": byte_fallback, "vocab_size": 800, "character_coverage": 1.0}
     model = io.BytesIO()  # with SentencePiece's own numbers: unknown 0, begin 1, end 2
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=model, **settings)
@@ -275,7 +275,7 @@ def test_an_imported_sentencepiece_model_cuts_texts_as_before(lines, tmp_path, m
 LIST = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "man", "walk", "walking", "##ing", "##s", "##i", ".", "über"]
 
 
-def test_a_list_of_word_tokens_is_imported_in_its_order(tmp_path):
+def test_a_list_of_wordpieces_is_imported_in_order(tmp_path):
     vocabulary = imported(tmp_path, "\n".join(LIST).encode())
     assert vocabulary.tokens() == ["<pad>", "</s>", "<unk>", *LIST[5:]]
     ids = vocabulary.encode(tf.constant(["A man walkings.", " WALKS\tin  ÜBER", "a zebra", ""]))
@@ -283,7 +283,7 @@ def test_a_list_of_word_tokens_is_imported_in_its_order(tmp_path):
     assert vocabulary.decode(ids.to_tensor()) == ["a man walkings .", "walks ⁇ über", "a ⁇", ""]
 
 
-def test_a_list_with_capitals_tells_them_from_small_letters(tmp_path):
+def test_a_list_with_capital_letters_is_case_sensitive(tmp_path):
     vocabulary = imported(tmp_path, "\r\n".join([*LIST, "Man", ""]).encode())
     assert vocabulary.decode(vocabulary.encode_all(["a Man Walks", "man"]).to_tensor()) == ["a Man ⁇", "man"]
 
@@ -298,7 +298,7 @@ OTHERS += [
 
 
 @pytest.mark.parametrize("content", OTHERS)
-def test_what_is_no_vocabulary_is_an_error_that_names_it_and_writes_nothing(tmp_path, content):
+def test_a_file_that_is_not_a_vocabulary_is_an_error_that_names_it_and_writes_nothing(tmp_path, content):
     if content is not None:
         (tmp_path / "theirs").write_bytes(content)
     with pytest.raises(UserError, match=str(tmp_path / "theirs")):

@@ -17,14 +17,14 @@ def vocabulary(tmp_path):
     return open_vocabulary(tmp_path / "vocab")
 
 
-def test_tokens_are_the_words_the_most_frequent_first(vocabulary):
+def test_tokens_are_words_by_descending_frequency(vocabulary):
     counts = {word: sum(line.split().count(word) for line in LINES) for word in WORDS}
     expected = sorted(counts, key=lambda word: (-counts[word], word))
     assert vocabulary.tokens() == ["<pad>", "</s>", "<unk>", *expected]
     assert vocabulary.size == len(WORDS) + 3
 
 
-def test_texts_come_back_with_one_blank_between_words(vocabulary):
+def test_texts_survive_a_round_trip_with_single_blanks(vocabulary):
     ids = vocabulary.encode(tf.constant([*LINES, "", "  XX \t XX "]))
     assert ids.dtype == tf.int32 and ids[-2].numpy().tolist() == [EOS_ID]
     assert vocabulary.decode(ids.to_tensor().numpy()) == [*LINES, "", "XX XX"]
@@ -38,17 +38,17 @@ def test_other_words_are_unknown(vocabulary):
     assert vocabulary.decode(np.array([ids])) == ["XX ⁇ XX"]
 
 
-def test_the_rarest_words_are_left_out_if_there_is_no_room(tmp_path):
+def test_the_rarest_words_are_dropped_in_a_small_vocabulary(tmp_path):
     train_vocabulary(LINES, 5, tmp_path / "vocab", "words")
     assert open_vocabulary(tmp_path / "vocab").tokens()[3:] == ["XX", "(S"]
 
 
-def test_in_a_graph_and_outside_it_gives_the_same(vocabulary):
+def test_encoding_in_a_graph_gives_the_same_ids(vocabulary):
     encode = tf.function(vocabulary.encode, input_signature=[tf.TensorSpec([None], tf.string)])
     assert encode(tf.constant(LINES)).to_list() == vocabulary.encode_all(LINES).to_list()
 
 
-def test_it_can_be_taken_over(vocabulary, tmp_path):
+def test_a_word_vocabulary_can_be_imported(vocabulary, tmp_path):
     import_vocabulary(vocabulary.path, tmp_path / "copy")
     assert open_vocabulary(tmp_path / "copy").tokens() == vocabulary.tokens()
 
@@ -59,14 +59,14 @@ def test_no_text_is_an_error(tmp_path):
     assert not (tmp_path / "vocab").exists()
 
 
-def test_symbols_come_first_once_even_if_no_text_has_them(tmp_path):
+def test_symbols_come_first_even_if_no_text_has_them(tmp_path):
     train_vocabulary(LINES, 100, tmp_path / "vocab", "words", [")S", "<new>"])
     tokens = open_vocabulary(tmp_path / "vocab").tokens()
     assert tokens[3:6] == [")S", "<new>", "XX"] and len(tokens) == len(set(tokens)) == len(WORDS) + 4
 
 
 @pytest.mark.parametrize(("different", "left_out"), [(1000, 0), (1001, 1)])
-def test_of_many_words_those_seen_once_are_left_to_be_unknown(tmp_path, different, left_out):
+def test_among_many_words_those_seen_once_become_unknown(tmp_path, different, left_out):
     words = [f"w{number:04}" for number in range(different)]
     train_vocabulary([" ".join(words), " ".join(words[1:])], 2000, tmp_path / "vocab", "words")
     assert open_vocabulary(tmp_path / "vocab").tokens()[3:] == (words[1:] if left_out else [*words[1:], words[0]])
