@@ -32,7 +32,7 @@ def membership(tokens):
     return belongs
 
 
-def test_words_of_one_token_go_to_their_largest_weight():
+def test_single_token_words_link_to_their_largest_weight():
     weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]])
     assert alignment(weights, ["a", " b", " c"], ["x", " y"]) == "1-0 0-1"
 
@@ -41,36 +41,36 @@ def test_one_word_on_each_side():
     assert alignment(np.array([[1.0]]), ["a"], ["x"]) == "0-0"
 
 
-def test_all_words_may_go_to_one_word():
+def test_all_words_may_link_to_one_word():
     weights = np.array([[0.2, 0.8], [0.3, 0.7], [0.4, 0.6]])
     assert alignment(weights, ["a", " b"], ["x", " y", " z"]) == "1-0 1-1 1-2"
 
 
-def test_a_source_word_has_the_weight_of_all_its_tokens():
+def test_the_weight_of_a_source_word_is_the_sum_over_its_tokens():
     # No single token of "bcd" has the largest weight, but their sum is the largest.
     weights = np.array([[0.4, 0.2, 0.2, 0.2]])
     assert alignment(weights, ["a", " b", "c", "d"], ["x"]) == "1-0"
 
 
-def test_an_output_word_has_the_mean_of_its_tokens():
+def test_the_weight_of_an_output_word_is_the_mean_over_its_tokens():
     # The first token of "xyz" attends most to word 0, and so do two of three tokens; the mean does not.
     weights = np.array([[0.55, 0.45], [0.55, 0.45], [0.0, 1.0]])
     assert alignment(weights, ["a", " b"], ["x", "y", "z"]) == "1-0"
 
 
-def test_numbers_of_words_are_of_more_than_one_digit():
+def test_word_numbers_may_have_several_digits():
     weights = np.eye(12)[::-1]
     words = [" w"] * 12
     assert alignment(weights, words, words) == " ".join(f"{11 - word}-{word}" for word in range(12))
 
 
-def test_a_token_of_blanks_only_belongs_to_no_word():
+def test_a_token_of_only_blanks_belongs_to_no_word():
     # The blanks of the source have the largest weights; the blanks of the output would change the link.
     weights = np.array([[0.3, 0.6, 0.1], [0.0, 0.0, 1.0], [0.1, 0.9, 0.0]])
     assert alignment(weights, ["a", " ", "b"], ["x", " ", "y"]) == "0-0 0-1"
 
 
-def test_a_token_of_blanks_ends_a_word():
+def test_a_token_of_only_blanks_ends_a_word():
     assert alignment(np.eye(5), ["a", "b", " ", "c", "d"], ["v", " ", "w", "x", "y"]) == "0-0 1-1"
     assert alignment(np.eye(3), ["a", "\u00a0", "b"], ["x", "\t", "y"]) == "0-0 1-1"
 
@@ -92,7 +92,7 @@ def test_an_empty_token_within_a_word_does_not_end_it():
     assert alignment(np.eye(4), ["a", "", "b", " c"], ["x", "", "y", " z"]) == "0-0 1-1"
 
 
-def test_punctuation_is_part_of_the_word_that_it_is_glued_to():
+def test_punctuation_is_part_of_the_word_it_is_attached_to():
     source = ["Ja", ",", " „", "gut", "“", "!"]  # Ja, „gut“!
     output = ["(", "yes", ")", " -", " good", "."]  # (yes) - good.
     weights = np.full([6, 6], 0.01)
@@ -121,7 +121,7 @@ def test_every_word_of_a_split_at_blanks_has_one_link(seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_links_are_those_of_the_summed_and_averaged_weights(seed):
+def test_random_links_equal_those_of_summed_and_averaged_weights(seed):
     rng = np.random.default_rng(seed)
     for _ in range(50):
         source, output = [*random_tokens(rng), " word"], random_tokens(rng)
@@ -132,7 +132,7 @@ def test_links_are_those_of_the_summed_and_averaged_weights(seed):
         assert links_of(alignment(weights, source, output)) == [(i, j) for j, i in enumerate(expected)]
 
 
-def test_weights_are_not_changed():
+def test_the_weights_are_not_modified():
     weights = np.eye(3, dtype="float32")
     alignment(weights, ["a", "b", ""], ["x", " y", ""])
     np.testing.assert_array_equal(weights, np.eye(3))

@@ -18,7 +18,7 @@ def test_rows_of_one_length_keep_their_order():
     assert list(by_length([4, 2, 6], [3] * 7, lambda length: 3)) == [[4, 2, 6]]
 
 
-def test_only_the_rows_asked_for_are_in_a_batch():
+def test_only_the_requested_rows_are_batched():
     assert list(by_length([5, 0, 3], [1, 2, 3, 4, 5, 6], lambda length: 2)) == [[5, 3], [0]]
 
 
@@ -28,22 +28,22 @@ def test_no_rows_make_no_batch():
 
 
 @pytest.mark.parametrize("too_few", [0, -1])
-def test_a_row_that_is_too_long_for_any_batch_is_alone(too_few):
+def test_a_row_too_long_for_any_batch_is_alone(too_few):
     lengths = [1, 99, 1, 98]
     batches = list(by_length(range(4), lengths, lambda length: too_few if length > 10 else 2))
     assert batches == [[1], [3], [0, 2]]
 
 
-def test_a_batch_that_is_never_full_has_all_rows():
+def test_one_large_batch_holds_all_rows():
     assert list(by_length(range(4), [1, 2, 3, 4], lambda length: 1000)) == [[3, 2, 1, 0]]
 
 
-def test_rows_of_no_length_are_the_last():
+def test_empty_rows_come_last():
     assert list(by_length(range(3), [0, 5, 0], lambda length: 2)) == [[1, 0], [2]]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_lengths_make_full_batches_of_every_row_the_longest_first(seed):
+def test_random_lengths_give_full_batches_longest_first(seed):
     rng = random.Random(seed)
     lengths = [rng.randrange(1, 30) for _ in range(rng.randrange(1, 200))]
     rows = rng.sample(range(len(lengths)), rng.randrange(1, len(lengths) + 1))
@@ -63,10 +63,10 @@ def test_shorter_sequences_are_padded_at_their_ends():
 
 
 @pytest.mark.parametrize(("sequences", "shape"), [([], (0, 0)), ([[]], (1, 0)), ([[], []], (2, 0)), ([[4]], (1, 1))])
-def test_small_batches_have_their_shape(sequences, shape):
+def test_small_batches_have_the_right_shape(sequences, shape):
     ids = padded(sequences)
     assert (ids.shape, ids.dtype) == (shape, np.int32)
 
 
-def test_sequences_may_be_of_any_kind():
+def test_sequences_may_be_of_any_type():
     np.testing.assert_array_equal(padded([(3, 4), np.array([5]), range(6, 8)]), [[3, 4], [5, PAD_ID], [6, 7]])

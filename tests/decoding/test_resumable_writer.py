@@ -39,7 +39,7 @@ def test_a_file_appears_only_at_finish(tmp_path):
     assert names_in(path.parent) == ["out"]
 
 
-def test_two_files_have_the_lines_of_their_own(tmp_path):
+def test_each_of_two_files_has_its_own_lines(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     paths = [tmp_path / "out", tmp_path / "elsewhere" / "links"]
     work(paths)
@@ -48,7 +48,7 @@ def test_two_files_have_the_lines_of_their_own(tmp_path):
     assert names_in(tmp_path / "elsewhere") == ["links"]
 
 
-def test_it_knows_how_many_lines_it_answers(tmp_path):
+def test_the_number_of_answered_lines_is_known(tmp_path):
     files, _, _ = start([tmp_path / "out"])
     assert files.lines == 0
     files.append(LINES[:3], answers_to(LINES[:3], 1))
@@ -69,7 +69,7 @@ def test_an_empty_input_makes_an_empty_file(tmp_path):
     assert names_in(tmp_path) == ["out", "out.gz"]
 
 
-def test_as_many_answers_as_files_are_wanted(tmp_path):
+def test_the_number_of_answers_must_be_the_number_of_files(tmp_path):
     files, _, _ = start([tmp_path / "out", tmp_path / "links"])
     with pytest.raises(ValueError):
         files.append(["a"], [["b"]])
@@ -77,7 +77,7 @@ def test_as_many_answers_as_files_are_wanted(tmp_path):
 
 @NAMES
 @pytest.mark.parametrize("blocks", range(BLOCKS + 1))
-def test_a_run_stopped_after_any_block_goes_on_to_the_same_bytes(tmp_path, names, blocks):
+def test_a_run_stopped_after_any_block_resumes_to_the_same_bytes(tmp_path, names, blocks):
     paths = [tmp_path / name for name in names]
     work(paths, blocks=blocks)
     _, rest, _ = start(paths)
@@ -89,7 +89,7 @@ def test_a_run_stopped_after_any_block_goes_on_to_the_same_bytes(tmp_path, names
 
 @NAMES
 @pytest.mark.parametrize("blocks", range(BLOCKS))
-def test_half_a_block_beyond_the_recorded_size_is_left_out(tmp_path, names, blocks):
+def test_half_a_block_beyond_the_recorded_size_is_discarded(tmp_path, names, blocks):
     paths = [tmp_path / name for name in names]
     work(paths, blocks=blocks)
     for path in paths:
@@ -135,7 +135,7 @@ def test_a_run_stopped_within_finish_ends_with_the_same_bytes(tmp_path, stopped_
     assert names_in(tmp_path) == ["links", "out", "undisturbed"]
 
 
-def test_what_is_gone_on_with_is_not_written_again(tmp_path):
+def test_a_resumed_run_does_not_rewrite_the_existing_part(tmp_path):
     path = tmp_path / "out"
     work([path], blocks=2)
     spoil(path)
@@ -144,7 +144,7 @@ def test_what_is_gone_on_with_is_not_written_again(tmp_path):
     assert path.read_bytes() == b"#" * size + text_of(LINES[2 * BLOCK :])
 
 
-def test_a_compressed_file_has_all_blocks(tmp_path):
+def test_a_resumed_compressed_file_has_all_blocks(tmp_path):
     path = tmp_path / "out.gz"
     work([path], blocks=2)
     work([path])
@@ -152,13 +152,13 @@ def test_a_compressed_file_has_all_blocks(tmp_path):
         assert file.read() == text_of(LINES)
 
 
-def test_a_compressed_file_does_not_tell_when_it_was_made(tmp_path):
+def test_a_compressed_file_has_no_timestamp(tmp_path):
     path = tmp_path / "out.gz"
     work([path])
     assert path.read_bytes()[4:8] == bytes(4)  # the time in the header (RFC 1952)
 
 
-def test_a_device_is_written_to_as_it_is():
+def test_a_device_is_written_to_directly():
     before = os.stat("/dev/null")
     assert work([Path("/dev/null")]) == []
     assert work([Path("/dev/null")], blocks=1) == []
@@ -180,7 +180,7 @@ def test_a_pipe_that_stays_open_gets_every_block(tmp_path):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_file_beside_a_device_is_always_made_anew(tmp_path, place):
+def test_a_file_beside_a_device_is_always_regenerated(tmp_path, place):
     path = tmp_path / "out"
     paths = [path, path]
     paths[place] = Path("/dev/null")
@@ -195,7 +195,7 @@ def test_a_file_beside_a_device_is_always_made_anew(tmp_path, place):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_directory_is_no_output(tmp_path, place):
+def test_a_directory_is_refused_as_output(tmp_path, place):
     paths = [tmp_path / "out", tmp_path / "out2"]
     paths[place] = tmp_path / "folder"
     paths[place].mkdir()
@@ -210,13 +210,13 @@ def test_the_same_file_twice_is_an_error(tmp_path):
     assert names_in(tmp_path) == []
 
 
-def test_nothing_is_said_when_there_is_nothing_to_go_on_with(tmp_path):
+def test_nothing_is_reported_when_there_is_nothing_to_resume(tmp_path):
     path = tmp_path / "out"
     assert work([path]) == []
     assert work([path]) == []  # a complete file is written again from the start
 
 
-def test_it_says_after_which_line_it_goes_on_and_where_that_is(tmp_path):
+def test_a_resumed_run_reports_the_line_and_the_file(tmp_path):
     paths = [tmp_path / "out", tmp_path / "links"]
     lines = [str(number) for number in range(1500)]
     files, rest, said = start(paths, lines)
@@ -228,7 +228,7 @@ def test_it_says_after_which_line_it_goes_on_and_where_that_is(tmp_path):
     ]
 
 
-def test_it_says_that_the_input_was_another(tmp_path):
+def test_a_changed_input_is_reported(tmp_path):
     path = tmp_path / "out"
     work([path], lines=["another", *LINES[1:]], blocks=1)
     assert work([path]) == [f"starts over: {tmp_path / 'out.incomplete'} was made from another input"]
@@ -248,7 +248,7 @@ def test_an_older_file_is_untouched_before_finish(tmp_path):
     assert [path.read_bytes() for path in paths] == undisturbed(tmp_path, ["out", "links.gz"])
 
 
-def test_a_run_that_starts_anew_leaves_nothing_that_another_could_go_on_from(tmp_path):
+def test_a_run_that_starts_over_leaves_nothing_to_resume_from(tmp_path):
     path = tmp_path / "out"
     work([path], blocks=1)
     start([path], made_by={"model": "b", "beam": 4})  # this run is killed before its first block
@@ -281,7 +281,7 @@ def test_lines_may_be_rows_of_several_inputs(tmp_path):
     ],
     ids=str,
 )
-def test_damaged_progress_is_no_progress(damage, tmp_path):
+def test_damaged_progress_is_ignored(damage, tmp_path):
     path = tmp_path / "out"
     work([path], blocks=2)
     state = json.loads(progress_of(path).read_text())
@@ -290,14 +290,14 @@ def test_damaged_progress_is_no_progress(damage, tmp_path):
     assert path.read_bytes() == text_of(LINES)
 
 
-def test_one_file_by_two_names_is_asked_for_twice(tmp_path):
+def test_one_file_under_two_names_is_an_error(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "folder")
     with pytest.raises(UserError, match="link/out is named twice"):
         ResumableWriter([tmp_path / "folder" / "out", tmp_path / "link" / "out"], MADE_BY)
 
 
-def test_an_empty_input_gives_a_gzip_file_of_nothing(tmp_path):
+def test_an_empty_input_gives_a_valid_gzip_file(tmp_path):
     path = tmp_path / "out.gz"
     work([path], lines=[])
     assert path.stat().st_size > 0 and gzip.decompress(path.read_bytes()) == b""

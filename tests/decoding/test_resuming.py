@@ -34,7 +34,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("content", [None, *DAMAGED.values()], ids=["missing", *DAMAGED])
-def test_without_a_whole_progress_file_it_starts_anew(tmp_path, content):
+def test_a_missing_or_damaged_progress_file_makes_it_start_over(tmp_path, content):
     path = tmp_path / "out"
     work([path], blocks=2)
     spoil(path)
@@ -48,7 +48,7 @@ def test_without_a_whole_progress_file_it_starts_anew(tmp_path, content):
 
 
 @pytest.mark.parametrize("sizes", [None, [], [0, 0], ["0"], "0", 0])
-def test_sizes_that_are_not_those_of_the_files_make_it_start_anew(tmp_path, sizes):
+def test_recorded_sizes_that_do_not_match_the_files_make_it_start_over(tmp_path, sizes):
     path = tmp_path / "out"
     work([path], blocks=2)
     spoil(path)
@@ -59,7 +59,7 @@ def test_sizes_that_are_not_those_of_the_files_make_it_start_anew(tmp_path, size
 
 
 @pytest.mark.parametrize("other", [{"model": "b", "beam": 4}, {"model": "a"}, None, "a"])
-def test_what_was_made_by_something_else_is_made_anew(tmp_path, other):
+def test_output_made_with_other_settings_makes_it_start_over(tmp_path, other):
     path = tmp_path / "out"
     work([path], blocks=2, made_by=other)
     spoil(path)
@@ -68,7 +68,7 @@ def test_what_was_made_by_something_else_is_made_anew(tmp_path, other):
 
 
 @pytest.mark.parametrize("made_by", [None, 1.1, "ä", ["x", [1, None]], {"b": {"c": [True]}, "a": 1}])
-def test_what_was_made_by_the_same_is_gone_on_with_whatever_json_it_is(tmp_path, made_by):
+def test_output_made_with_the_same_settings_is_resumed_for_any_json(tmp_path, made_by):
     path = tmp_path / "out"
     work([path], blocks=2, made_by=made_by)
     _, rest, _ = start([path], made_by=made_by)
@@ -76,7 +76,7 @@ def test_what_was_made_by_the_same_is_gone_on_with_whatever_json_it_is(tmp_path,
 
 
 @pytest.mark.parametrize("changed", range(2 * BLOCK))
-def test_another_line_before_the_recorded_one_makes_it_start_anew(tmp_path, changed):
+def test_a_changed_line_before_the_recorded_one_makes_it_start_over(tmp_path, changed):
     paths = [tmp_path / "out", tmp_path / "links"]
     work(paths, lines=[*LINES[:changed], "another", *LINES[changed + 1 :]], blocks=2)
     work(paths)
@@ -84,7 +84,7 @@ def test_another_line_before_the_recorded_one_makes_it_start_anew(tmp_path, chan
 
 
 @pytest.mark.parametrize("changed", range(2 * BLOCK, len(LINES)))
-def test_another_line_after_the_recorded_one_is_answered_when_it_goes_on(tmp_path, changed):
+def test_a_changed_line_after_the_recorded_one_is_answered_on_resuming(tmp_path, changed):
     path = tmp_path / "out"
     work([path], blocks=2)
     spoil(path)
@@ -94,7 +94,7 @@ def test_another_line_after_the_recorded_one_is_answered_when_it_goes_on(tmp_pat
     assert path.read_bytes() == b"#" * size + text_of(lines[2 * BLOCK :])
 
 
-def test_lines_that_are_only_cut_elsewhere_are_another_input(tmp_path):
+def test_the_same_text_with_other_line_breaks_is_another_input(tmp_path):
     path = tmp_path / "out"
     work([path], lines=["ab", "c", "d", "e"], blocks=1)
     work([path], lines=["a", "bc", "d", "e"])
@@ -102,14 +102,14 @@ def test_lines_that_are_only_cut_elsewhere_are_another_input(tmp_path):
 
 
 @pytest.mark.parametrize("length", range(2 * BLOCK))
-def test_an_input_shorter_than_the_recorded_line_makes_it_start_anew(tmp_path, length):
+def test_an_input_shorter_than_the_recorded_line_makes_it_start_over(tmp_path, length):
     path = tmp_path / "out"
     work([path], blocks=2)
     work([path], lines=LINES[:length])
     assert path.read_bytes() == text_of(LINES[:length])
 
 
-def test_an_input_cut_at_the_recorded_line_is_whole_at_once(tmp_path):
+def test_an_input_cut_at_the_recorded_line_is_complete_at_once(tmp_path):
     path = tmp_path / "out"
     work([path], blocks=2)
     work([path], lines=LINES[: 2 * BLOCK])
@@ -118,7 +118,7 @@ def test_an_input_cut_at_the_recorded_line_is_whole_at_once(tmp_path):
 
 @NAMES
 @pytest.mark.parametrize("which", [0, -1])
-def test_a_partial_file_shorter_than_recorded_makes_it_start_anew(tmp_path, names, which):
+def test_a_partial_file_shorter_than_recorded_makes_it_start_over(tmp_path, names, which):
     paths = [tmp_path / name for name in names]
     work(paths, blocks=2)
     os.truncate(partial_of(paths[which]), partial_of(paths[which]).stat().st_size - 1)
@@ -129,7 +129,7 @@ def test_a_partial_file_shorter_than_recorded_makes_it_start_anew(tmp_path, name
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_a_missing_partial_file_makes_it_start_anew(tmp_path, which):
+def test_a_missing_partial_file_makes_it_start_over(tmp_path, which):
     paths = [tmp_path / "out", tmp_path / "links"]
     work(paths, blocks=2)
     partial_of(paths[which]).unlink()
@@ -137,7 +137,7 @@ def test_a_missing_partial_file_makes_it_start_anew(tmp_path, which):
     assert [path.read_bytes() for path in paths] == [text_of(LINES, 0), text_of(LINES, 1)]
 
 
-def test_another_number_of_files_makes_it_start_anew(tmp_path):
+def test_a_changed_number_of_files_makes_it_start_over(tmp_path):
     paths = [tmp_path / "out", tmp_path / "links"]
     work(paths[:1], blocks=2)
     spoil(paths[0])

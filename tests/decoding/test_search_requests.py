@@ -26,7 +26,7 @@ def request(hparams="", prefixes=None, max_positions=None, others=()):
     return SearchRequest(SOURCES, settings, constraints_of(settings, SOURCES, prefixes, others), max_positions, 1)
 
 
-def test_limits_are_the_longest_outputs():
+def test_limits_are_the_maximum_output_lengths():
     np.testing.assert_array_equal(request().inputs_of([0, 2]).limits, [6, 5])
     np.testing.assert_array_equal(request(max_positions=5).inputs_of([0, 1, 2]).limits, [5, 4, 5])
 
@@ -42,7 +42,7 @@ def test_a_minimum_length_is_counted_without_the_end_symbol():
     np.testing.assert_array_equal(inputs.constraint_inputs["min_lengths"], [1 + 5, 1 + 2])
 
 
-def test_a_prefix_may_have_what_no_output_has():
+def test_a_prefix_lifts_the_ban_on_padding_and_unknown_tokens():
     for prefixes, never in ((None, (0, 2)), ([[2], [], []], ())):
         wanted = constraints_of(DecodeHParams(), SOURCES, prefixes)
         assert beam_search_of(DecodeHParams(), 11, 0, wanted).never == never
@@ -57,7 +57,7 @@ class Without:
         return tf.where(tf.range(tf.shape(logits)[2]) == token, NONE, logits)
 
 
-def test_a_caller_may_bring_a_constraint(translator):
+def test_a_caller_may_pass_a_constraint(translator):
     free = translator.translate(LINES)
     ids = translator.vocabulary.encode(free).to_list()
     forbidden = [row[0] for row in ids]
@@ -71,6 +71,6 @@ def test_a_caller_may_bring_a_constraint(translator):
     assert translator.translate(LINES[1:2], constraints=[alone]) == found[1:2]
 
 
-def test_trees_are_for_a_parser(translator):
+def test_only_trees_is_refused_for_a_translator(translator):
     with pytest.raises(UserError, match="only_trees=True is for parsing"):
         translator.translate(LINES, only_trees=True)

@@ -15,7 +15,7 @@ def translator(small_run):
     return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
 
 
-def test_a_text_gives_a_text(translator):
+def test_one_text_gives_one_text(translator):
     whole = translator.translate([LINE])
     assert translator.translate(LINE) == whole[0] and isinstance(whole[0], str)
     assert translator.translate(lines=LINE, return_scores=True) == translator.translate([LINE], return_scores=True)[0]
@@ -26,7 +26,7 @@ def test_a_text_gives_a_text(translator):
     assert translator.translate("") == ""
 
 
-def test_a_text_beside_a_list_is_an_error(translator):
+def test_a_text_together_with_a_list_is_an_error(translator):
     with pytest.raises(TypeError, match="score: inputs is one text and targets is not; give lists"):
         translator.score(LINE, [OTHER])
     with pytest.raises(TypeError, match="translate: prefixes is one text and lines is not; give lists"):
@@ -34,7 +34,7 @@ def test_a_text_beside_a_list_is_an_error(translator):
 
 
 @pytest.mark.parametrize("kind", [Translator, Parser])
-def test_no_method_that_takes_texts_is_left_out(kind):
+def test_every_method_that_takes_texts_accepts_a_single_one(kind):
     for name, method in inspect.getmembers(kind, inspect.isfunction):
         if name.startswith("_") or name == "attention":  # `attention` always takes one text
             continue

@@ -27,12 +27,12 @@ def translator(small_run):
     return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
 
 
-def test_a_line_alone_and_among_others_gives_the_same_text(translator):
+def test_a_line_gives_the_same_text_alone_and_among_others(translator):
     together = translator.translate([*LINES, "word " * 40])
     assert [translator.translate([line])[0] for line in LINES] == together[: len(LINES)]
 
 
-def test_small_batches_and_large_ones_give_the_same_text(small_run):
+def test_small_and_large_batches_give_the_same_text(small_run):
     texts = [
         Translator.from_run_dir(small_run, f"extra_length=5,batch_tokens={tokens}", xla_compile=False).translate(LINES)
         for tokens in (1, 16, 2048)
@@ -40,7 +40,7 @@ def test_small_batches_and_large_ones_give_the_same_text(small_run):
     assert texts[0] == texts[1] == texts[2]
 
 
-def test_lines_without_text_give_empty_lines_and_no_line_gives_none(translator):
+def test_blank_lines_give_empty_lines_and_no_lines_give_none(translator):
     outputs = translator.translate(LINES)
     assert len(outputs) == len(LINES)
     assert outputs[2] == outputs[4] == ""
@@ -56,7 +56,7 @@ def test_an_output_is_at_most_extra_length_longer_than_its_input(small_run):
     assert 0 < translator.vocabulary.encode([output]).row_lengths().numpy()[0] <= tokens + 3 + 1
 
 
-def test_a_line_over_the_limit_is_cut_and_said(small_run):
+def test_a_line_over_the_limit_is_cut_and_reported(small_run):
     said = []
     translator = Translator.from_run_dir(small_run, "max_input_length=10,extra_length=2", warn=said.append)
     outputs = translator.translate(["I sleep.", "word " * 100])
@@ -67,7 +67,7 @@ def test_a_line_over_the_limit_is_cut_and_said(small_run):
     )
 
 
-def test_the_average_is_used_if_there_is_one_and_another_checkpoint_on_request(small_run, tmp_path):
+def test_an_average_is_used_by_default_and_another_checkpoint_on_request(small_run, tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(small_run, run_dir)
     last = list_checkpoints(run_dir)[-1][1]
@@ -140,7 +140,7 @@ def text_of(letters, tokens):
     return text
 
 
-def test_an_output_that_ends_just_in_time_gives_no_warning(letters):
+def test_an_output_that_ends_exactly_at_the_limit_gives_no_warning(letters):
     said = []
     text = text_of(letters, 9)
     assert stutter(letters, said, max_positions=9).translate([text]) == [text]
@@ -149,7 +149,7 @@ def test_an_output_that_ends_just_in_time_gives_no_warning(letters):
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_an_output_that_positions_stop_is_told_of_with_its_line(letters, beam_size):
+def test_an_output_cut_by_learned_positions_gives_a_warning_with_its_line(letters, beam_size):
     said = []
     translator = stutter(letters, said, f"beam_size={beam_size},batch_tokens=32", max_positions=9, times=2)
     short, long, longer = (text_of(letters, tokens) for tokens in (4, 6, 8))
@@ -166,7 +166,7 @@ def _batch(letters, text):
     return letters.encode(tf.constant([text])).to_tensor()
 
 
-def test_an_output_that_extra_length_stops_is_not_told_of(letters):
+def test_an_output_cut_by_extra_length_gives_no_warning(letters):
     said = []
     settings = "extra_length=1"
     for positions in (None, 9):
@@ -190,7 +190,7 @@ def test_an_output_that_extra_length_stops_is_not_told_of(letters):
         ),
     ],
 )
-def test_an_input_is_cut_at_the_lower_of_two_limits_which_is_named(letters, settings, tokens, message):
+def test_an_input_is_cut_at_the_lower_of_two_limits_and_that_limit_is_named(letters, settings, tokens, message):
     said = []
     translator = stutter(letters, said, settings, max_positions=9)
     (output,) = translator.translate([text_of(letters, 20)], first_line=3)
@@ -198,7 +198,7 @@ def test_an_input_is_cut_at_the_lower_of_two_limits_which_is_named(letters, sett
     assert text_of(letters, 20).startswith(output) and tokens_of(letters, output) == tokens
 
 
-def test_a_model_with_learned_positions_goes_to_their_end_and_no_further(letters):
+def test_a_model_with_learned_positions_decodes_up_to_the_last_position(letters):
     hparams = HParams(
         num_encoder_layers=1,
         num_decoder_layers=1,
@@ -227,7 +227,7 @@ def _without_end(decode_step):
     return step
 
 
-def test_sources_are_read_with_their_own_vocabulary_and_outputs_written_with_theirs(letters, tmp_path):
+def test_sources_and_outputs_use_their_own_vocabularies(letters, tmp_path):
     train_vocabulary([" ".join("ijklmnop")], letters.size, tmp_path / "vocab")
     others = open_vocabulary(tmp_path / "vocab")
     assert others.size == letters.size
@@ -238,7 +238,7 @@ def test_sources_are_read_with_their_own_vocabulary_and_outputs_written_with_the
         assert len(expected) == 3 and not set(expected) & set(text)
 
 
-def test_settings_of_one_call(translator):
+def test_settings_can_be_changed_for_one_call(translator):
     greedy = translator.translate(LINES, beam_size=1)
     assert greedy != translator.translate(LINES) or translator.n_best(LINES[:1])[0][0] != greedy[0]
     assert len(translator.n_best(LINES[:1], beam_size=7)[0]) == 7
@@ -270,7 +270,7 @@ def test_translations_begin_with_their_prefixes(translator):
         translator.translate(LINES, prefixes=["Der"])
 
 
-def test_samples_depend_on_the_line_and_its_number_and_on_nothing_else(small_run):
+def test_samples_depend_only_on_the_line_and_its_number(small_run):
     translator = Translator.from_run_dir(
         # With this seed, no draw is so close to a boundary that rounding, which depends on the batch shape, decides.
         small_run,
@@ -304,7 +304,7 @@ def test_threads_share_a_translator(small_run):
     assert found == [translator.translate(lines, **settings) for lines, settings in calls]
 
 
-def test_given_translations_are_scored_by_one_pass(translator):
+def test_given_translations_are_scored_by_teacher_forcing(translator):
     pairs = [("I sleep.", "Ich schlafe."), ("", "Hund"), ("The dog sees me.", ""), ("She sings.", "Hund " * 30)]
     scored = translator.score(*zip(*pairs))
     for (line, text), found in zip(pairs, scored):
@@ -317,7 +317,7 @@ def test_given_translations_are_scored_by_one_pass(translator):
 
 
 @pytest.mark.parametrize("kind", ["memory", "encoder", "decoder"])
-def test_attention_rows_sum_to_one_and_stand_for_tokens(kind, translator):
+def test_attention_rows_sum_to_one_and_belong_to_tokens(kind, translator):
     line, text = "The girl sings in the garden.", "Das Kind singt."
     weights, queries, keys = translator.attention(line, text, kind, 0)
     assert weights.shape == (2, len(queries), len(keys))
@@ -331,7 +331,7 @@ def test_attention_rows_sum_to_one_and_stand_for_tokens(kind, translator):
             translator.attention(line, text, *wrong)
 
 
-def test_an_alignment_is_made_of_the_attention(translator):
+def test_an_alignment_is_derived_from_the_attention(translator):
     lines, texts = ["The girl sings.", "", "I sleep."], ["Das Kind singt heute.", "", "Ich schlafe."]
     links = translator.align(lines, texts)
     assert [len(line.split()) for line in links] == [4, 0, 2]
@@ -341,7 +341,7 @@ def test_an_alignment_is_made_of_the_attention(translator):
             assert alignment(weights.mean(0), source, output) == found
 
 
-def test_models_of_other_vocabularies_do_not_search_together(small_run, tmp_path):
+def test_models_with_different_vocabularies_cannot_form_an_ensemble(small_run, tmp_path):
     other = tmp_path / "run"
     shutil.copytree(small_run, other)
     (vocabulary,) = other.glob("vocab.*")
@@ -356,7 +356,7 @@ def test_models_of_other_vocabularies_do_not_search_together(small_run, tmp_path
         Translator.from_run_dir([small_run, small_run], checkpoint_path=small_run / "ckpt-6")
 
 
-def test_bfloat16_translates(small_run):
+def test_a_model_in_bfloat16_translates(small_run):
     low = Translator.from_run_dir(small_run, "extra_length=5,precision=mixed_bfloat16", xla_compile=False)
     assert low.model.compute_dtype == "bfloat16"
     outputs = low.translate(LINES)
@@ -370,7 +370,7 @@ class Bracketing(Problem):
     decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300)
 
 
-def test_the_problem_gives_the_defaults(small_run, tmp_path):
+def test_the_problem_sets_the_default_decoding_settings(small_run, tmp_path):
     run_dir = shutil.copytree(small_run, tmp_path / "run")
     assert Translator.from_run_dir(run_dir).decode_hparams == DecodeHParams(beam_size=4, alpha=0.6, extra_length=50)
     run = json.loads((run_dir / "run.json").read_text())

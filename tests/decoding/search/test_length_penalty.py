@@ -14,7 +14,7 @@ def test_values_by_hand():
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_same_for_all_kinds_of_numbers(alpha):
+def test_the_penalty_is_the_same_for_integers_arrays_and_tensors(alpha):
     lengths = np.arange(1, 50)
     expected = np.array([length_penalty(int(length), alpha) for length in lengths])
     np.testing.assert_allclose(length_penalty(lengths, alpha), expected)

@@ -18,7 +18,7 @@ from t2t_lite.errors import UserError
 BASE = SimpleNamespace(hparams=HParams(), vocab_size=37_000, max_positions=None)
 
 
-def test_the_paper_s_search_is_small_and_its_bytes_are_those_counted_by_hand():
+def test_the_papers_search_needs_the_bytes_computed_by_hand():
     search = BeamSearch(37_000, 4, 0.6)
     logits, candidates = 32 * 4 * 37_000 * 4, 32 * 4 * 8 * 4
     caches = 32 * 4 * 32 * 6 * (512 + 512) * 4
@@ -37,7 +37,7 @@ def test_an_ensemble_needs_the_caches_of_all_its_models():
     ("rows", "message"),
     [(1, "one sentence at a time .* smaller beam_size in"), (32, "32 sentences at a time .* batch_tokens")],
 )
-def test_a_beam_that_cannot_fit_is_refused_with_both_figures(rows, message):
+def test_a_beam_that_cannot_fit_is_refused_with_needed_and_free_memory(rows, message):
     with pytest.raises(UserError, match=message) as caught:
         check_search_memory(BASE, BeamSearch(37_000, 30_000, 0.6), rows, 32)
     assert re.search(r"beam_size=30000 needs at least [\d,.]+ GiB, and [\d,.]+ GiB are free; use", str(caught.value))
@@ -52,7 +52,7 @@ class Greedy:
         raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
 
 
-def test_what_tensorflow_says_of_memory_becomes_one_line():
+def test_an_out_of_memory_error_of_tensorflow_becomes_one_line():
     searcher = Searcher(Greedy(), BeamSearch(10, 4, 0.6), 64, xla_compile=False)
     with pytest.raises(UserError, match="one sentence at a time with beam_size=4 does not fit into memory; use a sm"):
         searcher(np.ones([1, 3], np.int32), SearchInputs(np.array([5], np.int32)))
@@ -70,7 +70,7 @@ def test_what_tensorflow_says_of_memory_becomes_one_line():
         (HParams(), []),
     ],
 )
-def test_what_is_rarely_meant_is_told_with_its_consequence(settings, message):
+def test_settings_that_are_rarely_intended_give_a_warning_with_their_effect(settings, message):
     found = settings.warnings()
     assert len(found) == len(message)
     for line, start in zip(found, message):

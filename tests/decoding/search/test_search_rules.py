@@ -79,7 +79,7 @@ def assert_finds(result, sentence, expected):
         np.testing.assert_allclose(result.log_probs[sentence, place], log_prob, atol=1e-4)
 
 
-def test_an_output_is_not_shorter_than_asked_for():
+def test_an_output_is_not_shorter_than_the_minimum_length():
     model = Random()
     least = [1, 3, 4]
     result = model.search(min_lengths=tf.constant(least))
@@ -97,7 +97,7 @@ def test_an_output_begins_with_its_prefix():
 
 
 @pytest.mark.parametrize("rule", [{"no_repeat_ngram_size": 1}, {"min_lengths": tf.fill([SENTENCES], 4)}])
-def test_a_prefix_stands_above_the_other_rules(rule):
+def test_a_prefix_overrides_the_other_rules(rule):
     # A prefix may repeat itself; the tokens after it obey the rules, and the prefix is not forbidden.
     result = Random().search(4, prefixes=tf.constant([[2, 2]] * SENTENCES), **rule)
     assert (result.ids[:, 0, :2].numpy() == 2).all() and (result.log_probs[:, 0].numpy() > -1e8).all()
@@ -106,7 +106,7 @@ def test_a_prefix_stands_above_the_other_rules(rule):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_n_gram_comes_twice(size):
+def test_no_n_gram_is_repeated(size):
     model = Random(length=6, vocab_size=3)
 
     def allowed(tokens):
@@ -120,7 +120,7 @@ def test_no_n_gram_comes_twice(size):
         assert_finds(result, sentence, expected)
 
 
-def test_the_coverage_penalty_counts_what_was_attended_to():
+def test_the_coverage_penalty_sums_the_attention_to_each_source_token():
     model, beta = Random(), 0.7
     mask = np.arange(SOURCE)[None, :] < np.array([5, 3, 4])[:, None]
     result = model.search(coverage_beta=beta, source_mask=tf.constant(mask))
@@ -142,7 +142,7 @@ def test_the_coverage_penalty_of_an_example():
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_who_wants_the_best_only_gets_it_sooner(alpha):
+def test_a_search_for_the_best_output_only_stops_earlier(alpha):
     model = Random(sentences=20, vocab_size=6, length=30)
     model.logits[..., EOS] += 1
     positions = []
@@ -167,7 +167,7 @@ def test_who_wants_the_best_only_gets_it_sooner(alpha):
     assert most[1] < most[0]
 
 
-def test_groups_that_do_not_avoid_one_another_search_alike():
+def test_without_diversity_all_groups_find_the_same_outputs():
     model = Random(sentences=8, vocab_size=7, length=8)
     two = model.search(4, groups=2, diversity_strength=0.0)
     alone = model.search(2)
@@ -176,7 +176,7 @@ def test_groups_that_do_not_avoid_one_another_search_alike():
         np.testing.assert_allclose(part, np.repeat(expected, 2, axis=1), rtol=1e-5)
 
 
-def test_groups_that_avoid_one_another_begin_differently_and_tell_true_scores():
+def test_with_diversity_groups_begin_differently_and_report_scores_without_the_penalty():
     model = Random(sentences=8, vocab_size=7, length=8)
     result = model.search(4, groups=4, diversity_strength=100.0)
     first = np.sort(result.ids[:, :, 0], axis=1)
@@ -217,7 +217,7 @@ def plain_diverse_search(model, sentence, width, groups, strength):
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("width", "groups", "strength"), [(2, 2, 0.5), (3, 2, 1.0), (2, 3, 0.3), (1, 3, 0.7)])
-def test_groups_are_those_of_a_plain_diverse_search(width, groups, strength, seed):
+def test_groups_find_what_a_plain_diverse_search_finds(width, groups, strength, seed):
     model = Random(sentences=3, vocab_size=7, length=4, seed=seed, spread=1.0)
     result = model.search(width * groups, groups=groups, diversity_strength=strength)
     for sentence in range(3):
@@ -232,7 +232,7 @@ def test_groups_are_those_of_a_plain_diverse_search(width, groups, strength, see
         )
 
 
-def test_a_group_with_several_beams_keeps_what_is_best_with_the_penalty():
+def test_a_group_with_several_beams_keeps_the_best_by_penalized_score():
     probabilities = np.array([0, 0, 0, 0.30, 0.25, 0.20, 0.15, 0.10])
 
     def step(ids, position, state, ancestry):
@@ -262,7 +262,7 @@ def test_a_group_with_several_beams_keeps_what_is_best_with_the_penalty():
     ],
     ids=["all", "greedy", "groups", "sampling", "prefixes"],
 )
-def test_tokens_that_are_never_wanted_are_in_no_output_and_the_others_are_scored_as_ever(never, rules):
+def test_forbidden_tokens_are_in_no_output_and_do_not_change_other_scores(never, rules):
     model = Random()
     # The tokens are probable everywhere, so a search would find them.
     model.logits[:, :, :, list(never)] += 3.0
@@ -279,7 +279,7 @@ def test_tokens_that_are_never_wanted_are_in_no_output_and_the_others_are_scored
             assert_finds(result, sentence, model.best(sentence, lambda tokens: not set(tokens) & set(never)))
 
 
-def test_a_prefix_may_have_what_is_never_wanted():
+def test_a_prefix_may_contain_forbidden_tokens():
     model = Random()
     result = model.search(never=(0, 2), prefixes=tf.constant([[2, 3], [2, 0], [0, 0]]))
     for sentence, prefix in enumerate(((2, 3), (2,), ())):
@@ -291,7 +291,7 @@ def test_a_prefix_may_have_what_is_never_wanted():
         assert rest and not any({0, 2} & set(tokens) for tokens in rest)
 
 
-def test_the_first_group_is_not_disturbed_by_the_others():
+def test_the_first_group_is_not_affected_by_the_others():
     model = Random(sentences=8, vocab_size=7, length=8)
     diverse = model.search(4, groups=2, diversity_strength=0.5)
     alone = model.search(2)
@@ -306,7 +306,7 @@ def samples_of(model, count, sampling, seed=0):
     return model.search(count, **rules)
 
 
-def test_samples_come_as_often_as_the_model_says():
+def test_samples_have_the_probabilities_of_the_model():
     model, count = Random(sentences=1, length=2), 4000
     search = samples_of(model, 100, Sampling(1.0))
     many = Random(sentences=1, length=2)
@@ -322,7 +322,7 @@ def test_samples_come_as_often_as_the_model_says():
             assert abs(found - expected) < 0.03
 
 
-def test_samples_tell_the_model_s_own_log_probabilities():
+def test_samples_report_the_log_probabilities_of_the_model():
     model = Random()
     result = samples_of(model, 5, Sampling(0.7, top_k=3))
     for sentence, sample in np.ndindex(SENTENCES, 5):
@@ -330,7 +330,7 @@ def test_samples_tell_the_model_s_own_log_probabilities():
         np.testing.assert_allclose(result.log_probs[sentence, sample], model.log_prob(sentence, tokens), atol=1e-4)
 
 
-def test_a_low_temperature_and_one_of_the_best_are_greedy_search():
+def test_sampling_with_a_low_temperature_or_one_candidate_is_greedy_search():
     model = Random(sentences=10, vocab_size=6, length=8)
     greedy = model.search(1)
     for sampling in (Sampling(1e-4), Sampling(1.0, top_k=1), Sampling(1.0, top_p=1e-6)):
@@ -352,7 +352,7 @@ PROBABILITIES = np.array([0.05, 0.5, 0.1, 0.3, 0.05], "float32")
         (Sampling(2.0), [0, 1, 2, 3, 4]),
     ],
 )
-def test_draws_are_among_the_kept_tokens_and_in_their_proportions(sampling, kept):
+def test_draws_are_among_the_kept_tokens_in_proportion_to_their_probabilities(sampling, kept):
     uniforms = (np.arange(10_000, dtype="float32") + 0.5) / 10_000
     logits = np.broadcast_to(np.log(PROBABILITIES), (10_000, 5))
     drawn = sample_tokens(tf.constant(logits), tf.constant(uniforms), sampling).numpy()
@@ -361,7 +361,7 @@ def test_draws_are_among_the_kept_tokens_and_in_their_proportions(sampling, kept
     np.testing.assert_allclose(np.bincount(drawn, minlength=5) / 10_000, expected / expected.sum(), atol=2e-3)
 
 
-def test_the_ends_of_the_range_can_be_drawn_with():
+def test_both_ends_of_the_uniform_range_give_a_valid_token():
     logits = tf.constant([[-np.inf, 0.0, 0.0, -np.inf]] * 2)
     np.testing.assert_array_equal(sample_tokens(logits, tf.constant([0.0, 1.0 - 2**-24]), Sampling(1.0)), [1, 2])
 

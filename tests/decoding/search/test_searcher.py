@@ -84,7 +84,7 @@ LIMITS = np.array([40, 9, 100, 70, 45, 1, 64, 65, 32, 33, 5, 90], "int32")
     ("beam_size", "batch_tokens", "xla_compile"),
     [(1, PARTS[0], True), (1, PARTS[1], False), (3, PARTS[0], False), (3, PARTS[1], True)],
 )
-def test_it_finds_what_a_plain_search_finds(beam_size, batch_tokens, xla_compile):
+def test_the_searcher_finds_what_a_plain_search_finds(beam_size, batch_tokens, xla_compile):
     model, search, inputs = make(), BeamSearch(VOCAB, beam_size, 0.6), sources(LENGTHS)
     expected = plain(model, search, inputs, LIMITS)
     # Sentences end at different positions, and in more than two capacities of the caches.
@@ -114,7 +114,7 @@ def test_every_kind_of_cache_grows_shrinks_and_compiles(changes):
 
 
 @pytest.mark.parametrize("batch_tokens", [100, 2048])
-def test_many_sentences_leave_the_batch_at_different_times(batch_tokens):
+def test_sentences_that_leave_the_batch_at_different_times_do_not_change_results(batch_tokens):
     model, search = make(), BeamSearch(VOCAB, 2, 1.0)
     inputs = sources([5 + i % 9 for i in range(60)])
     limits = np.array([2 + (7 * i) % 90 for i in range(60)], "int32")
@@ -122,7 +122,7 @@ def test_many_sentences_leave_the_batch_at_different_times(batch_tokens):
     assert_same(Searcher(model, search, batch_tokens, xla_compile=False)(inputs, SearchInputs(limits)), expected)
 
 
-def test_rules_follow_their_sentences():
+def test_constraints_stay_with_their_sentences():
     model, inputs = make(), sources(LENGTHS)
     known = {
         "min_lengths": np.minimum(LIMITS, 35).astype("int32"),
@@ -136,7 +136,7 @@ def test_rules_follow_their_sentences():
 
 
 @pytest.mark.parametrize("changes", [{}, {"hard_alignment_token": 4}], ids=str)
-def test_the_ensemble_of_a_model_with_itself_is_that_model(changes):
+def test_an_ensemble_of_a_model_with_itself_equals_the_model(changes):
     model, search, inputs = make(**changes), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
     expected = plain(model, search, inputs, LIMITS)
     assert_same(
@@ -144,7 +144,7 @@ def test_the_ensemble_of_a_model_with_itself_is_that_model(changes):
     )
 
 
-def test_an_ensemble_takes_the_mean_of_the_probabilities():
+def test_an_ensemble_averages_the_probabilities():
     models, inputs = [make(0), make(1, num_decoder_layers=1)], sources([5, 3])
     targets = np.array([[4, 7, 1], [9, 1, 0]], "int32")
     mean = np.mean([tf.nn.softmax(model(inputs, targets)) for model in models], axis=0)
@@ -161,7 +161,7 @@ def test_an_ensemble_takes_the_mean_of_the_probabilities():
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 64, 100, 2048])
-def test_a_batch_never_has_more_positions_than_it_may(batch_tokens):
+def test_a_batch_never_exceeds_batch_tokens(batch_tokens):
     searcher = Searcher(make(), BeamSearch(VOCAB, 3, 0.6), batch_tokens)
     for length in (1, 32, 33, 100, 1000):
         rows = searcher.batch_size_of(length)
