@@ -43,7 +43,7 @@ def test_a_set_has_tensor2tensors_values(name):
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_what_all_sets_of_tensor2tensor_have_in_common(name):
+def test_settings_that_all_tensor2tensor_sets_share(name):
     hparams = HPARAMS[f"t2t_transformer_{name}"]()
     assert hparams.position_encoding == "sinusoidal_halves"
     assert (hparams.adam_beta1, hparams.adam_epsilon, hparams.label_smoothing) == (0.9, 1e-9, 0.1)
@@ -52,13 +52,13 @@ def test_what_all_sets_of_tensor2tensor_have_in_common(name):
 
 
 @pytest.mark.parametrize("step", [1, 100, 16_000, 100_000])
-def test_the_rate_of_the_set_for_one_gpu_has_no_factor_of_the_width(step):
+def test_the_learning_rate_of_the_single_gpu_set_does_not_depend_on_the_width(step):
     hparams = HPARAMS["t2t_transformer_base_single_gpu"]()
     assert float(learning_rate(step, hparams)) == pytest.approx(0.1 * min(step**-0.5, step * 16_000**-1.5), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["parsing_base", "parsing_big"])
-def test_parsing_sets_say_what_becomes_of_the_rate_that_nothing_reads(name):
+def test_parsing_sets_document_the_learning_rate_that_has_no_effect(name):
     text = HPARAMS[f"t2t_transformer_{name}"].__doc__
     assert "learning_rate=0.05" in text
     assert "no effect" in text

@@ -47,12 +47,12 @@ def table_3(hparams):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_a_row_has_the_printed_values(name):
+def test_a_row_of_table_3_has_the_printed_values(name):
     assert table_3(HPARAMS[name]()) == BASE | ROWS[name]
 
 
 @pytest.mark.parametrize("name", sorted(ROWS.keys() - {"transformer_base"}))
-def test_a_row_is_one_hop_from_the_base_model_and_differs_in_nothing_else(name):
+def test_a_row_of_table_3_changes_only_its_own_settings_of_the_base_model(name):
     assert HPARAMS.parent(name) == "transformer_base"
     hparams, base = HPARAMS[name](), HPARAMS["transformer_base"]()
     named = {
@@ -92,6 +92,6 @@ def test_table_1_has_a_set_for_each_kind_of_layer():
     assert kinds == {"base": "full"} | {name: name for name in kinds if name != "base"}
 
 
-def test_every_set_says_what_it_is_in_one_line():
+def test_every_set_has_a_one_line_description():
     lines = {name: HPARAMS.summary(name) for name in HPARAMS.names()}
     assert {name: line for name, line in lines.items() if not 20 < len(line) < 120 or not line.endswith(".")} == {}
