@@ -74,7 +74,7 @@ def tolerance(run_dir, exact):
 
 
 @each_run()
-def test_it_decodes_to_the_same_texts_with_the_same_scores(frozen, flags, run_dir, expected, command, tmp_path):
+def test_a_frozen_run_decodes_to_the_same_texts_and_scores(frozen, flags, run_dir, expected, command, tmp_path):
     run = (f"--output_dir={run_dir}", *flags, "--xla_compile=False")
     settings = ",".join(filter(None, (expected["decode_hparams"], "return_beams=True")))
     output = successful(
@@ -97,7 +97,7 @@ def test_it_decodes_to_the_same_texts_with_the_same_scores(frozen, flags, run_di
 
 
 @each_run()
-def test_its_dev_figures_are_found_again(task, run_dir, expected, command):
+def test_a_frozen_run_evaluates_to_the_same_dev_figures(task, run_dir, expected, command):
     (run_dir / "evaluations.json").unlink()
     follow = ["--schedule=eval", "--eval_wait_secs=0"]
     successful(command("trainer", *task, *follow))
@@ -107,7 +107,7 @@ def test_its_dev_figures_are_found_again(task, run_dir, expected, command):
 
 
 @each_run(slow=[run for run in RUNS if not (run / KNOWN).exists()])
-def test_5_more_steps_make_the_same_parameters(frozen, task, run_dir, command):
+def test_5_more_steps_of_a_frozen_run_give_the_same_parameters(frozen, task, run_dir, command):
     known = frozen / KNOWN
     output = successful(command("trainer", *task, f"--train_steps={AT + 5}"))
     assert f"resuming from {run_dir / f'ckpt-{AT}'}" in output
@@ -124,7 +124,7 @@ def test_5_more_steps_make_the_same_parameters(frozen, task, run_dir, command):
 
 
 @each_run()
-def test_averages_are_made_of_it_and_the_one_it_has_is_used(run_dir, command):
+def test_a_frozen_run_can_be_averaged_and_its_own_average_is_used(run_dir, command):
     steps = [int(path.stem.removeprefix("ckpt-")) for path in run_dir.glob("ckpt-*.index")]
     had = sorted(run_dir.glob("average-*.index"))
     if had:
@@ -142,7 +142,7 @@ def test_averages_are_made_of_it_and_the_one_it_has_is_used(run_dir, command):
 
 
 @each_run()
-def test_what_it_says_about_itself_and_its_data_is_understood(frozen, flags, run_dir, command):
+def test_the_description_of_a_frozen_run_and_its_data_is_read(frozen, flags, run_dir, command):
     about = json.loads((run_dir / "run.json").read_text())
     name = about["problem"]
     shown = successful(command("datagen", *flags, "--inspect", f"--problem={name}", f"--data_dir={frozen / 'data'}"))
