@@ -45,7 +45,7 @@ def test_weights_sum_to_one_and_are_exactly_zero_where_masked(heads):
     assert (weights[allowed] > 0.0).all()
 
 
-def test_masked_weights_are_exactly_zero_for_large_scores_too(heads):
+def test_masked_weights_are_exactly_zero_even_for_large_scores(heads):
     queries, keys, values = heads
     mask = random_mask()
     weights = np.array(attend(queries * 1000.0, keys, values, mask)[1])
@@ -53,7 +53,7 @@ def test_masked_weights_are_exactly_zero_for_large_scores_too(heads):
     np.testing.assert_allclose(weights.sum(axis=-1), 1.0, atol=1e-6)
 
 
-def test_a_row_in_which_everything_is_masked_gives_the_mean_of_the_values(heads):
+def test_a_fully_masked_row_gives_the_mean_of_the_values(heads):
     mask = random_mask()
     mask[1] = False
     mixed, weights = (np.array(part) for part in attend(*heads, mask))
@@ -94,7 +94,7 @@ def test_multi_head_attention_equals_a_loop_over_heads(num_heads, paper):
         np.testing.assert_allclose(result[row], expected, atol=1e-5)
 
 
-def test_keys_and_values_come_head_by_head():
+def test_queries_keys_and_values_are_split_by_head():
     layer = MultiHeadAttention(12, 3)
     layer.build((None, None, 12))
     x = np.random.default_rng(4).normal(size=(2, 5, 12)).astype("float32")

@@ -58,7 +58,7 @@ def test_each_position_is_a_sum_over_the_kernel(kernel_size, dilation, separable
 
 
 @pytest.mark.parametrize("separable", [False, True])
-def test_a_sentence_may_be_shorter_than_the_kernel_reaches(separable, paper):
+def test_a_sentence_may_be_shorter_than_the_reach_of_the_kernel(separable, paper):
     for causal in (False, True):
         layer = make(paper, causal, separable=separable, dilation=3)
         for length in (1, 2, 4):
@@ -70,7 +70,7 @@ def test_a_sentence_may_be_shorter_than_the_kernel_reaches(separable, paper):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("separable", [False, True])
 @pytest.mark.parametrize("dilation", [1, 2, 3])
-def test_a_position_influences_those_that_the_kernel_reaches_and_nothing_else(dilation, separable, causal, paper):
+def test_a_position_influences_only_positions_within_reach_of_the_kernel(dilation, separable, causal, paper):
     layer = make(paper, causal, separable=separable, dilation=dilation)
     x = random(1, LENGTH, HIDDEN)
     changed = x.copy()
@@ -82,7 +82,7 @@ def test_a_position_influences_those_that_the_kernel_reaches_and_nothing_else(di
 
 
 @pytest.mark.parametrize("separable", [False, True])
-def test_what_stands_in_the_padding_changes_nothing(separable, paper):
+def test_the_content_of_padding_changes_nothing(separable, paper):
     layer = make(paper, causal=False, separable=separable, dilation=2)
     x = random(1, LENGTH, HIDDEN)
     padded = np.pad(x, ((0, 0), (0, 5), (0, 0)), constant_values=3.0)
@@ -92,14 +92,14 @@ def test_what_stands_in_the_padding_changes_nothing(separable, paper):
 
 @pytest.mark.parametrize("separable", [False, True])
 @pytest.mark.parametrize("kernel_size, dilation", [(3, 1), (3, 2), (3, 3), (5, 2), (1, 1)])
-def test_stepping_gives_what_one_pass_gives(kernel_size, dilation, separable, paper, stepped):
+def test_stepping_equals_one_pass(kernel_size, dilation, separable, paper, stepped):
     layer = make(paper, True, kernel_size, separable=separable, dilation=dilation)
     x = random(2, LENGTH, HIDDEN)
     for room in (0, 3):
         np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
 
 
-def test_a_cache_is_as_long_as_the_kernel_reaches_and_never_longer(paper, descending_beams):
+def test_the_cache_length_is_the_reach_of_the_kernel(paper, descending_beams):
     layer = make(paper, causal=True, kernel_size=5, dilation=2)
     cache = layer.start_cache(2, 3, 100)
     for position, ancestry, _ in descending_beams(2, 3, 12):
@@ -109,14 +109,14 @@ def test_a_cache_is_as_long_as_the_kernel_reaches_and_never_longer(paper, descen
 
 @pytest.mark.parametrize("separable", [False, True])
 @pytest.mark.parametrize("kernel_size, dilation", [(3, 1), (3, 2), (1, 1)])
-def test_a_hypothesis_follows_its_ancestors(kernel_size, dilation, separable, paper, follows_its_ancestors):
+def test_steps_follow_the_beam_ancestry(kernel_size, dilation, separable, paper, follows_its_ancestors):
     follows_its_ancestors(make(paper, True, kernel_size, separable=separable, dilation=dilation), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("separable", [False, True])
 @pytest.mark.parametrize("dilation", [1, 3])
-def test_a_graph_need_not_know_batch_and_length(dilation, separable, causal, paper, traced):
+def test_batch_and_length_may_be_unknown_in_a_graph(dilation, separable, causal, paper, traced):
     layer = make(paper, causal, separable=separable, dilation=dilation)
     run = traced(layer, HIDDEN)
     for rows, length in ((3, LENGTH), (1, 1)):
@@ -126,7 +126,7 @@ def test_a_graph_need_not_know_batch_and_length(dilation, separable, causal, pap
 
 @pytest.mark.parametrize("separable", [False, True])
 @pytest.mark.parametrize("dilation", [1, 2])
-def test_every_weight_and_the_input_learn_in_a_graph_of_unknown_length(dilation, separable, paper):
+def test_gradients_of_weights_and_input_are_right_in_a_graph_of_unknown_length(dilation, separable, paper):
     layer = make(paper, causal=False, separable=separable, dilation=dilation)
     assert len(layer.trainable_variables) == len(layer.variables) == (3 if separable else 2)
     weights = random(2, LENGTH, HIDDEN, seed=1)
@@ -150,14 +150,14 @@ def test_every_weight_and_the_input_learn_in_a_graph_of_unknown_length(dilation,
         np.testing.assert_allclose(of_x[1, position, channel], (change * weights[1]).sum(), atol=1e-4)
 
 
-def test_parameters_of_a_separable_convolution_are_one_kernel_a_channel_and_one_matrix(paper):
+def test_a_separable_convolution_has_one_kernel_per_channel_and_one_matrix(paper):
     plain, separable = (make(paper, False, 3, separable=separable) for separable in (False, True))
     assert plain.count_params() == 3 * HIDDEN**2 + HIDDEN
     assert separable.count_params() == 3 * HIDDEN + HIDDEN**2 + HIDDEN
 
 
 @pytest.mark.parametrize("separable", [False, True])
-def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(separable, paper, stepped):
+def test_bfloat16_is_close_to_float32_in_one_pass_and_in_steps(separable, paper, stepped):
     exact, layer = (make(paper, True, separable=separable, dtype=dtype) for dtype in ("float32", "mixed_bfloat16"))
     x = random(2, LENGTH, HIDDEN)
     result = layer(x)

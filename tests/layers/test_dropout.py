@@ -17,7 +17,7 @@ def kept(layer, call_seeds, shape=SHAPE, dtype="float32"):
     return np.array(ops.cast(layer(ops.ones(shape, dtype), seeds=call_seeds), "float32")) != 0.0
 
 
-def test_the_same_seed_gives_the_same_masks_place_by_place():
+def test_the_same_seed_gives_the_same_masks_at_each_place():
     layer = Dropout(0.3)
     first, again = seeds_of(5, 6), seeds_of(5, 6)
     for _ in range(3):
@@ -66,7 +66,7 @@ def test_the_kept_fraction_is_one_minus_the_rate_in_every_float_type(rate, dtype
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("rate", [0.1, 0.3])
-def test_kept_elements_are_scaled_so_that_the_mean_stays(rate, dtype):
+def test_kept_elements_are_scaled_to_keep_the_mean(rate, dtype):
     x = ops.ones((500, 1000), dtype)
     result = np.array(ops.cast(Dropout(rate, dtype=dtype)(x, seeds=seeds_of()), "float32"))
     scales = np.unique(result[result != 0.0])
@@ -85,12 +85,12 @@ def test_the_gradient_flows_through_kept_elements_only():
     np.testing.assert_array_equal(tape.gradient(y, x), y)
 
 
-def test_without_seeds_the_input_stays_as_it_is():
+def test_without_seeds_the_input_is_unchanged():
     x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype("float32")
     np.testing.assert_array_equal(Dropout(0.5)(x), x)
 
 
-def test_at_rate_zero_the_input_stays_as_it_is():
+def test_at_rate_zero_the_input_is_unchanged():
     x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype("float32")
     np.testing.assert_array_equal(Dropout(0.0)(x, seeds=seeds_of()), x)
 
@@ -100,7 +100,7 @@ def test_an_input_may_have_any_shape(shape):
     assert Dropout(0.5)(tf.ones(shape), seeds=seeds_of()).shape == shape
 
 
-def test_nothing_is_stored_between_passes():
+def test_no_state_is_stored_between_passes():
     layer = Dropout(0.3)
     layer(tf.ones(SHAPE), seeds=seeds_of())
     assert layer.variables == []

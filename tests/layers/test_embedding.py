@@ -16,22 +16,22 @@ def layer():
     return layer
 
 
-def test_one_variable_serves_both_directions(layer):
+def test_embedding_and_logits_share_one_variable(layer):
     assert [tuple(variable.shape) for variable in layer.variables] == [(VOCAB, HIDDEN)]
 
 
-def test_a_vector_is_the_row_of_the_matrix_times_the_square_root_of_the_width(layer):
+def test_vectors_are_rows_times_the_square_root_of_the_width(layer):
     ids = np.array([[0, 3, 3], [6, 1, 0]])
     np.testing.assert_allclose(layer(ids), np.array(layer.weight)[ids] * 3.0, rtol=1e-6)
 
 
-def test_logits_are_inner_products_with_the_rows_without_any_factor(layer):
+def test_logits_are_inner_products_with_the_unscaled_rows(layer):
     x = np.random.default_rng(1).normal(size=(2, 3, HIDDEN)).astype("float32")
     expected = np.einsum("btd,vd->btv", x.astype("float64"), np.array(layer.weight).astype("float64"))
     np.testing.assert_allclose(layer.logits(x), expected, atol=1e-5)
 
 
-def test_gradients_of_both_uses_add_up_in_the_one_variable(layer):
+def test_gradients_of_both_uses_are_summed(layer):
     rng = np.random.default_rng(2)
     ids = np.array([[0, 3, 3], [6, 1, 0]])
     x, on_vectors = (rng.normal(size=(2, 3, HIDDEN)).astype("float32") for _ in range(2))
@@ -46,7 +46,7 @@ def test_gradients_of_both_uses_add_up_in_the_one_variable(layer):
     np.testing.assert_allclose(gradient, expected, atol=1e-4)
 
 
-def test_fresh_vectors_have_unit_variance():
+def test_initial_vectors_have_unit_variance():
     layer = Embedding(500, 64)
     layer.build(None)
     vectors = np.array(layer(np.arange(500)[None, :]))

@@ -24,14 +24,14 @@ def gated(paper):
     return layer
 
 
-def test_it_is_equation_2_with_both_biases(layer, paper):
+def test_feed_forward_is_equation_2_with_both_biases(layer, paper):
     x = np.random.default_rng(1).normal(size=(2, 3, 4)).astype("float32")
     result = np.array(layer(x))
     for row in range(2):
         np.testing.assert_allclose(result[row], paper.feed_forward(layer, x[row].astype("float64")), atol=1e-5)
 
 
-def test_positions_do_not_see_one_another(layer):
+def test_positions_are_independent(layer):
     x = np.random.default_rng(1).normal(size=(1, 3, 4)).astype("float32")
     changed = x.copy()
     changed[0, 1] += 1.0
@@ -65,7 +65,7 @@ def test_the_gated_network_has_three_matrices_and_no_biases(gated):
 
 
 @pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
-def test_dropout_is_on_the_inner_layer_and_acts_with_seeds_only(kind, paper):
+def test_dropout_acts_on_the_inner_layer_and_only_with_seeds(kind, paper):
     rate, size = 0.25, 16
     layer, whole = kind(size, size, dropout=rate), kind(size, size)
     for one in (layer, whole):
@@ -86,7 +86,7 @@ def test_dropout_is_on_the_inner_layer_and_acts_with_seeds_only(kind, paper):
 
 
 @pytest.mark.parametrize("kind", [FeedForward, GatedFeedForward])
-def test_a_graph_need_not_know_batch_and_length(kind):
+def test_batch_and_length_may_be_unknown_in_a_graph(kind):
     layer = kind(4, 10)
     layer.build((None, None, 4))
     run = tf.function(layer, input_signature=[tf.TensorSpec((None, None, 4))])

@@ -40,7 +40,7 @@ def everything(length, rows=1):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("neighborhood_size", SIZES)
 @pytest.mark.parametrize("length", LENGTHS)
-def test_it_is_attention_with_a_mask_of_neighborhoods(length, neighborhood_size, causal, paper):
+def test_local_attention_is_attention_masked_to_neighborhoods(length, neighborhood_size, causal, paper):
     layer = make(paper, causal, neighborhood_size)
     x = random(1, length, HIDDEN)
     own = x[0].astype("float64")
@@ -54,7 +54,7 @@ def test_it_is_attention_with_a_mask_of_neighborhoods(length, neighborhood_size,
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("neighborhood_size", SIZES)
 @pytest.mark.parametrize("how", [{}, {"rotary": True}, {"key_size": 2, "value_size": 5}], ids=str)
-def test_padding_is_not_seen(how, neighborhood_size, causal, paper, attention_by_loops):
+def test_padding_is_not_attended_to(how, neighborhood_size, causal, paper, attention_by_loops):
     layer = make(paper, causal, neighborhood_size, **how)
     lengths = (11, 5, 1, 8)
     x = random(len(lengths), 11, HIDDEN)
@@ -70,7 +70,7 @@ def test_padding_is_not_seen(how, neighborhood_size, causal, paper, attention_by
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("length", LENGTHS)
-def test_rotary_attention_may_be_local(length, causal, paper, attention_by_loops):
+def test_local_attention_supports_rotary_positions(length, causal, paper, attention_by_loops):
     layer = make(paper, causal, 4, rotary=True)
     x = random(1, length, HIDDEN)
     expected = attention_by_loops(layer, x[0].astype("float64"), neighborhood(length, 4, causal), rotary=True)
@@ -78,7 +78,7 @@ def test_rotary_attention_may_be_local(length, causal, paper, attention_by_loops
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_graph_need_not_know_batch_and_length(causal, paper, traced):
+def test_batch_and_length_may_be_unknown_in_a_graph(causal, paper, traced):
     layer = make(paper, causal, 4, rotary=True)
     run = traced(layer, HIDDEN)
     for rows, length in ((1, 1), (2, 3), (1, 4), (3, 8), (2, 11)):
@@ -89,7 +89,7 @@ def test_a_graph_need_not_know_batch_and_length(causal, paper, traced):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("neighborhood_size", SIZES)
-def test_a_position_influences_its_neighborhood_and_nothing_else(neighborhood_size, causal, paper):
+def test_a_position_influences_only_its_neighborhood(neighborhood_size, causal, paper):
     length = 19
     layer = make(paper, causal, neighborhood_size)
     x = random(1, length, HIDDEN)
@@ -103,7 +103,7 @@ def test_a_position_influences_its_neighborhood_and_nothing_else(neighborhood_si
         assert (change[allowed[:, position]] > 1e-4).all()
 
 
-def test_dropout_acts_with_seeds_only_and_keeps_the_mean_of_the_weights():
+def test_dropout_acts_only_with_seeds_and_keeps_the_mean_of_the_weights():
     rate, batch, length = 0.3, 20, 30
     layer = LocalSelfAttention(HIDDEN, HEADS, False, 8, dropout=rate)
     layer.build((None, None, HIDDEN))
@@ -129,21 +129,19 @@ def test_dropout_acts_with_seeds_only_and_keeps_the_mean_of_the_weights():
 
 @pytest.mark.parametrize("rotary", [False, True])
 @pytest.mark.parametrize("neighborhood_size", SIZES)
-def test_stepping_gives_what_one_pass_gives_when_places_are_taken_again_and_again(
-    neighborhood_size, rotary, paper, stepped
-):
+def test_stepping_equals_one_pass_when_cache_slots_are_reused(neighborhood_size, rotary, paper, stepped):
     layer = make(paper, True, neighborhood_size, rotary=rotary)
     x = random(2, 2 * neighborhood_size + 3, HIDDEN)
     np.testing.assert_allclose(stepped(layer, x), layer(x), atol=1e-5)
 
 
-def test_a_sentence_shorter_than_the_neighborhood_steps_with_room_left(paper, stepped):
+def test_stepping_works_for_a_sentence_shorter_than_the_neighborhood(paper, stepped):
     layer = make(paper, True, 8, key_size=5, value_size=2)
     x = random(2, 3, HIDDEN)
     np.testing.assert_allclose(stepped(layer, x, room=1), layer(x), atol=1e-5)
 
 
-def test_a_cache_is_as_long_as_the_neighborhood_and_never_longer(paper, descending_beams):
+def test_the_cache_length_is_the_neighborhood(paper, descending_beams):
     layer = make(paper, True, 4, key_size=5, value_size=2)
     cache = layer.start_cache(2, 3, 100)
     for position, ancestry, _ in descending_beams(2, 3, 7):
@@ -153,12 +151,12 @@ def test_a_cache_is_as_long_as_the_neighborhood_and_never_longer(paper, descendi
 
 @pytest.mark.parametrize("neighborhood_size", [2, 4, 16])
 @pytest.mark.parametrize("rotary", [False, True])
-def test_a_hypothesis_follows_its_ancestors(rotary, neighborhood_size, paper, follows_its_ancestors):
+def test_steps_follow_the_beam_ancestry(rotary, neighborhood_size, paper, follows_its_ancestors):
     follows_its_ancestors(make(paper, True, neighborhood_size, rotary=rotary), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_weights_are_those_of_the_neighborhood(causal, paper):
+def test_attention_weights_are_zero_outside_the_neighborhood(causal, paper):
     layer = make(paper, causal, 4)
     x, mask = random(2, 9, HIDDEN), np.arange(9)[None, :] < np.array([[9], [6]])
     weights = np.array(layer.attention(x, mask[:, None, None, :]))
@@ -171,7 +169,7 @@ def test_attention_weights_are_those_of_the_neighborhood(causal, paper):
     np.testing.assert_allclose(layer.combine_heads(weights @ values)[0], layer(x, mask[:, None, None, :])[0], atol=1e-5)
 
 
-def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(paper, stepped):
+def test_bfloat16_is_close_to_float32_in_one_pass_and_in_steps(paper, stepped):
     exact, layer = (make(paper, True, 4, rotary=True, dtype=dtype) for dtype in ("float32", "mixed_bfloat16"))
     x = random(2, 11, HIDDEN)
     result = layer(x)
@@ -198,7 +196,7 @@ def largest_tensor(layer, length):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_no_tensor_grows_with_the_square_of_the_length(causal, paper):
+def test_no_tensor_grows_quadratically_with_the_length(causal, paper):
     layer = make(paper, causal, 8)
     largest = largest_tensor(layer, 512)
     assert largest < 512 * 64

@@ -5,7 +5,7 @@ import numpy as np
 from t2t_lite.layers.masks import causal_mask, padding_mask
 
 
-def test_padding_is_hidden_and_tokens_are_seen():
+def test_the_padding_mask_hides_padding_only():
     ids = np.array([[7, 1, 0, 0], [4, 5, 6, 1], [0, 0, 0, 0]])
     mask = np.array(padding_mask(ids))
     assert mask.dtype == bool
@@ -16,7 +16,7 @@ def test_padding_is_hidden_and_tokens_are_seen():
     ]
 
 
-def test_a_causal_mask_shows_each_position_itself_and_what_lies_before():
+def test_a_causal_mask_shows_each_position_itself_and_earlier_ones():
     mask = np.array(causal_mask(4))
     assert mask.dtype == bool
     assert mask.astype(int).tolist() == [

@@ -15,7 +15,7 @@ def value_and_gradients(layer, x, upstream):
     return [y, *tape.gradient(y, [x, gamma, beta], upstream)]
 
 
-def test_values_and_gradients_are_those_of_automatic_differentiation():
+def test_values_and_gradients_equal_those_of_keras():
     rng = np.random.default_rng(3)
     x, upstream = (tf.constant(rng.normal(2.0, 3.0, (2, 5, 8)), tf.float32) for _ in range(2))
     ours, theirs = LayerNorm(), keras.layers.LayerNormalization(epsilon=1e-6)

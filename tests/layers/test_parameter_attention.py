@@ -47,7 +47,7 @@ def test_every_position_attends_to_the_stored_pairs(paper):
         np.testing.assert_allclose(result[row, position], expected, atol=2e-5)
 
 
-def test_positions_do_not_see_one_another(paper):
+def test_positions_are_independent(paper):
     layer = make(paper)
     x = random(2, 3, HIDDEN)
     changed = x.copy()
@@ -59,7 +59,7 @@ def test_positions_do_not_see_one_another(paper):
 
 
 @pytest.mark.parametrize(("heads", "size", "pairs"), [(8, 64, 1536), (16, 64, 512)], ids=["AOP1", "AOP2"])
-def test_the_appendix_has_as_many_parameters_as_a_feed_forward_network_without_biases(heads, size, pairs):
+def test_the_appendix_sizes_match_a_feed_forward_network_without_biases(heads, size, pairs):
     layer = ParameterAttention(512, heads, size, pairs)
     layer.build((None, None, 512))
     assert layer.count_params() == 2 * 512 * 2048 == 2_097_152
@@ -74,7 +74,7 @@ def test_the_appendix_has_as_many_parameters_as_a_feed_forward_network_without_b
         assert abs(np.array(stored).var() * 512 - 1.0) < 0.01
 
 
-def test_dropout_on_the_weights_acts_with_seeds_only(paper):
+def test_dropout_on_the_weights_acts_only_with_seeds(paper):
     x = random(2, 3, HIDDEN)
     dropping, whole = make(paper, dropout=0.5), make(paper)
     np.testing.assert_array_equal(dropping(x), whole(x))
@@ -100,7 +100,7 @@ def test_dropout_keeps_the_mean_of_the_weights():
     assert abs(sums.mean() - 1.0) < 4 * deviation
 
 
-def test_a_graph_need_not_know_batch_and_length(paper):
+def test_batch_and_length_may_be_unknown_in_a_graph(paper):
     layer = make(paper)
     run = tf.function(layer, input_signature=[tf.TensorSpec((None, None, HIDDEN))])
     for rows, length in ((2, 3), (1, 1)):
@@ -108,7 +108,7 @@ def test_a_graph_need_not_know_batch_and_length(paper):
         np.testing.assert_allclose(run(x), layer(x), atol=1e-6)
 
 
-def test_bfloat16_gives_what_float32_gives(paper):
+def test_bfloat16_is_close_to_float32(paper):
     exact, layer = make(paper), make(paper, dtype="mixed_bfloat16")
     x = random(2, 3, HIDDEN)
     result = layer(x)

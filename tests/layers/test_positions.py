@@ -28,7 +28,7 @@ def test_sines_and_cosines_are_interleaved_with_the_literal_rates():
     np.testing.assert_allclose(row, [math.sin(3.0), math.cos(3.0), math.sin(0.03), math.cos(0.03)], atol=1e-6)
 
 
-def test_position_zero_is_zero_and_one_in_turn():
+def test_position_zero_alternates_zero_and_one():
     assert np.array(sinusoids(np.array([0]), 6)).tolist() == [[0, 1, 0, 1, 0, 1]]
 
 
@@ -46,7 +46,7 @@ def test_an_odd_width_is_refused():
 
 
 @pytest.mark.parametrize("hidden_size", [4, 6, 512])
-def test_each_element_of_the_halves_follows_their_formula(hidden_size):
+def test_each_element_of_sinusoidal_halves_follows_the_formula(hidden_size):
     positions, half = [0, 1, 2, 17, 255], hidden_size // 2
     rates = [10000.0 ** (-i / (half - 1)) for i in range(half)]
     expected = [[f(pos * rate) for f in (math.sin, math.cos) for rate in rates] for pos in positions]
@@ -56,14 +56,14 @@ def test_each_element_of_the_halves_follows_their_formula(hidden_size):
     np.testing.assert_allclose(result, expected, atol=2e-5)
 
 
-def test_the_halves_have_the_literal_rates_from_1_to_1_in_10000():
+def test_sinusoidal_halves_have_the_literal_rates_from_1_to_1_in_10000():
     row = np.array(sinusoidal_halves(np.array([3]), 6))[0]
     angles = [3.0, 0.03, 0.0003]
     expected = [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
     np.testing.assert_allclose(row, expected, atol=1e-6)
 
 
-def test_halves_of_one_channel_have_the_rate_1():
+def test_sinusoidal_halves_of_one_channel_have_rate_1():
     np.testing.assert_allclose(sinusoidal_halves(np.array([3]), 2), [[math.sin(3.0), math.cos(3.0)]], atol=1e-6)
 
 
@@ -71,7 +71,7 @@ def test_halves_of_one_channel_have_the_rate_1():
 
 
 @pytest.mark.parametrize("size", [2, 6, 64])
-def test_a_rotation_turns_channels_half_a_head_apart_as_one_complex_number(size):
+def test_a_rotation_multiplies_channel_pairs_as_complex_numbers(size):
     positions = [0, 1, 5, 255]
     x = np.random.default_rng(1).normal(size=(2, 3, len(positions), size)).astype("float32")
     result = np.array(rotate(x, np.array(positions)))
@@ -83,7 +83,7 @@ def test_a_rotation_turns_channels_half_a_head_apart_as_one_complex_number(size)
         np.testing.assert_allclose(result[row, head, place, i + size // 2], turned.imag, atol=1e-4)
 
 
-def test_the_product_of_rotated_vectors_depends_on_their_distance_only():
+def test_the_product_of_rotated_vectors_depends_only_on_their_distance():
     query, key = np.random.default_rng(1).normal(size=(2, 1, 1, 1, 8)).astype("float32")
 
     def product(query_position, key_position):
@@ -99,7 +99,7 @@ def test_the_product_of_rotated_vectors_depends_on_their_distance_only():
 # Learned positions.
 
 
-def test_first_vectors_are_those_of_single_positions(paper):
+def test_the_first_vectors_equal_those_of_single_positions(paper):
     layer = LearnedPositions(4, 6)
     layer.build(None)
     paper.randomize(layer)
@@ -112,7 +112,7 @@ def test_first_vectors_are_those_of_single_positions(paper):
             np.testing.assert_array_equal(first[position], layer.weight[position])
 
 
-def test_a_length_beyond_the_learned_positions_names_max_length():
+def test_a_length_beyond_the_learned_positions_is_an_error_that_names_max_length():
     layer = LearnedPositions(4, 6)
     layer.build(None)
     with pytest.raises(ValueError, match=r"5 positions.*max_length=4"):
@@ -152,7 +152,7 @@ def test_a_model_adds_learned_positions_to_both_sides(model):
 
 
 @pytest.mark.parametrize("source, target", [(5, 4), (4, 5)])
-def test_a_model_refuses_a_longer_sequence_with_a_word_about_max_length(source, target, model):
+def test_a_model_refuses_a_longer_sequence_with_an_error_that_names_max_length(source, target, model):
     with pytest.raises(ValueError, match="max_length=4"):
         model(ids(source), ids(target))
 
@@ -169,5 +169,5 @@ def test_a_graph_of_unknown_length_fails_on_a_longer_sequence(source, target, gr
 
 
 @pytest.mark.parametrize("source, target", [(4, 4), (2, 3)])
-def test_a_graph_of_unknown_length_takes_all_that_there_are_positions_for(source, target, graph, model):
+def test_a_graph_of_unknown_length_accepts_every_length_up_to_max_length(source, target, graph, model):
     np.testing.assert_allclose(graph(ids(source), ids(target)), model(ids(source), ids(target)), atol=1e-5)

@@ -58,7 +58,7 @@ def test_units_follow_the_equations_in_both_directions(paper):
 
 @pytest.mark.parametrize("hidden_size", [6, 7])
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_padded_sentence_gives_what_the_loop_gives_for_it_alone(causal, hidden_size, paper):
+def test_a_padded_sentence_gives_the_result_of_a_loop_over_it_alone(causal, hidden_size, paper):
     layer = built(Recurrent(hidden_size, causal), paper, hidden_size)
     x = random(len(LENGTHS), LENGTH, hidden_size)
     result = np.array(layer(x, padding_mask()))
@@ -79,7 +79,7 @@ def test_more_padding_changes_nothing(causal, paper):
     np.testing.assert_allclose(result[:, :LENGTH], alone, atol=1e-6)
 
 
-def test_a_causal_layer_sees_no_later_position_and_the_other_sees_all(paper):
+def test_only_a_causal_layer_is_blind_to_later_positions(paper):
     x = random(1, LENGTH, HIDDEN)
     changed = x.copy()
     changed[0, 3] += 1.0
@@ -89,24 +89,24 @@ def test_a_causal_layer_sees_no_later_position_and_the_other_sees_all(paper):
     assert (np.abs(np.array(both(changed)) - np.array(both(x)))[0].max(axis=1) > 1e-4).all()
 
 
-def test_stepping_gives_what_one_pass_gives(paper, stepped):
+def test_stepping_equals_one_pass(paper, stepped):
     layer = built(Recurrent(HIDDEN, causal=True), paper, HIDDEN)
     x = random(3, LENGTH, HIDDEN)
     for room in (0, 3):
         np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
 
 
-def test_a_cache_is_one_state_however_long_the_sentence(paper):
+def test_the_cache_is_one_state_for_any_sentence_length(paper):
     layer = built(Recurrent(HIDDEN, causal=True), paper, HIDDEN)
     assert layer.start_cache(3, 2, 100).shape == (3, 2, HIDDEN)
 
 
-def test_a_hypothesis_follows_its_ancestors(paper, follows_its_ancestors):
+def test_steps_follow_the_beam_ancestry(paper, follows_its_ancestors):
     follows_its_ancestors(built(Recurrent(HIDDEN, causal=True), paper, HIDDEN), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_a_graph_need_not_know_batch_and_length(causal, paper, traced):
+def test_batch_and_length_may_be_unknown_in_a_graph(causal, paper, traced):
     layer = built(Recurrent(HIDDEN, causal), paper, HIDDEN)
     run = traced(layer, HIDDEN)
     for rows, length in ((3, LENGTH), (1, 1)):
@@ -115,7 +115,7 @@ def test_a_graph_need_not_know_batch_and_length(causal, paper, traced):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_every_variable_is_trainable_and_learns(causal, paper):
+def test_every_variable_is_trainable_and_gets_a_gradient(causal, paper):
     layer = built(Recurrent(HIDDEN, causal), paper, HIDDEN)
     width = HIDDEN if causal else HIDDEN // 2
     shapes = [(HIDDEN, 3 * width), (3 * width,), (width, 3 * width)] * (1 if causal else 2)
@@ -133,7 +133,7 @@ def test_every_variable_is_trainable_and_learns(causal, paper):
         assert np.isfinite(gradient).all() and (np.abs(gradient) > 0).any()
 
 
-def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(paper, stepped):
+def test_bfloat16_is_close_to_float32_in_one_pass_and_in_steps(paper, stepped):
     exact, layer = (
         built(Recurrent(HIDDEN, True, dtype=dtype), paper, HIDDEN) for dtype in ("float32", "mixed_bfloat16")
     )

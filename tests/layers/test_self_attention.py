@@ -26,7 +26,7 @@ def allowed_pairs(causal, length, of_sentence):
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_it_is_multi_head_attention_of_a_sequence_to_itself(causal, paper):
+def test_self_attention_is_multi_head_attention_of_a_sequence_to_itself(causal, paper):
     layer = built(SelfAttention(HIDDEN, HEADS, causal), paper, HIDDEN)
     x = random(2, LENGTH, HIDDEN)
     result = np.array(layer(x, PADDING_MASK))
@@ -44,7 +44,7 @@ def test_a_causal_layer_needs_no_padding_mask(paper):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("key_size", "value_size"), [(2, 5), (6, 1), (None, 3), (5, None)])
-def test_heads_may_have_sizes_of_their_own(key_size, value_size, causal, paper, attention_by_loops):
+def test_key_and_value_sizes_of_heads_can_be_set(key_size, value_size, causal, paper, attention_by_loops):
     layer = built(SelfAttention(HIDDEN, HEADS, causal, key_size=key_size, value_size=value_size), paper, HIDDEN)
     keys, values = HEADS * (key_size or 4), HEADS * (value_size or 4)
     assert {variable.name: tuple(variable.shape) for variable in layer.variables} == {
@@ -80,7 +80,7 @@ def make_kinds(**how):
 
 
 @pytest.mark.parametrize("kind", range(3), ids=["plain", "rotary", "relative"])
-def test_attention_dropout_acts_with_seeds_only(kind, paper):
+def test_attention_dropout_acts_only_with_seeds(kind, paper):
     x = random(2, LENGTH, HIDDEN)
     dropping, whole = (built(make_kinds(causal=False, dropout=rate)[kind], paper, HIDDEN) for rate in (0.5, 0.0))
     np.testing.assert_array_equal(dropping(x, PADDING_MASK), whole(x, PADDING_MASK))
@@ -115,7 +115,7 @@ def test_attention_dropout_keeps_the_mean_of_the_weights(kind):
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("key_size", [None, 2, 6])
-def test_rotary_attention_turns_queries_and_keys_as_complex_numbers(key_size, causal, paper, attention_by_loops):
+def test_rotary_attention_rotates_queries_and_keys_as_complex_numbers(key_size, causal, paper, attention_by_loops):
     layer = built(SelfAttention(HIDDEN, HEADS, causal, rotary=True, key_size=key_size), paper, HIDDEN)
     x = random(2, LENGTH, HIDDEN)
     result = np.array(layer(x, PADDING_MASK))
@@ -125,7 +125,7 @@ def test_rotary_attention_turns_queries_and_keys_as_complex_numbers(key_size, ca
         np.testing.assert_allclose(result[row], expected, atol=1e-5)
 
 
-def test_rotary_attention_has_no_parameters_of_its_own():
+def test_rotary_attention_adds_no_parameters():
     plain, rotary = (SelfAttention(HIDDEN, HEADS, causal=True, rotary=rotary) for rotary in (False, True))
     for layer in (plain, rotary):
         layer.build((None, None, HIDDEN))
@@ -133,7 +133,7 @@ def test_rotary_attention_has_no_parameters_of_its_own():
 
 
 @pytest.mark.parametrize("shift", [1, 40])
-def test_rotary_attention_depends_on_distances_only(shift, paper):
+def test_rotary_attention_depends_only_on_distances(shift, paper):
     layer = built(SelfAttention(HIDDEN, HEADS, causal=False, rotary=True), paper, HIDDEN)
     x = random(1, LENGTH, HIDDEN)
     positions = np.arange(LENGTH)
@@ -148,7 +148,7 @@ def test_rotary_attention_depends_on_distances_only(shift, paper):
     np.testing.assert_allclose(here, layer(x, everything), atol=1e-6)
 
 
-def test_rotary_attention_sees_the_order_that_plain_attention_does_not(paper):
+def test_rotary_attention_depends_on_order_and_plain_attention_does_not(paper):
     x = random(1, LENGTH, HIDDEN)
     swapped = x[:, [0, 2, 1, *range(3, LENGTH)]]
     everything = np.ones((1, 1, 1, LENGTH), bool)
@@ -204,7 +204,7 @@ def test_relative_attention_is_equations_3_and_4(sizes, far, causal, paper):
 
 
 @pytest.mark.parametrize("name", ["relative_keys", "relative_values"])
-def test_all_pairs_farther_apart_share_the_outermost_vectors(name, paper):
+def test_pairs_beyond_the_maximum_distance_share_the_outermost_vectors(name, paper):
     layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=False, max_relative_position=FAR), paper, HIDDEN)
     x = random(1, LENGTH, HIDDEN)
     everything = np.ones((1, 1, 1, LENGTH), bool)
@@ -219,7 +219,7 @@ def test_all_pairs_farther_apart_share_the_outermost_vectors(name, paper):
 
 
 @pytest.mark.parametrize("name", ["relative_keys", "relative_values"])
-def test_a_causal_layer_has_no_use_for_vectors_of_later_positions(name, paper):
+def test_a_causal_layer_does_not_use_vectors_of_later_positions(name, paper):
     layer = built(RelativeSelfAttention(HIDDEN, HEADS, causal=True, max_relative_position=FAR), paper, HIDDEN)
     x = random(1, LENGTH, HIDDEN)
     vectors = getattr(layer, name)
@@ -248,20 +248,20 @@ def make_layers(causal, **how):
 
 @pytest.mark.parametrize("room", [0, 3])
 @pytest.mark.parametrize("kind", make_layers(True))
-def test_stepping_gives_what_one_pass_gives(kind, room, paper, stepped):
+def test_stepping_equals_one_pass(kind, room, paper, stepped):
     layer = built(make_layers(True)[kind], paper, HIDDEN)
     x = random(2, LENGTH, HIDDEN)
     np.testing.assert_allclose(stepped(layer, x, room), layer(x), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", make_layers(True))
-def test_a_hypothesis_follows_its_ancestors(kind, paper, follows_its_ancestors):
+def test_steps_follow_the_beam_ancestry(kind, paper, follows_its_ancestors):
     follows_its_ancestors(built(make_layers(True)[kind], paper, HIDDEN), HIDDEN)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", make_layers(True))
-def test_attention_weights_are_what_the_values_are_mixed_with(kind, causal, paper):
+def test_attention_weights_are_those_applied_to_the_values(kind, causal, paper):
     layer = built(make_layers(causal)[kind], paper, HIDDEN)
     x, mask = (
         random(2, LENGTH, HIDDEN),
@@ -280,7 +280,7 @@ def test_attention_weights_are_what_the_values_are_mixed_with(kind, causal, pape
 
 
 @pytest.mark.parametrize("kind", make_layers(True))
-def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(kind, paper, stepped):
+def test_bfloat16_is_close_to_float32_in_one_pass_and_in_steps(kind, paper, stepped):
     exact, layer = (
         built(make_layers(True, dtype=dtype)[kind], paper, HIDDEN) for dtype in ("float32", "mixed_bfloat16")
     )
@@ -294,7 +294,7 @@ def test_bfloat16_gives_what_float32_gives_in_one_pass_and_in_steps(kind, paper,
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("kind", make_layers(True))
-def test_a_graph_need_not_know_batch_and_length(kind, causal, paper, traced):
+def test_batch_and_length_may_be_unknown_in_a_graph(kind, causal, paper, traced):
     layer = built(make_layers(causal)[kind], paper, HIDDEN)
     run = traced(layer, HIDDEN)
     for rows, length in ((2, LENGTH), (1, 2)):

@@ -63,7 +63,7 @@ def test_the_norm_divides_by_the_deviation_with_epsilon_1e_minus_6(paper):
     np.testing.assert_allclose(np.array(residual(x, x))[0], expected, atol=2e-5)
 
 
-def test_dropout_is_on_the_sub_layer_and_not_on_what_bypasses_it(paper):
+def test_dropout_acts_on_the_sub_layer_and_not_on_the_residual(paper):
     residual = built(Residual(0.5), paper, HIDDEN)
     x, nothing = random(2, 3, HIDDEN), np.zeros((2, 3, HIDDEN), "float32")
     seeds = seeds_of()
@@ -72,7 +72,7 @@ def test_dropout_is_on_the_sub_layer_and_not_on_what_bypasses_it(paper):
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_stepping_gives_each_hypothesis_what_one_pass_gives(decoder_layer, beam, descending_beams):
+def test_stepping_gives_each_hypothesis_the_result_of_one_pass(decoder_layer, beam, descending_beams):
     vectors, encoded = random(10, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
     memory = decoder_layer.cross_keys_values(encoded)
     memory_of_each = decoder_layer.cross_keys_values(encoded.repeat(beam, axis=0))
@@ -88,7 +88,7 @@ def test_stepping_gives_each_hypothesis_what_one_pass_gives(decoder_layer, beam,
         np.testing.assert_allclose(attention.numpy().sum(-1), 1.0, atol=1e-6)
 
 
-def test_a_norm_before_leaves_the_sum_as_it_is(paper):
+def test_pre_norm_leaves_the_residual_sum_unchanged(paper):
     residual = built(Residual(0.0, norm_position="pre"), paper, HIDDEN)
     x, y = random(1, 3, HIDDEN), random(1, 3, HIDDEN, seed=1)
     np.testing.assert_allclose(residual(x, y), x + y, atol=1e-6)
@@ -97,14 +97,14 @@ def test_a_norm_before_leaves_the_sum_as_it_is(paper):
     )
 
 
-def test_a_norm_after_gives_the_sub_layer_its_input_as_it_is():
+def test_post_norm_gives_the_sub_layer_its_unchanged_input():
     residual = Residual(0.0)
     residual.build((None, None, HIDDEN))
     x = random(1, 3, HIDDEN)
     np.testing.assert_array_equal(residual.before(x), x)
 
 
-def test_with_norms_before_every_sub_layer_gets_a_normalized_input(paper):
+def test_with_pre_norm_every_sub_layer_gets_a_normalized_input(paper):
     layer = built(make_encoder_layer(norm_position="pre"), paper, HIDDEN)
     x = random(1, SOURCE, HIDDEN)[0].astype("float64")
     everything = np.ones((SOURCE, SOURCE), bool)
