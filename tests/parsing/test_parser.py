@@ -90,14 +90,14 @@ def test_every_line_gets_a_tree_over_its_words_and_repairs_are_counted(make):
     )
 
 
-def test_a_report_before_any_tree_and_without_repairs(make):
+def test_the_report_without_trees_or_repairs_shows_zeros(make):
     parser = make()
     assert parser.report() == "0 of 0 trees (0.0%) needed repair"
     parser.translate(["leaf"])
     assert parser.report() == "0 of 1 trees (0.0%) needed repair"
 
 
-def test_a_line_without_words_gives_an_empty_line_and_is_not_counted(make):
+def test_a_blank_line_gives_an_empty_line_and_is_not_counted(make):
     parser = make()
     assert parser.translate(["", "leaf", "  \t"]) == ["", "(TOP (XX leaf))", ""]
     assert parser.parsed == 1
@@ -112,13 +112,13 @@ def test_only_trees_leaves_nothing_to_repair(make):
     assert parser.repaired == 0 and parser.parsed == 5
 
 
-def test_only_trees_holds_even_if_nothing_may_be_longer_than_its_input(make):
+def test_only_trees_holds_even_with_extra_length_0(make):
     parser = make("beam_size=2,only_trees=True,extra_length=0")
     parser.translate(list(LINES))
     assert parser.repaired == 0
 
 
-def test_only_trees_is_refused_by_a_model_that_writes_none(vocabularies):
+def test_only_trees_is_refused_by_a_model_that_writes_no_trees(vocabularies):
     inputs, _ = vocabularies
     translator = Translator(Dictionary(range(inputs.size)), inputs, DecodeHParams(only_trees=True))
     with pytest.raises(UserError, match="only_trees=True is for parsing"):
@@ -171,12 +171,12 @@ def test_given_trees_are_cleaned_first(make):
         ("(TOP (XX leaf) (XX leaf))", "the tree has 2 words, and the line has 1"),
     ],
 )
-def test_what_is_no_tree_over_the_line_is_not_scored_and_the_line_is_named(make, tree, message):
+def test_a_given_tree_that_does_not_match_its_line_is_an_error_with_the_line_number(make, tree, message):
     with pytest.raises(UserError, match=f"line 8: .*{message}|line 8: {message}"):
         make().score(["leaf", "leaf"], ["(TOP (XX leaf))", tree], first_line=7)
 
 
-def test_lines_are_cut_as_asked(make):
+def test_lines_are_tokenised_as_requested(make):
     assert "(-LRB- -LRB-) (XX do) (XX n't) (-RRB- -RRB-)" in make(split=split_as_treebank).translate(["(don't)"])[0]
     (tree,) = make().translate(["( leaf )"])
     assert [part.split()[-1] for part in tree.split(")") if part] == ["-LRB-", "leaf", "-RRB-"]

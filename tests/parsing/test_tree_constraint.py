@@ -79,7 +79,7 @@ def log_prob(logits, ids):
 
 @pytest.mark.parametrize(("count", "length"), [(1, 6), (2, 7), (3, 7)])
 @pytest.mark.parametrize("compiled", [False, True])
-def test_a_wide_search_finds_the_best_trees_of_all_with_the_scores_of_the_free_model(count, length, compiled):
+def test_a_wide_search_finds_the_best_trees_with_the_scores_of_the_unconstrained_model(count, length, compiled):
     logits = tables(3, length, seed=count)
     trees = list(all_trees(count, length))
     assert 2 < len(trees) < WIDE
@@ -97,7 +97,7 @@ def test_a_wide_search_finds_the_best_trees_of_all_with_the_scores_of_the_free_m
 
 @pytest.mark.parametrize("beam_size", [1, 4, 21])
 @pytest.mark.parametrize("room", [1, 2, 5, 20])
-def test_whatever_the_model_wants_outputs_are_trees_over_the_words_within_the_limit(beam_size, room):
+def test_outputs_of_any_model_are_trees_over_the_words_within_the_limit(beam_size, room):
     counts = np.arange(1, 13)
     limits = counts + room
     found = search(tables(12, limits.max(), seed=room), counts, beam_size, length_limits=limits)
@@ -109,12 +109,12 @@ def test_whatever_the_model_wants_outputs_are_trees_over_the_words_within_the_li
             assert is_tree(text_of(ids), words(count)), text_of(ids)
 
 
-def test_with_room_for_the_words_only_they_stand_alone():
+def test_with_room_for_the_leaves_only_there_are_no_brackets():
     found = search(tables(1, 4, seed=0), [3], beam_size=4)
     assert text_of(found.ids[0, 0].numpy()) == "XX XX XX"
 
 
-def test_a_free_search_of_the_same_model_does_write_what_is_no_tree():
+def test_an_unconstrained_search_of_the_same_model_writes_malformed_trees():
     logits = tables(12, 20, seed=1)
     table = tf.constant(logits)
 
@@ -125,7 +125,7 @@ def test_a_free_search_of_the_same_model_does_write_what_is_no_tree():
     assert not any(is_tree(text_of(ids), words(2)) for ids in found.ids[:, 0].numpy())
 
 
-def test_samples_are_trees_too():
+def test_samples_are_trees():
     counts, length, beam_size = [2, 3], 16, 6
     uniforms = tf.constant(np.random.default_rng(0).random((2, beam_size, length), "float32"))
     drawn = search(
@@ -136,7 +136,7 @@ def test_samples_are_trees_too():
         assert all(is_tree(text_of(ids), words(count)) for ids in outputs)
 
 
-def test_groups_write_trees_too():
+def test_groups_write_trees():
     counts = [2, 3]
     found = search(tables(2, 12, seed=4), counts, 6, groups=3, diversity_strength=2.0)
     for count, outputs, log_probs in zip(counts, found.ids.numpy(), found.log_probs.numpy()):
@@ -144,7 +144,7 @@ def test_groups_write_trees_too():
         assert all(is_tree(text_of(ids), words(count)) for ids in outputs[log_probs > -1e8])
 
 
-def test_symbols_are_told_by_their_looks_and_a_label_needs_both_brackets():
+def test_symbols_are_recognised_by_spelling_and_labels_need_both_brackets():
     symbols = TreeSymbols.of(["<pad>", "</s>", "<unk>", "XX", "(A", ")B", "(B", "the", "(", ")"], "XX")
     assert symbols.opens == (0, 0, 0, 0, 0, 0, 1, 0, 0, 0)
     assert symbols.closes == (0, 0, 0, 0, 0, 1, 0, 0, 0, 0)
@@ -154,6 +154,6 @@ def test_symbols_are_told_by_their_looks_and_a_label_needs_both_brackets():
 @pytest.mark.parametrize(
     "tokens", [["<pad>", "the", "cat"], ["<pad>", "XX"], ["<pad>", "(S", ")S"], ["XX", "(S", ")NP"]]
 )
-def test_other_vocabularies_are_refused(tokens):
+def test_vocabularies_without_tree_symbols_are_refused(tokens):
     with pytest.raises(ValueError, match="no brackets with labels and no XX"):
         TreeSymbols.of(tokens, "XX")
