@@ -28,7 +28,7 @@ def is_right(name, letters, answer):
     return in_order and all(letters.count(letter) == answer.count(letter) for letter in {*letters, *answer})
 
 
-def test_answers_written_by_hand():
+def test_answers_equal_those_written_by_hand():
     for name, answer in zip(NAMES, ("tabca", "acbat", "aabct")):
         assert get_problem(name).solve("tabca") == answer
 
@@ -44,14 +44,14 @@ def test_every_answer_is_right(name, split):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("split", SPLITS)
-def test_words_have_one_to_twenty_letters_and_every_length_and_letter_occurs(name, split):
+def test_words_cover_all_letters_and_lengths_from_one_to_twenty(name, split):
     words = [pair.inputs for pair in pairs_of(name, split)]
     assert set(map(len, words)) == set(range(1, 21)) and MAX_LENGTH == 20
     assert set("".join(words)) == set("abcdefghijklmnopqrst") == set(LETTERS)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_lengths_and_letters_are_even(name):
+def test_lengths_and_letters_are_uniform(name):
     words = [pair.inputs for pair in pairs_of(name, "train")]
     lengths, letters = collections.Counter(map(len, words)), collections.Counter("".join(words))
     assert all(abs(count - 2500) < 5 * 2500**0.5 for count in lengths.values())
@@ -60,20 +60,20 @@ def test_lengths_and_letters_are_even(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_pairs_are_the_same_each_time(name):
+def test_the_pairs_are_reproducible(name):
     problem = get_problem(name)
     for split in SPLITS:
         assert list(problem.examples(split, {})) == list(problem.examples(split, {})) == pairs_of(name, split)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_long_words_of_dev_and_test_are_in_no_other_split(name):
+def test_long_words_are_in_one_split_only(name):
     words = {split: {inputs for inputs, _ in pairs_of(name, split) if len(inputs) >= 10} for split in SPLITS}
     for one, other in itertools.combinations(SPLITS, 2):
         assert words[one] and words[other] and not words[one] & words[other]
 
 
-def test_the_problems_have_words_of_their_own():
+def test_the_problems_use_different_words():
     words = {name: {inputs for inputs, _ in pairs_of(name, "train") if len(inputs) >= 10} for name in NAMES}
     assert not any(words[one] & words[other] for one, other in itertools.combinations(NAMES, 2))
 

@@ -64,7 +64,7 @@ def test_orthography(pairs):
     assert all(english[-1] == german[-1] for english, german in pairs)
 
 
-def test_splits_are_disjoint_and_of_their_sizes(pairs):
+def test_splits_are_disjoint_and_have_the_declared_sizes(pairs):
     shares = defaultdict(int)
     for english, _ in pairs:
         shares[split_of(english)] += 1

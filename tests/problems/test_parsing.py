@@ -44,7 +44,7 @@ def nouns(examples):
 
 
 @pytest.mark.parametrize("nested", [True, False])
-def test_the_wall_street_journal_is_divided_by_section(tmp_path, nested):
+def test_the_wall_street_journal_is_split_by_section(tmp_path, nested):
     write_wsj(tmp_path, ALL_SECTIONS, nested)
     expected = {"train": range(2, 22), "dev": [22], "test": [23]}
     for split, sections in expected.items():
@@ -58,7 +58,7 @@ def test_the_wall_street_journal_is_divided_by_section(tmp_path, nested):
     assert message == "splits by section: train 02-21, dev 22, test 23"
 
 
-def test_if_sections_are_missing_trees_are_divided_by_lot_and_that_is_said(tmp_path):
+def test_with_missing_sections_trees_are_split_at_random_and_this_is_reported(tmp_path):
     write_wsj(tmp_path, [0, 1, *range(2, 20)], files=5, trees=10)
     found = {split: nouns(pairs("wsj_parsing", split, treebank=tmp_path)) for split in SPLITS}
     everything = [word for words in found.values() for word in words]
@@ -73,13 +73,13 @@ def test_if_sections_are_missing_trees_are_divided_by_lot_and_that_is_said(tmp_p
     )
 
 
-def test_the_sample_is_divided_whole(wsj_dir):
+def test_every_tree_of_the_sample_is_in_a_split(wsj_dir):
     counts = {split: len(pairs("wsj_parsing", split, treebank=wsj_dir)) for split in SPLITS}
     assert sum(counts.values()) == 3669
     assert all(abs(counts[split] - 3669 * share) < 60 for split, share in HELD_OUT_SHARE.items())
 
 
-def test_any_treebank_is_divided_unless_splits_are_given(tmp_path):
+def test_any_treebank_is_split_unless_splits_are_given(tmp_path):
     write_wsj(tmp_path / "a", [30], nested=False, files=20, trees=10)
     (tmp_path / "own.ptb").write_text("(ROOT (NP (DT the) (NN first)))\n\n(ROOT (NP (DT the) (NN second)))\n")
     with gzip.open(tmp_path / "dev.ptb.gz", "wt") as file:
@@ -94,7 +94,7 @@ def test_any_treebank_is_divided_unless_splits_are_given(tmp_path):
     assert both == {"train": ["first", "second", *alone["train"]], "dev": ["third"], "test": alone["test"]}
 
 
-def test_what_is_left_out_of_a_divided_treebank_is_told(tmp_path):
+def test_an_unused_share_of_a_split_treebank_is_reported(tmp_path):
     write_wsj(tmp_path, [30], nested=False)
     options = {flag: str(tmp_path) for flag in ("treebank", "dev_trees")}
     shares, left = get_problem("treebank_parsing", **options).notes({})
@@ -103,12 +103,12 @@ def test_what_is_left_out_of_a_divided_treebank_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("paths", ["", "a.ptb,", ",a.ptb", "a.ptb, ,a.ptb"])
-def test_a_missing_path_is_not_the_current_folder(paths):
+def test_an_empty_path_is_refused_and_not_the_current_folder(paths):
     with pytest.raises(UserError, match="a path is missing"):
         get_problem("treebank_parsing", treebank=paths)
 
 
-def test_a_file_that_is_given_twice_is_read_once(tmp_path):
+def test_a_file_given_twice_is_read_once(tmp_path):
     write_wsj(tmp_path, [1, 2])
     options = f"{tmp_path}, {tmp_path / '01'},{tmp_path / '01' / 'wsj_0100.mrg'}"
     found = [word for split in SPLITS for word in nouns(pairs("wsj_parsing", split, treebank=options))]
@@ -137,25 +137,25 @@ def test_paths_may_be_several_and_relative(tmp_path, monkeypatch):
         ("wsj_parsing_semi", {"treebank": "x"}, "--high_confidence=PATH or --berkeley_parser=PATH"),
     ],
 )
-def test_what_is_missing_is_named(name, options, message):
+def test_missing_flags_and_files_are_errors_that_name_them(name, options, message):
     with pytest.raises(UserError, match=message):
         pairs(name, "train", **options)
 
 
-def test_parsing_has_no_other_direction():
+def test_parsing_cannot_be_reversed():
     with pytest.raises(UserError, match="'wsj_parsing_rev'"):
         get_problem("wsj_parsing_rev")
 
 
 @pytest.mark.parametrize("name", ["wsj_parsing", "treebank_parsing", "wsj_parsing_semi"])
-def test_the_search_is_the_papers(name):
+def test_search_settings_and_vocabulary_sizes_are_the_papers(name):
     settings = get_problem(name).decode_hparams
     assert (settings.beam_size, settings.alpha, settings.extra_length, settings.only_trees) == (21, 0.3, 300, False)
     sizes = {"wsj_parsing": 16_000, "wsj_parsing_semi": 32_000, "treebank_parsing": 10_000}
     assert get_problem(name).vocab_size == sizes[name]
 
 
-def test_sets_of_the_paper():
+def test_hparams_sets_are_the_papers():
     base, parsing = HPARAMS["transformer_base"](), HPARAMS["transformer_parsing"]()
     assert set(base.difference(parsing)) == {
         "num_encoder_layers: 6, not 4",
@@ -180,7 +180,7 @@ def made(tmp_path):
     return problem, tmp_path / "data", manifest, said
 
 
-def test_malformed_trees_are_counted_and_named_by_file_and_line(made):
+def test_malformed_trees_are_counted_and_reported_by_file_and_line(made):
     _, _, manifest, said = made
     message = [line.split("malformed tree: ")[1] for line in said if "malformed tree: " in line]
     assert [line.split("/")[-1] for line in message] == [
@@ -195,7 +195,7 @@ def test_malformed_trees_are_counted_and_named_by_file_and_line(made):
     assert sum(manifest.splits[split]["examples"] for split in SPLITS) == 18 * 10 + 4
 
 
-def test_the_data_holds_words_and_symbols_and_the_text_trees(made):
+def test_the_data_holds_words_and_symbols_and_the_text_files_hold_trees(made):
     problem, data_dir, manifest, _ = made
     inputs, targets = ((data_dir / problem.text_filename("dev", side)).read_text().splitlines() for side in SIDES)
     assert len(inputs) == manifest.splits["dev"]["examples"]
@@ -211,7 +211,7 @@ def test_the_data_holds_words_and_symbols_and_the_text_trees(made):
 SIDES = ("inputs", "targets")
 
 
-def test_many_malformed_trees_are_not_all_named(tmp_path):
+def test_at_most_20_malformed_trees_are_reported_one_by_one(tmp_path):
     (tmp_path / "a.ptb").write_text("(S (NN a) (NN b))\n" + 30 * "(S (NN a b))\n")
     (tmp_path / "b").write_text("(S (NN a))")
     others = {f"{split}_trees": str(tmp_path / "b") for split in SPLITS[1:]}
@@ -222,7 +222,7 @@ def test_many_malformed_trees_are_not_all_named(tmp_path):
     assert list(problem.examples("train", {})) and problem.notes({}) == message  # not counted again
 
 
-def test_parsed_corpora_are_trained_on_once_beside_the_treebank(tmp_path):
+def test_parsed_corpora_are_mixed_once_with_the_treebank(tmp_path):
     write_wsj(tmp_path / "wsj", ALL_SECTIONS)
     (tmp_path / "agreed.ptb").write_text("".join(f"(S1 (NP (DT the) (NN agreed{n})))\n" for n in range(300)))
     (tmp_path / "parsed.ptb").write_text("".join(f"(TOP (NP (DT the) (NN parsed{n})))\n" for n in range(70)))
@@ -240,7 +240,7 @@ def test_parsed_corpora_are_trained_on_once_beside_the_treebank(tmp_path):
     assert len(sources.sources) == 51
 
 
-def test_malformed_trees_of_a_part_are_told_by_the_mixture(tmp_path):
+def test_malformed_trees_of_a_part_are_reported_by_the_mixture(tmp_path):
     write_wsj(tmp_path / "wsj", ALL_SECTIONS)
     (tmp_path / "agreed.ptb").write_text("(NP (NN a))\n(NP (NN a b))\n")
     flags = {"treebank": str(tmp_path / "wsj"), "high_confidence": str(tmp_path / "agreed.ptb")}
@@ -257,7 +257,7 @@ def nouns_of_one_word(problem):
     return [example.inputs for example in problem.examples("train", {}) if len(example.inputs) == 1]
 
 
-def test_changed_trees_are_not_mixed_with_data_made_before(made, tmp_path):
+def test_changed_trees_are_not_mixed_with_existing_data(made, tmp_path):
     problem, data_dir, _, _ = made
     shutil.copy(tmp_path / "trees" / "wsj_0300.mrg", tmp_path / "trees" / "wsj_0399.mrg")
     (data_dir / problem.shard_filename("dev", 0)).unlink()
@@ -267,7 +267,7 @@ def test_changed_trees_are_not_mixed_with_data_made_before(made, tmp_path):
         generate(again, data_dir, tmp_path / "none", lambda line: None)
 
 
-def test_a_vocabulary_of_words_may_be_given_for_the_source_side_alone(made, tmp_path):
+def test_a_vocabulary_file_may_be_given_for_the_source_side_alone(made, tmp_path):
     problem, data_dir, _, _ = made
     options = vocabulary_paths(data_dir, problem)[0]
     again = get_problem("wsj_parsing", treebank=str(tmp_path / "trees"))

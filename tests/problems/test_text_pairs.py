@@ -85,7 +85,7 @@ DEV, TEST = some_pairs(901, 903), some_pairs(951, 952)
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["LF", "CRLF"])
 @pytest.mark.parametrize("start", ["", "\ufeff"], ids=["", "BOM"])
 @pytest.mark.parametrize("kind", ["two files", "tsv"])
-def test_text_is_read_however_it_is_written(tmp_path, made, texts, ending, end, start, kind):
+def test_text_is_read_in_every_supported_format(tmp_path, made, texts, ending, end, start, kind):
     splits = {"train": some_pairs(1, 30), "dev": DEV, "test": TEST}
     flags = {}
     for split, pairs in splits.items():
@@ -106,7 +106,7 @@ def test_text_is_read_however_it_is_written(tmp_path, made, texts, ending, end, 
 
 
 @pytest.mark.parametrize("shorter", ["source", "target"])
-def test_lines_that_the_other_file_lacks_are_left_out_and_counted(made, texts, given, tmp_path, shorter):
+def test_lines_missing_in_the_other_file_are_dropped_and_counted(made, texts, given, tmp_path, shorter):
     flags = given(train=some_pairs(1, 20), dev=DEV, test=TEST)
     write(tmp_path / f"train.{shorter}.txt", [pair[shorter == "target"] for pair in some_pairs(1, 17)])
     manifest = made(**flags)
@@ -115,7 +115,7 @@ def test_lines_that_the_other_file_lacks_are_left_out_and_counted(made, texts, g
     assert manifest.train_pairs == 20
 
 
-def test_what_is_no_text_is_left_out_of_every_split_and_counted(tmp_path, made, texts):
+def test_unusable_lines_are_dropped_from_every_split_and_counted(tmp_path, made, texts):
     good = b"one\teins\ntwo\tzwei\n"
     bad = b"three\nfour\t\n \tfive\n\nsix\tcaf\xe9\nseven\tsieben\tmore\n"
     for split in SPLITS:
@@ -130,7 +130,7 @@ def test_what_is_no_text_is_left_out_of_every_split_and_counted(tmp_path, made, 
         }
 
 
-def test_the_checks_are_reported_with_true_line_numbers(made, given):
+def test_the_checks_are_reported_with_line_numbers_of_the_file(made, given):
     pairs = some_pairs(1, 40)
     pairs[3] = ("", "vier")
     pairs[6] = pairs[1]
@@ -175,7 +175,7 @@ def test_the_reversed_problem_uses_the_same_data(made, given, tmp_path, snapshot
         ({"max_characters": "50"}, [(50, 50), (50, 10)], [(51, 51), (50, 51), (51, 50), (2000, 2000), (50, 9)]),
     ],
 )
-def test_long_and_uneven_training_pairs_are_dropped_and_only_those(made, texts, given, flags, kept, dropped):
+def test_only_long_and_uneven_training_pairs_are_dropped(made, texts, given, flags, kept, dropped):
     # Characters count, not bytes; this letter has two bytes.
     pairs = {sizes: tuple("ä" * (size - 1) + "b" for size in sizes) for sizes in kept + dropped}
     everything = list(pairs.values())
@@ -187,7 +187,7 @@ def test_long_and_uneven_training_pairs_are_dropped_and_only_those(made, texts, 
         assert manifest.splits[split]["dropped"] == {}
 
 
-def test_the_manifest_tells_long_from_uneven_pairs(made, given):
+def test_the_manifest_counts_long_and_uneven_pairs_separately(made, given):
     train = [*some_pairs(1, 5), ("a" * 50, "b" * 9), ("a" * 51, "b"), ("a" * 51, "b" * 51)]
     manifest = made(**given(train=train, dev=DEV, test=TEST), max_characters="50", max_ratio="5")
     assert manifest.splits["train"]["dropped"] == {
@@ -213,7 +213,7 @@ def test_every_usable_pair_is_in_exactly_one_split(made, texts, given, flags, ea
     assert sum(manifest.splits["train"]["dropped"].values()) == 2
 
 
-def test_pairs_that_repeat_are_in_one_split_and_counted_where_they_were_split_off(made, texts, given, tmp_path):
+def test_repeated_pairs_are_in_one_split_and_dropped_copies_are_counted(made, texts, given, tmp_path):
     times = {pair: 1 + number % 4 for number, pair in enumerate(some_pairs(1, 120))}
     pairs = [pair for pair, count in times.items() for _ in range(count)]
     random.Random(1).shuffle(pairs)
@@ -237,7 +237,7 @@ def held_out(given, **flags):
     return {split: set(problem.examples(split, {})) for split in SPLITS}
 
 
-def test_the_seed_decides_which_pairs_are_split_off(given):
+def test_the_split_seed_decides_which_pairs_are_split_off(given):
     first, again, other = held_out(given), held_out(given, split_seed="1"), held_out(given, split_seed="2")
     assert first == again
     for split in ("dev", "test"):
@@ -246,7 +246,7 @@ def test_the_seed_decides_which_pairs_are_split_off(given):
     assert not first["dev"] & first["test"]
 
 
-def test_pairs_are_split_off_from_the_whole_text_and_in_its_order(given):
+def test_pairs_are_split_off_uniformly_and_in_the_order_of_the_text(given):
     problem = get_problem("text_pairs", **given(train=some_pairs(1, 4000)))
     for split in ("dev", "test"):
         numbers = [int(pair.inputs.split()[1]) for pair in problem.examples(split, {})]
@@ -255,7 +255,7 @@ def test_pairs_are_split_off_from_the_whole_text_and_in_its_order(given):
         assert abs(sum(numbers) / 200 - 2000) < 4 * 4000 / (12 * 200) ** 0.5
 
 
-def test_no_more_than_two_thousand_pairs_are_split_off_unless_asked_for(given):
+def test_at_most_2000_pairs_are_split_off_by_default(given):
     train = given(train=some_pairs(1, 50_000))
     for flags, size in (({}, 2000), ({"held_out": "2500"}, 2500)):
         problem = get_problem("text_pairs", **train, **flags)
@@ -274,7 +274,7 @@ def test_only_the_split_without_files_is_split_off(made, texts, given, own):
     assert any(f"no {other} files" in line for line in said) and not any(f"no {own} files" in line for line in said)
 
 
-def test_nothing_is_split_off_if_all_splits_have_files(made, texts, given):
+def test_no_pairs_are_split_off_if_all_splits_have_files(made, texts, given):
     said = []
     manifest = made(**given(train=some_pairs(1, 40) + DEV, dev=DEV, test=TEST), say=said.append)
     assert texts("train") == sorted(some_pairs(1, 40) + DEV)

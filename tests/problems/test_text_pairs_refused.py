@@ -68,7 +68,7 @@ def one_line(caught):
         (["source", "target", "tsv"], ["--{}_tsv", "--{}_source"]),
     ],
 )
-def test_flags_that_do_not_go_together_are_refused(flags, split, kinds, named):
+def test_incompatible_flags_are_refused(flags, split, kinds, named):
     flags = (flags if split != "train" else {}) | {f"{split}_{kind}": "file" for kind in kinds}
     with pytest.raises(UserError) as caught:
         get_problem("text_pairs", **flags)
@@ -89,7 +89,7 @@ def test_flags_that_do_not_go_together_are_refused(flags, split, kinds, named):
         "²",
     ],
 )
-def test_what_is_no_whole_number_is_refused(flags, name, value):
+def test_a_value_that_is_not_a_whole_number_is_refused(flags, name, value):
     with pytest.raises(UserError) as caught:
         get_problem("text_pairs", **flags, **{name: value})
     assert caught.value.status == 2
@@ -97,7 +97,7 @@ def test_what_is_no_whole_number_is_refused(flags, name, value):
 
 
 @pytest.mark.parametrize("others", [(), ("dev",), ("dev", "test")])
-def test_without_training_text_the_flags_that_are_needed_are_named(made, flags, tmp_path, others):
+def test_missing_training_text_is_an_error_that_names_the_flags(made, flags, tmp_path, others):
     files = dict(zip(("source", "target"), flags.values()))
     with pytest.raises(UserError) as caught:
         made(**{f"{split}_{side}": path for split in others for side, path in files.items()})
@@ -109,7 +109,7 @@ def test_without_training_text_the_flags_that_are_needed_are_named(made, flags, 
 # Text.
 
 
-def test_a_missing_file_is_named(made, flags, tmp_path):
+def test_a_missing_file_is_an_error_that_names_it(made, flags, tmp_path):
     for name in ("train_source", "train_target", "dev_tsv", "test_tsv"):
         missing = tmp_path / f"no.{name}"
         with pytest.raises(UserError) as caught:
@@ -117,14 +117,14 @@ def test_a_missing_file_is_named(made, flags, tmp_path):
         assert one_line(caught) == f"no such file: {missing}"
 
 
-def test_a_folder_is_no_file(made, flags, tmp_path):
+def test_a_folder_instead_of_a_file_is_refused(made, flags, tmp_path):
     with pytest.raises(UserError) as caught:
         made(**flags | {"dev_tsv": str(tmp_path)})
     assert str(tmp_path) in one_line(caught)
 
 
 @pytest.mark.parametrize("split", SPLITS)
-def test_a_damaged_gzip_file_is_named(made, flags, tmp_path, split):
+def test_a_damaged_gzip_file_is_an_error_that_names_it(made, flags, tmp_path, split):
     path = tmp_path / "text.gz"
     path.write_bytes(gzip.compress(some_lines(500, "a\tb").encode())[:-20])
     flags = {"train_tsv": str(path)} if split == "train" else flags | {f"{split}_tsv": str(path)}
@@ -150,7 +150,7 @@ def write_tsv(path, pairs):
         (4, 30, None, False),
     ],
 )
-def test_too_few_pairs_to_split_some_off_are_refused(made, tmp_path, different, times, held_out, enough):
+def test_too_few_pairs_to_split_off_dev_and_test_are_refused(made, tmp_path, different, times, held_out, enough):
     path = write_tsv(tmp_path / "text", [(f"a {number}", f"b {number}") for number in range(different)] * times)
     flags = {"train_tsv": path} | ({"held_out": str(held_out)} if held_out else {})
     if enough:
@@ -195,9 +195,7 @@ HOW = ["truncated", "changed", "longer"]
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("side", ["source", "target"])
 @pytest.mark.parametrize("until", ["train", "dev", None], ids=["train is made", "dev is made", "all is made"])
-def test_text_that_changed_after_a_generation_is_named_and_put_back_all_is_well(
-    made, flags, tmp_path, snapshot, how, side, until
-):
+def test_changed_text_is_refused_by_name_and_accepted_when_restored(made, flags, tmp_path, snapshot, how, side, until):
     made("undisturbed", **flags)
 
     def interrupt(line):
@@ -222,7 +220,7 @@ def test_text_that_changed_after_a_generation_is_named_and_put_back_all_is_well(
     assert contents_of(tmp_path / "data") == contents_of(tmp_path / "undisturbed")
 
 
-def test_finished_data_needs_its_text_no_more(made, flags, tmp_path, snapshot):
+def test_finished_data_does_not_need_its_source_text(made, flags, tmp_path, snapshot):
     made(**flags)
     before = snapshot(tmp_path / "data")
     for path in flags.values():
@@ -231,7 +229,7 @@ def test_finished_data_needs_its_text_no_more(made, flags, tmp_path, snapshot):
     assert snapshot(tmp_path / "data") == before
 
 
-def test_a_vocabulary_that_an_interrupted_generation_left_is_not_used_for_other_text(made, flags, tmp_path):
+def test_the_vocabulary_of_an_interrupted_run_is_not_used_for_other_text(made, flags, tmp_path):
     class Separate(TextPairs):
         data_name = "text_pairs"
         shared_vocabulary = False
@@ -257,7 +255,7 @@ def test_a_vocabulary_that_an_interrupted_generation_left_is_not_used_for_other_
     itertools.permutations([{}, {"max_ratio": "3"}, {"max_ratio": "4"}], 2),
 )
 @pytest.mark.parametrize("finished", [True, False])
-def test_another_rule_for_data_that_is_there_is_refused(made, flags, tmp_path, snapshot, first, second, finished):
+def test_other_pair_rules_for_existing_data_are_refused(made, flags, tmp_path, snapshot, first, second, finished):
     def interrupt(line):
         if not finished and line.startswith("text_pairs: train:"):
             raise Stop
@@ -278,7 +276,7 @@ def test_another_rule_for_data_that_is_there_is_refused(made, flags, tmp_path, s
 @pytest.mark.parametrize(
     "other", [{"held_out": "4"}, {"split_seed": "2"}, {"max_characters": "9"}, {"dev_tsv": "train.source"}]
 )
-def test_so_are_other_flags_that_decide_about_the_pairs(made, flags, tmp_path, other):
+def test_other_flags_that_select_pairs_are_refused_for_existing_data(made, flags, tmp_path, other):
     made(**flags)
     name, value = next(iter(other.items()))
     with pytest.raises(UserError) as caught:

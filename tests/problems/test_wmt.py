@@ -86,7 +86,7 @@ def texts_of(data_dir, name, split):
 
 
 @pytest.mark.parametrize("language", ["de", pytest.param("fr", marks=pytest.mark.slow)])
-def test_a_prepared_data_set_is_used_as_it_is(pairs, prepared, tmp_path, snapshot, language):
+def test_a_prepared_data_set_is_used_unchanged(pairs, prepared, tmp_path, snapshot, language):
     name, before = f"wmt_en{language}", snapshot(prepared)
     said = made(name, tmp_path, prepared)
     assert snapshot(prepared) == before
@@ -108,7 +108,7 @@ def test_a_prepared_data_set_is_used_as_it_is(pairs, prepared, tmp_path, snapsho
     assert len(manifest.splits["train"]["shards"]) == 100
 
 
-def test_the_newest_version_is_used_and_one_that_is_half_prepared_is_not(prepared, tmp_path):
+def test_the_newest_complete_version_is_used(prepared, tmp_path):
     from t2t_lite.data.generation.sources import find_or_fetch
 
     for version in ("1.0.0", "0.0.9", "0.0.10", "incomplete.XYZ_2.0.0"):
@@ -132,7 +132,7 @@ def placed(pairs, tmp_path_factory):
     return folder
 
 
-def test_text_files_placed_by_hand_are_used_and_stay_as_they_are(pairs, placed, tmp_path, snapshot):
+def test_text_files_placed_by_hand_are_used_unchanged(pairs, placed, tmp_path, snapshot):
     before = snapshot(placed)
     placed.chmod(0o555)
     try:
@@ -151,7 +151,7 @@ def copy_of(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "copy")
 
 
-def test_a_text_file_that_is_missing_is_named(placed, tmp_path):
+def test_a_missing_text_file_is_an_error_that_names_it(placed, tmp_path):
     folder = copy_of(placed, tmp_path)
     (folder / "newstest2013.de-en.de").unlink()
     with pytest.raises(UserError, match=r"no newstest2013\.de-en\.de \(plain or with \.gz\)"):
@@ -159,7 +159,7 @@ def test_a_text_file_that_is_missing_is_named(placed, tmp_path):
 
 
 @pytest.mark.parametrize("change", [-1, 1])
-def test_a_test_set_that_is_not_newstest2014_is_refused(placed, tmp_path, change):
+def test_a_test_set_with_another_size_than_newstest2014_is_refused(placed, tmp_path, change):
     folder = copy_of(placed, tmp_path)
     for language in ("en", "de"):
         path = folder / f"newstest2014.de-en.{language}"
@@ -171,7 +171,7 @@ def test_a_test_set_that_is_not_newstest2014_is_refused(placed, tmp_path, change
     assert "test" not in read_manifest(tmp_path / "data", get_problem("wmt_ende")).splits
 
 
-def test_a_data_set_that_has_changed_since_is_found_by_its_checksum(prepared, tmp_path):
+def test_a_changed_data_set_is_detected_by_its_checksum(prepared, tmp_path):
     folder, data_dir = copy_of(prepared, tmp_path), tmp_path / "data"
     made("wmt_ende", data_dir, folder)
     (data_dir / "wmt_ende-train-00007-of-00100").unlink()  # so that there is something to generate
@@ -183,7 +183,7 @@ def test_a_data_set_that_has_changed_since_is_found_by_its_checksum(prepared, tm
         made("wmt_ende", data_dir, folder)
 
 
-def test_a_damaged_data_set_is_an_error_of_one_line(prepared, tmp_path):
+def test_a_damaged_data_set_is_a_one_line_error(prepared, tmp_path):
     folder = copy_of(prepared, tmp_path)
     (shard,) = folder.glob("wmt14_translate/de-en/1.0.0/*-train.tfrecord-*")
     content = bytearray(shard.read_bytes())
