@@ -63,14 +63,14 @@ def places(model):
         ("t2t_transformer_base", TENSOR2TENSOR, 0.1),
     ],
 )
-def test_the_places_and_their_rate(name, expected, rate):
+def test_dropout_places_and_their_rate(name, expected, rate):
     found = places(make(name))
     assert sorted(found) == sorted(expected)
     assert {layer.rate for layer in found.values()} <= {rate}
 
 
 @pytest.mark.parametrize("place", TENSOR2TENSOR)
-def test_each_place_acts_in_training_and_not_without_seeds(place):
+def test_each_place_acts_only_with_seeds(place):
     model = make("t2t_transformer_base")
     before = np.array(model(INPUTS, TARGETS))
     for other, layer in places(model).items():
@@ -80,7 +80,7 @@ def test_each_place_acts_in_training_and_not_without_seeds(place):
     assert np.abs(np.array(model(INPUTS, TARGETS, seeds=seeds)) - before).max() > 1e-3
 
 
-def test_both_stacks_have_dropout_on_their_embeddings():
+def test_encoder_and_decoder_have_dropout_on_their_embeddings():
     model = make("transformer_base")
     seeds = seeds_of()
     drawn = []
@@ -90,7 +90,7 @@ def test_both_stacks_have_dropout_on_their_embeddings():
     assert len(drawn) == len(PAPER) + 1  # the embeddings of the source and of the target
 
 
-def test_training_without_seeds_draws_from_the_generator_of_keras():
+def test_training_without_seeds_uses_the_random_generator_of_keras():
     import keras
 
     model = make("transformer_base")

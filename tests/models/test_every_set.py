@@ -79,13 +79,13 @@ def after_one_step(name):
     return model, before, step(next(iter(batches))).sums
 
 
-def test_no_set_is_left_out():
+def test_every_set_is_tested():
     assert {SMALL[name] for name in DIFFERENT} == set(SMALL.values())
     assert len(DIFFERENT) > 14
 
 
 @pytest.mark.parametrize("name", HPARAMS.names())
-def test_it_builds_in_its_full_size(name):
+def test_a_set_builds_at_full_size(name):
     hparams = HPARAMS[name]()
     model = symbolic_model(hparams, 8000, inputs_vocab_size=8000)
     assert model.count_params() > 100_000
@@ -99,7 +99,7 @@ def test_it_builds_in_its_full_size(name):
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_one_training_step_changes_every_weight_and_leaves_it_finite(name):
+def test_one_training_step_changes_every_weight_to_a_finite_value(name):
     model, before, sums = after_one_step(name)
     assert float(sums.tokens) == np.count_nonzero(TARGETS)
     # The loss of an untrained model is about log(vocab) per token.

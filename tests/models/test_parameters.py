@@ -28,30 +28,30 @@ def total(name, vocab_size):
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_the_papers_figures_with_a_vocabulary_of_37000(name):
+def test_counts_are_near_the_papers_figures_with_a_vocabulary_of_37000(name):
     assert abs(total(name, VOCAB) / (PRINTED[name] * 1e6) - 1) <= TOLERANCES.get(name, 0.04)
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_the_papers_figures_within_4_percent_with_the_vocabulary_that_they_imply(name):
+def test_counts_are_within_4_percent_with_the_vocabulary_implied_by_the_paper(name):
     assert abs(total(name, 41_100) / (PRINTED[name] * 1e6) - 1) <= 0.04
 
 
 @pytest.mark.parametrize("name", sorted(PRINTED.keys() - {"transformer_big"}))
-def test_the_papers_figures_to_the_printed_digit_with_a_vocabulary_of_41100(name):
+def test_counts_match_the_papers_printed_digits_with_a_vocabulary_of_41100(name):
     # Section 5.1 says "about 37000" tokens. All of these figures agree with sizes from 41,004 to 41,208 and no
     # others; the big model's figure agrees with about 35,900.
     assert round(total(name, 41_100) / 1e6) == PRINTED[name]
 
 
-def test_every_figure_belongs_to_a_set_with_the_papers_steps():
+def test_every_figure_belongs_to_a_set_with_the_papers_train_steps():
     assert {name: HPARAMS[name]().train_steps for name in PAPER_FIGURES} == {
         name: figures.train_steps for name, figures in PAPER_FIGURES.items()
     }
 
 
 @pytest.mark.parametrize("name", ["transformer_aop1", "transformer_aop2"])
-def test_attention_over_parameters_has_exactly_the_appendix_number(name):
+def test_attention_over_parameters_has_exactly_the_count_of_the_appendix(name):
     hparams = HPARAMS[name]()
     counts = count_parameters(hparams, VOCAB)
     assert counts["encoder feed-forward"] == hparams.num_encoder_layers * 2_097_152
@@ -60,7 +60,7 @@ def test_attention_over_parameters_has_exactly_the_appendix_number(name):
     assert 2 * matrices.hidden_size * matrices.filter_size == 2_097_152
 
 
-def test_the_parts_of_base_are_those_of_the_papers_formulae():
+def test_the_parts_of_the_base_model_follow_the_papers_formulae():
     d, f, n = 512, 2048, 6
     assert count_parameters(HPARAMS["transformer_base"](), VOCAB) == {
         "embeddings": VOCAB * d,
@@ -79,7 +79,7 @@ def words():
 
 
 @pytest.mark.parametrize(("name", "word"), words())
-def test_a_real_model_has_as_many_parameters_whatever_it_is_made_of(name, word):
+def test_the_count_equals_that_of_a_real_model_for_every_choice_of_layers(name, word):
     hparams = SMALL.replace(**{name: word})
     model = Transformer(hparams, 13, 11)
     model.build()
@@ -91,18 +91,18 @@ def test_a_real_model_has_as_many_parameters_whatever_it_is_made_of(name, word):
     ]
 
 
-def test_a_source_vocabulary_of_its_own_counts_where_the_set_has_one():
+def test_a_separate_source_vocabulary_adds_its_embeddings():
     shared = count_parameters(SMALL, 13)
     own = count_parameters(SMALL.replace(tied_embeddings="decoder"), 13, 11)
     assert own["embeddings"] == shared["embeddings"] + 11 * SMALL.hidden_size
 
 
-def test_the_parts_add_up_to_what_keras_counts():
+def test_the_parts_add_up_to_the_count_of_keras():
     hparams = HPARAMS["transformer_big"]()
     assert sum(count_parameters(hparams, VOCAB).values()) == symbolic_model(hparams, VOCAB).count_params()
 
 
-def test_a_model_that_no_machine_could_hold_can_be_counted_and_leaves_nothing_behind():
+def test_counting_a_huge_model_works_and_leaves_no_state_behind():
     state = random.getstate()
     counts = count_parameters(HUGE, 1_000_000_000)
     assert counts["embeddings"] == 2**26 * 1_000_000_000
@@ -113,13 +113,13 @@ def test_a_model_that_no_machine_could_hold_can_be_counted_and_leaves_nothing_be
     assert keras.Variable(np.ones(2)).numpy().sum() == 2
 
 
-def test_counting_inside_a_scope_of_names_is_the_same():
+def test_counting_inside_a_name_scope_gives_the_same():
     outside = count_parameters(SMALL, 13)
     with keras.name_scope("outer"):
         assert count_parameters(SMALL, 13) == outside
 
 
-def test_a_variable_of_no_part_is_an_error(monkeypatch):
+def test_a_variable_that_belongs_to_no_part_is_an_error(monkeypatch):
     patterns = {part: pattern for part, pattern in PARTS.items() if part != "norms"}
     monkeypatch.setattr(parameters, "PARTS", patterns)
     with pytest.raises(UserError, match="'transformer/encoder_0/self_attention_residual/norm/gamma'"):

@@ -38,7 +38,7 @@ def tokens(ids):
     return [int(token) for token in ids if token != 0]
 
 
-def test_logits_equal_a_forward_pass_in_numpy_sentence_by_sentence(model, paper):
+def test_logits_equal_a_numpy_forward_pass_of_each_sentence(model, paper):
     logits = np.array(model(INPUTS, TARGETS))
     assert logits.shape == (*TARGETS.shape, VOCAB)
     for row in range(len(INPUTS)):
@@ -58,7 +58,7 @@ def test_hard_alignment_adds_the_encoder_output_of_the_next_source_token(paper):
 
 
 @pytest.mark.parametrize("room", [0, 3])
-def test_counts_follow_their_hypotheses(paper, room, descending_beams):
+def test_hard_alignment_counts_follow_the_beam_ancestry(paper, room, descending_beams):
     model = make(SMALL.replace(hard_alignment_token=5), HardAlignmentTransformer)
     paper.randomize(model)
     encoded_source, state = model.start_decoding(INPUTS, 3, 6 + room)
@@ -81,7 +81,7 @@ def closed_formula(hparams, vocab_size):
     ("hparams_set", "printed_in_table_3"),
     [("transformer_base", 65e6), ("transformer_big", 213e6), ("transformer_big_enfr", 213e6)],
 )
-def test_the_papers_models_have_the_papers_number_of_parameters(hparams_set, printed_in_table_3):
+def test_the_papers_models_have_the_printed_number_of_parameters(hparams_set, printed_in_table_3):
     hparams = HPARAMS[hparams_set]()
     model = symbolic_model(hparams, 37_000)
     assert model.count_params() == closed_formula(hparams, 37_000)
@@ -92,13 +92,13 @@ def test_a_built_model_has_as_many_parameters_as_the_formula_says(model):
     assert sum(variable.numpy().size for variable in model.trainable_variables) == closed_formula(SMALL, VOCAB)
 
 
-def test_every_variable_is_trainable_and_has_a_path_of_its_own_that_counts_no_models(model):
+def test_every_variable_is_trainable_with_a_unique_path_that_is_the_same_in_every_model(model):
     paths = [variable.path for variable in model.variables]
     assert len(paths) == len(set(paths)) == len(model.trainable_variables)
     assert paths == [variable.path for variable in make().variables]
 
 
-def test_one_matrix_is_embedding_of_both_sides_and_projection(model):
+def test_one_matrix_is_both_embeddings_and_the_projection(model):
     of_the_vocabulary = [variable for variable in model.variables if VOCAB in variable.shape]
     assert of_the_vocabulary == [model.embedding.weight]
 
@@ -108,12 +108,12 @@ def test_source_padding_changes_nothing(model):
     np.testing.assert_allclose(model(padded, TARGETS), model(INPUTS, TARGETS), atol=1e-5)
 
 
-def test_target_padding_changes_nothing_at_the_positions_before_it(model):
+def test_target_padding_does_not_change_earlier_positions(model):
     padded = np.pad(TARGETS, ((0, 0), (0, 4)))
     np.testing.assert_allclose(model(INPUTS, padded)[:, : TARGETS.shape[1]], model(INPUTS, TARGETS), atol=1e-5)
 
 
-def test_rows_of_a_batch_do_not_influence_one_another(model):
+def test_rows_of_a_batch_are_independent(model):
     together = np.array(model(INPUTS, TARGETS))
     empty = np.zeros((1, INPUTS.shape[1]), "int32"), np.zeros((1, TARGETS.shape[1]), "int32")
     filled_up = model(np.concatenate([INPUTS[:1], empty[0]]), np.concatenate([TARGETS[:1], empty[1]]))
@@ -162,7 +162,7 @@ def test_a_frozen_model_gives_the_same_logits(model):
     np.testing.assert_allclose(frozen(INPUTS, TARGETS), before, atol=1e-5)
 
 
-def test_caches_have_a_row_for_each_sentence_and_keep_their_shapes_until_they_grow(model, descending_beams):
+def test_caches_have_one_row_per_sentence_and_keep_their_shapes(model, descending_beams):
     encoded_source, state = model.start_decoding(INPUTS, 3, 7)
     shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
     assert all(shape[0] == len(INPUTS) for shape in shapes)
@@ -198,7 +198,7 @@ def test_stepping_works_inside_a_traced_loop_with_unknown_shapes(model):
     np.testing.assert_allclose(last_logits(INPUTS, TARGETS), model(INPUTS, TARGETS)[:, -1], atol=1e-5)
 
 
-def test_bfloat16_keeps_float32_variables_and_gives_nearby_logits(model):
+def test_bfloat16_keeps_float32_variables_and_gives_close_logits(model):
     low = make(SMALL.replace(precision="mixed_bfloat16"))
     for variable, value in zip(low.variables, model.variables):
         variable.assign(value)
@@ -211,7 +211,7 @@ def test_bfloat16_keeps_float32_variables_and_gives_nearby_logits(model):
     assert np.abs(difference).max() < 0.15
 
 
-def test_bfloat16_stepping_stays_near_the_full_pass(paper):
+def test_bfloat16_stepping_is_close_to_the_full_pass(paper):
     low = make(SMALL.replace(precision="mixed_bfloat16"))
     paper.randomize(low)
     encoded_source, state = low.start_decoding(INPUTS, 1, 2)
@@ -224,7 +224,7 @@ def test_bfloat16_stepping_stays_near_the_full_pass(paper):
     np.testing.assert_allclose(tf.cast(logits[:, 0], tf.float32), full[:, 1], atol=0.15)
 
 
-def test_dropout_acts_only_when_seeds_are_given(model):
+def test_dropout_acts_only_with_seeds(model):
     def logits(*seed):
         return np.array(model(INPUTS, TARGETS, seeds=seeds_of(*seed) if seed else None))
 
@@ -246,7 +246,7 @@ def test_every_variable_gets_a_gradient(model):
     assert without == []
 
 
-def test_it_is_found_by_its_name():
+def test_the_model_is_found_by_its_name():
     assert type(MODELS["transformer"](SMALL, VOCAB)) is Transformer
     assert type(MODELS["transformer"](SMALL.replace(hard_alignment_token=5), VOCAB)) is HardAlignmentTransformer
 
