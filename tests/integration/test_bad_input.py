@@ -97,11 +97,11 @@ def decoder(refused, tmp_path):
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_a_wrong_command_line_of_the_trainer(trainer, flags, said):
+def test_a_wrong_trainer_command_line_is_refused(trainer, flags, said):
     assert said in trainer(*flags, output_dir="new", status=2)
 
 
-def test_a_wrong_command_line_of_the_other_commands(refused, tmp_path):
+def test_wrong_command_lines_of_the_other_commands_are_refused(refused, tmp_path):
     assert "did you mean 'multi30k_ende'" in refused(
         "datagen", "--problem=multi30k_edne", f"--data_dir={tmp_path / 'data'}", status=2
     )
@@ -111,7 +111,7 @@ def test_a_wrong_command_line_of_the_other_commands(refused, tmp_path):
     assert "did you mean '--lowercase'" in refused("score", "--hypothesis=a", "--reference=b", "--lower", status=2)
 
 
-def test_a_mistyped_flag_that_is_required_names_the_nearest(refused, tmp_path):
+def test_a_mistyped_required_flag_is_an_error_with_the_nearest_name(refused, tmp_path):
     assert "did you mean '--problem'" in refused(
         "datagen", "--problme=grammar_ende", f"--data_dir={tmp_path / 'data'}", status=2
     )
@@ -135,7 +135,7 @@ def test_debug_shows_the_traceback(process, tmp_path):
         (None, b"a\n", "no such file"),
     ],
 )
-def test_files_that_cannot_be_scored(refused, tmp_path, hypothesis, reference, said):
+def test_files_that_cannot_be_scored_are_errors(refused, tmp_path, hypothesis, reference, said):
     for name, content in (("hypothesis", hypothesis), ("reference", reference)):
         if content is not None:
             (tmp_path / name).write_bytes(content)
@@ -144,11 +144,11 @@ def test_files_that_cannot_be_scored(refused, tmp_path, hypothesis, reference, s
     assert "empty" in said or str(tmp_path) in message
 
 
-def test_a_folder_in_the_place_of_a_file(refused, tmp_path):
+def test_a_folder_instead_of_a_file_is_an_error(refused, tmp_path):
     assert str(tmp_path) in refused("score", f"--hypothesis={tmp_path}", f"--reference={tmp_path}")
 
 
-def test_text_to_decode_that_cannot_be_read(work, decoder):
+def test_unreadable_text_to_decode_is_an_error(work, decoder):
     missing = work / "none.txt"
     assert decoder(f"--decode_from_file={missing}") == f"no such file: {missing}"
     (work / "cut.txt.gz").write_bytes(b"\x1f\x8b\x08\x00")
@@ -171,7 +171,7 @@ def test_a_source_with_a_wrong_checksum(refused, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["missing", "a file", "foreign"])
-def test_a_data_dir_without_the_problems_data(work, trainer, kind):
+def test_a_data_dir_without_data_of_the_problem_is_an_error(work, trainer, kind):
     data_dir = work / kind
     if kind == "a file":
         data_dir.write_text("")
@@ -221,7 +221,7 @@ def test_a_vocabulary_that_does_not_match_the_data(work, trainer):
     assert str(work / "data" / VOCABULARY) in message and str(work / "data") in message
 
 
-def test_settings_that_leave_out_every_pair(work, trainer):
+def test_settings_that_drop_every_pair(work, trainer):
     assert "max_length" in trainer("--hparams=max_length=1,hidden_size=32,num_heads=2", output_dir="new")
 
 
@@ -250,7 +250,7 @@ def test_a_vocabulary_that_does_not_match_the_checkpoint(work, decoder):
     assert str(work / "run" / VOCABULARY) in message and "trained with" in message
 
 
-def test_a_run_directory_that_is_none(work, refused):
+def test_a_missing_run_directory_is_an_error(work, refused):
     for name, flags in (("avg", ()), ("decoder", (f"--decode_from_file={work / 'in.txt'}",))):
         message = refused(name, f"--output_dir={work / 'none'}", *flags)
         assert f"--output_dir={work / 'none'} is not a run directory" in message
@@ -268,7 +268,7 @@ def test_fewer_checkpoints_than_asked_for(work, refused):
     assert re.search(r"has 3 checkpoints \(steps: 2, 4, 6\), not 9; use --n=3", message)
 
 
-def test_a_checkpoint_path_that_is_none(work, decoder):
+def test_a_checkpoint_path_that_does_not_exist(work, decoder):
     assert f"--checkpoint_path={work / 'run' / 'ckpt-5'}" in decoder(f"--checkpoint_path={work / 'run' / 'ckpt-5'}")
 
 
@@ -301,7 +301,7 @@ def test_an_output_file_that_cannot_be_written(work, decoder):
 
 
 @pytest.mark.parametrize("flag", ["decode_from_file", "score_file", "prefix_file", "alignments"])
-def test_an_output_file_that_is_another_file_of_the_command(work, decoder, flag):
+def test_an_output_file_that_is_also_another_file_of_the_command(work, decoder, flag):
     (work / "link.txt").hardlink_to(work / "in.txt")
     flags = {"decode_to_file": work / "link.txt", flag: work / "in.txt"}
     if flag not in ("decode_from_file", "score_file"):
@@ -314,7 +314,7 @@ def test_an_output_file_that_is_another_file_of_the_command(work, decoder, flag)
 
 
 @pytest.mark.parametrize("name", ["run.json", "hparams.json", VOCABULARY, "ckpt-6.index", "evaluations.json"])
-def test_an_output_file_that_the_run_consists_of(work, decoder, name):
+def test_an_output_file_that_belongs_to_the_run(work, decoder, name):
     message = decoder(f"--decode_from_file={work / 'in.txt'}", f"--decode_to_file={work / 'run' / name}")
     assert f"--decode_to_file={work / 'run' / name} is the same file as {work / 'run' / name};" in message
 
@@ -336,14 +336,14 @@ def test_an_output_file_that_is_standard_input(work):
 
 
 @pytest.mark.parametrize("flag", ["decode_to_file", "alignments"])
-def test_an_output_file_in_a_folder_that_is_not_there(work, decoder, flag):
+def test_an_output_file_in_a_missing_folder(work, decoder, flag):
     flags = {"decode_to_file": work / "out.txt", flag: work / "new" / "out.txt"}
     message = decoder(f"--decode_from_file={work / 'in.txt'}", *(f"--{name}={path}" for name, path in flags.items()))
     assert message == f"--{flag}={work / 'new' / 'out.txt'}: there is no folder {work / 'new'}; create it first"
 
 
 @pytest.mark.parametrize("role", ["dev_source", "dev_target"])
-def test_own_text_that_the_data_would_overwrite(refused, tmp_path, role):
+def test_source_text_that_the_data_would_overwrite(refused, tmp_path, role):
     data = tmp_path / "data"
     data.mkdir()
     side = {"dev_source": "inputs", "dev_target": "targets"}[role]

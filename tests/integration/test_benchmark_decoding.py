@@ -3,7 +3,7 @@
 import re
 
 
-def test_it_tells_how_fast_a_model_translates(small_run, command, tmp_path):
+def test_the_decoding_speed_is_reported_for_batches_and_single_lines(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_text("The dog sleeps.\n\nShe sings.\nA man sees the dog.\n")
     flags = (f"--output_dir={small_run}", "--decode_hparams=extra_length=3,beam_size=2", "--one_by_one=2")
     result = command("benchmark", "--decoding", *flags, f"--decode_from_file={tmp_path / 'in.txt'}", "--repeats=2")
@@ -19,7 +19,7 @@ def test_it_tells_how_fast_a_model_translates(small_run, command, tmp_path):
     assert "ckpt-6; medians of 2 runs" in result.stdout
 
 
-def test_what_is_missing_is_told(small_run, command, tmp_path):
+def test_missing_flags_and_empty_text_are_errors(small_run, command, tmp_path):
     result = command("benchmark", "--decoding", f"--output_dir={small_run}")
     assert result.returncode == 2 and "--decoding needs --output_dir and --decode_from_file" in result.stderr
     (tmp_path / "empty.txt").write_text("\n \n")

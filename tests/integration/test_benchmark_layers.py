@@ -9,7 +9,7 @@ from t2t_lite.benchmark.path_length import LAYERS
 
 
 @pytest.mark.slow
-def test_the_layers_of_table_1_are_measured_printed_and_drawn(command, tmp_path):
+def test_the_layers_of_table_1_are_measured_printed_and_plotted(command, tmp_path):
     pytest.importorskip("matplotlib")
     file = tmp_path / "plot.png"
     flags = ("--layers", "--neighborhood_size=16", "--max_length=128", f"--plot_file={file}")
@@ -59,19 +59,19 @@ def test_the_layers_of_table_1_are_measured_printed_and_drawn(command, tmp_path)
     ],
     ids=" ".join,
 )
-def test_mistakes_are_one_line_and_status_2(command, flags, what):
+def test_wrong_flags_are_one_line_errors_with_status_2(command, flags, what):
     result = command("benchmark", *flags)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1 and what in result.stderr
 
 
-def test_an_empty_name_is_no_plot_file(command):
+def test_an_empty_plot_file_name_is_refused(command):
     result = command("benchmark", "--layers", "--plot_file=")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1 and "is a directory; give the name of a file" in result.stderr
 
 
-def test_a_directory_is_refused_as_a_plot_before_anything_is_measured(command, tmp_path):
+def test_a_directory_as_plot_file_is_refused_before_measuring(command, tmp_path):
     result = command("benchmark", "--layers", f"--plot_file={tmp_path}")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1 and f"--plot_file={tmp_path} is a directory" in result.stderr

@@ -62,7 +62,7 @@ def row_of(lines, precision):
 
 
 @pytest.mark.slow
-def test_random_ids_compiled(command, tmp_path):
+def test_a_compiled_step_on_random_ids_is_measured(command, tmp_path):
     file = tmp_path / "cost.json"
     sizes = ("--vocab_size=100", "--source_length=20", "--target_length=16")
     lines, content = measured(command, file, "--xla_compile", *sizes, "--num_steps=3", "--warmup_steps=1")
@@ -84,7 +84,7 @@ def test_random_ids_compiled(command, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_problems_data_in_two_precisions_on_two_devices(command, grammar_data, tmp_path):
+def test_problem_data_is_measured_in_two_precisions_on_two_devices(command, grammar_data, tmp_path):
     flags = ("--problem=grammar_ende_rev", f"--data_dir={grammar_data}", "--precision=mixed_bfloat16,float32")
     devices = ("--virtual_devices=2", "--max_tokens_per_replica=200", "--peak_tflops=0.5")
     lines, content = measured(command, tmp_path / "cost.json", *flags, *devices, "--num_steps=5", "--warmup_steps=0")
@@ -125,19 +125,19 @@ def test_a_problems_data_in_two_precisions_on_two_devices(command, grammar_data,
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_mistakes_are_one_line_before_anything_is_measured(command, flags, status, what):
+def test_wrong_flags_are_one_line_errors_before_measuring(command, flags, status, what):
     result = command("benchmark", *SET, *flags)
     assert (result.returncode, result.stdout) == (status, "")
     assert result.stderr.count("\n") == 1 and what in result.stderr
 
 
-def test_a_set_has_to_be_named(command):
+def test_hparams_set_is_required(command):
     result = command("benchmark", "--training")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1 and "--training needs --hparams_set" in result.stderr
 
 
-def test_what_only_the_measuring_process_finds_out_is_one_line_too(command):
+def test_errors_of_the_measuring_process_are_one_line(command):
     result = command("benchmark", *SET, "--num_gpus=999")
     assert result.returncode == 1
     assert result.stderr.count("\n") == 1 and "--num_gpus=999, but TensorFlow sees" in result.stderr

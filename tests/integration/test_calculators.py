@@ -29,7 +29,7 @@ def test_every_set_has_a_line_whose_parts_add_up(table):
         assert len(parts) == 8 and abs(sum(parts) - total) < 0.05, name
 
 
-def test_the_papers_figure_and_the_deviation_stand_where_the_paper_prints_one(table):
+def test_the_papers_figure_and_the_deviation_are_shown_where_printed_in_the_paper(table):
     printed = {name: figures.parameters for name, figures in PAPER_FIGURES.items() if figures.parameters}
     assert {name: int(row[9]) for name, row in table.items() if len(row) > 9} == printed
     assert table["transformer_base"][8:] == ["63.05", "65", "-3.0%"]
@@ -43,7 +43,7 @@ def test_one_set_is_counted_to_the_last_parameter(command):
     assert "65 million: deviation -3.1%" in output
 
 
-def test_changes_and_another_vocabulary_count(command):
+def test_changed_settings_and_vocabulary_size_change_the_counts(command):
     flags = ("--hparams_set=transformer_tiny", "--hparams=tied_embeddings=none,position_encoding=learned")
     output = successful(command, "params", *flags, "--vocab_size=1000")
     assert re.search(r"^ *embeddings +384,000 ", output, flags=re.MULTILINE)  # 3 matrices of 1000 x 128
@@ -69,7 +69,7 @@ def test_the_costs_of_table_2(command):
     assert "matrix products" in note
 
 
-def test_the_cost_of_another_machine_needs_its_own_time(command):
+def test_the_cost_on_another_machine_needs_step_seconds(command):
     flags = ("benchmark", "--cost", "--hparams_set=transformer_base", "--device=M40", "--num_devices=2")
     without = successful(command, *flags)
     assert "give --step_seconds" in without and "estimate   " not in without and "counted" in without
@@ -78,7 +78,7 @@ def test_the_cost_of_another_machine_needs_its_own_time(command):
     assert "table 2" not in timed
 
 
-def test_changed_settings_have_no_time_in_the_paper(command):
+def test_the_cost_with_changed_settings_needs_step_seconds(command):
     flags = ("--hparams_set=transformer_base", "--hparams=self_attention_type=recurrent", "--device=12.5")
     assert "give --step_seconds" in successful(command, "benchmark", "--cost", *flags)
 
@@ -102,7 +102,7 @@ def test_changed_settings_have_no_time_in_the_paper(command):
     ],
     ids=" ".join,
 )
-def test_mistakes_are_one_line_and_status_2(command, flags, what):
+def test_wrong_flags_are_one_line_errors_with_status_2(command, flags, what):
     result = command(*flags)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1 and what in result.stderr

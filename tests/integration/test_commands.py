@@ -47,7 +47,7 @@ def translated(averaged, command, tmp_path_factory):
     return (folder / "out.txt").read_bytes().decode(), result.stderr
 
 
-def test_help_mistakes_and_listings_import_no_tensorflow():
+def test_help_errors_and_listings_do_not_import_tensorflow():
     runs = [(name, flags) for name in COMMANDS for flags in (["--help"], ["--no_such_flag"], [""])]
     runs += [("trainer", [f"--registry_help{name}"]) for name in ("", "=transformer_big", "=multi30k_ende_rev")]
     runs += [("trainer", [f"--registry_help={name}"]) for name in ("transformer", "no_such")]
@@ -68,7 +68,7 @@ for name, flags in {runs}:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_says_what_the_command_does_and_explains_every_flag(command, name):
+def test_help_describes_the_command_and_every_flag(command, name):
     result = command(name, "--help", COLUMNS="200")
     assert (result.returncode, result.stderr) == (0, "")
     assert f"usage: t2t-lite-{name}" in result.stdout
@@ -77,7 +77,7 @@ def test_help_says_what_the_command_does_and_explains_every_flag(command, name):
     assert sorted(described) == sorted(set(re.findall(r"^  (?:-h, )?(--\w+)", result.stdout, flags=re.MULTILINE)))
 
 
-def test_registry_help_lists_problems_sets_and_models_with_what_they_are(command):
+def test_registry_help_lists_problems_sets_and_models_with_descriptions(command):
     result = command("trainer", "--registry_help")
     assert (result.returncode, result.stderr) == (0, "")
     for line in (
@@ -102,7 +102,9 @@ def test_a_run_directory_holds_checkpoints_settings_vocabulary_and_event_files(s
     assert list((small_run / "train").glob("events.out.tfevents.*"))
 
 
-def test_the_same_command_again_trains_no_further(small_run, grammar_data, process, small_flags, snapshot, tmp_path):
+def test_repeating_the_command_does_not_train_further(
+    small_run, grammar_data, process, small_flags, snapshot, tmp_path
+):
     run_dir = shutil.copytree(small_run, tmp_path / "run")
     before = snapshot(run_dir)
     result = process("trainer", *small_flags, f"--data_dir={grammar_data}", f"--output_dir={run_dir}")
@@ -116,7 +118,9 @@ def test_the_same_command_again_trains_no_further(small_run, grammar_data, proce
     assert {name for name in after if "/" not in name} == {name for name in before if "/" not in name}
 
 
-def test_more_steps_go_on_from_the_last_checkpoint(small_run, grammar_data, command, small_flags, tmp_path):
+def test_training_with_more_steps_resumes_from_the_last_checkpoint(
+    small_run, grammar_data, command, small_flags, tmp_path
+):
     run_dir = shutil.copytree(small_run, tmp_path / "run")
     flags = [flag for flag in small_flags if not flag.startswith("--train_steps")]
     result = command(
@@ -148,13 +152,13 @@ def test_more_steps_go_on_from_the_last_checkpoint(small_run, grammar_data, comm
     assert not re.search(r"BLEU|\x1b", result.stdout)
 
 
-def test_the_average_is_marked_and_replaces_the_one_before(averaged):
+def test_a_new_average_replaces_the_previous_one_and_keeps_the_checkpoints(averaged):
     names = sorted(path.name for path in averaged.iterdir() if path.name.startswith("average"))
     assert names == ["average-6.data-00000-of-00001", "average-6.index"]
     assert sorted(path.name for path in averaged.glob("ckpt-*.index")) == [f"ckpt-{step}.index" for step in (2, 4, 6)]
 
 
-def test_n_lines_in_are_n_lines_out_in_order(translated):
+def test_the_decoder_writes_one_line_per_input_line_in_order(translated):
     lines = translated[0].split("\n")
     assert len(lines) == len(ODD_LINES) + 1 and lines[-1] == ""
     translations = {}
@@ -164,7 +168,7 @@ def test_n_lines_in_are_n_lines_out_in_order(translated):
         assert translations.setdefault(source, translation) == translation
 
 
-def test_the_decoder_says_what_it_uses_and_what_it_cut_and_nothing_else(translated, averaged):
+def test_the_decoder_reports_only_the_checkpoint_cut_lines_and_speed(translated, averaged):
     lines = translated[1].splitlines()
     assert lines[0] == f"using {averaged / 'average-6'}"
     cut = r"line 519 has \d+ tokens and was cut to max_input_length=1024; raise it in --decode_hparams"
@@ -173,7 +177,7 @@ def test_the_decoder_says_what_it_uses_and_what_it_cut_and_nothing_else(translat
     assert len(lines) == 3
 
 
-def test_standard_input_to_standard_output_is_file_to_file(translated, averaged, process):
+def test_standard_input_and_output_give_the_same_text_as_files(translated, averaged, process):
     source = "".join(line + "\n" for line in ODD_LINES).encode()
     flags = (f"--output_dir={averaged}", *DECODE)
     # A non-UTF-8 output encoding must not matter: texts may contain characters that the terminal cannot show.
@@ -183,7 +187,7 @@ def test_standard_input_to_standard_output_is_file_to_file(translated, averaged,
     assert result.stderr.splitlines() == translated[1].splitlines()[:2]
 
 
-def test_a_checkpoint_can_be_chosen_and_windows_line_ends_are_no_text(averaged, command):
+def test_a_checkpoint_can_be_chosen_and_crlf_is_not_part_of_the_text(averaged, command):
     result = command(
         "decoder",
         f"--output_dir={averaged}",
@@ -211,7 +215,7 @@ def test_score_prints_bleu_and_chrf_with_signatures(command, process, tmp_path):
 
 
 @pytest.mark.slow
-def test_datagen_makes_the_built_in_problem_and_a_second_run_does_nothing(process, tmp_path, snapshot):
+def test_datagen_generates_a_built_in_problem_and_a_second_run_does_nothing(process, tmp_path, snapshot):
     flags = ("--problem=grammar_ende", f"--data_dir={tmp_path / 'data'}")
     result = process("datagen", *flags)
     assert (result.returncode, result.stderr) == (0, "")

@@ -62,7 +62,7 @@ def lines_of(path):
     return content.split("\n")[:-1]
 
 
-def test_as_many_lines_come_out_of_a_hostile_file_as_went_in(small_run, command, tmp_path):
+def test_a_hostile_file_gives_one_output_line_per_input_line(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(HOSTILE))
     flags = (f"--output_dir={small_run}", *SETTINGS)
     files = (f"--decode_from_file={tmp_path / 'in.txt'}", f"--decode_to_file={tmp_path / 'out.txt'}")
@@ -102,7 +102,7 @@ def whole(corpus, small_run, command):
     return target
 
 
-def test_two_halves_are_the_whole(corpus, whole, small_run, command, tmp_path):
+def test_two_halves_of_a_file_give_the_output_of_the_whole(corpus, whole, small_run, command, tmp_path):
     lines = corpus.read_bytes().splitlines(keepends=True)
     found = b""
     for half in (lines[:300], lines[300:]):
@@ -115,7 +115,7 @@ def test_two_halves_are_the_whole(corpus, whole, small_run, command, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, small_run, start, command, tmp_path):
+def test_an_interrupted_run_resumes_to_the_same_file(how, corpus, whole, small_run, start, command, tmp_path):
     target = tmp_path / "out.txt"
     flags = (f"--output_dir={small_run}", *SETTINGS, f"--decode_from_file={corpus}", f"--decode_to_file={target}")
     process = start(*flags, "--batch_lines=10")
@@ -136,7 +136,7 @@ def test_an_interrupted_run_goes_on_and_gives_the_same_file(how, corpus, whole, 
 
 
 @pytest.mark.slow
-def test_a_run_with_other_settings_starts_anew(corpus, small_run, start, command, tmp_path):
+def test_a_run_with_other_settings_starts_over(corpus, small_run, start, command, tmp_path):
     target = tmp_path / "out.txt"
     flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}", f"--decode_to_file={target}")
     process = start(*flags, *SETTINGS, "--batch_lines=10")
@@ -182,7 +182,7 @@ def test_interactive_lines_are_timed(small_run, command):
     assert len(times) == 2
 
 
-def test_all_hypotheses_of_a_line_are_one_line_of_json(small_run, command):
+def test_all_hypotheses_of_a_line_are_written_as_one_line_of_json(small_run, command):
     flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=3,extra_length=2,return_beams=True", PLAIN)
     result = command("decoder", *flags, stdin="\n".join(SENTENCES[:2]).encode() + b"\n\n")
     first, second, empty = (json.loads(line) for line in result.stdout.splitlines())
@@ -200,7 +200,7 @@ def test_all_hypotheses_of_a_line_are_one_line_of_json(small_run, command):
         assert all(beam["log_prob"] < beam["score"] < 0 for beam in beams)
 
 
-def test_scores_of_pairs_are_those_of_the_search(small_run, command, tmp_path):
+def test_scores_of_given_pairs_equal_those_of_the_search(small_run, command, tmp_path):
     flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=2,extra_length=40,return_beams=True", PLAIN)
     result = command("decoder", *flags, stdin="\n".join(SENTENCES).encode())
     found = [json.loads(line) for line in result.stdout.splitlines()]
@@ -256,7 +256,7 @@ def test_alignments_link_every_word(small_run, command, tmp_path):
     assert refused.returncode == 1 and "there is no layer 7" in refused.stderr
 
 
-def test_run_directories_of_one_vocabulary_search_together(small_run, command, tmp_path):
+def test_run_directories_with_the_same_vocabulary_form_an_ensemble(small_run, command, tmp_path):
     alone = command("decoder", f"--output_dir={small_run}", *SETTINGS, stdin=SENTENCES[0].encode())
     twice = command("decoder", f"--output_dir={small_run},{small_run}", *SETTINGS, stdin=SENTENCES[0].encode())
     assert twice.returncode == 0 and twice.stdout == alone.stdout
@@ -276,7 +276,7 @@ def test_run_directories_of_one_vocabulary_search_together(small_run, command, t
         (["--xla_compile=perhaps"], "takes True or False, not 'perhaps'"),
     ],
 )
-def test_flags_that_do_not_go_together(flags, message, command):
+def test_incompatible_flags_are_refused(flags, message, command):
     result = command("decoder", "--output_dir=nowhere", *flags)
     assert result.returncode == 2
     assert message in result.stderr and len(result.stderr.splitlines()) == 1

@@ -92,20 +92,20 @@ def assert_same(found, expected):
 
 
 @pytest.mark.slow
-def test_the_parameters_that_are_compared_have_moved_far(one_device, at_first):
+def test_the_compared_parameters_differ_clearly_from_their_initial_values(one_device, at_first):
     moved = {name: np.abs(array - at_first[name]).max() for name, array in one_device.items()}
     assert min(moved.values()) > 1e-3
 
 
 @pytest.mark.slow
-def test_eight_devices_make_the_parameters_of_one(multi30k_data, one_device, tmp_path):
+def test_eight_devices_give_the_parameters_of_one(multi30k_data, one_device, tmp_path):
     (output,) = finish(start(multi30k_data, tmp_path, "--virtual_devices=8"))
     assert "8 devices," in output
     assert_same(parameters(tmp_path), one_device)
 
 
 @pytest.mark.slow
-def test_four_accumulation_steps_make_the_parameters_of_one(multi30k_data, one_device, command, tmp_path):
+def test_four_accumulation_steps_give_the_parameters_of_one(multi30k_data, one_device, command, tmp_path):
     result = command(*trainer(multi30k_data, tmp_path, "--max_tokens_per_replica=280"))
     assert result.returncode == 0, result.stderr
     assert_same(parameters(tmp_path), one_device)
@@ -140,7 +140,7 @@ print(sum("Collective" in node.op and "Reduce" in node.op for node in nodes), le
 
 
 @pytest.mark.slow
-def test_gradients_are_reduced_together_and_a_second_training_of_a_process_works():
+def test_gradients_are_reduced_together_and_a_process_can_train_twice():
     output = subprocess.run(
         [sys.executable, "-c", COLLECTIVES], capture_output=True, text=True, check=True, env=user_environment()
     ).stdout
@@ -165,7 +165,7 @@ def tf_configs(command):
 
 
 @pytest.mark.slow
-def test_two_workers_that_have_room_for_unequal_parts_make_the_parameters_of_one_device(
+def test_two_workers_with_unequal_memory_give_the_parameters_of_one_device(
     multi30k_data, undivided, one_device, tf_configs, tmp_path
 ):
     flags = ("--virtual_devices=2", EVALUATING)
@@ -183,7 +183,7 @@ def test_two_workers_that_have_room_for_unequal_parts_make_the_parameters_of_one
 
 
 @pytest.mark.slow
-def test_a_signal_to_one_worker_stops_all_and_they_go_on(multi30k_data, one_device, tf_configs, tmp_path):
+def test_a_signal_to_one_worker_stops_all_and_they_resume(multi30k_data, one_device, tf_configs, tmp_path):
     flags = ("--save_checkpoints_steps=2", "--log_step_count_steps=1")
     workers = [start(multi30k_data, tmp_path, *flags, tf_config=config) for config in tf_configs]
     while not list_checkpoints(tmp_path):

@@ -32,7 +32,7 @@ def test_python_examples_run(page, small_run, tmp_path, monkeypatch, capsys):
         ("CONTRIBUTING.md", "recipes_ende"),
     ],
 )
-def test_the_problems_of_the_documentation_can_be_registered_as_they_stand(page, name, tmp_path, process):
+def test_the_problems_in_the_documentation_can_be_registered_verbatim(page, name, tmp_path, process):
     classes = {example: re.findall(r"^class (\w+)", example, re.MULTILINE) for example in examples(page)}
     (example,) = [example for example, found in classes.items() if name in map(snake_case, found)]
     (tmp_path / "example.py").write_text(example, encoding="utf-8")
@@ -42,7 +42,7 @@ def test_the_problems_of_the_documentation_can_be_registered_as_they_stand(page,
 
 
 @pytest.mark.slow
-def test_the_plug_in_of_the_readme_trains_and_decodes(tmp_path, process):
+def test_the_plug_in_in_the_readme_trains_and_decodes(tmp_path, process):
     (example,) = [example for example in examples("README.md") if "PROBLEMS.register" in example]
     (tmp_path / "digits.py").write_text(example, encoding="utf-8")
     run = f"--output_dir={tmp_path / 'run'}"

@@ -17,7 +17,7 @@ def world(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_drawn_command_line_ends_well_or_is_refused_in_one_line(seed, world, tmp_path_factory, commands_environment):
+def test_a_random_command_line_succeeds_or_is_refused_in_one_line(seed, world, tmp_path_factory, commands_environment):
     line = draw(seed)
     home = dict.fromkeys(("XDG_CONFIG_HOME", "HOME"), str(tmp_path_factory.mktemp("home")))
     outcome = try_line(line, world, home | commands_environment)
@@ -34,5 +34,5 @@ def test_a_drawn_command_line_ends_well_or_is_refused_in_one_line(seed, world, t
         (["--output_dir", "run", "--n=1"], "changed run"),
     ],
 )
-def test_what_comes_of_a_command_line_is_told_apart(world, flags, kind):
+def test_outcomes_of_a_command_line_are_distinguished(world, flags, kind):
     assert try_line(Line("avg", flags, b""), world, {}).kind.startswith(kind)

@@ -46,7 +46,7 @@ kernel.write(json.dumps([statuses, sys.stdout.text, sys.stderr.text, state() == 
 """
 
 
-def test_a_notebook_trains_and_decodes_and_finds_its_process_as_it_was(small_flags, grammar_data, tmp_path):
+def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_flags, grammar_data, tmp_path):
     run = f"--output_dir={tmp_path / 'run'}"
     (tmp_path / "in.txt").write_text("The dog sleeps.\nShe sings.\n")
     flags = {
@@ -64,7 +64,7 @@ def test_a_notebook_trains_and_decodes_and_finds_its_process_as_it_was(small_fla
     assert is_as_it_was
 
 
-def test_a_translator_works_as_before_after_a_training_of_its_process(small_run, small_flags, grammar_data, tmp_path):
+def test_a_translator_still_works_after_training_in_the_same_process(small_run, small_flags, grammar_data, tmp_path):
     translator = Translator.from_run_dir(small_run, "beam_size=2,extra_length=3", xla_compile=False)
     before = translator.translate(["The dog sleeps.", "She sings."])
     run = f"--output_dir={tmp_path / 'run'}"
@@ -96,7 +96,7 @@ def process_state():
         (score.main, ("--hypothesis=none", "--reference=none"), 1),
     ],
 )
-def test_a_status_is_returned_and_the_process_is_as_it_was(main, flags, status, capsys):
+def test_main_returns_a_status_and_restores_the_process_state(main, flags, status, capsys):
     before = process_state()
     assert main(flags) == status
     assert process_state() == before
@@ -104,7 +104,7 @@ def test_a_status_is_returned_and_the_process_is_as_it_was(main, flags, status, 
     assert bool(printed.out) == (status == 0) and len(printed.err.splitlines()) == (status != 0)
 
 
-def test_with_debug_an_error_is_raised_and_the_process_is_as_it_was():
+def test_with_debug_main_raises_the_error_and_restores_the_process_state():
     before = process_state()
     with pytest.raises(Exception, match="none is not a run directory"):
         avg.main(["--output_dir=none", "--debug"])

@@ -77,7 +77,7 @@ def go_on(small_flags, grammar_data, undisturbed, command, process):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_signal_saves_and_says_how_to_go_on(small_flags, grammar_data, go_on, tmp_path, number):
+def test_a_signal_saves_a_checkpoint_and_reports_how_to_resume(small_flags, grammar_data, go_on, tmp_path, number):
     process = trainer(small_flags, grammar_data, tmp_path)
     wait_until(lambda: steps_saved(tmp_path), process)
     process.send_signal(number)
@@ -107,7 +107,7 @@ def test_a_kill_loses_only_the_steps_since_the_last_checkpoint(small_flags, gram
 
 
 @pytest.mark.slow
-def test_a_kill_while_a_checkpoint_is_written_costs_that_checkpoint(small_flags, grammar_data, go_on, tmp_path):
+def test_a_kill_while_a_checkpoint_is_written_loses_only_that_checkpoint(small_flags, grammar_data, go_on, tmp_path):
     for _ in range(STEPS // SAVE_EVERY):
         process = trainer(small_flags, grammar_data, tmp_path)
         wait_until(lambda: steps_saved(tmp_path) and list(tmp_path.glob("incomplete-*")), process)
@@ -123,7 +123,7 @@ def test_a_kill_while_a_checkpoint_is_written_costs_that_checkpoint(small_flags,
 
 
 @pytest.mark.slow
-def test_a_damaged_checkpoint_is_passed_over_with_a_warning(small_flags, grammar_data, undisturbed, go_on, tmp_path):
+def test_a_damaged_checkpoint_is_skipped_with_a_warning(small_flags, grammar_data, undisturbed, go_on, tmp_path):
     for path in undisturbed.iterdir():
         step = path.name.split(".")[0].removeprefix("ckpt-")
         if path.is_file() and (not step.isdigit() or int(step) <= 2 * SAVE_EVERY):
@@ -136,7 +136,9 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(small_flags, grammar
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_an_error_and_leaves_earlier_checkpoints_whole(small_flags, grammar_data, undisturbed, tmp_path):
+def test_a_full_disk_is_an_error_and_leaves_earlier_checkpoints_intact(
+    small_flags, grammar_data, undisturbed, tmp_path
+):
     for path in undisturbed.iterdir():
         step = path.name.split(".")[0].removeprefix("ckpt-")
         if path.is_file() and (not step.isdigit() or int(step) <= SAVE_EVERY):

@@ -70,13 +70,13 @@ def generated(own_text, command):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_defect_is_counted_shown_with_its_lines_and_stops_nothing(own_text, generated, kind):
+def test_every_kind_of_defect_is_reported_with_count_and_lines_but_is_no_error(own_text, generated, kind):
     _, lines = own_text
     shown = ", ".join(map(str, lines[kind]))
     assert re.search(rf"^ {re.escape(kind)} +{DEFECTS}  1\.00%  {KINDS[kind]} +{shown} *$", generated, re.MULTILINE)
 
 
-def test_line_counts_are_compared_and_what_is_split_off_is_said(generated):
+def test_line_counts_are_compared_and_split_off_pairs_are_reported(generated):
     assert re.search(r"^ inputs +500 ", generated, re.MULTILINE)
     assert re.search(r"^ targets +495 ", generated, re.MULTILINE)
     assert "different numbers of lines" in generated
@@ -85,7 +85,7 @@ def test_line_counts_are_compared_and_what_is_split_off_is_said(generated):
         assert re.search(rf"no {split} files are given: 23 pairs of the training text are split off", generated)
 
 
-def test_the_manifest_counts_what_was_dropped(own_text, generated):
+def test_the_manifest_counts_dropped_pairs(own_text, generated):
     folder, _ = own_text
     splits = json.loads((folder / "data" / "manifest.text_pairs.json").read_text())["splits"]
     dropped = dict(splits["train"]["dropped"])
@@ -95,7 +95,7 @@ def test_the_manifest_counts_what_was_dropped(own_text, generated):
     assert total + sum(splits["train"]["dropped"].values()) == 500
 
 
-def test_a_model_is_trained_on_it_and_translates(own_text, generated, command):
+def test_a_model_trains_on_own_text_and_translates(own_text, generated, command):
     folder, _ = own_text
     run = f"--output_dir={folder / 'run'}"
     flags = ("--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=3", "--peak_tflops=1")
@@ -105,7 +105,7 @@ def test_a_model_is_trained_on_it_and_translates(own_text, generated, command):
     assert decoded.returncode == 0 and len(decoded.stdout.splitlines()) == 2
 
 
-def test_the_same_command_again_does_nothing_and_a_changed_file_is_found(own_text, generated, command, tmp_path):
+def test_repeating_the_command_does_nothing_and_a_changed_file_is_refused(own_text, generated, command, tmp_path):
     folder, _ = own_text
     flags = [
         f"--train_source={folder / 'my.en'}",
@@ -125,7 +125,7 @@ def test_the_same_command_again_does_nothing_and_a_changed_file_is_found(own_tex
 
 
 @pytest.mark.parametrize("which", ["split", "shard"])
-def test_inspecting_shows_examples_lengths_and_what_is_left_out(own_text, generated, command, which):
+def test_inspect_shows_examples_lengths_and_dropped_pairs(own_text, generated, command, which):
     data = own_text[0] / "data"
     if which == "split":
         result = command("datagen", "--inspect", "--problem=text_pairs", f"--data_dir={data}")
@@ -168,14 +168,14 @@ def test_inspecting_shows_examples_lengths_and_what_is_left_out(own_text, genera
         (["--problem=grammar_ende", "--data_dir=d", "--vocab_kind=letters"], "--vocab_kind", 2),
     ],
 )
-def test_wrong_flags_are_errors_that_say_what_to_do(command, tmp_path, monkeypatch, flags, said, status):
+def test_wrong_flags_are_errors_with_a_remedy(command, tmp_path, monkeypatch, flags, said, status):
     monkeypatch.chdir(tmp_path)
     result = command("datagen", *flags)
     assert result.returncode == status and said in result.stderr
     assert "Traceback" not in result.stderr
 
 
-def test_the_trainer_takes_the_flags_of_own_text_with_generate_data_only(command, tmp_path):
+def test_the_trainer_accepts_the_flags_of_own_text_only_with_generate_data(command, tmp_path):
     flags = ["--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=1", "--peak_tflops=1"]
     flags += [
         f"--train_tsv={tmp_path / 'my.tsv'}",

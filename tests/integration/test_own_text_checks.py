@@ -91,7 +91,7 @@ def records_of(tmp_path):
     return sorted(record.numpy() for record in tf.data.TFRecordDataset(paths))
 
 
-def test_training_pairs_that_dev_and_test_have_are_counted_and_kept(texts, datagen, tmp_path):
+def test_training_pairs_also_in_dev_or_test_are_counted_and_kept(texts, datagen, tmp_path):
     report = datagen(texts, **SIDES, **OTHERS)
     assert row(report, "its source is also in dev") == ("7", "2.30%", "kept", "1, 2, 3, 4, 5, ...")
     assert row(report, "its source is also in test") == ("3", "0.98%", "kept", "41, 42, 43")
@@ -100,7 +100,7 @@ def test_training_pairs_that_dev_and_test_have_are_counted_and_kept(texts, datag
     assert manifest_of(tmp_path)["splits"]["train"]["examples"] == 305
 
 
-def test_drop_duplicates_leaves_these_out_of_vocabulary_and_training(texts, datagen, tmp_path):
+def test_drop_duplicates_removes_them_from_vocabulary_and_training(texts, datagen, tmp_path):
     report = datagen(texts, **SIDES, **OTHERS, drop_duplicates="")
     for kind, count in (("its source is also in dev", 7), ("its source is also in test", 3), ("a repeated pair", 5)):
         assert re.search(rf"^ {kind}.* {count}  .*dropped", report, flags=re.MULTILINE), kind
@@ -113,7 +113,7 @@ def test_drop_duplicates_leaves_these_out_of_vocabulary_and_training(texts, data
     assert "was made with --drop_duplicates=True, but this run has no --drop_duplicates" in refused
 
 
-def test_drop_duplicates_where_dev_and_test_are_split_off(texts, datagen, tmp_path):
+def test_drop_duplicates_works_when_dev_and_test_are_split_off(texts, datagen, tmp_path):
     datagen(texts, **SIDES, drop_duplicates="")
     made = manifest_of(tmp_path)["splits"]
     assert sum(made[split]["examples"] for split in ("train", "dev", "test")) == 300
@@ -121,7 +121,7 @@ def test_drop_duplicates_where_dev_and_test_are_split_off(texts, datagen, tmp_pa
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-def test_a_split_that_is_given_the_wrong_way_round_is_found(texts, datagen, split):
+def test_a_split_with_swapped_source_and_target_is_reported(texts, datagen, split):
     turned = {f"{split}_source": f"{split}.de", f"{split}_target": f"{split}.en"}
     report = datagen(texts, **SIDES, **OTHERS | turned)
     count = {"dev": 40, "test": 20}[split]
@@ -130,7 +130,7 @@ def test_a_split_that_is_given_the_wrong_way_round_is_found(texts, datagen, spli
     assert report.count("opposite direction") == 1
 
 
-def test_lines_without_a_tab_are_counted_also_where_no_other_is_left(texts, datagen, tmp_path):
+def test_lines_without_a_tab_are_counted_even_if_no_usable_line_remains(texts, datagen, tmp_path):
     (tmp_path / "no.tsv").write_text("no tab here\nnor here\nnor there\n")
     message = datagen(tmp_path, train_tsv="no.tsv", status=1)
     assert "has 0 usable pairs (dropped: 3 (a line without a tab))" in message
@@ -139,7 +139,7 @@ def test_lines_without_a_tab_are_counted_also_where_no_other_is_left(texts, data
     assert "no usable train examples: all 3 are dropped: 3 (a line without a tab)" in message
 
 
-def test_an_empty_file_and_a_directory_are_called_so(texts, datagen, tmp_path):
+def test_an_empty_file_and_a_directory_are_reported_as_such_in_errors(texts, datagen, tmp_path):
     (tmp_path / "empty.en").touch()
     (tmp_path / "folder.en").mkdir()
     for source, message in (
@@ -150,7 +150,7 @@ def test_an_empty_file_and_a_directory_are_called_so(texts, datagen, tmp_path):
     assert "--dev_tsv: " in datagen(texts, train_tsv="train.tsv", dev_tsv=str(tmp_path / "empty.en"), status=1)
 
 
-def test_more_columns_than_two_are_told_and_the_first_two_are_taken(texts, datagen, tmp_path):
+def test_lines_with_more_than_two_columns_are_reported_and_use_the_first_two(texts, datagen, tmp_path):
     lines = (texts / "train.tsv").read_text().splitlines()
     lines[9:11] = [f"{line}\tmore\tand more" for line in lines[9:11]]
     (tmp_path / "wide.tsv").write_text("".join(f"{line}\n" for line in lines))
@@ -159,7 +159,7 @@ def test_more_columns_than_two_are_told_and_the_first_two_are_taken(texts, datag
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
-def test_a_vocabulary_that_the_text_does_not_fill_is_said_to_be_smaller_and_called_so(texts, command, tmp_path):
+def test_a_vocabulary_smaller_than_requested_is_reported_and_named_by_its_real_size(texts, command, tmp_path):
     flags = (f"--train_tsv={texts / 'train.tsv'}", f"--data_dir={tmp_path / 'data'}", "--vocab_size=999999")
     result = command("datagen", "--problem=text_pairs", *flags)
     size = manifest_of(tmp_path)["vocabulary"]["size"]
@@ -173,7 +173,7 @@ def test_a_vocabulary_that_the_text_does_not_fill_is_said_to_be_smaller_and_call
     ("source", "target"),
     [("part1.en,part2.en", "part1.de,part2.de"), ("part?.en", "part?.de"), ("part[12].en", "part1.de,part2.de")],
 )
-def test_several_files_a_side_are_read_as_one(texts, datagen, tmp_path, source, target):
+def test_several_files_per_side_are_read_as_one(texts, datagen, tmp_path, source, target):
     source, target = (",".join(str(texts / part) for part in side.split(",")) for side in (source, target))
     datagen(texts, train_source=source, train_target=target, **OTHERS)
     of_parts = records_of(tmp_path)
@@ -183,7 +183,7 @@ def test_several_files_a_side_are_read_as_one(texts, datagen, tmp_path, source, 
     assert records_of(tmp_path) == of_parts and len(of_parts) == 305
 
 
-def test_a_line_that_is_missing_in_one_of_several_files_moves_no_line_of_the_next(texts, datagen, tmp_path):
+def test_a_missing_line_in_one_of_several_files_does_not_shift_the_next_file(texts, datagen, tmp_path):
     short = (texts / "part1.de").read_text().splitlines()[:-1]
     (tmp_path / "short.de").write_text("".join(f"{line}\n" for line in short))
     sources = f"{texts / 'part1.en'},{texts / 'part2.en'}"
@@ -194,19 +194,19 @@ def test_a_line_that_is_missing_in_one_of_several_files_moves_no_line_of_the_nex
     assert row(report, "the sides seem to be swapped")[0] == "0"
 
 
-def test_files_that_do_not_answer_one_another_are_refused(texts, datagen):
+def test_unequal_numbers_of_source_and_target_files_are_refused(texts, datagen):
     message = datagen(texts, train_source="part?.en", train_target="train.de", status=1)
     assert "--train_source has 2 files and --train_target 1; each source file needs its translations" in message
     assert "no such file: " in datagen(texts, train_source="nothing*.en", train_target="train.de", status=1)
 
 
-def test_a_name_with_a_comma_is_one_file(texts, datagen, tmp_path):
+def test_a_file_name_may_contain_a_comma(texts, datagen, tmp_path):
     (tmp_path / "a,b.tsv").write_bytes((texts / "train.tsv").read_bytes())
     assert "text_pairs: train: " in datagen(tmp_path, train_tsv="a,b.tsv")
 
 
 @pytest.mark.parametrize("ending", ["txt", "gz"])
-def test_a_pipe_is_kept_and_read_as_often_as_is_needed(texts, datagen, tmp_path, ending):
+def test_text_from_a_pipe_is_saved_and_read_from_the_copy(texts, datagen, tmp_path, ending):
     pipe = tmp_path / "pipe.tsv"
     os.mkfifo(pipe)
     (tmp_path / "train_tsv").write_text("mine")
@@ -223,7 +223,7 @@ def test_a_pipe_is_kept_and_read_as_often_as_is_needed(texts, datagen, tmp_path,
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
-def test_a_file_on_standard_input_is_remembered_by_its_name(texts, tmp_path):
+def test_a_file_on_standard_input_is_recorded_by_its_name(texts, tmp_path):
     flags = ["--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-"]
     with open(texts / "train.tsv", "rb") as file:
         done = subprocess.run([program("datagen"), *flags], stdin=file, capture_output=True, check=False)
@@ -231,7 +231,7 @@ def test_a_file_on_standard_input_is_remembered_by_its_name(texts, tmp_path):
     assert list(manifest_of(tmp_path)["sources"]) == [str(texts / "train.tsv")]
 
 
-def test_standard_input_is_a_tsv_file(texts, process, tmp_path):
+def test_standard_input_is_accepted_as_a_tsv_file(texts, process, tmp_path):
     content = (texts / "train.tsv").read_bytes()
     flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-")
     result = process("datagen", *flags, stdin=content)
@@ -239,7 +239,7 @@ def test_standard_input_is_a_tsv_file(texts, process, tmp_path):
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
-def test_another_text_from_a_pipe_takes_nobody_s_place(texts, process, tmp_path):
+def test_another_text_from_a_pipe_is_refused_and_does_not_replace_the_first(texts, process, tmp_path):
     content = (texts / "train.tsv").read_bytes()
     flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-")
     assert process("datagen", *flags, stdin=content).returncode == 0
@@ -250,7 +250,7 @@ def test_another_text_from_a_pipe_takes_nobody_s_place(texts, process, tmp_path)
     assert "nothing to do" in process("datagen", *flags, stdin=content).stdout
 
 
-def test_where_a_line_is_missing_in_the_middle_is_found_by_the_lengths(multi30k_dir, datagen, tmp_path):
+def test_the_place_of_a_missing_line_is_found_by_comparing_lengths(multi30k_dir, datagen, tmp_path):
     sides = [
         gzip.decompress((multi30k_dir / f"train.{language}.gz").read_bytes()).decode().splitlines()[:2400]
         for language in ("en", "de")
@@ -268,7 +268,7 @@ def test_where_a_line_is_missing_in_the_middle_is_found_by_the_lengths(multi30k_
     assert "the lengths of the two sides" not in datagen(tmp_path, train_source="a.en", train_target="a.de")
 
 
-def test_utf_16_is_called_so_and_gzip_is_read_whatever_its_name(texts, datagen, tmp_path):
+def test_utf_16_is_refused_with_a_remedy_and_gzip_is_read_under_any_name(texts, datagen, tmp_path):
     text = (texts / "train.tsv").read_text()
     (tmp_path / "wide.tsv").write_text(text, encoding="utf-16")
     assert "wide.tsv is in UTF-16; convert it: iconv -f UTF-16 -t UTF-8" in datagen(
@@ -281,7 +281,7 @@ def test_utf_16_is_called_so_and_gzip_is_read_whatever_its_name(texts, datagen, 
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
-def test_what_to_do_is_said_below_the_table(texts, datagen, tmp_path):
+def test_remedies_are_printed_below_the_table(texts, datagen, tmp_path):
     lines = (texts / "train.tsv").read_bytes().splitlines()
     lines[:100] = [line + b" caf\xe9" for line in lines[:100]]
     (tmp_path / "mixed.tsv").write_bytes(b"\n".join(lines) + b"\n")
@@ -292,7 +292,9 @@ def test_what_to_do_is_said_below_the_table(texts, datagen, tmp_path):
     assert "text_pairs: dev: 50% of the pairs are dropped; check the files" in report
 
 
-def test_damaged_data_is_found_by_datagen_and_mended_as_it_says(texts, command, datagen, refused_line, tmp_path):
+def test_damaged_data_is_detected_by_datagen_and_repaired_by_its_advice(
+    texts, command, datagen, refused_line, tmp_path
+):
     datagen(texts, train_tsv="train.tsv")
     flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}")
     shard = tmp_path / "data" / "text_pairs-train-00002-of-00010"

@@ -113,21 +113,21 @@ def check_trees(trees, sentences):
         assert tree.startswith("(TOP ")
 
 
-def test_the_data_says_what_was_done_with_the_treebank(made, treebank):
+def test_datagen_reports_the_splits_and_malformed_trees_of_the_treebank(made, treebank):
     _, _, datagen, _ = made
     assert "sections 02, 03" in datagen and "5% of the trees to dev" in datagen
     assert f"malformed tree: {treebank}/00/wsj_0003.mrg, line 32: the bracket of 'S' is not closed" in datagen
     assert "dropped: 1 (a malformed tree)" in datagen
 
 
-def test_the_trainer_tells_f1_of_the_dev_split(made):
+def test_the_trainer_reports_f1_of_the_dev_split(made):
     assert "dev F1 " in made[3]
     figures = json.loads((made[1] / "evaluations.json").read_text())["120"]
     assert 0 < figures["f1"] <= 100 and "bleu" not in figures
 
 
 @pytest.mark.slow
-def test_checkpoints_are_evaluated_by_another_process_and_drawn(made, command, tmp_path):
+def test_checkpoints_are_evaluated_by_another_process_and_plotted(made, command, tmp_path):
     data, run, _, _ = made
     copy = shutil.copytree(run, tmp_path / "run")
     (copy / "evaluations.json").unlink()
@@ -154,12 +154,12 @@ def test_checkpoints_are_evaluated_by_another_process_and_drawn(made, command, t
         (["--eval_decode", "--decode_hparams=beam=1"], "unknown name 'beam'", 2),
     ],
 )
-def test_evaluations_that_a_problem_does_not_have_are_refused(made, command, flags, message, status):
+def test_evaluations_that_a_problem_does_not_support_are_refused(made, command, flags, message, status):
     finished = command("trainer", "--schedule=eval", f"--data_dir={made[0]}", f"--output_dir={made[1]}", *flags)
     assert finished.returncode == status and message in finished.stderr
 
 
-def test_parsed_lines_are_trees_over_their_words_and_repairs_are_told(made, decode, command, tmp_path):
+def test_parsed_lines_are_trees_over_their_words_and_repairs_are_reported(made, decode, command, tmp_path):
     finished, trees = decode()
     check_trees(trees, sentences_of(made[0]))
     (message,) = [line for line in finished.stderr.splitlines() if "needed repair" in line]
@@ -180,13 +180,13 @@ def test_parsed_lines_are_trees_over_their_words_and_repairs_are_told(made, deco
     assert "labelled F1" in score.stdout and "no parts of speech" in score.stdout
 
 
-def test_a_search_among_trees_needs_no_repair(made, decode):
+def test_a_search_with_only_trees_needs_no_repair(made, decode):
     finished, trees = decode(settings="beam_size=2,only_trees=True")
     check_trees(trees, sentences_of(made[0]))
     assert f"0 of {len(trees)} trees (0.0%) needed repair" in finished.stderr
 
 
-def test_trees_are_drawn(made, decode, tmp_path):
+def test_trees_are_drawn_as_svg_and_text(made, decode, tmp_path):
     finished, trees = decode(f"--draw_trees={tmp_path / 'trees.svg'}")
     assert f"drew {len(trees)} trees in {tmp_path / 'trees.svg'}" in finished.stderr
     texts = ["".join(text.itertext()) for text in ET.parse(tmp_path / "trees.svg").iter() if text.tag.endswith("text")]
@@ -197,7 +197,7 @@ def test_trees_are_drawn(made, decode, tmp_path):
     assert "│" in art and all(line in art for line in sentences_of(made[0]))
 
 
-def test_plain_text_is_cut_as_the_treebank_does(made, command):
+def test_plain_text_is_tokenised_as_in_the_treebank(made, command):
     plain = b"The dog doesn't (really) see the cat.\n\n"
     finished = command("decoder", f"--output_dir={made[1]}", "--tokenizer=treebank", "--xla_compile=False", stdin=plain)
     assert finished.returncode == 0, finished.stderr
@@ -218,7 +218,7 @@ def test_plain_text_is_cut_as_the_treebank_does(made, command):
     assert empty == ""
 
 
-def test_interactively_the_tree_is_drawn(made, command):
+def test_interactive_parsing_draws_the_tree(made, command):
     finished = command("decoder", f"--output_dir={made[1]}", "--decode_interactive", "--xla_compile=False", stdin=LINE)
     assert finished.returncode == 0, finished.stderr
     first, *art = finished.stdout.splitlines()
@@ -226,7 +226,7 @@ def test_interactively_the_tree_is_drawn(made, command):
     assert art[-1].split() == ["the", "dog", "sees", "the", "cat", "."]
 
 
-def test_all_hypotheses_and_scores_of_given_trees(made, command, tmp_path):
+def test_all_hypotheses_and_scores_of_given_trees_are_written(made, command, tmp_path):
     (tmp_path / "in.txt").write_text("the dog sees the cat .\n")
     tree = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ sees) (NP (DT the) (NN cat))) (. .)))"
     (tmp_path / "pairs.tsv").write_text(f"the dog sees the cat .\t{tree}\n")
@@ -245,14 +245,14 @@ def test_all_hypotheses_and_scores_of_given_trees(made, command, tmp_path):
     assert refused.returncode == 1 and "line 1" in refused.stderr and "not a tree" in refused.stderr
 
 
-def test_in_a_program(made):
+def test_parser_can_be_used_in_a_program(made):
     parser = Parser.from_run_dir(made[1], decode_hparams="beam_size=1", warn=lambda line: None)
     trees = parser.translate(sentences_of(made[0])[:3])
     check_trees(trees, sentences_of(made[0])[:3])
     assert parser.parsed == 3
 
 
-def test_a_run_that_goes_on_reports_the_repairs_of_all_lines(made, tmp_path):
+def test_a_resumed_run_reports_the_repairs_of_all_lines(made, tmp_path):
     translator = Translator.from_run_dir(made[1], "beam_size=1", warn=lambda line: None, xla_compile=False)
     flags = argparse.Namespace(score_file=None, prefix_file=None, alignments=None)
     lines = [line.encode() for line in sentences_of(made[0])[:9]]
@@ -306,13 +306,13 @@ def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, caps
         ),
     ],
 )
-def test_flags_that_do_not_go_together_are_refused(made, command, flags, message, status):
+def test_incompatible_flags_are_refused(made, command, flags, message, status):
     finished = command("decoder", f"--output_dir={made[1]}", *flags)
     assert finished.returncode == status and message in finished.stderr
     assert len(finished.stderr.splitlines()) == 1
 
 
-def test_a_translation_model_refuses_what_is_for_parsing(small_run, command, tmp_path):
+def test_a_translation_model_refuses_parsing_flags(small_run, command, tmp_path):
     for flags in (
         ["--tokenizer=treebank"],
         [f"--decode_to_file={tmp_path / 'x'}", f"--draw_trees={tmp_path / 'y.svg'}"],
@@ -330,7 +330,7 @@ def test_a_translation_model_refuses_what_is_for_parsing(small_run, command, tmp
         ("(TOP (S (NN a)))\n", "", "has 0 lines but"),
     ],
 )
-def test_what_cannot_be_scored_is_told_in_a_line(command, tmp_path, gold, trees, message):
+def test_trees_that_cannot_be_scored_are_one_line_errors(command, tmp_path, gold, trees, message):
     (tmp_path / "gold").write_text(gold)
     (tmp_path / "trees").write_text(trees)
     flags = [f"--hypothesis={tmp_path / 'trees'}", f"--reference={tmp_path / 'gold'}"]

@@ -50,7 +50,7 @@ def test_an_installed_plug_in_is_listed_and_described(installed, process):
 
 
 @pytest.mark.slow
-def test_an_installed_plug_in_trains_and_decodes_and_is_remembered(installed, trained, process):
+def test_an_installed_plug_in_trains_and_decodes_and_is_recorded(installed, trained, process):
     decoded = process("decoder", f"--output_dir={trained}", PLAIN, stdin=b"12\n345\n", PYTHONPATH=str(installed))
     write_outputs(decoded)
     run = json.loads((trained / "run.json").read_text())
@@ -61,7 +61,7 @@ def test_an_installed_plug_in_trains_and_decodes_and_is_remembered(installed, tr
 
 
 @pytest.mark.slow
-def test_without_the_package_the_decoder_names_it(trained, process):
+def test_the_decoder_names_a_missing_plug_in_package(trained, process):
     result = process("decoder", f"--output_dir={trained}", stdin=b"12\n")
     assert result.returncode == 1
     assert "'numbers_in_words' comes from the package t2t-lite-example, which is not installed" in result.stderr
@@ -97,7 +97,7 @@ def twice_tiny(tiny):
 
 
 @pytest.mark.slow
-def test_a_folder_is_remembered_by_the_run_but_not_trusted_unasked(tmp_path, process):
+def test_a_plug_in_folder_is_recorded_by_the_run_but_not_trusted_by_default(tmp_path, process):
     folder = write_usr_dir(tmp_path / "mine")
     run = f"--output_dir={tmp_path / 'run'}"
     config = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
@@ -127,7 +127,7 @@ def help_with(process, folder, **environment):
 
 
 @pytest.mark.parametrize("has_init", [True, False])
-def test_an_import_error_in_a_folder_is_shown_whole(tmp_path, process, has_init):
+def test_an_import_error_in_a_plug_in_folder_is_shown_with_its_cause(tmp_path, process, has_init):
     folder = write_usr_dir(tmp_path / "mine")
     (folder / "broken.py").write_text("import nothing_of_that_name\n")
     if has_init:
@@ -138,7 +138,7 @@ def test_an_import_error_in_a_folder_is_shown_whole(tmp_path, process, has_init)
     assert "ModuleNotFoundError: No module named 'nothing_of_that_name'" in result.stderr
 
 
-def test_an_import_error_in_a_package_is_shown_whole_and_names_the_package(installed, tmp_path, process):
+def test_an_import_error_in_a_plug_in_package_names_the_package_and_the_cause(installed, tmp_path, process):
     site = tmp_path / "site"
     shutil.copytree(installed, site)
     (site / "t2t_lite_example" / "sets.py").write_text("1 / 0\n")
@@ -147,7 +147,7 @@ def test_an_import_error_in_a_package_is_shown_whole_and_names_the_package(insta
     assert "t2t-lite-example" in result.stderr and "ZeroDivisionError" in result.stderr and "sets.py" in result.stderr
 
 
-def test_a_name_that_is_registered_twice_names_both_places(tmp_path, process):
+def test_a_name_registered_twice_is_an_error_that_names_both_places(tmp_path, process):
     folder = write_usr_dir(tmp_path / "mine", twice="GrammarEnde")
     result = help_with(process, folder)
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
@@ -155,7 +155,7 @@ def test_a_name_that_is_registered_twice_names_both_places(tmp_path, process):
     assert "t2t_lite.problems.grammar.GrammarEnde" in result.stderr and str(folder / "twice.py") in result.stderr
 
 
-def test_a_folder_that_is_missing_or_empty_or_registers_nothing_is_an_error(tmp_path, process):
+def test_a_plug_in_folder_that_is_missing_empty_or_registers_nothing_is_an_error(tmp_path, process):
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.py").write_text("x = 1\n")
@@ -171,7 +171,7 @@ def test_a_mistyped_plug_in_problem_is_an_error_with_the_nearest_name(tmp_path, 
     assert not (tmp_path / "data").exists() or not os.listdir(tmp_path / "data")
 
 
-def test_a_plugin_that_was_written_for_tensor2tensor_is_told_how_to_port_it(command, tmp_path):
+def test_a_tensor2tensor_plug_in_is_refused_with_porting_advice(command, tmp_path):
     (tmp_path / "mine.py").write_text("import os\n\nfrom tensor2tensor.utils import registry\n")
     result = command("trainer", f"--t2t_usr_dir={tmp_path}", "--registry_help")
     assert (result.returncode, result.stdout) == (1, "")
@@ -202,7 +202,7 @@ HALF_PORTED = {
 
 
 @pytest.mark.parametrize("body", HALF_PORTED)
-def test_a_problem_that_is_half_ported_is_told_in_one_line_what_is_missing(command, tmp_path, body):
+def test_a_half_ported_problem_is_a_one_line_error_that_names_what_is_missing(command, tmp_path, body):
     imports = "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n"
     settings = "    '''A problem.'''\n    vocab_kind = 'characters'\n    vocab_size = 300\n"
     name = f"half_ported_{abs(hash(body))}"
@@ -215,7 +215,7 @@ def test_a_problem_that_is_half_ported_is_told_in_one_line_what_is_missing(comma
     assert HALF_PORTED[body] in result.stderr
 
 
-def test_splits_that_are_all_the_same_are_told(command, tmp_path):
+def test_identical_splits_are_reported(command, tmp_path):
     (tmp_path / "mine.py").write_text(
         "from t2t_lite.data.problem import Example, Problem\nfrom t2t_lite.registry import PROBLEMS\n"
         "@PROBLEMS.register\nclass AlwaysTheSame(Problem):\n    '''A problem.'''\n"

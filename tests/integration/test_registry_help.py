@@ -15,7 +15,7 @@ def shown(command, name):
     return result.stdout
 
 
-def test_the_list_has_every_name_once_and_all_lines_begin_at_the_same_column(process):
+def test_the_list_has_every_name_once_with_aligned_descriptions(process):
     result = process("trainer", "--registry_help")
     assert (result.returncode, result.stderr) == (0, "")
     entries = re.findall(r"^  (\S+)( +)(\S.*)$", result.stdout, flags=re.MULTILINE)
@@ -27,7 +27,7 @@ def test_the_list_has_every_name_once_and_all_lines_begin_at_the_same_column(pro
     assert process("trainer", "--registry_help=").stdout == result.stdout
 
 
-def test_a_set_is_shown_with_every_setting_and_what_differs_from_its_parent(command):
+def test_a_set_is_shown_with_all_settings_and_differences_from_its_parent(command):
     text = shown(command, "transformer_big")
     assert "The paper's big model" in text and "parent: transformer_base;" in text
     lines = dict(re.findall(r"^[* ] (\w+)  +(\S+)", text, flags=re.MULTILINE))
@@ -42,7 +42,7 @@ def test_a_set_is_shown_with_every_setting_and_what_differs_from_its_parent(comm
     }
 
 
-def test_a_set_without_parent_says_so_and_marks_nothing(command):
+def test_a_set_without_parent_marks_no_differences(command):
     text = shown(command, "transformer_base")
     assert "parent: none" in text and "*" not in text
     assert len(re.findall(r"^  \w+  ", text, flags=re.MULTILINE)) == len(dataclasses.fields(HParams))
@@ -64,7 +64,7 @@ def test_a_problem_is_shown_with_its_settings_and_sources(command, ending):
     assert ("with its sides swapped" in text) == bool(ending)
 
 
-def test_a_problem_that_needs_no_files_says_so(command):
+def test_a_problem_without_sources_is_shown_as_such(command):
     assert "sources: none" in shown(command, "grammar_ende")
 
 
@@ -79,7 +79,7 @@ def test_a_model_is_shown_without_loading_it(command):
     ("name", "nearest"),
     [("transformer_bg", "'transformer_big'"), ("multi30k_enda", "'multi30k_ende'"), ("transfomer", "'transformer'")],
 )
-def test_an_unknown_name_is_one_line_with_the_nearest_of_all_kinds(command, name, nearest):
+def test_an_unknown_name_is_a_one_line_error_with_the_nearest_name_of_any_kind(command, name, nearest):
     result = command("trainer", f"--registry_help={name}")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.count("\n") == 1
@@ -87,13 +87,13 @@ def test_an_unknown_name_is_one_line_with_the_nearest_of_all_kinds(command, name
 
 
 @pytest.mark.parametrize("name", ["avg", "benchmark", "datagen", "decoder", "params", "score"])
-def test_every_command_has_it_whatever_else_it_needs(command, name):
+def test_every_command_has_registry_help_without_its_required_flags(command, name):
     result = command(name, "--registry_help=transformer_h1")
     assert (result.returncode, result.stderr) == (0, "")
     assert result.stdout == shown(command, "transformer_h1")
 
 
-def test_a_setting_is_explained_with_its_default(command):
+def test_a_setting_is_shown_with_its_meaning_and_default(command):
     assert shown(command, "label_smoothing") == (
         "setting label_smoothing (--hparams=label_smoothing=VALUE), default 0.1\nepsilon_ls\n"
     )

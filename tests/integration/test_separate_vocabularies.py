@@ -80,7 +80,7 @@ def sides_of(run_dir):
     return (NAMES["targets"], NAMES["inputs"]) if is_reversed else (NAMES["inputs"], NAMES["targets"])
 
 
-def test_the_run_keeps_both_vocabularies_in_its_own_direction(run_dir, data):
+def test_the_run_records_both_vocabularies_in_its_direction(run_dir, data):
     inputs, targets = sides_of(run_dir)
     run = json.loads((run_dir / "run.json").read_text())
     assert (run["inputs_vocabulary"]["file"], run["vocabulary"]["file"]) == (inputs, targets)
@@ -88,7 +88,7 @@ def test_the_run_keeps_both_vocabularies_in_its_own_direction(run_dir, data):
         assert (run_dir / name).read_bytes() == (data / name).read_bytes()
 
 
-def test_each_matrix_has_a_row_for_each_token_of_its_side(run_dir):
+def test_each_embedding_matrix_has_one_row_per_token_of_its_side(run_dir):
     sizes = [open_vocabulary(run_dir / name).size for name in sides_of(run_dir)]
     assert sizes[0] != sizes[1]  # otherwise the test would show nothing
     arrays = storage.read(run_dir / "ckpt-2", "model")
@@ -97,7 +97,7 @@ def test_each_matrix_has_a_row_for_each_token_of_its_side(run_dir):
     assert [number for name, number in rows.items() if "inputs_embedding" in name] == sizes[:1]
 
 
-def test_the_decoder_needs_the_run_directory_only(run_dir, command):
+def test_the_decoder_needs_only_the_run_directory(run_dir, command):
     text = "The dog sleeps.\n\nDer Hund schläft.\nI see 世界.\n"
     result = command(
         "decoder", f"--output_dir={run_dir}", "--decode_hparams=extra_length=3", PLAIN, stdin=text.encode()
@@ -106,7 +106,7 @@ def test_the_decoder_needs_the_run_directory_only(run_dir, command):
     assert len(result.stdout.split("\n")) == 5 and result.stdout.split("\n")[1] == ""
 
 
-def test_the_same_command_again_goes_on(run_dir, train):
+def test_repeating_the_command_resumes_the_run(run_dir, train):
     problem = json.loads((run_dir / "run.json").read_text())["problem"]
     result = train(run_dir, problem, "tied_embeddings=decoder")
     assert (result.returncode, result.stderr) == (0, "")
@@ -114,7 +114,9 @@ def test_the_same_command_again_goes_on(run_dir, train):
 
 
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_wrong_vocabulary_in_the_run_directory_is_named(run_dir, process, tmp_path, without_tensorflow, place):
+def test_a_wrong_vocabulary_in_the_run_directory_is_an_error_that_names_it(
+    run_dir, process, tmp_path, without_tensorflow, place
+):
     copy = shutil.copytree(run_dir, tmp_path / "run")
     names = sides_of(run_dir)
     train_vocabulary(["another text"] * 5, 100, copy / names[place])
@@ -134,7 +136,7 @@ def refused(result, output_dir):
 
 
 @pytest.mark.parametrize("problem", ["multi30k_ende_separate", "multi30k_ende_separate_rev"])
-def test_one_matrix_for_both_sides_is_refused(train, tmp_path, without_tensorflow, problem):
+def test_tied_embeddings_of_both_sides_are_refused(train, tmp_path, without_tensorflow, problem):
     line = refused(train(tmp_path / "run", problem, "tied_embeddings=all", **without_tensorflow), tmp_path / "run")
     assert f"'{problem}'" in line and "--hparams=tied_embeddings=decoder" in line
 

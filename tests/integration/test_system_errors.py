@@ -32,14 +32,14 @@ def train(refused, small_flags, grammar_data):
     )
 
 
-def test_an_output_dir_that_is_a_file_or_below_one(train, tmp_path):
+def test_an_output_dir_that_is_a_file_or_inside_one_is_an_error(train, tmp_path):
     (tmp_path / "file").write_text("mine")
     assert f"--output_dir={tmp_path / 'file'}: {tmp_path / 'file'} is a file; give a folder" in train(tmp_path / "file")
     assert f"{tmp_path / 'file'} is a file; give a folder" in train(tmp_path / "file" / "run")
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_name_that_is_too_long(train, refused, small_run, tmp_path):
+def test_a_name_that_is_too_long_is_an_error(train, refused, small_run, tmp_path):
     assert "the name is too long; use a shorter one" in train(tmp_path / ("x" * 300))
     for flag in ("--decode_to_file", "--decode_from_file"):
         message = refused("decoder", f"--output_dir={small_run}", f"{flag}={tmp_path / ('x' * 300)}")
@@ -62,7 +62,7 @@ def without_rights():
     shutil.rmtree(folder)
 
 
-def test_what_may_not_be_read_or_written(without_rights):
+def test_missing_permissions_are_errors(without_rights):
     with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot create that folder \(Permission denied\); give "):
         make_folder(without_rights / "run", "--output_dir")
     with pytest.raises(UserError, match=r"no permission to read .*secret\.txt; change its permissions"):
@@ -72,18 +72,18 @@ def test_what_may_not_be_read_or_written(without_rights):
 @pytest.mark.parametrize(
     "number", [errno.EACCES, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC, errno.EMFILE, errno.EIO]
 )
-def test_every_complaint_of_the_system_has_its_advice(number):
+def test_every_known_system_error_is_shown_with_advice(number):
     line = message_of(OSError(number, os.strerror(number), "some/file"))
     assert line.startswith("some/file: ") and ";" in line and os.strerror(number) not in line
 
 
-def test_one_without_advice_or_file_is_alias_hint_it_is():
+def test_an_unknown_system_error_is_shown_unchanged():
     assert message_of(OSError(errno.EXDEV, "Invalid cross-device link")) == "writing: Invalid cross-device link"
     assert message_of(OSError("odd")) == "writing: odd"
 
 
 @pytest.mark.parametrize("name", ["decoder", "avg"])
-def test_what_is_no_run_directory_and_why(refused, tmp_path, name):
+def test_a_folder_that_is_not_a_run_directory_is_an_error_with_the_reason(refused, tmp_path, name):
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
@@ -97,7 +97,7 @@ def test_what_is_no_run_directory_and_why(refused, tmp_path, name):
         assert f"--output_dir={tmp_path / place} {why}" in refused(name, f"--output_dir={tmp_path / place}")
 
 
-def test_a_missing_shard_is_made_again_by_the_command_that_is_told(command, refused, tmp_path):
+def test_a_missing_shard_is_regenerated_by_the_command_in_the_message(command, refused, tmp_path):
     (tmp_path / "my.tsv").write_text("".join(f"number {i}\tZahl {i}\n" for i in range(300)))
     data = f"--data_dir={tmp_path / 'data'}"
     flags = (
@@ -119,7 +119,7 @@ def test_a_missing_shard_is_made_again_by_the_command_that_is_told(command, refu
     assert shard.read_bytes() == before
 
 
-def test_an_average_of_a_damaged_checkpoint_gives_no_advice_that_it_cannot_take(refused, small_run, tmp_path):
+def test_averaging_a_damaged_checkpoint_gives_advice_that_applies_to_averaging(refused, small_run, tmp_path):
     run = shutil.copytree(small_run, tmp_path / "run")
     (run / "ckpt-4.data-00000-of-00001").write_bytes(b"damaged")
     message = refused("avg", f"--output_dir={run}", "--n=3")
@@ -130,7 +130,7 @@ def test_an_average_of_a_damaged_checkpoint_gives_no_advice_that_it_cannot_take(
     assert "use --n=2" in refused("avg", f"--output_dir={run}", "--n=3")
 
 
-def test_parseval_of_text_that_is_no_trees_names_the_file(refused, tmp_path):
+def test_parseval_of_plain_text_is_an_error_that_names_the_file(refused, tmp_path):
     (tmp_path / "text").write_text("a plain sentence\n")
     (tmp_path / "trees").write_text("(TOP (S (NP (DT a) (NN dog))))\n")
     flags = ("--metric=parseval", f"--hypothesis={tmp_path / 'text'}")
@@ -140,13 +140,13 @@ def test_parseval_of_text_that_is_no_trees_names_the_file(refused, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x", "x.jpeg"])
-def test_a_plot_file_is_called_by_what_it_is(refused, small_run, tmp_path, name):
+def test_a_plot_file_with_an_unknown_ending_is_refused(refused, small_run, tmp_path, name):
     flags = ("--curve", f"--output_dir={small_run}", f"--plot_file={tmp_path / name}")
     assert "use a file name that ends in .png, .svg, .pdf" in refused("benchmark", *flags)
     assert not (tmp_path / name).exists()
 
 
-def test_an_evaluator_waits_for_the_run_directory_of_a_training_and_says_so(small_run, grammar_data, tmp_path):
+def test_an_evaluator_waits_for_the_run_directory_and_reports_it(small_run, grammar_data, tmp_path):
     flags = (
         "--schedule=eval",
         f"--data_dir={grammar_data}",
@@ -163,6 +163,6 @@ def test_an_evaluator_waits_for_the_run_directory_of_a_training_and_says_so(smal
     assert evaluator.returncode == 0 and "step 6: dev loss" in output
 
 
-def test_one_that_waits_in_vain_says_what_to_do(refused, grammar_data, tmp_path):
+def test_an_evaluator_that_waits_in_vain_is_an_error_with_a_remedy(refused, grammar_data, tmp_path):
     flags = ("--schedule=eval", f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}", "--eval_wait_secs=0")
     assert "no training has started there; start one, or check the path" in refused("trainer", *flags)
