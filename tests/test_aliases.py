@@ -68,21 +68,21 @@ FLAG_NAMES = {
 
 
 @pytest.mark.parametrize(("theirs", "ours"), PROBLEM_NAMES.items())
-def test_a_problem_of_tensor2tensor_is_answered_with_ours(theirs, ours):
+def test_a_tensor2tensor_problem_is_refused_with_our_name(theirs, ours):
     with pytest.raises(UserError, match=rf"^unknown problem '{theirs}' \(--problem\); tensor2tensor's .*\b{ours}\b"):
         PROBLEMS[theirs]
     assert ours in PROBLEMS or ours.removesuffix("_rev") in PROBLEMS
 
 
 @pytest.mark.parametrize(("theirs", "ours"), SET_NAMES.items())
-def test_so_is_a_set(theirs, ours):
+def test_a_tensor2tensor_set_is_refused_with_our_name(theirs, ours):
     with pytest.raises(UserError, match=rf"tensor2tensor's {theirs} is {ours} here"):
         HPARAMS[theirs]
     assert ours in HPARAMS
 
 
 @pytest.mark.parametrize(("where", "theirs", "ours"), [(*key, ours) for key, ours in SETTING_NAMES.items()])
-def test_so_is_a_setting(where, theirs, ours):
+def test_a_tensor2tensor_setting_is_refused_with_our_name(where, theirs, ours):
     settings = {"hparams": HParams, "decode_hparams": DecodeHParams}[where]()
     with pytest.raises(UserError, match=rf"tensor2tensor's {theirs} is .*\b{ours}\b"):
         settings.override(f"{theirs}=1")
@@ -90,7 +90,7 @@ def test_so_is_a_setting(where, theirs, ours):
 
 
 @pytest.mark.parametrize(("command", "theirs", "ours"), [(*key, ours) for key, ours in FLAG_NAMES.items()])
-def test_so_is_a_flag(command, theirs, ours, capsys):
+def test_a_tensor2tensor_flag_is_refused_with_our_name(command, theirs, ours, capsys):
     parser = {"trainer": trainer, "decoder": decoder}[command].make_parser()
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args([f"--{theirs}=1"])
@@ -108,7 +108,7 @@ def test_so_is_a_flag(command, theirs, ours, capsys):
         (benchmark, "--num_heads=9", "it is a setting: --hparams=num_heads=VALUE"),
     ],
 )
-def test_a_setting_that_was_taken_for_a_flag_is_said_to_be_one(parser, flag, message, capsys):
+def test_a_setting_given_as_a_flag_is_refused_with_its_flag(parser, flag, message, capsys):
     with pytest.raises(SystemExit, match="2"):
         parser.make_parser().parse_args([flag])
     assert message in capsys.readouterr().err
@@ -129,7 +129,7 @@ def test_a_setting_that_was_taken_for_a_flag_is_said_to_be_one(parser, flag, mes
         ("decode_hparams", "length_penalty", "alpha"),
     ],
 )
-def test_the_paper_s_and_other_toolkits_names_are_told_ours_as_settings_and_as_flags(where, theirs, ours, capsys):
+def test_names_of_the_paper_and_other_toolkits_are_refused_with_our_name(where, theirs, ours, capsys):
     settings, flags = {"hparams": (HParams(), trainer), "decode_hparams": (DecodeHParams(), decoder)}[where]
     with pytest.raises(UserError, match=rf"{theirs} is {ours}\b"):
         settings.override(f"{theirs}=1")
@@ -141,14 +141,14 @@ def test_the_paper_s_and_other_toolkits_names_are_told_ours_as_settings_and_as_f
     assert hasattr(settings, ours)
 
 
-def test_the_schedules_of_tensor2tensor_are_told_ours(capsys):
+def test_tensor2tensor_schedules_are_refused_with_our_name(capsys):
     for theirs, ours in {"continuous_train_and_eval": "train_and_evaluate", "continuous_eval": "eval"}.items():
         with pytest.raises(SystemExit, match="2"):
             trainer.make_parser().parse_args([f"--schedule={theirs}"])
         assert f"tensor2tensor's {theirs} is {ours} here" in capsys.readouterr().err
 
 
-def test_a_name_of_ours_is_not_taken_for_one_of_tensor2tensor():
+def test_our_own_names_are_not_aliases():
     for where, names in {
         "problem": PROBLEMS.names(),
         "hparams_set": HPARAMS.names(),
@@ -158,13 +158,13 @@ def test_a_name_of_ours_is_not_taken_for_one_of_tensor2tensor():
         assert {name: message for name in names if (message := alias_hint(where, name))} == {}
 
 
-def test_of_names_far_from_all_every_one_is_listed_those_with_most_in_common_first():
+def test_without_a_near_name_all_names_are_listed_the_most_similar_first():
     known = [f"name_{number}" for number in range(30)] + ["wmt_ende", "wmt_enfr"]
     listed = nearest("newstest_translation_english_german_wmt", known)
     assert listed.startswith("; known: wmt_ende, wmt_enfr, ") and set(listed[9:].split(", ")) == set(known)
 
 
-def test_all_that_is_unknown_is_told_at_once(capsys):
+def test_all_unknown_names_are_reported_at_once(capsys):
     with pytest.raises(SystemExit, match="2"):
         trainer.make_parser().parse_args(["--worker_gpu=1", "--problem=x", "--eval_steps=2", "--no_such=3"])
     message = capsys.readouterr().err

@@ -173,19 +173,19 @@ def test_the_source_was_found():
 
 
 @pytest.mark.parametrize("name", ["registry", "config", "errors", "files", "aliases"])
-def test_the_basis_needs_only_the_standard_library(name):
+def test_base_modules_need_only_the_standard_library(name):
     assert forbidden(imports(f"t2t_lite.{name}"), BASIS, ()) == []
 
 
 @pytest.mark.parametrize("part", RULES)
-def test_a_part_imports_only_what_it_may_know(part):
+def test_a_part_imports_only_what_its_rule_allows(part):
     assert modules_of(part)
     wrong = {name: forbidden(imports(name), *RULES[part]) for name in modules_of(part)}
     assert {name: modules for name, modules in wrong.items() if modules} == {}
 
 
 @pytest.mark.parametrize("part", RULES_AT_LOADING)
-def test_what_listings_load_imports_nothing_heavy_when_loaded(part):
+def test_modules_loaded_by_listings_import_nothing_heavy(part):
     assert modules_of(part)
     wrong = {name: forbidden(imports_at_loading(name), *RULES_AT_LOADING[part]) for name in modules_of(part)}
     assert {name: modules for name, modules in wrong.items() if modules} == {}
@@ -197,7 +197,7 @@ SEARCH = [
 
 
 @pytest.mark.parametrize("name", SEARCH)
-def test_the_search_knows_no_model_and_no_vocabulary(name):
+def test_the_search_imports_no_model_and_no_vocabulary(name):
     own = ("decoding.search", "layers.beam_ancestry")
     assert forbidden(imports(name), own, ("tensorflow",)) == []
 
@@ -213,7 +213,7 @@ def test_the_library_never_imports_problems_hparams_or_bin():
             assert not any(is_within(module, f"t2t_lite.{folder}") for module in imports(name)), name
 
 
-def test_only_plugins_names_them_for_a_lazy_import():
+def test_only_plugins_names_problems_hparams_and_bin_for_lazy_import():
     prefixes = ("t2t_lite.problems", "t2t_lite.hparams", "t2t_lite.bin")
     naming = {
         name
@@ -229,7 +229,7 @@ def test_problems_and_hparams_do_not_import_bin():
         assert not any(is_within(module, "t2t_lite.bin") for module in imports(name)), name
 
 
-def test_no_modules_import_one_another_in_a_circle():
+def test_there_are_no_circular_imports():
     loading = {name: {module for module in imports_at_loading(name) if module in TREES} - {name} for name in TREES}
     while loading:
         free = {name for name, needs in loading.items() if not needs & loading.keys() - {"t2t_lite"}}
@@ -268,7 +268,7 @@ def test_no_file_is_longer_than_400_lines(name):
     assert lines <= 400, f"{PATHS[name].relative_to(ROOT)} has {lines} lines; split it"
 
 
-def test_no_file_of_the_tests_is_longer_either():
+def test_no_test_file_is_longer_than_400_lines():
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in (ROOT / "tests").rglob("*.py")}
     assert {str(path): lines for path, lines in lengths.items() if lines > 400} == {}
 

@@ -50,7 +50,7 @@ def test_the_papers_sets_have_the_papers_values(name):
     assert values_of(HPARAMS[name](), PAPER_SETS[name]) == PAPER_SETS[name]
 
 
-def test_decoding_is_the_papers_by_default():
+def test_default_decoding_settings_are_the_papers():
     assert values_of(DecodeHParams(), ("beam_size", "alpha", "extra_length")) == {
         "beam_size": 4,
         "alpha": 0.6,
@@ -75,7 +75,7 @@ def test_the_multi30k_set_is_as_published():
 
 
 @pytest.mark.parametrize("name", HPARAMS.names())
-def test_every_set_is_made_anew_and_goes_through_json_unchanged(name):
+def test_every_set_is_reproducible_and_survives_json(name):
     hparams = HPARAMS[name]()
     assert HPARAMS[name]() == hparams
     assert HParams.from_json(hparams.to_json(), "here") == hparams
@@ -87,13 +87,13 @@ def test_settings_cannot_be_changed_in_place():
         HParams().hidden_size = 5
 
 
-def test_replace_leaves_the_original_as_it_was():
+def test_replace_does_not_change_the_original():
     base = HParams()
     assert base.replace(hidden_size=64).hidden_size == 64
     assert base.hidden_size == 512
 
 
-def test_overrides_are_typed():
+def test_overrides_have_the_types_of_their_settings():
     hparams = HParams().override(
         "filter_size=512,num_heads=4,label_smoothing=0,adam_epsilon=1e-8,precision=mixed_bfloat16"
     )
@@ -114,7 +114,7 @@ def test_blanks_and_empty_parts_are_allowed(text):
     assert hparams == (HParams().replace(filter_size=512, num_heads=4) if "=" in text else HParams())
 
 
-def test_values_that_depend_on_one_another_are_checked_together():
+def test_interdependent_values_are_checked_together():
     assert HParams().override("hidden_size=96,num_heads=3").num_heads == 3
 
 
@@ -144,7 +144,7 @@ def test_values_that_depend_on_one_another_are_checked_together():
         ("precision=float16", "--hparams: precision=float16 is out of range: it must be float32 or mixed_bfloat16"),
     ],
 )
-def test_a_bad_override_is_an_error_that_says_what_is_wrong(text, message):
+def test_a_bad_override_is_an_error_with_the_reason(text, message):
     with pytest.raises(UserError) as caught:
         HParams().override(text)
     assert message in str(caught.value)
@@ -181,7 +181,7 @@ def test_a_value_of_another_type_in_json_is_an_error():
 
 
 @pytest.mark.parametrize("settings", [HParams, DecodeHParams])
-def test_values_of_another_type_are_refused_as_those_of_a_flag_are(settings):
+def test_values_of_another_type_are_refused_like_those_of_a_flag(settings):
     kinds = typing.get_type_hints(settings)
     wrong = {int: [512.0, "8", None, True], float: ["0.1", None, False], str: [4, None], bool: [1, "True", None]}
     words = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
@@ -196,13 +196,13 @@ def test_values_of_another_type_are_refused_as_those_of_a_flag_are(settings):
         HParams().replace(num_heads="8")
 
 
-def test_the_difference_says_what_differs_and_how():
+def test_difference_lists_changed_settings_with_both_values():
     mine, theirs = HParams(), HParams(hidden_size=64, label_smoothing=0.0)
     assert mine.difference(theirs) == ["hidden_size: 512, not 64", "label_smoothing: 0.1, not 0.0"]
     assert mine.difference(HParams()) == []
 
 
-def test_a_whole_number_in_the_place_of_a_fraction_survives_the_file():
+def test_a_whole_number_given_for_a_float_survives_json():
     hparams = HParams(residual_dropout=0, learning_rate_constant=2)
     assert HParams.from_json(hparams.to_json(), "hparams.json") == hparams
 
@@ -223,7 +223,7 @@ def test_a_whole_number_in_the_place_of_a_fraction_survives_the_file():
         ("dilation_growth=0", "dilation_growth=0 is out of range: it must be at least 1"),
     ],
 )
-def test_words_and_sizes_that_do_not_go_together_are_refused(changes, message):
+def test_incompatible_choices_and_sizes_are_refused(changes, message):
     with pytest.raises(UserError) as caught:
         HParams().override(changes)
     assert message in str(caught.value)
@@ -231,13 +231,13 @@ def test_words_and_sizes_that_do_not_go_together_are_refused(changes, message):
 
 
 @pytest.mark.parametrize("other", ["min_length_ratio=0.5", "no_repeat_ngram_size=2"])
-def test_rules_that_leave_no_tree_are_refused_with_only_trees(other):
+def test_search_rules_incompatible_with_only_trees_are_refused(other):
     name = other.split("=")[0]
     with pytest.raises(UserError, match=f"{name}=.* is out of range: it must be 0 with only_trees=True"):
         DecodeHParams().override(f"only_trees=True,{other}")
 
 
-def test_a_head_has_its_share_of_the_width_unless_it_has_sizes_of_its_own():
+def test_head_sizes_divide_the_width_unless_set_explicitly():
     assert (HParams().key_size, HParams().value_size) == (64, 64)
     assert (HParams(num_heads=1).key_size, HParams(num_heads=32).value_size) == (512, 16)
     hparams = HParams(attention_key_size=16)
@@ -246,7 +246,7 @@ def test_a_head_has_its_share_of_the_width_unless_it_has_sizes_of_its_own():
     assert HParams(num_heads=7, attention_key_size=16, attention_value_size=8).key_size == 16
 
 
-def test_names_of_earlier_versions_are_read_and_accepted():
+def test_setting_names_of_earlier_versions_are_accepted():
     renamed = HParams(hard_alignment_token=3)
     assert HParams.from_json('{"counted_piece": 3}', "hparams.json") == renamed
     assert HParams().override("counted_piece=3") == renamed

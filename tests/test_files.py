@@ -11,7 +11,7 @@ def names_in(directory):
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_a_file_appears_when_the_block_has_ended(tmp_path):
+def test_a_file_appears_when_the_block_ends(tmp_path):
     path = tmp_path / "file.txt"
     with written_whole(path) as partial:
         partial.write_text("whole")
@@ -55,7 +55,7 @@ def test_a_block_that_ends_replaces_the_older_file(tmp_path):
     assert names_in(tmp_path) == ["file.txt"]
 
 
-def test_two_writers_of_one_file_do_not_meet(tmp_path):
+def test_two_writers_of_one_file_do_not_interfere(tmp_path):
     path = tmp_path / "file.txt"
     with written_whole(path) as one:
         with written_whole(path) as other:
@@ -67,7 +67,7 @@ def test_two_writers_of_one_file_do_not_meet(tmp_path):
     assert names_in(tmp_path) == ["file.txt"]
 
 
-def test_a_half_file_left_by_a_killed_process_disturbs_nobody(tmp_path):
+def test_a_partial_file_of_a_killed_process_does_no_harm(tmp_path):
     path = tmp_path / "file.txt"
     with pytest.raises(ValueError), written_whole(path) as partial:
         half_name = partial
@@ -78,7 +78,7 @@ def test_a_half_file_left_by_a_killed_process_disturbs_nobody(tmp_path):
     assert names_in(tmp_path) == ["file.txt", half_name.name]
 
 
-def test_a_folder_that_is_not_there_is_not_made(tmp_path):
+def test_a_missing_folder_is_an_error_and_not_created(tmp_path):
     with pytest.raises(UserError, match=r"there is no folder .*new; create it first"):
         write_text(tmp_path / "new" / "file.txt", "text")
     assert names_in(tmp_path) == []
@@ -88,7 +88,7 @@ def test_a_folder_that_is_not_there_is_not_made(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["name", "path", "symbolic link", "hard link", "link to a folder", "dangling link"])
-def test_an_output_that_is_an_input_is_found_out(tmp_path, how):
+def test_an_output_that_is_also_an_input_is_refused(tmp_path, how):
     (tmp_path / "folder").mkdir()
     given = output = tmp_path / "in.txt"
     if how != "dangling link":
@@ -112,7 +112,7 @@ def test_an_output_that_is_an_input_is_found_out(tmp_path, how):
 
 
 @pytest.mark.parametrize("ending", [".incomplete", ".progress"])
-def test_an_output_beside_which_an_input_would_be_overwritten_is_found_out(tmp_path, ending):
+def test_an_output_whose_partial_file_is_an_input_is_refused(tmp_path, ending):
     one, other = tmp_path / "out.txt", tmp_path / f"out.txt{ending}"
     other.write_text("lines")
     for outputs, inputs in (({"--to": one}, {"--from": other}), ({"--also": one, "--to": other}, {})):
@@ -121,7 +121,7 @@ def test_an_output_beside_which_an_input_would_be_overwritten_is_found_out(tmp_p
     check_outputs({"--to": other}, {"--from": one})
 
 
-def test_other_outputs_are_let_through_and_devices_may_be_named_twice(tmp_path):
+def test_other_outputs_are_accepted_and_devices_may_be_named_twice(tmp_path):
     for name in ("in.txt", "old.txt"):
         (tmp_path / name).write_text("lines")
     outputs = {"--to": tmp_path / "old.txt", "--also": tmp_path / "new.txt"}
@@ -137,7 +137,7 @@ def test_other_outputs_are_let_through_and_devices_may_be_named_twice(tmp_path):
             check_outputs({"--to": path}, {})
 
 
-def test_a_final_name_that_is_a_folder_is_an_error_that_leaves_no_half_file(tmp_path):
+def test_a_folder_as_output_file_is_an_error_that_leaves_no_partial_file(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(UserError, match="is a directory"):
         write_text(tmp_path / "folder", "text")

@@ -22,7 +22,7 @@ def refusal(directory):
     return str(caught.value)
 
 
-def test_only_one_trains_in_a_directory_and_the_other_is_told_who(tmp_path):
+def test_a_second_training_in_a_directory_is_refused_with_the_process_of_the_first(tmp_path):
     with training_in(tmp_path):
         message = refusal(tmp_path)
         assert f"--output_dir={tmp_path}: process {os.getpid()} on {socket.gethostname()}, since 20" in message
@@ -33,14 +33,14 @@ def test_only_one_trains_in_a_directory_and_the_other_is_told_who(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_ends_it(tmp_path):
+def test_an_error_releases_the_lock(tmp_path):
     with pytest.raises(BlockingIOError), training_in(tmp_path):
         raise BlockingIOError("of the training itself")
     with training_in(tmp_path):
         pass
 
 
-def test_a_folder_that_it_made_is_removed_if_nothing_was_written(tmp_path):
+def test_a_folder_created_by_the_lock_is_removed_if_nothing_was_written(tmp_path):
     for written in (False, True):
         with training_in(tmp_path / "a" / "run"):
             assert (tmp_path / "a" / "run").is_dir()
@@ -49,7 +49,7 @@ def test_a_folder_that_it_made_is_removed_if_nothing_was_written(tmp_path):
         assert (tmp_path / "a" / "run").exists() == written
 
 
-def test_the_death_of_its_process_ends_it(tmp_path):
+def test_the_death_of_its_process_releases_the_lock(tmp_path):
     child = os.fork()
     if not child:
         with training_in(tmp_path):
@@ -65,7 +65,7 @@ def test_the_death_of_its_process_ends_it(tmp_path):
         pass
 
 
-def test_who_waits_gets_it_in_turn(tmp_path):
+def test_waiting_threads_get_the_lock_one_at_a_time(tmp_path):
     inside, most, total = 0, 0, 0
 
     def work():
@@ -87,7 +87,7 @@ def test_who_waits_gets_it_in_turn(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_system_without_locks_is_told_of(tmp_path, monkeypatch, caplog):
+def test_a_file_system_without_locks_gives_a_warning(tmp_path, monkeypatch, caplog):
     def flock(file, how):
         raise OSError(errno.ENOLCK, "No locks available")
 

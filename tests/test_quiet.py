@@ -23,7 +23,7 @@ def test_importing_a_public_module_prints_nothing(module):
     assert run(f"import {module}") == ("", "")
 
 
-def test_a_program_that_trains_nothing_and_loads_nothing_itself_translates_in_silence():
+def test_a_program_that_only_translates_prints_nothing_else():
     program = f"""
 from t2t_lite.training.trainer import train  # everything that the library imports
 from t2t_lite.decoding.translator import Translator
@@ -35,7 +35,7 @@ print(type(tensorflow.__loader__).__name__, tensorflow.__spec__.loader is tensor
     assert run(program) == ("2\nSourceFileLoader True\n", "")
 
 
-def test_without_tensorflow_the_complaint_is_pythons_own():
+def test_without_tensorflow_python_raises_its_own_error():
     program = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]\ntry:\n import tensorflow\n"
     assert run("import t2t_lite\n" + program + "except ModuleNotFoundError as error:\n print(error.name)") == (
         "tensorflow\n",
@@ -43,7 +43,7 @@ def test_without_tensorflow_the_complaint_is_pythons_own():
     )
 
 
-def test_names_are_found_without_loading_anything_first():
+def test_names_are_found_without_explicit_loading():
     program = """
 from t2t_lite.data.problem import get_problem
 from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS

@@ -38,7 +38,7 @@ def test_a_class_is_registered_under_its_name_in_snake_case(class_name, name):
     assert snake_case(class_name) == name
 
 
-def test_what_was_registered_is_found_by_name(registry):
+def test_a_registered_class_is_found_by_name(registry):
     assert registry.names() == ["parsing", "translate_ende"]
     assert registry["translate_ende"].__name__ == "TranslateEnde"
     assert registry["parsing"].__name__ == "Parsing"
@@ -50,7 +50,7 @@ def test_the_summary_is_the_first_line_of_the_documentation(registry):
     assert registry.summary("parsing") == ""
 
 
-def test_register_returns_the_thing_itself_so_that_it_can_decorate(registry):
+def test_register_returns_its_argument_and_works_as_a_decorator(registry):
     def thing():
         pass
 
@@ -65,12 +65,12 @@ def test_an_unknown_name_is_an_error_with_the_nearest_names_and_the_flag(registr
     assert caught.value.status == 2
 
 
-def test_an_unknown_name_near_to_nothing_lists_what_is_known(registry):
+def test_an_unknown_name_without_near_names_lists_all_names(registry):
     with pytest.raises(UserError, match="known: parsing, translate_ende"):
         registry["zzz"]
 
 
-def test_a_name_taken_twice_names_both_places(registry):
+def test_a_name_registered_twice_is_an_error_that_names_both_places(registry):
     def clash():
         pass
 
@@ -95,7 +95,7 @@ def test_loading_the_same_definition_again_replaces_it(registry):
     assert registry["again"] is second
 
 
-def test_a_lazy_entry_is_imported_only_when_it_is_asked_for(tmp_path, monkeypatch):
+def test_a_lazy_entry_is_imported_on_first_use(tmp_path, monkeypatch):
     (tmp_path / "lazy_module_of_this_test.py").write_text("class Thing:\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     registry = Registry("model", "model")
@@ -108,26 +108,26 @@ def test_a_lazy_entry_is_imported_only_when_it_is_asked_for(tmp_path, monkeypatc
     assert registry["thing"] is sys.modules["lazy_module_of_this_test"].Thing
 
 
-def test_a_lazy_entry_and_another_thing_of_its_name_clash(registry):
+def test_a_lazy_entry_with_a_registered_name_is_an_error(registry):
     with pytest.raises(UserError, match="somewhere:Else"):
         registry.register_lazily("parsing", "somewhere:Else", "")
 
 
-def test_the_built_ins_are_there():
+def test_built_in_names_are_registered():
     assert {"grammar_ende", "multi30k_ende", "multi30k_enfr"} <= set(PROBLEMS.names())
     assert {"transformer_base", "transformer_big", "transformer_big_enfr"} <= set(HPARAMS.names())
     assert {"transformer_tiny", "transformer_multi30k"} <= set(HPARAMS.names())
     assert "transformer" in MODELS
 
 
-def test_everything_registered_has_a_summary_for_the_listing():
+def test_every_built_in_name_has_a_summary():
     for registry in (PROBLEMS, HPARAMS, MODELS):
         built_in = [name for name in registry.names() if "tests" not in registry._places[name]]
         assert built_in
         assert [name for name in built_in if not registry.summary(name)] == []
 
 
-def test_loading_the_built_ins_imports_no_tensorflow():
+def test_loading_the_built_ins_does_not_import_tensorflow():
     code = (
         "import sys; from t2t_lite.plugins import load_all; load_all(); load_all();"
         "print(sorted({'tensorflow', 'keras', 'numpy'} & set(sys.modules)))"
@@ -136,7 +136,7 @@ def test_loading_the_built_ins_imports_no_tensorflow():
     assert result.stdout == "[]\n"
 
 
-def test_what_a_plug_in_registers_has_its_origin_and_what_is_built_in_has_none():
+def test_names_of_a_plug_in_have_its_origin_and_built_in_names_have_none():
     registry = Registry("thing", "thing")
     registry.register_lazily("built_in", "somewhere:it", "")
     with registering(Origin("package", "outer")):
@@ -156,7 +156,7 @@ def test_a_plug_in_that_fails_leaves_no_origin_behind():
     assert registry.origin("later") is None
 
 
-def test_a_name_may_be_given_as_it_is_in_tensor2tensor(registry):
+def test_a_name_may_be_the_only_argument_of_register_as_in_tensor2tensor(registry):
     @registry.register("by_this_name")
     def thing():
         pass
@@ -166,7 +166,7 @@ def test_a_name_may_be_given_as_it_is_in_tensor2tensor(registry):
 
 
 @pytest.mark.parametrize("name", ["register_problem", "register_hparams", "register_model"])
-def test_the_functions_of_tensor2tensor_s_registry_are_told_ours(name):
+def test_tensor2tensor_registry_functions_are_refused_with_our_name(name):
     from t2t_lite import registry
 
     with pytest.raises(AttributeError, match=rf"tensor2tensor's {name} is [A-Z]+\.register here: from t2t_"):

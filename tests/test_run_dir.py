@@ -47,33 +47,33 @@ def test_a_run_directory_describes_itself(run, vocabulary, tmp_path):
     assert opened.vocabulary.read_bytes() == b"pieces"
 
 
-def test_it_can_be_moved(run, tmp_path):
+def test_a_run_directory_can_be_moved(run, tmp_path):
     run.path.rename(tmp_path / "moved")
     assert open_run_dir(tmp_path / "moved").vocabulary.parent == tmp_path / "moved"
 
 
-def test_a_reversed_problem_is_remembered(tmp_path, vocabulary):
+def test_a_reversed_problem_is_recorded(tmp_path, vocabulary):
     prepare_run_dir(tmp_path / "run", HPARAMS, get_problem("grammar_ende_rev"), vocabulary)
     opened = open_run_dir(tmp_path / "run")
     assert opened.problem.name == "grammar_ende_rev"
     assert opened.problem.is_reversed
 
 
-def test_preparing_it_again_with_the_same_settings_changes_nothing(run, problem, vocabulary):
+def test_preparing_again_with_the_same_settings_changes_nothing(run, problem, vocabulary):
     before = {path.name: path.read_bytes() for path in run.path.iterdir()}
     again = prepare_run_dir(run.path, HPARAMS, problem, vocabulary)
     assert again.hparams == HPARAMS
     assert {path.name: path.read_bytes() for path in run.path.iterdir()} == before
 
 
-def test_what_was_interrupted_before_run_json_was_written_is_made_whole(run, problem, vocabulary):
+def test_a_preparation_interrupted_before_run_json_is_completed(run, problem, vocabulary):
     (run.path / "run.json").unlink()
     (run.path / "hparams.json").write_text("{")
     assert prepare_run_dir(run.path, HPARAMS, problem, vocabulary).hparams == HPARAMS
 
 
 @pytest.mark.parametrize("change", [{"train_steps": 7}, {"average_checkpoints": 3}])
-def test_how_long_to_train_and_what_to_average_may_change(run, problem, vocabulary, change):
+def test_training_length_and_averaging_may_change(run, problem, vocabulary, change):
     changed = prepare_run_dir(run.path, HPARAMS.replace(**change), problem, vocabulary)
     assert changed.hparams == HPARAMS.replace(**change)
     assert open_run_dir(run.path).hparams == HPARAMS.replace(**change)
@@ -106,7 +106,7 @@ def test_another_vocabulary_is_refused_and_both_files_are_named(run, problem, vo
 
 
 @pytest.mark.parametrize("content", [b"other tokens", b"", None])
-def test_a_replaced_or_missing_vocabulary_in_the_run_directory_is_noticed(run, content):
+def test_a_replaced_or_missing_vocabulary_in_the_run_directory_is_an_error(run, content):
     if content is None:
         run.vocabulary.unlink()
     else:
@@ -115,30 +115,30 @@ def test_a_replaced_or_missing_vocabulary_in_the_run_directory_is_noticed(run, c
     assert str(run.vocabulary) in message and str(run.path) in message
 
 
-def test_a_folder_that_is_no_run_directory_is_named(tmp_path):
+def test_a_folder_that_is_not_a_run_directory_is_an_error_that_names_it(tmp_path):
     assert str(tmp_path / "none") in refusal(open_run_dir, tmp_path / "none")
     assert f"{tmp_path} is empty, not a run directory" in refusal(open_run_dir, tmp_path)
 
 
-def test_a_run_directory_without_its_problem_and_vocabulary_is_named(run):
+def test_a_run_directory_without_run_json_is_an_error_that_names_it(run):
     (run.path / "run.json").unlink()
     assert "run.json" in refusal(open_run_dir, run.path)
 
 
 @pytest.mark.parametrize("name", ["hparams.json", "run.json"])
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'{"x": 1}', b"\0\0\0\0", b"\xff\xfe{}"])
-def test_a_damaged_file_is_named(run, name, content):
+def test_a_damaged_file_is_an_error_that_names_it(run, name, content):
     (run.path / name).write_bytes(content)
     assert str(run.path / name) in refusal(open_run_dir, run.path)
 
 
 @pytest.mark.parametrize("vocabulary_entry", [{"file": 4, "sha256": "0"}, {"file": "v"}, "v", 4, None])
-def test_a_run_json_with_a_wrong_vocabulary_entry_is_named(run, vocabulary_entry):
+def test_a_run_json_with_a_wrong_vocabulary_entry_is_an_error_that_names_it(run, vocabulary_entry):
     (run.path / "run.json").write_text(json.dumps({"problem": "grammar_ende", "vocabulary": vocabulary_entry}))
     assert str(run.path) in refusal(open_run_dir, run.path)
 
 
-def test_a_run_of_a_problem_that_is_not_registered_names_the_file_and_the_problem(run):
+def test_an_unregistered_problem_is_an_error_that_names_the_file_and_the_problem(run):
     text = (run.path / "run.json").read_text()
     (run.path / "run.json").write_text(text.replace("grammar_ende", "grammar_nowhere"))
     message = refusal(open_run_dir, run.path)
@@ -146,13 +146,13 @@ def test_a_run_of_a_problem_that_is_not_registered_names_the_file_and_the_proble
     assert str(run.path) in message
 
 
-def test_checkpoints_without_a_run_json_are_not_trained_over(tmp_path, problem, vocabulary):
+def test_a_directory_with_checkpoints_but_no_run_json_is_refused(tmp_path, problem, vocabulary):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "ckpt-5.index").write_bytes(b"")
     assert "run.json" in refusal(prepare_run_dir, tmp_path / "run", HPARAMS, problem, vocabulary)
 
 
-def test_checkpoints_are_listed_by_step_and_halves_are_not(tmp_path):
+def test_complete_checkpoints_are_listed_by_step(tmp_path):
     for name in (
         "ckpt-100.index",
         "ckpt-20.index",
@@ -187,7 +187,7 @@ def separate_run(tmp_path, problem, vocabularies):
     return prepare_run_dir(tmp_path / "run", HPARAMS, problem, targets, inputs_vocabulary=inputs)
 
 
-def test_a_shared_vocabulary_is_that_of_both_sides(run, problem, vocabulary):
+def test_a_shared_vocabulary_is_used_for_both_sides(run, problem, vocabulary):
     assert run.inputs_vocabulary == run.vocabulary
     before = (run.path / "run.json").read_bytes()
     # What is written does not depend on how it was said, so directories of before are opened as they were.
@@ -196,7 +196,7 @@ def test_a_shared_vocabulary_is_that_of_both_sides(run, problem, vocabulary):
     assert (run.path / "run.json").read_bytes() == before
 
 
-def test_both_vocabularies_are_copied_and_told_apart(separate_run, vocabularies, problem):
+def test_both_separate_vocabularies_are_copied_and_distinguished(separate_run, vocabularies, problem):
     inputs, targets = vocabularies
     assert separate_run.inputs_vocabulary == separate_run.path / inputs.name
     assert separate_run.vocabulary == separate_run.path / targets.name
@@ -214,7 +214,7 @@ def test_both_vocabularies_are_copied_and_told_apart(separate_run, vocabularies,
 
 @pytest.mark.parametrize("content", [b"other tokens", None], ids=["other", "missing"])
 @pytest.mark.parametrize("side", ["inputs", "targets"])
-def test_the_vocabulary_that_is_wrong_is_named(separate_run, side, content):
+def test_a_wrong_separate_vocabulary_is_an_error_that_names_it(separate_run, side, content):
     wrong, right = separate_run.inputs_vocabulary, separate_run.vocabulary
     if side == "targets":
         wrong, right = right, wrong
@@ -227,7 +227,7 @@ def test_the_vocabulary_that_is_wrong_is_named(separate_run, side, content):
 
 
 @pytest.mark.parametrize("changed", [0, 1])
-def test_going_on_with_another_vocabulary_names_the_one_that_differs(separate_run, problem, vocabularies, changed):
+def test_resuming_with_another_vocabulary_is_an_error_that_names_it(separate_run, problem, vocabularies, changed):
     vocabularies[changed].write_bytes(b"other tokens")
     inputs, targets = vocabularies
     message = refusal(prepare_run_dir, separate_run.path, HPARAMS, problem, targets, 1, inputs)
@@ -235,7 +235,7 @@ def test_going_on_with_another_vocabulary_names_the_one_that_differs(separate_ru
 
 
 @pytest.mark.parametrize("entry", [4, "v", None, {"file": "v"}])
-def test_a_run_json_with_a_wrong_entry_of_the_inputs_is_named(separate_run, entry):
+def test_a_run_json_with_a_wrong_inputs_entry_is_an_error_that_names_it(separate_run, entry):
     about = separate_run.path / "run.json"
     about.write_text(json.dumps(json.loads(about.read_text()) | {"inputs_vocabulary": entry}))
     assert str(about) in refusal(open_run_dir, separate_run.path)

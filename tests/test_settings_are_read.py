@@ -64,15 +64,15 @@ def is_read(kind, field):
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(HParams)])
-def test_a_setting_of_a_model_is_read(field):
+def test_every_model_setting_is_read(field):
     assert is_read(HParams, field), f"nothing in t2t_lite/ or bin/ reads hparams.{field}"
 
 
 @pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(DecodeHParams)])
-def test_a_setting_of_decoding_is_read(field):
+def test_every_decoding_setting_is_read(field):
     assert is_read(DecodeHParams, field), f"nothing in t2t_lite/ or bin/ reads decode_hparams.{field}"
 
 
-def test_a_setting_that_nothing_reads_would_be_found():
+def test_an_unread_setting_is_detected():
     assert not is_read(HParams, "no_such_setting")
     assert not is_read(DecodeHParams, "hidden_size")  # read of `hparams` only

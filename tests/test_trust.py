@@ -71,7 +71,7 @@ def refusal(function, *arguments):
     return str(caught.value)
 
 
-def test_a_folder_that_nobody_trusted_is_not_imported(run, folder, tmp_path, config):
+def test_an_untrusted_folder_is_not_imported(run, folder, tmp_path, config):
     path = run(folder)
     message = refusal(open_run_dir, path)
     assert f"give --t2t_usr_dir={folder}, or --trust_plugins" in message and "'trust_me'" in message
@@ -81,7 +81,7 @@ def test_a_folder_that_nobody_trusted_is_not_imported(run, folder, tmp_path, con
     assert not (tmp_path / "it-ran").exists()
 
 
-def test_a_trusted_folder_is_imported_from_then_on(run, folder, tmp_path, config):
+def test_a_folder_is_imported_once_trusted(run, folder, tmp_path, config):
     path = run(folder)
     trust_plugins_of(path)
     assert json.loads((config / "t2t-lite" / "trusted_plugins.json").read_text()) == [str(folder)]
@@ -90,7 +90,7 @@ def test_a_trusted_folder_is_imported_from_then_on(run, folder, tmp_path, config
     assert (tmp_path / "it-ran").exists()
 
 
-def test_a_link_to_a_trusted_folder_is_that_folder_and_its_neighbours_are_not(folder, tmp_path):
+def test_a_link_to_a_trusted_folder_is_trusted_and_its_neighbours_are_not(folder, tmp_path):
     trust(folder)
     (tmp_path / "link").symlink_to(folder)
     assert is_trusted(folder) and is_trusted(tmp_path / "link")
@@ -123,7 +123,7 @@ def test_a_folder_inside_the_run_is_refused_even_if_the_user_trusts_it(run, fold
 @pytest.mark.parametrize(
     "plugins", [4, "x", ["problem"], {"problem": "x"}, {"problem": ["t2t_usr_dir", 4]}, {"problem": ["a", "b"]}]
 )
-def test_damaged_plug_ins_are_named(run, plugins):
+def test_damaged_plug_in_entries_are_an_error_that_names_the_file(run, plugins):
     path = run("/nowhere")
     about = json.loads((path / "run.json").read_text())
     (path / "run.json").write_text(json.dumps(about | {"plugins": plugins}))
@@ -132,7 +132,7 @@ def test_damaged_plug_ins_are_named(run, plugins):
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[", "4"])
-def test_a_damaged_list_is_named(folder, content):
+def test_a_damaged_list_of_trusted_folders_is_an_error_that_names_it(folder, content):
     trusted_list().parent.mkdir(parents=True)
     trusted_list().write_text(content)
     for function in (is_trusted, trust):
@@ -140,7 +140,7 @@ def test_a_damaged_list_is_named(folder, content):
 
 
 @pytest.mark.parametrize("where", ["/proc/self/cwd/code", "/dev/fd/../../code"])
-def test_a_path_that_means_another_place_in_each_process_is_refused(run, folder, tmp_path, where, monkeypatch):
+def test_a_path_that_depends_on_the_process_is_refused(run, folder, tmp_path, where, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = run(where)
     trust(folder)
@@ -149,7 +149,7 @@ def test_a_path_that_means_another_place_in_each_process_is_refused(run, folder,
     assert not (tmp_path / "it-ran").exists()
 
 
-def test_only_what_is_needed_is_trusted_and_all_or_nothing(run, folder, tmp_path, config):
+def test_only_needed_folders_are_trusted_and_all_or_none(run, folder, tmp_path, config):
     path = run(folder)
     about = json.loads((path / "run.json").read_text())
     plugins = {"problem": folder, "model": tmp_path, "x": "/"}
