@@ -28,21 +28,21 @@ def score_of(line):
     return float(re.search(r" = ([0-9.]+)", line)[1])
 
 
-def test_scores_are_sacrebleus():
+def test_scores_equal_those_of_sacrebleu():
     bleu, chrf = score_lines(HYPOTHESES, REFERENCES)
     assert score_of(bleu) == pytest.approx(BLEU, abs=0.01)
     assert score_of(chrf) == pytest.approx(CHRF, abs=0.01)
     assert corpus_bleu(HYPOTHESES, REFERENCES) == pytest.approx(BLEU, abs=0.0001)
 
 
-def test_scores_without_case_are_sacrebleus():
+def test_lower_cased_scores_equal_those_of_sacrebleu():
     bleu, chrf = score_lines(HYPOTHESES, REFERENCES, lowercase=True)
     assert score_of(bleu) == pytest.approx(BLEU_LOWERCASE, abs=0.01)
     assert score_of(chrf) == pytest.approx(CHRF_LOWERCASE, abs=0.01)
     assert corpus_bleu(HYPOTHESES, REFERENCES, lowercase=True) == pytest.approx(BLEU_LOWERCASE, abs=0.0001)
 
 
-def test_the_command_of_sacrebleu_says_the_same(tmp_path):
+def test_the_sacrebleu_command_prints_the_same_scores(tmp_path):
     for name, lines in (("hypotheses", HYPOTHESES), ("references", REFERENCES)):
         (tmp_path / name).write_text("".join(line + "\n" for line in lines))
     result = subprocess.run(
@@ -71,7 +71,7 @@ def test_the_command_of_sacrebleu_says_the_same(tmp_path):
     ]
 
 
-def test_a_tiny_example_by_hand():
+def test_bleu_of_a_small_example_equals_a_calculation_by_hand():
     # 5 words against 6: 5 of 5 words, 3 of 4 bigrams, 1 of 3 trigrams and 0 of 2 4-grams match. sacreBLEU's default
     # smoothing ("exp") counts 1 / 2 match for the first order without any.
     precisions = (5 / 5, 3 / 4, 1 / 3, 0.5 / 2)

@@ -185,7 +185,7 @@ UNTAGGED = {
 
 
 @pytest.mark.parametrize("gold, candidate, score", CASES.values(), ids=CASES.keys())
-def test_a_rule_of_evalb(gold, candidate, score):
+def test_a_rule_of_evalb_is_followed(gold, candidate, score):
     assert score_sentence(gold, candidate) == score
 
 
@@ -195,7 +195,7 @@ def test_a_malformed_candidate_is_an_error(candidate):
 
 
 @pytest.mark.parametrize("gold, candidate, score", UNTAGGED.values(), ids=UNTAGGED.keys())
-def test_words_without_parts_of_speech(gold, candidate, score):
+def test_words_without_parts_of_speech_are_scored(gold, candidate, score):
     assert score_sentence(gold, candidate) == score
     assert score_trees([gold, gold], [gold, candidate]).untagged
 
@@ -228,7 +228,7 @@ CORPUS = [
 GOLDS, CANDIDATES = map(list, zip(*CORPUS))
 
 
-def test_the_averages_of_a_corpus():
+def test_summary_of_a_corpus():
     summary = score_trees(GOLDS, CANDIDATES).all
     assert (summary.sentences, summary.errors, summary.skipped, summary.valid) == (7, 2, 1, 4)
     assert summary.recall == pytest.approx(100 * 9 / 16)
@@ -251,14 +251,14 @@ def test_a_corpus_without_any_match_has_an_f1_of_0():
 
 
 @pytest.mark.parametrize("scores", [[], [SentenceScore(3, ERROR), SentenceScore(3, SKIPPED)]])
-def test_a_summary_of_nothing_is_0(scores):
+def test_a_summary_without_scores_is_0(scores):
     summary = summarise(scores)
     assert (summary.sentences, summary.valid) == (len(scores), 0)
     assert (summary.recall, summary.precision, summary.f1, summary.complete_match) == (0.0, 0.0, 0.0, 0.0)
     assert (summary.average_crossing, summary.no_crossing, summary.tagging_accuracy) == (0.0, 0.0, 0.0)
 
 
-def test_the_second_summary_ends_at_40_words():
+def test_the_second_summary_covers_sentences_of_at_most_40_words():
     # 40 words; 40 words with a trace; 41 with the full stop. Each bracket S matches where there is a parse.
     nouns = "(NN a) " * 40
     golds = [f"(TOP (S {nouns}))", f"(TOP (S {nouns} (-NONE- 0)))", f"(TOP (S {nouns} (. .)))"]
@@ -316,7 +316,7 @@ def test_the_report():
     assert report(parseval, per_sentence=True)[-21:] == lines
 
 
-def test_the_report_explains_errors_only_if_there_are_any():
+def test_the_report_explains_errors_only_if_there_are_some():
     assert not any(line.startswith("Error") for line in report(score_trees([CAT], [CAT])))
 
 
@@ -330,7 +330,7 @@ def test_the_table_of_the_report_has_the_columns_of_evalb():
     assert rows[11] == "56.25 64.29 9 16 14 4 17 16 94.12"
 
 
-def test_the_report_has_no_tagging_accuracy_if_any_candidate_is_untagged():
+def test_the_report_omits_tagging_accuracy_if_any_candidate_is_untagged():
     lines = report(score_trees([CAT, DOGS], [UNTAGGED_CAT, DOGS]), per_sentence=True)
     assert not any("tagging accuracy  " in line for line in lines)
     assert sum("no tagging accuracy" in line and "XX" in line for line in lines) == 2
@@ -362,7 +362,7 @@ def printed(summary):
     return [*map(str, counts), *(f"{value:.2f}" for value in averages)]
 
 
-def test_a_corpus_is_scored_as_evalb_did(evalb_dir):
+def test_a_corpus_has_the_scores_of_evalb(evalb_dir):
     gold, candidate, expected = (
         (evalb_dir / name).read_text(encoding="utf-8").splitlines()
         for name in ("gold.txt", "candidate.txt", "expected.txt")
