@@ -30,7 +30,7 @@ def refusal(*arguments):
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
-def test_settings_that_leave_out_every_training_pair_are_refused(positions):
+def test_settings_that_drop_every_training_pair_are_refused(positions):
     hparams = HParams(max_length=3, position_encoding=positions)
     assert "--hparams=max_length=4 or more" in refusal(manifest(SHORT, SHORT), hparams)
 
@@ -49,12 +49,12 @@ def test_lengths_are_compared_as_numbers():
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
-def test_other_positions_have_no_end(positions):
+def test_other_position_encodings_have_no_length_limit(positions):
     hparams = HParams(max_length=5, position_encoding=positions)
     check_lengths(manifest(SHORT, {"inputs": [12], "targets": [4]}), hparams)
 
 
-def test_longer_training_pairs_are_left_out_with_learned_positions_too():
+def test_longer_training_pairs_are_allowed_because_they_are_dropped():
     check_lengths(manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT), HParams(max_length=9))
     check_lengths(
         manifest({"inputs": [3, 90], "targets": [4, 80]}, SHORT), HParams(max_length=9, position_encoding="learned")

@@ -37,13 +37,13 @@ CHANGES = [
 
 
 @pytest.mark.parametrize(("hparams_set", "days", "printed"), [("base", 0.5, "3.3e+18"), ("big", 3.5, "2.3e+19")])
-def test_the_estimates_of_table_2_to_the_printed_digit(hparams_set, days, printed):
+def test_estimates_match_table_2_to_the_printed_digit(hparams_set, days, printed):
     assert f"{estimated_flops(days * 24 * 3600, 8, SUSTAINED_TFLOPS['P100']):.1e}" == printed
     figures = PAPER_FIGURES[f"transformer_{hparams_set}"]
     assert (figures.training_hours, f"{figures.training_flops:.1e}") == (days * 24, printed)
 
 
-def test_the_time_is_that_of_the_steps_and_with_the_rounded_time_of_a_step_the_estimate_is_another():
+def test_the_step_time_is_rounded_in_the_paper_and_gives_another_estimate():
     base, big = (PAPER_FIGURES[f"transformer_{name}"] for name in ("base", "big"))
     for figures in (base, big):
         assert round(figures.training_hours * 3600 / figures.train_steps, 1) == figures.step_seconds
@@ -99,7 +99,7 @@ def traced_flops(hparams):
 
 
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: ",".join(f"{k}={v}" for k, v in changes.items()))
-def test_the_count_is_that_of_the_models_graph(changes):
+def test_counted_flops_equal_those_of_the_traced_graph(changes):
     hparams = SMALL.replace(**changes)
     assert sum(forward_flops(hparams, VOCAB, SOURCE_LENGTH, TARGET_LENGTH).values()) == traced_flops(hparams)
 
@@ -111,7 +111,7 @@ def test_local_attention_is_counted_in_whole_blocks():
     assert whole - part == projections  # of one position: its scores are computed for the whole block
 
 
-def test_long_sequences_are_where_local_attention_saves_work():
+def test_local_attention_saves_work_on_long_sequences():
     full, local = (SMALL.replace(self_attention_type=word) for word in ("full", "local"))
     parts = [forward_flops(hparams, VOCAB, 800, 800) for hparams in (full, local)]
     for part in ("encoder self-attention", "decoder self-attention"):
@@ -127,7 +127,7 @@ def test_a_step_is_three_forward_passes_of_all_its_pairs():
     assert step == {part: 3 * 100 * count for part, count in forward.items()}  # 100 pairs of 8 target tokens
 
 
-def test_the_papers_models_need_six_operations_a_parameter_and_token_and_little_more():
+def test_the_base_model_needs_about_six_operations_per_parameter_and_token():
     # Every parameter needs one multiply-add forward and two backward per token.
     hparams = HPARAMS["transformer_base"]()
     matrices = 37_000 * 512 + 6 * (12 * 512 * 512 + 4 * 512 * 2048)

@@ -52,7 +52,7 @@ def test_every_checkpoint_is_evaluated_with_loss_perplexity_and_bleu(chosen):
         assert 0.0 <= figures["bleu"] <= 100.0
 
 
-def test_the_average_that_is_saved_is_what_was_evaluated(chosen, grammar_data):
+def test_the_saved_average_is_the_evaluated_one(chosen, grammar_data):
     assert steps_of(chosen)[-1] == 9
     assert [step for step, _ in list_checkpoints(chosen, "average")] == [9]
     average = storage.read(chosen / "average-9", "model")
@@ -125,7 +125,7 @@ def test_the_event_files_have_the_same_figures(chosen):
     assert {"loss", "nll_loss", "perplexity", "accuracy", "bleu", "sample 1", "sample 3"} <= tags["eval"]
 
 
-def test_three_lines_of_the_dev_split_are_shown_with_their_translations_at_each_evaluation(chosen, grammar_data):
+def test_each_evaluation_shows_three_dev_lines_with_their_translations(chosen, grammar_data):
     sources, references = (
         (grammar_data / f"grammar_ende-dev.{side}.txt").read_text().splitlines() for side in ("inputs", "targets")
     )
@@ -148,7 +148,7 @@ def test_three_lines_of_the_dev_split_are_shown_with_their_translations_at_each_
             assert shown == [[value] if value else [] for value in sample.values()]
 
 
-def test_utilisation_is_of_the_best_measured_peak_and_never_more_than_all_of_it():
+def test_utilisation_is_relative_to_the_best_measured_peak_and_at_most_one():
     step = StepReport(LossSums(8.0, 6.0, 4.0), 4.0, 1.0, True, np.zeros(2))
     peaks = iter([10.0, 5.0, 20.0, 1e-9, 1e-9])
     meter = Throughput(1, flops_per_token=1e-30, measure=lambda: next(peaks))
@@ -180,7 +180,7 @@ def test_an_evaluator_beside_the_training_finds_the_same_figures(run, chosen, gr
         assert found[step] == pytest.approx(figures, rel=1e-5)
 
 
-def test_no_gain_for_long_enough_ends_the_run_and_keeps_it_ended(run, grammar_data, tmp_path, capsys):
+def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp_path, capsys):
     hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=20)  # learns nothing
     options = {"save_checkpoints_steps": 1, "early_stopping_patience": 2}
     run(hparams, grammar_data, tmp_path, PROBLEM, **options)
@@ -204,14 +204,14 @@ def test_a_training_that_diverges_ends_with_its_batch_saved(run, grammar_data, t
     assert math.isclose(np.count_nonzero(batch["targets"]), 512, rel_tol=0.2)
 
 
-def test_a_trace_is_written_when_it_is_asked_for(run, grammar_data, tmp_path):
+def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
     run(SMALL.replace(train_steps=12), grammar_data, tmp_path, PROBLEM, profile=True, schedule="train")
     (trace,) = (tmp_path / "train").rglob("*.xplane.pb")
     assert trace.stat().st_size > 1000
 
 
 @pytest.mark.slow  # test_train_step.py tests the same for a single step
-def test_the_limit_on_a_device_and_compilation_change_nothing(run, grammar_data, tmp_path):
+def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, grammar_data, tmp_path):
     hparams = SMALL.replace(residual_dropout=0.0)
     for name, options in (
         ("plain", {}),

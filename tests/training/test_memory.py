@@ -109,7 +109,7 @@ def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
     ids=lambda changes: ",".join(f"{name}={value}" for name, value in changes.items()),
 )
 @pytest.mark.parametrize("length", [1, 37, 4096])
-def test_every_word_has_an_estimate(changes, length):
+def test_every_choice_of_settings_has_an_estimate(changes, length):
     hparams = SMALL.replace(**changes)
     # A lower bound: the logits with softmax and gradient, and one vector per sub-layer.
     least = 4 * 4 * VOCAB + 2 * (2 * 2 + 3 * 3) * SMALL.hidden_size
@@ -117,7 +117,7 @@ def test_every_word_has_an_estimate(changes, length):
     assert 0 < bytes_per_length(hparams, length) < math.inf
 
 
-def test_full_attention_keeps_its_weights_for_each_position():
+def test_full_attention_keeps_its_weights_per_position():
     def growth(hparams):
         return bytes_per_token(hparams, VOCAB, 256) - bytes_per_token(hparams, VOCAB, 128)
 
@@ -132,21 +132,21 @@ def test_full_attention_keeps_its_weights_for_each_position():
     assert growth(local) == pytest.approx(ALLOCATOR_OVERHEAD * 4 * 128 * SMALL.num_heads * 3)
 
 
-def test_the_logits_are_held_four_times():
+def test_the_logits_are_counted_four_times():
     for precision in CHOICES["precision"]:
         hparams = SMALL.replace(precision=precision)
         growth = bytes_per_token(hparams, VOCAB + 1000, 64) - bytes_per_token(hparams, VOCAB, 64)
         assert growth == pytest.approx(ALLOCATOR_OVERHEAD * 1000 * 4 * 4)
 
 
-def test_only_relative_positions_take_much_for_a_length():
+def test_only_relative_positions_need_much_memory_per_length():
     assert bytes_per_length(SMALL, 100) == 5 * 100**2 * 4
     relative = SMALL.replace(position_encoding="relative")
     # In each of 5 layers, a key and a value of 16 numbers per pair of positions, and their gradients.
     assert bytes_per_length(relative, 100) == 5 * 100**2 * (4 + 2 * 16 * 8)
 
 
-def test_the_fixed_part_has_the_weights_six_times_and_their_average_once_more():
+def test_the_fixed_part_counts_the_weights_six_times_plus_once_for_an_average():
     hparams = SMALL.replace(num_encoder_layers=1, num_decoder_layers=1)
     wide = hparams.replace(filter_size=8 * 1024)
     more = sum(count_parameters(wide, VOCAB).values()) - sum(count_parameters(hparams, VOCAB).values())
@@ -159,19 +159,19 @@ def test_the_fixed_part_has_the_weights_six_times_and_their_average_once_more():
     assert growth(precision="mixed_bfloat16") == (6 * 4 + 2) * more
 
 
-def test_a_source_vocabulary_of_its_own_counts():
+def test_a_separate_source_vocabulary_is_counted():
     untied = SMALL.replace(tied_embeddings="decoder")
     assert step_bytes_fixed(untied, VOCAB, 5000) - step_bytes_fixed(untied, VOCAB, 2000) == 3000 * 32 * 4 * (6 + 3)
 
 
-def test_as_many_positions_are_chosen_as_fit_into_the_usable_share():
+def test_max_tokens_is_the_number_of_positions_that_fit_the_usable_share():
     length = 64
     fixed = step_bytes_fixed(SMALL, VOCAB) + bytes_per_length(SMALL, length)
     free = (fixed + 1000.5 * bytes_per_token(SMALL, VOCAB, length)) / USABLE_SHARE
     assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) == 1000
 
 
-def test_at_least_one_sentence_has_to_fit():
+def test_memory_for_less_than_one_sentence_is_an_error():
     length = 64
     fixed = step_bytes_fixed(SMALL, VOCAB) + bytes_per_length(SMALL, length)
     sentence = length * bytes_per_token(SMALL, VOCAB, length)
@@ -212,11 +212,11 @@ def write_files(root, files):
     return root
 
 
-def test_without_control_groups_the_kernels_figure_is_free(tmp_path):
+def test_without_control_groups_free_memory_is_the_figure_of_the_kernel(tmp_path):
     assert free_memory("CPU", write_files(tmp_path, {})) == AVAILABLE
 
 
-def test_the_least_that_any_control_group_around_the_process_allows_is_free(tmp_path):
+def test_free_memory_is_the_minimum_over_all_enclosing_control_groups(tmp_path):
     group = "sys/fs/cgroup/user.slice"
     files = {
         "proc/self/cgroup": "0::/user.slice/job.scope\n",
@@ -257,7 +257,7 @@ def test_control_groups_of_version_1(tmp_path):
     assert free_memory("CPU", write_files(tmp_path, files)) == AVAILABLE
 
 
-def test_a_full_control_group_has_nothing_free(tmp_path):
+def test_a_full_control_group_has_no_free_memory(tmp_path):
     files = {
         "proc/self/cgroup": "0::/\n",
         "sys/fs/cgroup/memory.max": "104857600\n",
@@ -266,12 +266,12 @@ def test_a_full_control_group_has_nothing_free(tmp_path):
     assert free_memory("CPU", write_files(tmp_path, files)) == 0
 
 
-def test_what_is_not_known_is_none(tmp_path):
+def test_unknown_free_memory_is_none(tmp_path):
     assert free_memory("CPU", tmp_path) is None
     assert free_memory("TPU", write_files(tmp_path, {})) is None
 
 
-def test_this_machine():
+def test_free_memory_of_this_machine_is_plausible():
     if not Path("/proc/meminfo").exists():
         pytest.skip("there is no /proc/meminfo")
     total = next(int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line)

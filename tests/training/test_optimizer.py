@@ -60,12 +60,12 @@ def after_three_steps(hparams):
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 0.05])
-def test_three_steps_are_adam_with_tensorflows_place_of_epsilon(epsilon):
+def test_three_steps_equal_adam_with_tensorflows_placement_of_epsilon(epsilon):
     result = after_three_steps(HPARAMS.replace(adam_epsilon=epsilon))
     np.testing.assert_allclose(result, adam(epsilon, epsilon_inside=True), rtol=2e-5, atol=1e-6)
 
 
-def test_with_the_papers_epsilon_its_place_does_not_matter_for_gradients_far_above_it():
+def test_the_placement_of_epsilon_does_not_matter_for_large_gradients():
     result = after_three_steps(HPARAMS)
     np.testing.assert_allclose(result, adam(HPARAMS.adam_epsilon, epsilon_inside=False), rtol=2e-5, atol=1e-6)
     # With a large epsilon it matters, so the test above distinguishes the two.
@@ -92,7 +92,7 @@ def test_a_skipped_step_is_counted_and_changes_neither_weights_nor_moments(skipp
     assert (int(optimizer.iterations), int(optimizer.skipped)) == (4, 1)
 
 
-def test_bias_correction_counts_updates_and_not_skipped_steps():
+def test_bias_correction_ignores_skipped_steps():
     # With the rate of step 2 throughout, a skipped first step must leave the first update's size at the rate.
     variable, optimizer = make(HPARAMS.replace(learning_rate_warmup_steps=1))
     skip(optimizer)
@@ -101,7 +101,7 @@ def test_bias_correction_counts_updates_and_not_skipped_steps():
     np.testing.assert_allclose(moved, 16**-0.5 * 2**-0.5, rtol=1e-3)
 
 
-def test_the_loss_scale_takes_itself_out_of_the_update():
+def test_the_loss_scale_cancels_out_of_the_update():
     one, scaled = make()[0:2], make(HPARAMS.replace(precision="mixed_float16"))
     for gradient in GRADIENTS:
         apply(one[1], gradient)
@@ -109,7 +109,7 @@ def test_the_loss_scale_takes_itself_out_of_the_update():
     np.testing.assert_array_equal(np.array(one[0]), np.array(scaled[0]))
 
 
-def test_the_loss_scale_is_halved_by_skips_and_doubled_by_good_steps_in_a_row():
+def test_the_loss_scale_is_halved_by_skips_and_doubled_after_many_good_steps():
     _, optimizer = make(HPARAMS.replace(precision="mixed_float16"))
     assert float(optimizer.loss_scale) == 2.0**15
     skip(optimizer)

@@ -15,7 +15,7 @@ def test_the_papers_sets_follow_equation_3(hparams_set, d_model, step):
     assert float(learning_rate(step, hparams)) == pytest.approx(expected, rel=1e-6)
 
 
-def test_literal_values_of_the_base_model():
+def test_learning_rates_of_the_base_model():
     hparams = HPARAMS["transformer_base"]()
     assert float(learning_rate(1, hparams)) == pytest.approx(1.746928e-7, rel=1e-5)
     assert float(learning_rate(4000, hparams)) == pytest.approx(6.987712e-4, rel=1e-5)
@@ -31,7 +31,7 @@ def test_multi30k_peaks_at_0_005_at_step_2000():
     assert rates[8000] == pytest.approx(0.0025, rel=1e-6)
 
 
-def test_the_constant_is_a_factor():
+def test_learning_rate_constant_is_a_factor():
     hparams = HParams()
     doubled = hparams.replace(learning_rate_constant=2.0)
     for step in (1, 4000, 9000):

@@ -6,7 +6,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.training.tf_config import make_tf_configs, workers_of_environment
 
 
-def test_each_printed_value_makes_its_worker(monkeypatch):
+def test_each_printed_tf_config_describes_its_worker(monkeypatch):
     addresses = ["a:1", "b:2", "c:3"]
     for index, config in enumerate(make_tf_configs(addresses)):
         monkeypatch.setenv("TF_CONFIG", config)
@@ -14,7 +14,7 @@ def test_each_printed_value_makes_its_worker(monkeypatch):
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_without_it_there_are_no_others(monkeypatch, value):
+def test_without_tf_config_there_are_no_other_workers(monkeypatch, value):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if value is not None:
         monkeypatch.setenv("TF_CONFIG", value)
@@ -34,7 +34,7 @@ def test_without_it_there_are_no_others(monkeypatch, value):
         '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker", "index": 0}}',
     ],
 )
-def test_nonsense_is_refused_with_the_way_to_do_it(monkeypatch, value):
+def test_an_unusable_tf_config_is_refused_with_a_remedy(monkeypatch, value):
     monkeypatch.setenv("TF_CONFIG", value)
     with pytest.raises(UserError, match=r"TF_CONFIG is unusable .*--make_tf_config") as caught:
         workers_of_environment()

@@ -52,7 +52,7 @@ def all_arrays(path):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
 
 
-def test_stopping_in_the_middle_of_an_epoch_and_going_on_equals_not_stopping_bit_for_bit(run, copy_data, tmp_path):
+def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for_bit(run, copy_data, tmp_path):
     run(SMALL, copy_data, tmp_path / "through")
     run(SMALL.replace(train_steps=20), copy_data, tmp_path / "stopped")
     run(SMALL, copy_data, tmp_path / "stopped")
@@ -66,7 +66,7 @@ def test_stopping_in_the_middle_of_an_epoch_and_going_on_equals_not_stopping_bit
         np.testing.assert_array_equal(array, stopped[name], err_msg=name)
 
 
-def test_the_seed_fixes_a_run_and_another_seed_gives_another(run, copy_data, tmp_path):
+def test_the_seed_makes_a_run_reproducible_and_another_seed_differs(run, copy_data, tmp_path):
     short = SMALL.replace(train_steps=3)
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
         run(short, copy_data, tmp_path / name, random_seed=seed)
@@ -75,18 +75,18 @@ def test_the_seed_fixes_a_run_and_another_seed_gives_another(run, copy_data, tmp
     assert any(not np.array_equal(one[name], two[name]) for name in one)
 
 
-def test_going_on_with_another_seed_is_refused(run, copy_data, tmp_path):
+def test_resuming_with_another_seed_is_refused(run, copy_data, tmp_path):
     run(SMALL.replace(train_steps=1), copy_data, tmp_path)
     with pytest.raises(UserError, match="--random_seed=1, not 2"):
         run(SMALL.replace(train_steps=2), copy_data, tmp_path, random_seed=2)
 
 
-def test_checkpoints_come_by_steps_and_the_oldest_go(run, copy_data, tmp_path):
+def test_checkpoints_are_saved_by_steps_and_the_oldest_removed(run, copy_data, tmp_path):
     run(SMALL.replace(train_steps=9), copy_data, tmp_path, save_checkpoints_steps=2, keep_checkpoint_max=3)
     assert [step for step, _ in list_checkpoints(tmp_path)] == [6, 8, 9]
 
 
-def test_what_is_reported_is_in_the_event_files(run, copy_data, tmp_path, capsys):
+def test_reported_figures_are_in_the_event_files(run, copy_data, tmp_path, capsys):
     run(SMALL.replace(train_steps=6), copy_data, tmp_path, log_step_count_steps=3)
     tags = {"train": set(), "eval": set()}
     for part, found in tags.items():

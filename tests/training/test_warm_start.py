@@ -113,7 +113,7 @@ def assert_rows_by_token(after, before, tokens, old_rows, old_tokens):
     return shared
 
 
-def test_a_run_of_the_same_settings_gives_every_weight_and_is_left_as_it_was(run, vocabularies, snapshot):
+def test_a_run_with_the_same_settings_gives_every_weight_and_is_not_changed(run, vocabularies, snapshot):
     directory, old = run
     files = snapshot(directory)
     before, after, lines = started(TINY, directory, vocabularies["old"])
@@ -135,7 +135,7 @@ def test_with_another_vocabulary_rows_follow_their_tokens(run, vocabularies):
     ]
 
 
-def test_a_vocabulary_with_the_same_tokens_in_another_order_is_taken_whole(run, vocabularies, tmp_path):
+def test_a_vocabulary_in_another_order_gives_every_row(run, vocabularies, tmp_path):
     directory, old = run
     proto = model_class().FromString(vocabularies["old"].read_bytes())
     last = proto.pieces.pop()
@@ -146,7 +146,7 @@ def test_a_vocabulary_with_the_same_tokens_in_another_order_is_taken_whole(run, 
     assert len(lines) == 1
 
 
-def test_each_side_of_separate_vocabularies_is_taken_from_the_shared_one(run, vocabularies):
+def test_separate_embeddings_are_loaded_from_a_shared_one(run, vocabularies):
     directory, old = run
     before, after, lines = started(
         TINY.replace(tied_embeddings="none"), directory, vocabularies["new"], vocabularies["german"]
@@ -160,7 +160,7 @@ def test_each_side_of_separate_vocabularies_is_taken_from_the_shared_one(run, vo
     assert lines[-1] == "  settings of that run: tied_embeddings: all, not none"
 
 
-def test_a_shared_matrix_is_taken_from_the_embedding_of_the_targets(tmp_path, vocabularies):
+def test_a_shared_embedding_is_loaded_from_the_target_embedding(tmp_path, vocabularies):
     directory = tmp_path / "run"
     old = train_run(directory, TINY.replace(tied_embeddings="none"), vocabularies["old"], vocabularies["german"])
     _, after, lines = started(TINY, directory, vocabularies["old"])
@@ -169,7 +169,7 @@ def test_a_shared_matrix_is_taken_from_the_embedding_of_the_targets(tmp_path, vo
     assert lines[1:3] == [f"  unused: {name}: not in this model" for name in (INPUTS, PROJECTION)]
 
 
-def test_weights_of_another_filter_size_stay_fresh_and_are_named(run, vocabularies):
+def test_weights_of_another_filter_size_keep_their_initial_values_and_are_reported(run, vocabularies):
     directory, old = run
     before, after, lines = started(TINY.replace(filter_size=40), directory, vocabularies["old"])
     changed = [name for name in after if after[name].shape != old[name].shape]
@@ -183,7 +183,7 @@ def test_weights_of_another_filter_size_stay_fresh_and_are_named(run, vocabulari
 
 
 @pytest.mark.parametrize("there, here", [(1, 2), (2, 1)])
-def test_of_other_numbers_of_layers_the_common_ones_are_taken(tmp_path, vocabularies, there, here):
+def test_with_another_number_of_layers_the_common_ones_are_loaded(tmp_path, vocabularies, there, here):
     old = train_run(tmp_path / "run", TINY.replace(num_decoder_layers=there), vocabularies["old"])
     before, after, lines = started(TINY.replace(num_decoder_layers=here), tmp_path / "run", vocabularies["old"])
     added, left_over = after.keys() - old.keys(), old.keys() - after.keys()
@@ -197,7 +197,7 @@ def test_of_other_numbers_of_layers_the_common_ones_are_taken(tmp_path, vocabula
     )
 
 
-def test_many_differences_make_few_lines(run, vocabularies):
+def test_many_differences_are_reported_in_few_lines(run, vocabularies):
     deep = TINY.replace(num_encoder_layers=12, filter_size=40)
     _, after, lines = started(deep, run[0], vocabularies["old"])
     assert len(after) > 100 and len(lines) < 20
@@ -205,7 +205,9 @@ def test_many_differences_make_few_lines(run, vocabularies):
 
 
 @pytest.mark.parametrize("old_length, new_length", [(20, 30), (30, 20)])
-def test_of_learned_positions_the_common_ones_are_taken(tmp_path, vocabularies, old_length, new_length):
+def test_with_another_max_length_the_common_learned_positions_are_loaded(
+    tmp_path, vocabularies, old_length, new_length
+):
     learned = TINY.replace(position_encoding="learned")
     old = train_run(tmp_path / "run", learned.replace(max_length=old_length), vocabularies["old"])
     before, after, lines = started(learned.replace(max_length=new_length), tmp_path / "run", vocabularies["old"])
@@ -217,7 +219,7 @@ def test_of_learned_positions_the_common_ones_are_taken(tmp_path, vocabularies, 
         assert (f"  in part: {name}: 20 of 30 positions" in lines) == (new_length == 30)
 
 
-def test_mirrored_weights_are_changed_on_their_devices(run, vocabularies):
+def test_mirrored_weights_are_loaded_on_their_devices(run, vocabularies):
     directory, old = run
     with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
         model = make(TINY, vocabularies["old"])
@@ -226,7 +228,7 @@ def test_mirrored_weights_are_changed_on_their_devices(run, vocabularies):
     assert_same(values(model), old)
 
 
-def test_the_average_is_preferred_and_said_to_be_old(run, vocabularies):
+def test_an_average_is_preferred_and_reported_if_older_than_the_checkpoint(run, vocabularies):
     directory, _ = run
     average = save(directory, 100, make(TINY, vocabularies["old"]), "average")
     assert resolve(directory)[1] == directory / "average-100"
@@ -238,7 +240,7 @@ def test_the_average_is_preferred_and_said_to_be_old(run, vocabularies):
 
 @pytest.mark.parametrize("ending", ["", ".index"])
 @pytest.mark.parametrize("name", ["ckpt-100", "ckpt-200", "average-200"])
-def test_a_checkpoint_is_named_with_or_without_its_ending(run, vocabularies, name, ending):
+def test_a_checkpoint_may_be_given_with_or_without_its_file_ending(run, vocabularies, name, ending):
     directory, _ = run
     save(directory, 200, make(TINY, vocabularies["old"]), "average")
     run_dir, checkpoint = resolve(f"{directory}/{name}{ending}")
@@ -258,7 +260,7 @@ def test_a_checkpoint_is_named_with_or_without_its_ending(run, vocabularies, nam
         ("empty", "no checkpoint yet"),
     ],
 )
-def test_what_is_no_checkpoint_of_a_run_is_refused(run, vocabularies, tmp_path, path, said):
+def test_a_path_that_is_not_a_checkpoint_of_a_run_is_refused(run, vocabularies, tmp_path, path, said):
     prepare_run_dir(tmp_path / "empty", TINY, get_problem("grammar_ende"), vocabularies["old"])
     (tmp_path / "loose").mkdir()
     for file in run[0].glob("ckpt-200.*"):
@@ -268,7 +270,7 @@ def test_what_is_no_checkpoint_of_a_run_is_refused(run, vocabularies, tmp_path, 
     assert str(tmp_path / path) in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_if_nothing_fits_the_model_stays_as_it_is(run, vocabularies):
+def test_if_no_weight_fits_the_model_is_not_changed(run, vocabularies):
     model = make(TINY.replace(hidden_size=32), vocabularies["old"])
     before = values(model)
     with pytest.raises(UserError, match="hidden_size: 16, not 32") as caught:

@@ -18,7 +18,7 @@ FIGURES = {
 }
 
 
-def test_what_is_added_is_read_back_in_the_order_of_steps(tmp_path):
+def test_added_evaluations_are_read_back_in_order_of_steps(tmp_path):
     for step in (300, 100, 400, 200):
         add_evaluation(tmp_path, step, FIGURES[step])
     assert read_evaluations(tmp_path) == FIGURES
@@ -28,30 +28,30 @@ def test_what_is_added_is_read_back_in_the_order_of_steps(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["evaluations.json"]
 
 
-def test_a_run_without_evaluations_has_none(tmp_path):
+def test_a_run_without_evaluations_gives_empty_results(tmp_path):
     assert read_evaluations(tmp_path) == {}
     assert best_steps({}, "loss", 3) == []
     assert evaluations_without_gain({}, "loss") == 0
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", '{"x": {}}', '{"1": 2}'])
-def test_a_damaged_file_is_named(tmp_path, text):
+def test_a_damaged_evaluations_file_is_an_error_that_names_it(tmp_path, text):
     (tmp_path / "evaluations.json").write_text(text)
     with pytest.raises(UserError, match=r"evaluations\.json is damaged"):
         read_evaluations(tmp_path)
 
 
-def test_a_low_loss_is_best_and_of_equals_the_earlier():
+def test_the_lowest_loss_is_best_and_ties_prefer_the_earlier_step():
     assert best_steps(FIGURES, "loss", 1) == [200]
     assert best_steps(FIGURES, "loss", 3) == [200, 400, 300]
     assert best_steps(FIGURES, "loss", 9) == [200, 400, 300, 100]
 
 
-def test_a_high_bleu_is_best_and_steps_without_one_do_not_count():
+def test_the_highest_bleu_is_best_and_steps_without_bleu_are_ignored():
     assert best_steps(FIGURES, "bleu", 9) == [300, 200, 100]
 
 
-def test_evaluations_since_the_best_are_counted():
+def test_evaluations_since_the_best_step_are_counted():
     assert evaluations_without_gain(FIGURES, "loss") == 2
     assert evaluations_without_gain(FIGURES, "bleu") == 0
     assert evaluations_without_gain({100: {"loss": 3.0}}, "loss") == 0

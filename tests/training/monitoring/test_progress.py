@@ -9,7 +9,7 @@ from t2t_lite.training.monitoring.progress import Progress
 
 
 @pytest.mark.parametrize("value", [3.4e38, 1e30, 7.25, math.nan])
-def test_figures_of_a_training_that_diverged_are_as_short_as_others_and_are_recorded(tmp_path, capsys, value):
+def test_figures_of_a_diverged_training_are_printed_briefly_and_recorded(tmp_path, capsys, value):
     figures = dict.fromkeys(
         ("loss", "gradient_norm", "learning_rate", "target_tokens_per_second", "padded_target_tokens_per_second"), value
     ) | {"nll_loss": value, "epoch": 1.0}

@@ -39,7 +39,7 @@ def expected(seed, step, place, row, size):
     ("seed", "step", "row"), [(1, 2, 0), (5, 0, 7), (2**31 - 1, 2**32 - 1, 12345), (2**32 - 1, 9, 3)]
 )
 @pytest.mark.parametrize("size", [8, 24, 21])
-def test_they_are_those_of_philox_by_its_definition(seed, step, row, size):
+def test_numbers_follow_the_definition_of_philox(seed, step, row, size):
     seeds = DropoutSeeds(seed, step, row, rows=2)
     for place in (1, 2):
         numbers = np.array(seeds.uint16((2, size)))
@@ -52,7 +52,7 @@ def test_they_are_those_of_philox_by_its_definition(seed, step, row, size):
 @pytest.mark.parametrize(
     "shape_of", [lambda n: (n, 5, 16), lambda n: (n * 5, 16), lambda n: (n, 2, 3, 3), lambda n: (n, 1)]
 )
-def test_any_cut_of_the_rows_gives_each_row_the_same(shape_of):
+def test_each_row_gets_the_same_numbers_for_any_division_of_the_batch(shape_of):
     rows = 12
     whole = np.array(DropoutSeeds(3, 4, 0, rows).uint16(shape_of(rows))).reshape(rows, -1)
     for cuts in ((0, 12), (0, 5, 12), (0, 1, 2, 7, 12), range(13)):
@@ -63,7 +63,7 @@ def test_any_cut_of_the_rows_gives_each_row_the_same(shape_of):
         np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
-def test_sizes_may_be_known_only_at_run_time():
+def test_sizes_may_be_unknown_in_a_graph():
     @tf.function(input_signature=[tf.TensorSpec([None, None, 3])], autograph=False)
     def draw(x):
         shape = tf.shape(x)
@@ -75,7 +75,7 @@ def test_sizes_may_be_known_only_at_run_time():
         )
 
 
-def test_no_two_steps_replicas_micro_batches_and_places_share_a_stream():
+def test_steps_rows_and_places_have_distinct_random_streams():
     # 4 steps, 2 replicas of 3 micro-batches of 2 rows, 5 places: no block of 8 numbers occurs twice.
     blocks = set()
     count = 0

@@ -34,14 +34,14 @@ def value_and_gradient(logits, targets, label_smoothing):
 
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.5])
-def test_value_and_gradient_are_those_of_the_dense_smoothed_distribution(logits, label_smoothing):
+def test_value_and_gradient_equal_those_of_the_dense_smoothed_distribution(logits, label_smoothing):
     sums, gradient = value_and_gradient(logits, TARGETS, label_smoothing)
     expected, expected_gradient = in_numpy(logits, TARGETS, label_smoothing)
     np.testing.assert_allclose(sums.smoothed, expected, rtol=1e-5)
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-6)
 
 
-def test_the_gradient_is_scaled_by_what_follows_the_loss(logits):
+def test_the_gradient_is_scaled_by_the_upstream_gradient(logits):
     given = tf.convert_to_tensor(logits)
     with tf.GradientTape() as tape:
         tape.watch(given)
@@ -61,13 +61,13 @@ def test_padding_gives_no_loss_and_no_gradient(logits, label_smoothing):
     np.testing.assert_array_equal(sums, other_sums)
 
 
-def test_a_batch_of_padding_only_is_zero(logits):
+def test_a_batch_of_only_padding_has_zero_loss(logits):
     sums, gradient = value_and_gradient(logits, np.zeros_like(TARGETS), 0.1)
     assert [float(part) for part in sums] == [0.0, 0.0, 0.0]
     assert not gradient.numpy().any()
 
 
-def test_the_part_for_perplexity_ignores_smoothing(logits):
+def test_the_plain_loss_ignores_smoothing(logits):
     expected, _ = in_numpy(logits, TARGETS, 0.0)
     for label_smoothing in (0.0, 0.1, 0.5):
         sums, _ = value_and_gradient(logits, TARGETS, label_smoothing)
@@ -77,7 +77,7 @@ def test_the_part_for_perplexity_ignores_smoothing(logits):
 
 @pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("target", [1, 2])
-def test_logits_of_ten_thousand_stay_finite_and_right(target, label_smoothing):
+def test_the_loss_is_finite_and_right_for_logits_of_ten_thousand(target, label_smoothing):
     logits = np.full((1, 1, VOCAB), -1e4, "float32")
     logits[0, 0, 1] = 1e4
     targets = np.array([[target]], "int32")
@@ -89,7 +89,7 @@ def test_logits_of_ten_thousand_stay_finite_and_right(target, label_smoothing):
     np.testing.assert_allclose(gradient, expected_gradient, atol=1e-6)
 
 
-def test_equal_logits_cost_the_logarithm_of_the_vocabulary_whatever_the_smoothing():
+def test_equal_logits_give_the_log_of_the_vocabulary_size_for_any_smoothing():
     for offset in (-1e4, 0.0, 1e4):
         for label_smoothing in (0.0, 0.1):
             sums, _ = value_and_gradient(np.full((1, 2, VOCAB), offset, "float32"), TARGETS[:1, :2], label_smoothing)
@@ -106,7 +106,7 @@ def test_bfloat16_logits_give_a_bfloat16_gradient_and_float32_sums(logits):
     np.testing.assert_allclose(tf.cast(gradient, tf.float32), expected_gradient, atol=2.0**-8)
 
 
-def test_it_works_in_a_graph_with_unknown_batch_and_length(logits):
+def test_batch_and_length_may_be_unknown_in_a_graph(logits):
     signature = [tf.TensorSpec([None, None, VOCAB], tf.float32), tf.TensorSpec([None, None], tf.int32)]
     traced = tf.function(lambda logits, targets: smoothed_cross_entropy(logits, targets, 0.1), signature)
     np.testing.assert_allclose(traced(logits, TARGETS).smoothed, in_numpy(logits, TARGETS, 0.1)[0], rtol=1e-5)

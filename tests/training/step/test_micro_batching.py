@@ -24,7 +24,7 @@ def rows_of(micro_batches):
     return [[int(row[0]) for row in rows] for rows in micro_batches]
 
 
-def test_without_a_limit_a_share_is_one_micro_batch():
+def test_without_a_limit_there_is_one_micro_batch():
     batch = shared(5, MicroBatches())
     assert batch["inputs"].shape == (1, 5, 2)
     assert batch["targets"].shape == (1, 5, 3)
@@ -32,18 +32,18 @@ def test_without_a_limit_a_share_is_one_micro_batch():
     assert (batch["tokens"], batch["epoch"]) == (15.0, 7)
 
 
-def test_micro_batches_are_contiguous_and_empty_rows_fill_up():
+def test_micro_batches_are_contiguous_and_filled_with_empty_rows():
     batch = shared(5, MicroBatches(max_tokens=6))  # two rows, by the longer side
     assert rows_of(batch["inputs"]) == [[1, 2], [3, 4], [5, 0]]
     assert rows_of(batch["targets"]) == [[101, 102], [103, 104], [105, 0]]
     assert (batch["tokens"], batch["first_row"]) == (15.0, 0)
 
 
-def test_the_longer_side_decides():
+def test_the_longer_side_decides_the_rows_of_a_micro_batch():
     assert rows_of(shared(4, MicroBatches(max_tokens=10), inputs_length=5)["inputs"]) == [[1, 2], [3, 4]]
 
 
-def test_micro_batches_are_no_larger_than_they_must_be():
+def test_rows_are_spread_evenly_over_micro_batches():
     # Three rows would fit, but four rows make two micro-batches of two.
     assert rows_of(shared(4, MicroBatches(max_tokens=9))["inputs"]) == [[1, 2], [3, 4]]
 
@@ -61,7 +61,7 @@ class Hosts:
 
 
 @pytest.mark.parametrize("bounds", [(999, 999), (6, 6), (3, 999), (3, 6)])
-def test_whatever_its_bound_a_host_gets_the_rows_that_are_its_own(bounds):
+def test_every_host_gets_its_own_rows_for_any_limit(bounds):
     ids = np.arange(1, 12, dtype="int32")[:, None]  # 11 rows: 3 for each replica, 2 for the last
     batch = {name: np.repeat(ids, 3, axis=1)[None] for name in ("inputs", "targets")}
     found = []
@@ -75,11 +75,11 @@ def test_whatever_its_bound_a_host_gets_the_rows_that_are_its_own(bounds):
     assert found == [(0, [1, 2, 3]), (3, [4, 5, 6]), (6, [7, 8, 9]), (9, [10, 11])]
 
 
-def test_a_pair_longer_than_the_limit_is_a_micro_batch_of_its_own():
+def test_a_pair_longer_than_the_limit_is_a_single_micro_batch():
     assert rows_of(shared(3, MicroBatches(max_tokens=2))["inputs"]) == [[1], [2], [3]]
 
 
-def test_static_shapes_depend_on_the_length_alone():
+def test_static_shapes_depend_only_on_the_length():
     micro = MicroBatches(max_tokens=1000, static_tokens=32)
     for rows, number in ((1, 1), (4, 1), (5, 2), (9, 3)):
         batch = shared(rows, micro)
@@ -92,11 +92,11 @@ def test_static_shapes_depend_on_the_length_alone():
 @pytest.mark.parametrize(
     ("length", "expected"), [(1, 8), (8, 8), (9, 16), (17, 24), (25, 32), (33, 48), (49, 64), (65, 96), (257, 384)]
 )
-def test_lengths_are_padded_to_few(length, expected):
+def test_lengths_are_padded_to_bucket_lengths(length, expected):
     assert int(bucket_length(tf.constant(length))) == expected
 
 
-def test_there_are_as_many_static_shapes_as_lengths():
+def test_there_is_one_static_shape_per_bucket_length():
     micro = MicroBatches(max_tokens=1000, static_tokens=700)
     rng = np.random.default_rng(0)
     shapes = set()
@@ -107,6 +107,6 @@ def test_there_are_as_many_static_shapes_as_lengths():
     assert len(shapes) == len({length for _, length, _ in shapes}) <= 10
 
 
-def test_there_are_few_lengths_and_all_are_multiples_of_8():
+def test_bucket_lengths_are_few_and_multiples_of_8():
     lengths = {int(bucket_length(tf.constant(length))) for length in range(1, 257)}
     assert lengths == {8, 16, 24, 32, 48, 64, 96, 128, 192, 256}

@@ -78,7 +78,7 @@ def whole():
     [MicroBatches(max_tokens=21), MicroBatches(max_tokens=7), MicroBatches(max_tokens=999, static_tokens=24)],
     ids=["4 micro-batches", "10 micro-batches", "static shapes"],
 )
-def test_micro_batches_make_the_step_of_the_whole_batch(micro):
+def test_micro_batches_give_the_same_step_as_the_whole_batch(micro):
     expected, report = whole()
     model, _, step = step_of(TINY, micro)
     reports = [step(seed=seed) for seed in range(3)]
@@ -89,7 +89,7 @@ def test_micro_batches_make_the_step_of_the_whole_batch(micro):
     assert report.positions == ROWS * 6 <= reports[-1].positions
 
 
-def test_a_compiled_step_is_the_same():
+def test_a_compiled_step_gives_the_same_weights():
     expected, _ = whole()
     model, _, step = step_of(TINY, MicroBatches(max_tokens=999, static_tokens=24), xla_compile=True)
     for seed in range(3):
@@ -98,7 +98,7 @@ def test_a_compiled_step_is_the_same():
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_a_rehearsal_changes_nothing(dropout):
+def test_check_memory_changes_no_weights_and_no_optimizer_state(dropout):
     model, optimizer, step = step_of(TINY.replace(residual_dropout=dropout, precision="mixed_float16", ema_decay=0.5))
     step(seed=1)
     before = weights(model), {name: np.array(value) for name, value in optimizer.state.items()}
@@ -107,13 +107,13 @@ def test_a_rehearsal_changes_nothing(dropout):
     np.testing.assert_equal({name: np.array(value) for name, value in optimizer.state.items()}, before[1])
 
 
-def test_requests_are_handed_on():
+def test_the_step_report_has_the_sums_of_requests():
     _, _, step = step_of(TINY)
     assert step(requests=(0.0, 1.0)).requests.tolist() == [0.0, 1.0]
     assert step().requests.tolist() == []
 
 
-def test_a_step_whose_loss_is_no_number_is_skipped_and_counted():
+def test_a_step_with_a_nan_loss_is_skipped_and_counted():
     model, optimizer, step = step_of(TINY)
     step(seed=0)
     norm = next(variable for variable in model.variables if variable.path.endswith("gamma"))
@@ -132,7 +132,7 @@ def test_a_step_whose_loss_is_no_number_is_skipped_and_counted():
 
 
 @pytest.mark.parametrize(("precision", "atol"), [("mixed_bfloat16", 3e-2), ("mixed_float16", 3e-2)])
-def test_mixed_precisions_learn_about_the_same(precision, atol):
+def test_mixed_precision_steps_are_close_to_float32(precision, atol):
     expected, report = whole()
     model, _, step = step_of(TINY.replace(precision=precision))
     reports = [step(seed=seed) for seed in range(3)]
@@ -143,7 +143,7 @@ def test_mixed_precisions_learn_about_the_same(precision, atol):
     assert_close(weights(model), expected, atol)
 
 
-def test_a_loss_scale_that_is_too_large_is_halved_until_steps_are_finite():
+def test_a_too_large_loss_scale_is_halved_until_steps_are_finite():
     _, optimizer, step = step_of(TINY.replace(precision="mixed_float16"))
     optimizer.loss_scale.assign(2.0**40)
     finite = [step(seed=seed).finite for seed in range(30)]
@@ -157,7 +157,7 @@ def test_a_loss_scale_that_is_too_large_is_halved_until_steps_are_finite():
 DROPOUT = TINY.replace(residual_dropout=0.5, attention_dropout=0.2, relu_dropout=0.2)
 
 
-def test_each_step_draws_its_own_dropout():
+def test_each_step_draws_new_dropout():
     _, _, step = step_of(DROPOUT.replace(learning_rate_constant=1e-20))
     assert len({step(seed=0).sums.smoothed for _ in range(3)}) == 3
 
@@ -176,7 +176,7 @@ def with_dropout(feed_forward_type, max_tokens):
 @pytest.mark.parametrize(
     ("feed_forward_type", "max_tokens"), [("relu", 35), ("relu", 21), ("relu", 7), ("attention", 21)]
 )
-def test_any_bound_draws_the_same_dropout(max_tokens, feed_forward_type):
+def test_dropout_is_the_same_for_any_micro_batch_limit(max_tokens, feed_forward_type):
     expected, whole_reports = with_dropout(feed_forward_type, None)
     found, reports = with_dropout(feed_forward_type, max_tokens)
     assert_close(found, expected, atol=2e-6)
@@ -184,7 +184,7 @@ def test_any_bound_draws_the_same_dropout(max_tokens, feed_forward_type):
         assert one.sums.smoothed == pytest.approx(other.sums.smoothed, rel=1e-5)
 
 
-def test_evaluation_in_micro_batches_sums_up_the_same():
+def test_evaluation_in_micro_batches_gives_the_same_sums():
     strategy = tf.distribute.get_strategy()
     model, _ = build_model(DROPOUT, VOCAB, strategy, 1)
     results = []
