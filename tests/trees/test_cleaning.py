@@ -81,7 +81,7 @@ RULES = {
 
 
 @pytest.mark.parametrize(("tree", "left"), RULES.values(), ids=RULES)
-def test_what_is_left_of_a_tree(tree, left):
+def test_a_tree_is_cleaned_by_the_rules(tree, left):
     assert cleaned(tree) == left
 
 
@@ -99,34 +99,34 @@ def test_cleaning_a_clean_tree_changes_nothing(left):
         "( (S (NP (-NONE- *)) (VP (-NONE- 0) (X (-NONE- *T*-1)))))",
     ],
 )
-def test_nothing_is_left_of_a_tree_of_traces(tree):
+def test_a_tree_of_only_traces_becomes_none(tree):
     assert cleaned(tree) is None
 
 
 @pytest.mark.parametrize("root", ["", "ROOT", "TOP", "S1"])
 @pytest.mark.parametrize("outer", ["", "ROOT", "TOP", "S1", "S"])
-def test_a_root_inside_of_a_tree_is_refused(root, outer):
+def test_a_root_inside_a_tree_is_refused(root, outer):
     with pytest.raises(ValueError, match="a whole tree inside another"):
         cleaned(f"({outer} (NP (NN it)) ({root} (S (NN it))))")
 
 
-def test_a_root_inside_of_a_tree_is_refused_as_its_only_child():
+def test_a_root_as_the_only_child_of_a_root_is_refused():
     with pytest.raises(ValueError, match="a whole tree inside another"):
         cleaned("(TOP (TOP (S (NN it))))")
 
 
-def test_a_root_around_traces_inside_of_a_tree_is_refused():
+def test_a_root_around_traces_inside_a_tree_is_refused():
     with pytest.raises(ValueError, match="a whole tree inside another"):
         cleaned("(TOP (S (NN it)) (TOP (-NONE- *)))")
 
 
-def test_round_brackets_as_words_become_those_of_the_treebank():
+def test_round_brackets_as_words_become_treebank_symbols():
     """Words with brackets cannot be read from brackets, but a tree made in another way may have them."""
     tree = Tree("S", (Tree("-LRB-", word="("), Tree("NN", word="it"), Tree("-RRB-", word=")")))
     assert str(clean(tree)) == "(TOP (S (-LRB- -LRB-) (NN it) (-RRB- -RRB-)))"
 
 
-def test_cleaning_leaves_the_tree_itself_alone():
+def test_cleaning_does_not_modify_its_argument():
     (tree,) = parse_brackets("( (S-1 (NP (-NONE- *)) (VP (VB go))))")
     before = str(tree)
     clean(tree)
@@ -163,5 +163,5 @@ LABELS = {
 
 
 @pytest.mark.parametrize(("label", "left"), LABELS.items(), ids=LABELS)
-def test_what_is_left_of_a_label(label, left):
+def test_labels_are_reduced_to_their_category(label, left):
     assert bare(label) == left

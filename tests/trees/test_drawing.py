@@ -93,7 +93,7 @@ def test_svg_shows_every_word_once_from_left_to_right_and_every_label(tree):
 
 
 @pytest.mark.parametrize("tree", TREES)
-def test_svg_texts_lie_inside_and_do_not_overlap(tree):
+def test_svg_texts_are_inside_the_picture_and_do_not_overlap(tree):
     width, height, texts = read(draw_svg([("7  " + " ".join(words_of(tree)), tree)]))
     for row in in_rows(texts):
         end = 0
@@ -123,7 +123,7 @@ def test_svg_draws_an_only_child_right_below_its_parent():
     ]
 
 
-def test_svg_has_a_line_up_from_everything_below_the_root_and_none_without_length():
+def test_svg_connects_every_node_to_its_parent_without_zero_length_lines():
     svg = draw_svg([("", tree_of(RAIN))])
     *_, (caption, root, *others) = read(svg)
     lines = []
@@ -140,7 +140,7 @@ def test_svg_has_a_line_up_from_everything_below_the_root_and_none_without_lengt
     assert "stroke:white" not in svg
 
 
-def test_svg_puts_trees_with_their_captions_one_below_the_other():
+def test_svg_stacks_trees_with_their_captions():
     captions = [f"{number}  {' '.join(words_of(tree))}" for number, tree in enumerate(TREES)]
     _, _, texts = read(draw_svg(list(zip(captions, TREES))))
     rows = iter(in_rows(texts))
@@ -157,7 +157,7 @@ def test_svg_without_trees_is_empty_but_valid():
     assert texts == [] and width > 0 and height > 0
 
 
-def test_what_xml_or_a_terminal_cannot_have_is_replaced():
+def test_characters_invalid_in_xml_or_a_terminal_are_replaced():
     tree = Tree(ROOT, (Tree("A\x00", (Tree("NN", word="a\x01b\x1b[1m\x85\ud800\uffff\u2028"),)), Tree("XX", word="c")))
     shown = "a\ufffdb\ufffd[1m" + 4 * "\ufffd"
     svg = draw_svg([("caption\x08", tree)])
@@ -166,7 +166,7 @@ def test_what_xml_or_a_terminal_cannot_have_is_replaced():
     assert text_art(tree).split("\n")[-1].split() == [shown, "c"]
 
 
-def test_a_tree_too_deep_for_nltk_becomes_a_remark():
+def test_a_tree_too_deep_for_nltk_is_replaced_by_a_message():
     tree = deep(3000)
     assert text_art(tree) == REMARK
     _, _, texts = read(draw_svg([("1", tree), ("2", tree_of("(TOP (NP (XX rain)))"))]))
@@ -185,7 +185,7 @@ def test_text_art_of_a_known_tree():
     ]
 
 
-def test_text_art_shows_no_xx_and_top_only_over_several_children():
+def test_text_art_hides_xx_and_shows_top_only_over_several_children():
     assert text_art(tree_of("(TOP (XX a) (NP (XX b)) (XX c))")).split("\n") == [
         "    TOP",
         " ┌───┼───┐",
@@ -205,7 +205,7 @@ def test_text_art_has_every_word_in_order_and_no_trailing_blanks(tree):
     assert sorted(letters) == labels_shown(tree)
 
 
-def test_text_art_gives_wide_letters_two_cells_and_accents_none():
+def test_text_art_gives_wide_characters_two_cells_and_accents_none():
     plain = text_art(tree_of("(TOP (NP (A abcd) (B naive) (C x)))"))
     assert text_art(tree_of("(TOP (NP (A 漢字) (B nai\u0308ve) (C x)))")) == plain.replace("abcd", "漢字").replace(
         "naive", "nai\u0308ve"

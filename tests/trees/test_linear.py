@@ -37,20 +37,20 @@ def random_tree(rng, depth):
 
 
 @pytest.mark.parametrize(("tree", "symbols"), EXAMPLES.values(), ids=EXAMPLES)
-def test_the_symbols_of_a_tree(tree, symbols):
+def test_linearise_gives_the_symbols_of_a_tree(tree, symbols):
     (tree,) = parse_brackets(tree)
     assert linearise(tree) == symbols
 
 
 @pytest.mark.parametrize(("tree", "symbols"), EXAMPLES.values(), ids=EXAMPLES)
-def test_the_tree_of_symbols(tree, symbols):
+def test_rebuild_gives_the_tree_of_symbols(tree, symbols):
     words_and_tags = [(word, tag) for tag, word in re.findall(r"\(([^\s()]+) ([^\s()]+)\)", tree)]
     words, tags = zip(*words_and_tags, strict=True)
     assert str(rebuild(symbols, words, tags)) == tree
     assert str(rebuild(f"\n {symbols}\t".replace(" ", "  "), words, tags)) == tree
 
 
-def test_without_tags_only_punctuation_has_any():
+def test_without_given_tags_only_punctuation_gets_tags():
     tree = rebuild("(S (NP XX )NP (VP XX (NP XX XX )NP )VP XX )S", ["John", "has", "a", "dog", "."])
     assert str(tree) == "(TOP (S (NP (XX John)) (VP (XX has) (NP (XX a) (XX dog))) (. .)))"
 
@@ -65,7 +65,7 @@ def test_the_tags_of_punctuation():
     assert tags_of([]) == []
 
 
-def test_punctuation_has_the_same_tags_in_the_treebank(wsj_dir):
+def test_punctuation_tags_agree_with_the_treebank(wsj_dir):
     """Except for tagging errors and words that are not punctuation: "--" is ":" nearly always, and "..." always."""
     pairs = [
         pair for path in wsj_dir.glob("*.mrg") for pair in re.findall(r"\(([^\s()]+) ([^\s()]+)\)", raw_text(path))
@@ -108,7 +108,7 @@ ERRORS = {
 
 
 @pytest.mark.parametrize(("symbols", "length", "message"), ERRORS.values(), ids=ERRORS)
-def test_what_are_no_symbols_of_a_tree_is_refused_with_the_reason(symbols, length, message):
+def test_malformed_symbols_are_refused_with_the_reason(symbols, length, message):
     with pytest.raises(ValueError) as error:
         rebuild(symbols, ["dog"] * length)
     assert str(error.value) == message
@@ -121,7 +121,7 @@ def test_a_label_with_a_bracket_is_refused(symbols):
         rebuild(symbols, ["dog"])
 
 
-def test_random_trees_are_the_same_after_a_round_trip():
+def test_random_trees_survive_a_round_trip():
     """For any words, because the symbols do not contain them."""
     rng = random.Random(5)
     for _ in range(1000):
@@ -129,7 +129,7 @@ def test_random_trees_are_the_same_after_a_round_trip():
         assert rebuild(linearise(tree), words_of(tree), [leaf.label for leaf in leaves(tree)]) == tree
 
 
-def test_trees_of_any_depth_make_the_round_trip():
+def test_trees_of_any_depth_survive_a_round_trip():
     depth = 20_000
     symbols = " ".join(["(NP"] * depth + ["XX"] + [")NP"] * depth)
     tree = rebuild(symbols, ["dog"], ["NN"])
@@ -140,7 +140,7 @@ def test_trees_of_any_depth_make_the_round_trip():
 @pytest.mark.parametrize(
     ("corpus", "count"), [("wsj", 3669), pytest.param("gum", 10_224 + 1575, marks=pytest.mark.slow)]
 )
-def test_every_tree_of_a_treebank_is_the_same_after_a_round_trip(corpus, count, request):
+def test_every_tree_of_a_treebank_survives_a_round_trip(corpus, count, request):
     done = 0
     for path in treebank_files(request.getfixturevalue(f"{corpus}_dir")):
         for tree in read_trees(path):

@@ -95,13 +95,13 @@ RULES = {
 
 
 @pytest.mark.parametrize(("symbols", "words", "tree", "needed"), RULES.values(), ids=RULES)
-def test_every_rule(symbols, words, tree, needed):
+def test_each_rule_of_repair(symbols, words, tree, needed):
     repaired, repairs = repair(symbols, words.split())
     assert str(repaired) == tree
     assert repairs == frozenset(needed)
 
 
-def test_the_repairs_have_names_of_their_own():
+def test_the_repairs_have_distinct_names():
     assert len(set(REPAIRS)) == 6
     assert set(REPAIRS) == {EMPTY, UNKNOWN, UNMATCHED, HOLLOW, TOO_FEW, TOO_MANY}
 
@@ -163,7 +163,7 @@ JUNK = ["⁇", "(", ")", "((S", "))", "XX)NP", "(NP)", "()", "xx", "dog", ")S)",
 WORDS = ["dog", ".", "-LRB-", "n't", "``", "Größe", "XX", "NP"]
 
 
-def test_random_symbols_make_a_tree():
+def test_random_symbols_are_repaired_to_a_tree():
     rng = random.Random(6)
     seen = {}
     for _ in range(5000):
@@ -205,7 +205,7 @@ def mutated(symbols, rng):
     return symbols
 
 
-def test_outputs_near_those_of_a_treebank_make_a_tree(dev_trees):
+def test_mutated_treebank_symbols_are_repaired_to_a_tree(dev_trees):
     rng = random.Random(7)
     needing = 0
     for number in range(5000):
@@ -300,7 +300,7 @@ HARMLESS = [insert_junk, insert_hollow, close_once_more]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_one_change_needs_the_repairs_of_its_kind(change, dev_trees):
+def test_a_single_change_needs_only_repairs_of_its_kind(change, dev_trees):
     rng = random.Random(8)
     for symbols, words in dev_trees[::4]:
         changed, expected = change(symbols, rng)
@@ -333,7 +333,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize(("symbols", "length", "constituents", "expected"), DEEP.values(), ids=DEEP)
-def test_any_depth_and_length(symbols, length, constituents, expected):
+def test_trees_of_any_depth_and_length_are_repaired(symbols, length, constituents, expected):
     words = [f"w{n}" for n in range(length)]
     tree, needed = repair(" ".join(symbols), words)
     assert words_of(tree) == words
@@ -344,5 +344,5 @@ def test_any_depth_and_length(symbols, length, constituents, expected):
 
 
 @pytest.mark.parametrize("symbols", ["(S XX )S", "", "XX XX", "(S", ")S", "(S )S", "⁇", "(S XX )S (S XX )S"])
-def test_a_sentence_of_one_word(symbols):
+def test_symbols_for_a_sentence_of_one_word_are_repaired(symbols):
     check(symbols, ["dog"])

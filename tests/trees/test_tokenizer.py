@@ -58,18 +58,18 @@ TREEBANK = {
 
 
 @pytest.mark.parametrize(("line", "words"), BLANKS.items(), ids=map(repr, BLANKS))
-def test_the_words_of_a_line_that_is_tokenised_already(line, words):
+def test_split_at_blanks_gives_the_words_of_a_tokenised_line(line, words):
     assert split_at_blanks(line) == words.split(" ") * bool(words)
 
 
 @pytest.mark.parametrize(("line", "words"), TREEBANK.items(), ids=map(repr, TREEBANK))
-def test_the_words_of_a_line_of_plain_text(line, words):
+def test_split_as_treebank_gives_the_words_of_plain_text(line, words):
     assert split_as_treebank(line) == words.split()
 
 
 @pytest.mark.parametrize("line", ["f(x)", ":)", "((", "a)b(c", "(NP XX )NP", "( ( a ) )", "(a) ( b"])
 @pytest.mark.parametrize("name", ["blanks", "treebank"])
-def test_no_word_has_a_round_bracket(name, line):
+def test_no_word_contains_a_round_bracket(name, line):
     """A tree over such a word could not be written, because its brackets would not match."""
     words = TOKENIZERS[name](line)
     assert words
@@ -77,16 +77,16 @@ def test_no_word_has_a_round_bracket(name, line):
 
 
 @pytest.mark.parametrize("line", ["f(x) y", ":) ok", "a)b(c", "( ( a ) )"])
-def test_brackets_cut_no_word_of_a_line_that_is_tokenised_already(line):
+def test_brackets_do_not_split_words_of_a_tokenised_line(line):
     assert len(split_at_blanks(line)) == len(line.split(" "))
 
 
 @pytest.mark.parametrize("words", [words for words in TREEBANK.values() if words], ids=repr)
-def test_the_words_of_the_treebank_stay_as_they_are_when_split_at_blanks(words):
+def test_treebank_words_are_unchanged_by_split_at_blanks(words):
     assert split_at_blanks(words) == words.split(" ")
 
 
-def test_the_names_that_users_give():
+def test_tokenizers_have_the_names_of_the_flag():
     assert list(TOKENIZERS) == ["blanks", "treebank"]
     assert TOKENIZERS["blanks"] is split_at_blanks
     assert TOKENIZERS["treebank"] is split_as_treebank

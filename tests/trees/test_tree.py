@@ -43,7 +43,7 @@ def random_tree(rng, depth):
 # Trees.
 
 
-def test_a_tree_is_met_from_left_to_right():
+def test_walk_visits_a_tree_from_left_to_right():
     assert list(walk(S)) == [
         (OPEN, S),
         (OPEN, NP),
@@ -56,11 +56,11 @@ def test_a_tree_is_met_from_left_to_right():
     ]
 
 
-def test_a_tag_is_met_once():
+def test_walk_visits_a_leaf_once():
     assert list(walk(RAIN)) == [(LEAF, RAIN)]
 
 
-def test_leaves_and_words_come_from_left_to_right():
+def test_leaves_and_words_are_in_order_from_left_to_right():
     assert leaves(S) == [RAIN, FALLS]
     assert words_of(S) == ["rain", "falls"]
     assert leaves(RAIN) == [RAIN]
@@ -72,14 +72,14 @@ def test_a_tree_prints_as_its_brackets():
     assert str(RAIN) == "(NN rain)"
 
 
-def test_a_tree_without_a_label_is_written_as_it_is_read():
+def test_a_tree_without_a_label_survives_a_round_trip():
     assert parse_brackets(str(Tree("", (S,)))) == [Tree("", (S,))]
 
 
 # The builder.
 
 
-def test_a_builder_makes_a_tree_as_the_brackets_come():
+def test_a_builder_builds_a_tree_bracket_by_bracket():
     builder = TreeBuilder()
     builder.open("S")
     builder.open("NP")
@@ -96,7 +96,7 @@ def test_a_builder_makes_a_tree_as_the_brackets_come():
     assert builder.trees() == (S,)
 
 
-def test_a_builder_leaves_out_what_has_no_word_however_deep():
+def test_a_builder_drops_brackets_without_words_at_any_depth():
     builder = TreeBuilder()
     for label in ("S", "NP", "NP", "QP"):
         builder.open(label)
@@ -189,7 +189,7 @@ def test_malformed_brackets_are_refused_with_the_reason(text, message):
     assert str(error.value) == message
 
 
-def test_whatever_is_cut_off_of_a_tree_it_is_refused():
+def test_every_truncated_tree_is_refused():
     for length in range(1, len(RAIN_FALLS)):
         with pytest.raises(ValueError):
             parse_brackets(RAIN_FALLS[:length])
@@ -202,7 +202,7 @@ def test_random_trees_are_read_as_they_were_written():
         assert parse_brackets(text) == [tree]
 
 
-def test_random_trees_are_written_so_that_nltk_reads_them():
+def test_random_trees_as_written_are_read_by_nltk():
     rng = random.Random(2)
     for _ in range(500):
         tree, _ = random_tree(rng, 5)
@@ -226,7 +226,7 @@ def test_random_brackets_are_read_as_nltk_reads_them_or_refused():
     assert read > 500
 
 
-def test_brackets_that_nltk_reads_with_one_word_in_each_tag_are_read():
+def test_brackets_that_nltk_reads_with_one_word_per_tag_are_read():
     rng, read = random.Random(4), 0
     for _ in range(20_000):
         text = " ".join(rng.choice(["(", "(S", "(NN a)", ")", ")", "b"]) for _ in range(rng.randint(1, 9)))

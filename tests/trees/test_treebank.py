@@ -132,12 +132,12 @@ def test_a_tree_that_is_not_indented_is_one_tree(lines, tmp_path):
     assert described(written(tmp_path / "lines.mrg", 3 * text)) == 3 * [str(expected)]
 
 
-def test_several_trees_may_stand_in_a_line(tmp_path):
+def test_a_line_may_hold_several_trees(tmp_path):
     text = "(TOP (NN a)) (TOP (NN b))(TOP\n  (NN c)) (TOP (NN d))\n"
     assert described(written(tmp_path / "x.mrg", text)) == [f"(TOP (NN {word}))" for word in "abcd"]
 
 
-def test_a_tree_may_begin_in_the_line_where_another_ends(tmp_path):
+def test_a_tree_may_begin_on_the_line_where_another_ends(tmp_path):
     text = "(TOP\n  (NN a)) (TOP\n  (NN b))\n(TOP (NN c))\n"
     assert described(written(tmp_path / "x.mrg", text)) == [f"(TOP (NN {word}))" for word in "abc"]
 
@@ -149,7 +149,7 @@ def test_a_file_without_words_has_no_trees(name, text, tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["indented", "not indented"])
-def test_a_tree_of_very_many_lines_is_read(layout, tmp_path):
+def test_a_tree_of_many_lines_is_read(layout, tmp_path):
     between, after = LAYOUTS[layout]
     lines = ["(TOP", "(S", *(f"(NP (NN w{number}))" for number in range(900)), "(VP (VB go))))"]
     first, tree, last = read_trees(
@@ -172,7 +172,7 @@ def test_good_trees_around_a_malformed_one_are_read(root, layout, kind, tmp_path
         assert described(tmp_path / name) == expected, order
 
 
-def test_closing_brackets_may_stand_in_lines_of_their_own(tmp_path):
+def test_closing_brackets_may_be_on_separate_lines(tmp_path):
     good, bad = "(TOP\n  (S\n    (NN {})\n  )\n)\n", "(TOP\n  (S\n    (NN bad)\n  )\n"
     path = written(tmp_path / "x.mrg", good.format("a") + bad + good.format("b") + good.format("c"))
     found = described(path)
@@ -189,7 +189,7 @@ def test_good_trees_around_a_malformed_one_are_read_when_they_are_not_indented(l
 
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.parametrize("layout", NOT_INDENTED)
-def test_parts_of_malformed_trees_that_are_not_indented_are_no_trees(layout, kind, tmp_path):
+def test_parts_of_unindented_malformed_trees_are_not_read_as_trees(layout, kind, tmp_path):
     """Whatever is lost, no tree is read that is not in the file."""
     for order in ORDERS:
         expected = good_and_bad(tmp_path / "x.mrg", layout, [BAD[kind] if each == "B" else None for each in order])
@@ -207,13 +207,13 @@ def test_good_trees_between_malformed_ones_of_all_kinds_are_read(layout, tmp_pat
         assert [each for each in described(tmp_path / "x.mrg") if each.startswith("(")] == good, trees
 
 
-def test_a_bracket_too_few_and_one_too_many_later_lose_no_tree_between(tmp_path):
+def test_a_missing_bracket_and_a_later_extra_one_lose_no_tree_in_between(tmp_path):
     trees = [BAD["a bracket not closed inside"], None, BAD["a closing bracket too many at the end"], None]
     expected = good_and_bad(tmp_path / "x.mrg", "a tree a line", trees)
     assert described(tmp_path / "x.mrg") == expected
 
 
-def test_what_is_malformed_says_where_and_why(tmp_path):
+def test_a_malformed_tree_is_reported_with_place_and_reason(tmp_path):
     path = written(tmp_path / "x.mrg", "(TOP (NN a))\n\n(TOP\n  (S (NN a b)))\n(TOP (NN c))\n")
     _, malformed, _ = read_trees(path)
     assert malformed == Malformed(f"{path}, line 3", "more than one word in the brackets of 'NN'")
@@ -222,13 +222,13 @@ def test_what_is_malformed_says_where_and_why(tmp_path):
 
 @pytest.mark.parametrize("layout", INDENTED)
 @pytest.mark.parametrize("root", ["TOP", "", "FRAG"])
-def test_thousands_of_trees_after_a_bracket_that_is_never_closed_are_read(root, layout, tmp_path):
+def test_thousands_of_trees_after_an_unclosed_bracket_are_read(root, layout, tmp_path):
     trees = [BAD["a bracket not closed at the end"]] + [None] * 5000
     expected = good_and_bad(tmp_path / "x.mrg", layout, trees, root)
     assert described(tmp_path / "x.mrg") == expected
 
 
-def test_a_bracket_that_is_never_closed_takes_no_more_memory_in_a_longer_file(tmp_path):
+def test_memory_after_an_unclosed_bracket_does_not_grow_with_the_file(tmp_path):
     most = []
     for count in (2500, 7500):
         good_and_bad(tmp_path / "x.mrg", "a tree a line", [BAD["a bracket not closed at the end"]] + [None] * count)
@@ -240,7 +240,7 @@ def test_a_bracket_that_is_never_closed_takes_no_more_memory_in_a_longer_file(tm
 
 
 @pytest.mark.parametrize("text", ["text", "text (TOP (NN a))", ")"])
-def test_text_after_a_good_tree_that_follows_an_open_bracket_spoils_no_tree(text, tmp_path):
+def test_text_between_trees_after_an_unclosed_bracket_does_not_lose_trees(text, tmp_path):
     lines = ["(TOP (S (NN a))", good_tree("b"), text, good_tree("c")]
     found = described(written(tmp_path / "x.mrg", "\n".join(lines) + "\n"))
     assert found == [f"{tmp_path / 'x.mrg'}, line 1", good_tree("b"), f"{tmp_path / 'x.mrg'}, line 3", good_tree("c")]
@@ -249,7 +249,7 @@ def test_text_after_a_good_tree_that_follows_an_open_bracket_spoils_no_tree(text
 # Files.
 
 
-def test_the_trees_of_a_missing_file_are_refused(tmp_path):
+def test_a_missing_treebank_file_is_an_error(tmp_path):
     with pytest.raises(UserError, match="no such file"):
         list(read_trees(tmp_path / "none.mrg"))
     with pytest.raises(UserError, match="no such file or folder"):
@@ -267,7 +267,7 @@ def test_a_damaged_gzip_file_is_refused(damage, tmp_path):
         list(read_trees(path))
 
 
-def test_the_files_of_a_folder_are_those_that_end_so_in_order(tmp_path):
+def test_files_of_a_folder_are_found_by_ending_in_sorted_order(tmp_path):
     names = ["00/wsj_0002.mrg", "00/wsj_0010.MRG", "01/deep/a.ptb", "B.ptb.gz", "a.mrg.gz", "b.mrg"]
     others = ["README", "a.txt", "b.mrg.bak", "c.gz", "d.ptb.zip", "mrg", "e.mrg.xz", "00/f.prd", "g_mrg"]
     for name in reversed(names + others):
@@ -277,7 +277,7 @@ def test_the_files_of_a_folder_are_those_that_end_so_in_order(tmp_path):
     assert [str(path.relative_to(tmp_path)) for path in treebank_files(tmp_path)] == names
 
 
-def test_a_file_is_a_treebank_whatever_it_is_called(tmp_path):
+def test_a_treebank_file_may_have_any_name(tmp_path):
     path = written(tmp_path / "trees.txt", "")
     assert treebank_files(path) == [path]
 
@@ -308,7 +308,7 @@ SECTIONS = {
 
 
 @pytest.mark.parametrize(("name", "section"), SECTIONS.items(), ids=SECTIONS)
-def test_the_section_of_a_file(name, section):
+def test_section_of_a_file(name, section):
     assert section_of(Path(name)) == section
 
 
@@ -348,7 +348,7 @@ def as_nltk(tree):
         pytest.param("gum", 2, {"dev.ptb.gz": 1575, "train.ptb.gz": 10_224}, marks=pytest.mark.slow),
     ],
 )
-def test_a_whole_treebank_is_read_as_nltk_reads_it(corpus, files, counts, request):
+def test_a_whole_treebank_is_read_as_by_nltk(corpus, files, counts, request):
     paths = treebank_files(request.getfixturevalue(f"{corpus}_dir"))
     assert len(paths) == files
     found = {}
