@@ -221,7 +221,7 @@ def test_a_damaged_download_is_an_error_and_leaves_no_file(tmp_path, published):
 
 
 @pytest.mark.parametrize("url", ["http://no-such-host.invalid/file.txt", "http://127.0.0.1:9/file.txt"])
-def test_a_file_that_cannot_be_fetched_is_an_error_that_says_what_to_do(tmp_path, url):
+def test_a_file_that_cannot_be_fetched_is_an_error_with_a_remedy(tmp_path, url):
     start = url.rpartition("/")[0]
 
     class TwoFiles(Problem):
