@@ -263,7 +263,7 @@ def test_a_run_without_a_checkpoint(work, decoder, refused):
     assert "has no checkpoint yet; train first" in refused("avg", f"--output_dir={work / 'run'}")
 
 
-def test_fewer_checkpoints_than_asked_for(work, refused):
+def test_fewer_checkpoints_than_requested(work, refused):
     message = refused("avg", f"--output_dir={work / 'run'}", "--n=9")
     assert re.search(r"has 3 checkpoints \(steps: 2, 4, 6\), not 9; use --n=3", message)
 

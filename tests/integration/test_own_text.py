@@ -70,7 +70,7 @@ def generated(own_text, command):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_defect_is_reported_with_count_and_lines_but_is_no_error(own_text, generated, kind):
+def test_every_kind_of_defect_is_reported_with_count_and_lines_without_an_error(own_text, generated, kind):
     _, lines = own_text
     shown = ", ".join(map(str, lines[kind]))
     assert re.search(rf"^ {re.escape(kind)} +{DEFECTS}  1\.00%  {KINDS[kind]} +{shown} *$", generated, re.MULTILINE)

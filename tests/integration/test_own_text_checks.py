@@ -139,7 +139,7 @@ def test_lines_without_a_tab_are_counted_even_if_no_usable_line_remains(texts, d
     assert "no usable train examples: all 3 are dropped: 3 (a line without a tab)" in message
 
 
-def test_an_empty_file_and_a_directory_are_reported_as_such_in_errors(texts, datagen, tmp_path):
+def test_an_empty_file_and_a_directory_have_their_own_error_messages(texts, datagen, tmp_path):
     (tmp_path / "empty.en").touch()
     (tmp_path / "folder.en").mkdir()
     for source, message in (

@@ -64,7 +64,7 @@ def test_a_problem_is_shown_with_its_settings_and_sources(command, ending):
     assert ("with its sides swapped" in text) == bool(ending)
 
 
-def test_a_problem_without_sources_is_shown_as_such(command):
+def test_a_problem_without_sources_is_shown_with_sources_none(command):
     assert "sources: none" in shown(command, "grammar_ende")
 
 
