@@ -88,7 +88,7 @@ def test_the_papers_models_have_the_printed_number_of_parameters(hparams_set, pr
     assert abs(model.count_params() / printed_in_table_3 - 1) <= 0.04
 
 
-def test_a_built_model_has_as_many_parameters_as_the_formula_says(model):
+def test_a_built_model_has_the_number_of_parameters_of_the_formula(model):
     assert sum(variable.numpy().size for variable in model.trainable_variables) == closed_formula(SMALL, VOCAB)
 
 
