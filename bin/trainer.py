@@ -235,8 +235,8 @@ def _task(arguments):
 def _strategy_and_options(arguments):
     from t2t_lite.training.strategy import device_memory, make_strategy
 
-    given = {name: value for name, value in vars(arguments).items() if name in TrainOptions.__dataclass_fields__}
-    options = TrainOptions(**given, free_bytes=device_memory(arguments.virtual_devices))
+    fields = {name: value for name, value in vars(arguments).items() if name in TrainOptions.__dataclass_fields__}
+    options = TrainOptions(**fields, free_bytes=device_memory(arguments.virtual_devices))
     return make_strategy(arguments.strategy, arguments.num_gpus, arguments.virtual_devices), options
 
 

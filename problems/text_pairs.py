@@ -20,7 +20,7 @@ from t2t_lite.registry import PROBLEMS
 _NUMBERS = {"max_characters": 2000, "max_ratio": 5, "held_out": 0, "split_seed": 1}
 _SHORT = 40  # the length ratio of texts with at most this many characters is not checked
 _FILES = [f"{split}_{kind}" for split in SPLITS for kind in ("source", "target", "tsv")]
-_HELD_OUT_SHARE, _MOST_HELD_OUT = 0.05, 2000
+_HELD_OUT_SHARE, _MAX_HELD_OUT = 0.05, 2000
 
 
 class _Held(NamedTuple):
@@ -129,7 +129,7 @@ class TextPairs(Problem):
             return []
         counts = collections.Counter(held.split for held in self._find_held_out().values())
         return [
-            f"no {split} files are given: {counts[split]} pairs of the training text are split off for it "
+            f"no {split} files: {counts[split]} pairs of the training text become the {split} split "
             f"(--split_seed={self._numbers['split_seed']}); repetitions of them are not trained on"
             for split in self._split_off()
         ]
@@ -245,7 +245,7 @@ class TextPairs(Problem):
     def _noting_held_out(self) -> Iterator[Example]:
         """Yields the training text; at its end, stores the pairs with the lowest hashes as the ones to split off."""
         splits, usable, drop_reasons = self._split_off(), 0, collections.Counter()
-        most = self._numbers["held_out"] or _MOST_HELD_OUT
+        most = self._numbers["held_out"] or _MAX_HELD_OUT
         lowest: dict[int, tuple[int, Example]] = {}
         highest_first: list[int] = []  # a heap of their hashes, negative
         for line, pair in enumerate(self._read("train"), start=1):

@@ -13,8 +13,8 @@ _EVERY_LINE = "not here: every line is decoded, in order"
 # By flag or command: patterns of tensor2tensor's names, and the text that follows "tensor2tensor's NAME is".
 _NAMES: dict[str, dict[str, str]] = {
     "problem": {
-        r"translate_ende_.*?(_rev)?": f"wmt_ende{{1}} here, of 37,000 tokens {_TOKENS}",
-        r"translate_enfr_.*?(_rev)?": f"wmt_enfr{{1}} here, of 32,000 tokens {_TOKENS}",
+        r"translate_ende_.*?(_rev)?": f"wmt_ende{{1}} here, with 37,000 tokens {_TOKENS}",
+        r"translate_enfr_.*?(_rev)?": f"wmt_enfr{{1}} here, with 32,000 tokens {_TOKENS}",
         r"(wsj_)?parsing_english_ptb.*": "wsj_parsing here",
         r"parsing_.*": "treebank_parsing here, with your own trees",
         r"algorithmic_(identity|shift)_.*": "algorithmic_copy here",

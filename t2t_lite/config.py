@@ -31,13 +31,14 @@ CHOICES = {
     "tied_embeddings": ("all", "decoder", "none"),
     "precision": PRECISIONS,
 }
-# Settings that were renamed in version 0.2: old name, in files and on command lines, and new name.
-RENAMED = {"counted_piece": "hard_alignment_token"}
 
 
 @dataclasses.dataclass(frozen=True)
 class _Settings:
     """Base class of settings. Subclasses are frozen dataclasses with int, float, str and bool fields."""
+
+    # Old names of settings, in files and on command lines, with their names since version 0.2.
+    RENAMED: typing.ClassVar[dict[str, str]] = {}
 
     def __post_init__(self):
         hints = typing.get_type_hints(type(self))
@@ -50,6 +51,11 @@ class _Settings:
                 raise UserError(f"--{self.FLAG}: {name} takes {_TYPE_NAMES[kind]}, not {value!r}", status=2)
 
     @classmethod
+    def current_name(cls, name: str) -> str:
+        """Returns the current name of a setting, given that or an old one."""
+        return cls.RENAMED.get(name, name)
+
+    @classmethod
     def names(cls) -> list[str]:
         """Returns the names of all settings."""
         return [field.name for field in dataclasses.fields(cls)]
@@ -60,7 +66,7 @@ class _Settings:
         Raises:
           UserError: on an unknown name (with the nearest names) or an invalid value.
         """
-        changes = {RENAMED.get(name, name): value for name, value in changes.items()}
+        changes = {self.current_name(name): value for name, value in changes.items()}
         for name in changes:
             if name not in self.names():
                 hint = alias_hint(self.FLAG, name) or nearest(name, self.names())
@@ -80,7 +86,7 @@ class _Settings:
             name, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
                 raise UserError(f"--{self.FLAG}: '{pair}' is not of the form name=value", status=2)
-            name = RENAMED.get(name, name)
+            name = self.current_name(name)
             if name not in known:
                 hint = alias_hint(self.FLAG, name) or nearest(name, known)
                 unknown.append(f"unknown name '{name}'{hint}")
@@ -108,7 +114,7 @@ class _Settings:
           UserError: if the text is not a JSON object or has unknown names.
         """
         try:
-            return cls(**{RENAMED.get(name, name): value for name, value in json.loads(text).items()})
+            return cls(**{cls.current_name(name): value for name, value in json.loads(text).items()})
         except (ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(
                 f"{where} does not contain settings of this version: {error}; replace it by an intact copy"
@@ -159,6 +165,7 @@ class HParams(_Settings):
     """The settings of a model and its training. The defaults are the paper's base model."""
 
     FLAG: typing.ClassVar[str] = "hparams"
+    RENAMED: typing.ClassVar[dict[str, str]] = {"counted_piece": "hard_alignment_token"}
 
     model: str = "transformer"  # a name in MODELS
     num_encoder_layers: int = 6
@@ -177,7 +184,7 @@ class HParams(_Settings):
     parameter_head_size: int = 64  # d_pk and d_pv of attention over parameters
     parameter_pairs: int = 1536  # n_p of attention over parameters: key-value pairs per head
     position_encoding: str = "sinusoidal"  # sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021
-    hard_alignment_token: int = 0  # target token that stands for a source token, in order (Ma et al. 2017); 0: none
+    hard_alignment_token: int = 0  # id of the target token for one source token, in order (Ma et al. 2017); 0: none
     max_relative_position: int = 16  # relative positions: larger distances count as this one
     norm_position: str = "post"  # pre: before each sub-layer, and a final norm on each stack (Xiong et al. 2020)
     norm_type: str = "layer"  # rms: Zhang and Sennrich 2019

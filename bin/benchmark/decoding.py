@@ -24,14 +24,16 @@ def print_decoding(arguments) -> None:
     from t2t_lite.benchmark.decoding import measure
     from t2t_lite.benchmark.machine import cpu_threads
     from t2t_lite.decoding.translator import Translator
+    from t2t_lite.parsing.parser import Parser
     from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
     translator = Translator.from_run_dir(arguments.output_dir, arguments.decode_hparams)
     before = matmul_gflops()
-    speeds = [measure(translator, lines, f"batches of {translator.decode_hparams.batch_tokens}", arguments.repeats)]
+    how = {"repeats": arguments.repeats, "options_of": Parser(translator).options_of}
+    speeds = [measure(translator, lines, f"batches of {translator.decode_hparams.batch_tokens}", **how)]
     few = lines[: arguments.one_by_one]
     if few:
-        speeds.append(measure(translator, few, "one by one", arguments.repeats, one_by_one=True))
+        speeds.append(measure(translator, few, "one by one", one_by_one=True, **how))
     _print_table(speeds)
     print(f"\nmodel: {translator.checkpoints[0]}; medians of {arguments.repeats} runs")
     print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {matmul_gflops():.0f} after")

@@ -15,12 +15,12 @@ def path(text: str) -> str:
     return os.path.expanduser(text)
 
 
-def whole_number(least: int) -> Callable[[str], int]:
-    """Returns an argument type: a whole number from `least` to 2**31 - 1."""
+def whole_number(minimum: int) -> Callable[[str], int]:
+    """Returns an argument type: a whole number from `minimum` to 2**31 - 1."""
 
     def parse(text: str) -> int:
-        if not text.lstrip("-").isdigit() or not least <= int(text) < 2**31:
-            raise argparse.ArgumentTypeError(f"takes a whole number from {least} to {2**31 - 1}, not '{text}'")
+        if not text.lstrip("-").isdigit() or not minimum <= int(text) < 2**31:
+            raise argparse.ArgumentTypeError(f"takes a whole number from {minimum} to {2**31 - 1}, not '{text}'")
         return int(text)
 
     return parse

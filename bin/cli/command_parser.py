@@ -61,6 +61,7 @@ class CommandParser(argparse.ArgumentParser):
         for settings in (HParams, DecodeHParams):
             if f"--{settings.FLAG}" not in flags:
                 continue
+            name = settings.current_name(name)
             if name in settings.names():
                 return f"; it is a setting: --{settings.FLAG}={name}=VALUE"
             if message := alias_hint(settings.FLAG, name):

@@ -37,6 +37,7 @@ def _print_names() -> None:
 
 def _print_entry(name: str) -> None:
     """Prints everything with this name: problem, set, model and settings."""
+    name = HParams.current_name(name)
     describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set, MODELS: _describe_model}
     found = [registry for registry in describers if _is_in(name, registry)]
     settings = [each for each in (HParams, DecodeHParams) if name in each.names()]

@@ -30,7 +30,7 @@ def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str]
 
         use_one_heap()
     try:
-        with restored_process_state(), utf8_output(), _errors_for_people(PROGRAM.format(command), "--debug" in flags):
+        with restored_process_state(), utf8_output(), _errors_as_one_line(PROGRAM.format(command), "--debug" in flags):
             body(flags)
             sys.stdout.flush()
     except BrokenPipeError:
@@ -44,7 +44,7 @@ def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str]
 
 
 @contextlib.contextmanager
-def _errors_for_people(program: str, debug: bool) -> Iterator[None]:
+def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
     """Turns an error that the user can fix, raised inside the block, into one line and an exit status."""
     try:
         yield

@@ -38,8 +38,8 @@ def print_report(checks) -> None:
         print(advice)
     for split in checks.reversed_splits:
         print(
-            f"Most pairs of {split} seem to have the opposite direction of those of train: check whether the files of "
-            f"one of the two splits are swapped."
+            f"In most pairs of {split}, the two languages seem to be swapped compared with train: check whether the "
+            f"files of one of the two splits are swapped."
         )
     print(flush=True)
 
@@ -47,18 +47,18 @@ def print_report(checks) -> None:
 def _advice(checks) -> list[str]:
     """Returns advice about the findings, one line each."""
     kept = {finding.kind for finding in checks.findings() if finding.count and not finding.dropped}
-    message = [
+    advice = [
         f"Lines {first:,} to {last:,}: the lengths of the two sides are uncorrelated, so they may not be translations "
         f"of each other. Is a line missing before, or a file out of order?"
         for first, last in checks.stretches_apart()
     ]
     if checks.dropped > MANY_DROPPED * checks.pairs:
-        message.append(f"{checks.dropped / checks.pairs:.0%} of the pairs are dropped: check the lines named above.")
+        advice.append(f"{checks.dropped / checks.pairs:.0%} of the pairs are dropped: check the lines named above.")
     if "not UTF-8" in checks.drop_reasons():
-        message.append("Text that is not UTF-8 is often Windows-1252 (Latin-1): iconv -f WINDOWS-1252 -t UTF-8")
+        advice.append("Text that is not UTF-8 is often Windows-1252 (Latin-1): iconv -f WINDOWS-1252 -t UTF-8")
     if REPEATED in kept or kept & {in_split(split) for split in SPLITS}:
-        message.append("--drop_duplicates drops repeated pairs, and pairs whose source is also in dev or test.")
-    return message
+        advice.append("--drop_duplicates drops repeated pairs, and pairs whose source is also in dev or test.")
+    return advice
 
 
 def _figures(counter) -> list[str]:

@@ -95,9 +95,9 @@ def _run(flags: Sequence[str]) -> None:
 def _check(parser, arguments) -> None:
     """Exits with an error if flags cannot be combined."""
     modes = ("decode_interactive", "score_file", "decode_from_file")
-    given = [name for name in modes if getattr(arguments, name)]
-    if len(given) > 1:
-        parser.error(f"--{given[0]} and --{given[1]} cannot be combined")
+    modes_used = [name for name in modes if getattr(arguments, name)]
+    if len(modes_used) > 1:
+        parser.error(f"--{modes_used[0]} and --{modes_used[1]} cannot be combined")
     from_file = arguments.decode_from_file or arguments.score_file
     for name in ("prefix_file", "alignments"):
         if getattr(arguments, name) and not from_file:

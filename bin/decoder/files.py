@@ -51,7 +51,7 @@ def decode_file(paths: list[Path], targets: list[Path], writer, batch_lines: int
     if targets:
         files = ResumableWriter(targets, made_by)
         rows = files.rest_of(lambda: read_aligned_lines(paths, warn), warn)
-        writer.go_on_from(files.notes)
+        writer.restore_notes(files.notes)
     done = files.lines if files else 0
     start, first = time.perf_counter(), done
     with _progress_bar(paths, done) as advance, files.removed_if_empty() if files else contextlib.nullcontext():

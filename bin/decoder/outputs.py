@@ -47,7 +47,7 @@ class OutputWriter:
         """Returns what a resumed run needs to know about the outputs so far: the counts of repaired trees."""
         return self._translator.tally() if hasattr(self._translator, "tally") else {}
 
-    def go_on_from(self, notes: dict) -> None:
+    def restore_notes(self, notes: dict) -> None:
         """Restores the `notes` of the run that is resumed."""
         if notes:
             self._translator.add(notes)

@@ -7,7 +7,7 @@ from t2t_lite.errors import UserError
 
 METRIC = "parseval"  # the metric of problems whose outputs are trees
 # A picture with more trees would be too large to be useful.
-MOST_DRAWN = 100
+MAX_DRAWN = 100
 
 
 def check(arguments, settings, writes_trees: bool) -> None:
@@ -15,6 +15,8 @@ def check(arguments, settings, writes_trees: bool) -> None:
     for flag in () if writes_trees else ("draw_trees", "tokenizer"):
         if getattr(arguments, flag):
             raise UserError(f"--{flag} is for parsing problems; the model in {arguments.output_dir} writes no trees")
+    if settings.only_trees and not writes_trees:
+        raise UserError(f"only_trees=True is for parsing; the model in {arguments.output_dir} writes no trees")
     for flag in ("prefix_file", "alignments") if writes_trees else ():
         if getattr(arguments, flag):
             raise UserError(f"--{flag} is not for parsing problems; the model in {arguments.output_dir} writes trees")
@@ -46,7 +48,7 @@ def draw_trees(trees: Path, picture: Path, warn) -> None:
     from t2t_lite.trees.tree import parse_brackets, words_of
 
     numbered = ((number, line) for number, line in enumerate(read_lines(trees), start=1) if line)
-    chosen = [(number, parse_brackets(line)[0]) for number, line in itertools.islice(numbered, MOST_DRAWN)]
+    chosen = [(number, parse_brackets(line)[0]) for number, line in itertools.islice(numbered, MAX_DRAWN)]
     captions = [f"{number}  {' '.join(words_of(tree))}" for number, tree in chosen]
     if picture.suffix.lower() == ".svg":
         drawn = draw_svg([(caption, tree) for caption, (_, tree) in zip(captions, chosen)])

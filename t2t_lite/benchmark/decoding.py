@@ -3,7 +3,7 @@
 import dataclasses
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,7 +33,14 @@ class Speed:
         return self.tokens / statistics.median(self.seconds)
 
 
-def measure(translator, lines: Sequence[str], name: str, repeats: int, one_by_one: bool = False) -> Speed:
+def measure(
+    translator,
+    lines: Sequence[str],
+    name: str,
+    repeats: int,
+    one_by_one: bool = False,
+    options_of: Callable[[Sequence[str]], dict] = lambda lines: {},
+) -> Speed:
     """Translates the same lines repeatedly and measures the time.
 
     Args:
@@ -42,12 +49,13 @@ def measure(translator, lines: Sequence[str], name: str, repeats: int, one_by_on
       name: name of the result.
       repeats: number of repetitions after the first one.
       one_by_one: whether to translate each line in a separate call.
+      options_of: returns the options of `Translator.translate` for some lines.
     """
     calls = [[line] for line in lines] if one_by_one else [lines]
     seconds = []
     for _ in range(1 + repeats):
         start = time.perf_counter()
-        outputs = [text for call in calls for text in translator.translate(call)]
+        outputs = [text for call in calls for text in translator.translate(call, **options_of(call))]
         seconds.append(time.perf_counter() - start)
     tokens = sum(len(row) for row in translator.vocabulary.encode(outputs).to_list())
     return Speed(name, len(lines), tokens, seconds[0], seconds[1:])

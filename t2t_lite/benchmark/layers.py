@@ -17,7 +17,7 @@ HEAD_SIZE = 64
 KERNEL_SIZE = 3
 # A time is the minimum over calls that take this long together: disturbances on a shared machine only add time.
 SECONDS_OF_CALLS = 0.4
-LEAST_CALLS = 3
+MIN_CALLS = 3
 # Exponents are fitted on long sequences and wide layers, where the table's term outweighs the constant cost of a call.
 FITTED_LENGTHS = (512, 1024, 2048, 4096, 8192)
 
@@ -198,7 +198,7 @@ def _seconds(call: Callable[[], None]) -> float:
     """Returns the minimum time of several calls."""
     call()  # traces the graph
     times = []
-    while len(times) < LEAST_CALLS or sum(times) < SECONDS_OF_CALLS:
+    while len(times) < MIN_CALLS or sum(times) < SECONDS_OF_CALLS:
         start = time.perf_counter()
         call()
         times.append(time.perf_counter() - start)

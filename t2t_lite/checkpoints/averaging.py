@@ -36,9 +36,10 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
             f"{directory} has {len(checkpoints)} checkpoints (steps: {found}), not {n}; use --n={len(checkpoints)}"
         )
     steps, paths = zip(*checkpoints[-n:])
+    newest = storage.read(paths[-1], "model")
     sums: dict[str, np.ndarray] = {}
     for path in paths:
-        arrays = storage.read(path, "model")
+        arrays = storage.with_current_names(storage.read(path, "model"), newest)
         shapes = {name: array.shape for name, array in arrays.items()}
         if sums and shapes != {name: array.shape for name, array in sums.items()}:
             raise UserError(f"{path} has other variables than {paths[0]}; they are not from one run")

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +13,8 @@ from t2t_lite.errors import UserError
 from t2t_lite.locks import locked
 
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
-# Variables that were renamed in version 0.2: (pattern of the old name, new name).
-_RENAMED = (re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention")
+# Patterns of variables that version 0.1 named otherwise, and their names since.
+_RENAMED = ((re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention"),)
 
 
 def by_name(keras_variables) -> dict[str, tf.Variable]:
@@ -95,11 +95,26 @@ def read(path: Path, group: str) -> dict[str, np.ndarray]:
         keys = sorted(key for key in reader.get_variable_to_shape_map() if key.startswith(start))
         # TensorFlow writes "." in a name as "..".
         names = [key.removeprefix(start).removesuffix(_KEY_END).replace("..", ".") for key in keys]
-        old, new = _RENAMED
-        return {old.sub(new, name): reader.get_tensor(key) for name, key in zip(names, keys)}
+        return {name: reader.get_tensor(key) for name, key in zip(names, keys)}
     except (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError) as error:
         reason = str(error).split("\n")[0]
         raise UserError(f"checkpoint {path} is damaged ({reason}); remove {path}.* to continue without it") from error
+
+
+def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) -> dict[str, np.ndarray]:
+    """Returns arrays of a checkpoint with the names that their variables have now.
+
+    Args:
+      arrays: the arrays, by the names in the checkpoint.
+      names: names of variables; an array with one of them keeps it, and only a name among them replaces an old one.
+    """
+    found = {}
+    for name, array in arrays.items():
+        new = name
+        for pattern, replacement in _RENAMED:
+            new = pattern.sub(replacement, new)
+        found[new if name not in names and new in names else name] = array
+    return found
 
 
 def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
@@ -117,6 +132,7 @@ def assign(variables: dict[str, tf.Variable], arrays: dict[str, np.ndarray], com
     Raises:
       UserError: if names or shapes differ; the message begins with `complaint`. No variable is changed then.
     """
+    arrays = with_current_names(arrays, variables)
     theirs = {name: array.shape for name, array in arrays.items()}
     ours = {name: tuple(variable.shape) for name, variable in variables.items()}
     if theirs != ours:

@@ -130,7 +130,7 @@ class Problem:
         kind = self.kind_of(side)
         ending = {"bpe": "subwords", "wordpiece": "wordpieces"}.get(kind, kind)
         its_own = "" if self.shared_vocabulary else f"{side}."
-        return f"vocab.{self.data_name}.{'options' if self.vocab_file else size}.{its_own}{ending}"
+        return f"vocab.{self.data_name}.{'given' if self.vocab_file else size}.{its_own}{ending}"
 
     def kind_of(self, side: str) -> str:
         """Returns the kind of a side's vocabulary; `side` is the forward "inputs" or "targets"."""

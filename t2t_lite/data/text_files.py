@@ -39,17 +39,24 @@ def lines_of(
             left_out += len(_without_end(more))
         if left_out == 0 and more.endswith(b"\n"):  # the line end may have been read separately
             line = _without_end(line.removesuffix(b"\n") + b"\n")
-        is_whole, where = not left_out, f"{name}, line {number}"
+        problem = ""
         try:
-            text, problem = codecs.getincrementaldecoder("utf-8")().decode(line, final=is_whole), ""
+            text = _decoded(line, "strict", is_cut=left_out > 0)
         except UnicodeDecodeError as error:
-            # An incomplete character at the end of a cut line is dropped.
-            text = codecs.getincrementaldecoder("utf-8")(errors="replace").decode(line, final=is_whole)
+            text = _decoded(line, "replace", is_cut=left_out > 0)
             problem = f"not UTF-8 ({error.reason} at byte {error.start})"
         text = text.removeprefix("\ufeff") if number == 1 else text
         if left_out:
-            text = invalid(where, f"{left_out:,} bytes beyond the first {max_bytes:,} are left out", text)
-        yield invalid(where, problem, text) if problem else text
+            cut = f"{left_out:,} bytes beyond the first {max_bytes:,} are left out"
+            text = invalid(f"{name}, line {number}", cut, text)
+        yield invalid(f"{name}, line {number}", problem, text) if problem else text
+
+
+def _decoded(line: bytes, errors: str, is_cut: bool) -> str:
+    """Decodes UTF-8; drops an incomplete character at the end of a line that is cut."""
+    if not is_cut:
+        return line.decode("utf-8", errors=errors)
+    return codecs.getincrementaldecoder("utf-8")(errors=errors).decode(line)
 
 
 def _without_end(line: bytes) -> bytes:

@@ -79,7 +79,7 @@ class ResumableWriter:
         """Number of input lines that the files answer."""
         return self._lines
 
-    def append(self, lines: Sequence, answers: Sequence[Sequence[str]], notes=None) -> None:
+    def append(self, lines: Sequence, outputs: Sequence[Sequence[str]], notes=None) -> None:
         """Writes a block.
 
         Args:
@@ -87,7 +87,7 @@ class ResumableWriter:
           answers: for each file, one output line per input line.
           notes: what a resumed run needs to know about all blocks so far, any JSON value.
         """
-        for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, answers, strict=True):
+        for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, outputs, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
             file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)
             file.flush()

@@ -54,6 +54,11 @@ class SearchRequest:
         constraint_inputs = {}
         for each in self.constraints:
             for name, values in each.inputs.items():
+                if name in constraint_inputs or len(values) != len(self.sources):
+                    raise ValueError(
+                        f"constraint input '{name}' must be given once, with one entry for each of the "
+                        f"{len(self.sources)} lines, not {len(values)}"
+                    )
                 chosen = [values[row] for row in rows]
                 constraint_inputs[name] = padded(chosen) if isinstance(chosen[0], list) else np.array(chosen, np.int32)
             if each.min_limits is not None:

@@ -24,12 +24,12 @@ def or_a_single_text(*names: str) -> Callable[[Callable], Callable]:
         @functools.wraps(method)
         def of_texts(*args, **kwargs):
             bound = signature.bind(*args, **kwargs)
-            given = [name for name in names if bound.arguments.get(name) is not None]
-            single = [name for name in given if isinstance(bound.arguments[name], str)]
+            present = [name for name in names if bound.arguments.get(name) is not None]
+            single = [name for name in present if isinstance(bound.arguments[name], str)]
             if not single:
                 return method(*args, **kwargs)
-            if single != given:
-                others = ", ".join(name for name in given if name not in single)
+            if single != present:
+                others = ", ".join(name for name in present if name not in single)
                 raise TypeError(f"{method.__name__}: {', '.join(single)} is one text and {others} is not; give lists")
             bound.arguments.update({name: [bound.arguments[name]] for name in single})
             (result,) = method(*bound.args, **bound.kwargs)

@@ -164,7 +164,7 @@ class Translator:
         settings = self.decode_hparams.replace(**settings)
         if settings.precision != self.decode_hparams.precision:
             raise UserError("precision is fixed when the model is loaded; set it in from_run_dir's decode_hparams")
-        if settings.only_trees and not constraints:
+        if settings.only_trees:
             raise UserError("only_trees=True is for parsing: use a Parser")
         if prefixes is not None and len(prefixes) != len(lines):
             raise UserError(f"there are {len(lines)} lines and {len(prefixes)} prefixes; give each line one")

@@ -38,7 +38,7 @@ def attend(queries, keys, values, attention_mask, drop=lambda weights: weights):
       (float [..., queries, d_v], the weights, float32 [..., queries, length]).
     """
     weights = attention_weights(_scores(queries, keys), attention_mask)
-    return _mixed(drop(ops.cast(weights, values.dtype)), values), weights
+    return _weighted_sum(drop(ops.cast(weights, values.dtype)), values), weights
 
 
 # Products of matrices with equal leading dimensions. Automatic differentiation does not know that they are equal, and
@@ -53,7 +53,7 @@ def _scores(queries, keys):
 
 
 @ops.custom_gradient
-def _mixed(weights, values):
+def _weighted_sum(weights, values):
     def grad(*upstream):
         (dy,) = upstream
         return ops.matmul(dy, ops.swapaxes(values, -1, -2)), ops.matmul(ops.swapaxes(weights, -1, -2), dy)

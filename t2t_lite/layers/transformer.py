@@ -156,11 +156,11 @@ class DecoderLayer(keras.layers.Layer):
 
     def after_self_attention(self, x, stepping=None, seeds=None):
         """Returns (the input of cross-attention, float [batch, length, hidden]; the cache after this step or None)."""
-        given, cache = self.self_attention_residual.before(x), None
+        normed, cache = self.self_attention_residual.before(x), None
         if stepping is None:
-            y = self.self_attention(given, seeds=seeds)
+            y = self.self_attention(normed, seeds=seeds)
         else:
-            y, cache = self.self_attention.step(given, *stepping)
+            y, cache = self.self_attention.step(normed, *stepping)
         return self.self_attention_residual(x, y, seeds=seeds), cache
 
     def cross_queries(self, x):

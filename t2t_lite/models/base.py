@@ -2,6 +2,8 @@
 
 import keras
 
+from t2t_lite.errors import UserError
+
 
 class Seq2SeqModel(keras.Model):
     """The interface of a model that training and decoding rely on.
@@ -16,6 +18,11 @@ class Seq2SeqModel(keras.Model):
         # Variables are stored by path, so the name must not depend on how many models the process has created.
         kwargs.setdefault("name", type(self).__name__.lower())
         super().__init__(**kwargs)
+        if hasattr(self, "grow_caches"):
+            raise UserError(
+                f"model {type(self).__name__}: its method grow_caches is called grow_state since version 0.2, and "
+                f"decode_step takes encoded_source and state; adapt it to Seq2SeqModel"
+            )
         self.hparams = hparams
         self.vocab_size = vocab_size
         self.inputs_vocab_size = inputs_vocab_size or vocab_size

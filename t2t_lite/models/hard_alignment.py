@@ -36,8 +36,9 @@ class HardAlignmentTransformer(Transformer):
     has_hard_alignment = True
 
     def __init__(self, hparams, vocab_size, inputs_vocab_size=None, **kwargs):
-        # Checkpoints store its variables under this name.
-        super().__init__(hparams, vocab_size, inputs_vocab_size, **{"name": "transformer"} | kwargs)
+        if type(self) is HardAlignmentTransformer:
+            kwargs = {"name": "transformer"} | kwargs  # checkpoints store its variables under this name
+        super().__init__(hparams, vocab_size, inputs_vocab_size, **kwargs)
 
     def start_decoding(self, inputs, beam_size, max_length):
         """Returns (`AlignedSource`, `AlignedState`), see `Seq2SeqModel`."""

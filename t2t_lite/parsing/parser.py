@@ -102,16 +102,33 @@ class Parser:
         words = [self._split(line) for line in lines]
         return words, [" ".join(each) for each in words]
 
+    def options_of(self, batch: Sequence[str], **options) -> dict:
+        """Returns the options with which a `Translator` searches for the trees of lines.
+
+        Args:
+          batch: the lines to parse.
+          options: options of `Translator.translate`, settings of `DecodeHParams` included.
+
+        Returns:
+          the options, with the tree constraint in place of `only_trees` if that is set.
+
+        Raises:
+          UserError: if the model does not write trees.
+        """
+        return self._constrained([self._split(line) for line in batch], options)
+
     def _constrained(self, words: list[list[str]], options: dict) -> dict:
-        """Returns the options of `Translator.translate`, with the tree constraint if `only_trees` is set."""
-        if not options.get("only_trees", self.decode_hparams.only_trees):
+        names = self.decode_hparams.names()
+        settings = {name: value for name, value in options.items() if name in names}
+        if not self.decode_hparams.replace(**settings).only_trees:
             return options
         if self._symbols is None:
             try:
                 self._symbols = TreeSymbols.of(self._translator.vocabulary.tokens(), WORD)
             except ValueError as error:
                 raise UserError(f"only_trees=True is for parsing: this model does not write trees ({error})") from error
-        return options | {"constraints": [only_trees(self._symbols, [len(each) for each in words])]}
+        constraint = only_trees(self._symbols, [len(each) for each in words])
+        return options | {"only_trees": False, "constraints": [*options.get("constraints", ()), constraint]}
 
     def _trees(self, words: list[str], beams: list[Hypothesis]) -> list[Hypothesis]:
         """Returns the hypotheses of one line with trees instead of symbols, and counts the repairs of the best tree."""

@@ -242,7 +242,10 @@ def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
     lines += _summary_lines("all sentences", parseval.all, parseval.untagged)
     lines += ["", *_summary_lines(f"sentences of at most {SHORT} words", parseval.short, parseval.untagged)]
     if any(score.status != COUNTED for score in parseval.sentences):
-        lines += ["", "Error: words differ from the gold tree, or malformed brackets. Skipped: no parse. Not scored."]
+        lines += [
+            "",
+            "Error: words differ from the gold tree, or malformed brackets. Skipped: no parse. Neither kind is scored.",
+        ]
     return lines
 
 
@@ -316,7 +319,7 @@ def _count(parse: _Parse, tags: list[str]) -> _Counted:
 
 
 def _cut(label: str) -> str:
-    # Unlike `cleaning.bare`, EVALB also cuts at a "-" in the first place.
+    # Unlike `cleaning.bare`, EVALB also cuts at a "-" that is the first character.
     return label.partition("-")[0].partition("=")[0]
 
 

@@ -81,7 +81,7 @@ class Adam:
             strategy.extended.update(variable, update, args=others, group=False)
         share = 1.0 - self._average_decay(made + 1.0)
         for average, variable in zip(self.averages, self.variables):
-            strategy.extended.update(average, _follow, args=(variable, share), group=False)
+            strategy.extended.update(average, _move_average, args=(variable, share), group=False)
 
     def count(self, good) -> None:
         """Counts a step, after `apply` or instead of it. Call it in cross-replica context.
@@ -125,7 +125,7 @@ class Adam:
         return tf.minimum(self.hparams.ema_decay, (1.0 + updates) / (10.0 + updates))
 
 
-def _follow(average, variable, share):
+def _move_average(average, variable, share):
     average.assign_sub(share * (average - variable))
 
 

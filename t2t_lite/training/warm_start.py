@@ -17,7 +17,7 @@ from t2t_lite.run_dir import RunDir, open_run_dir
 _TOKEN_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
 
 # Maximum number of report lines per kind of difference.
-_MOST_LINES = 8
+_MAX_LINES = 8
 
 
 def resolve(path: Path) -> tuple[RunDir, Path]:
@@ -76,6 +76,7 @@ def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> 
     run_dir, checkpoint = resolve(path)
     arrays = storage.read(checkpoint, "model")
     variables = storage.by_name(model.variables)
+    arrays = storage.with_current_names(arrays, variables)
     fit = _fit(arrays, variables, _rows_to_take(model, run_dir, vocabulary, inputs_vocabulary))
     settings = "; ".join(run_dir.hparams.difference(model.hparams))
     # Biases and norms are useless without the matrices that they were trained with.
@@ -205,6 +206,6 @@ def _by_layer(names: list[str], why: str) -> list[str]:
 
 
 def _bounded(kind: str, notes: list[str]) -> list[str]:
-    """Returns a line per note, up to `_MOST_LINES`, and one line that counts the rest."""
-    more = [f"and {len(notes) - _MOST_LINES} more"] if len(notes) > _MOST_LINES else []
-    return [f"  {kind}: {note}" for note in [*notes[:_MOST_LINES], *more]]
+    """Returns a line per note, up to `_MAX_LINES`, and one line that counts the rest."""
+    more = [f"and {len(notes) - _MAX_LINES} more"] if len(notes) > _MAX_LINES else []
+    return [f"  {kind}: {note}" for note in [*notes[:_MAX_LINES], *more]]

@@ -12,7 +12,7 @@ from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.tree import Tree, parse_brackets
 
 # Maximum number of lines of a tree, after which an unclosed bracket is given up.
-_MOST_LINES = 1000
+_MAX_LINES = 1000
 _ROOT = re.compile(r"\(\s*(\(|(TOP|ROOT|S1)(\s|\(|$))")
 ENDINGS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")
 
@@ -103,7 +103,7 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
             # After too many closing brackets, an indented line, or a bracket without a root if other trees have roots,
             # still belongs to the same tree.
             goes_on = depth < 0 and (text[0].isspace() or (is_bracket and has_roots))
-            too_many = len(lines) >= _MOST_LINES and is_bracket
+            too_many = len(lines) >= _MAX_LINES and is_bracket
             if lines and (is_root or too_many or (depth <= 0 and not goes_on)):
                 yield lines
                 lines, depth = [], 0

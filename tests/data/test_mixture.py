@@ -44,7 +44,7 @@ class MixtureTestPears(MixtureTestProblem):
 
 
 @PROBLEMS.register
-class MixtureTestFlawed(MixtureTestProblem):
+class MixtureTestDropped(MixtureTestProblem):
     """100 pairs, every fourth of which is dropped."""
 
     word = "plum"
@@ -76,7 +76,7 @@ class MixtureTestHollow(MixtureTestProblem):
     """No pairs, for the tests of mixtures."""
 
 
-APPLES, PEARS, FLAWED = "mixture_test_apples", "mixture_test_pears", "mixture_test_flawed"
+APPLES, PEARS, DROPPED = "mixture_test_apples", "mixture_test_pears", "mixture_test_flawed"
 MANY, SOME = "mixture_test_many", "mixture_test_some"
 
 
@@ -140,7 +140,7 @@ def test_the_extra_repetitions_are_spread_over_the_whole_part():
 
 
 def test_unusable_pairs_of_a_part_are_dropped_and_not_counted():
-    mixture = mixture_of(Part(FLAWED, 1, tag="<p>"), Part(PEARS, 1))()
+    mixture = mixture_of(Part(DROPPED, 1, tag="<p>"), Part(PEARS, 1))()
     counts = counts_of(pairs_of(mixture))
     assert (counts["plum"].total(), counts["pear"].total()) == (150, 150)
     assert len(counts["plum"]) == 75 and set(counts["plum"].values()) == {2}

@@ -243,3 +243,9 @@ def test_a_problem_with_an_old_method_name_is_an_error_with_the_new_name(old, ne
     monkeypatch.setitem(PROBLEMS._entries, "old_problem_for_test", problem)
     with pytest.raises(UserError, match=f"its method {old} is called {new} since version 0.2; rename it"):
         get_problem("old_problem_for_test")
+
+
+def test_the_file_of_an_imported_vocabulary_has_the_name_of_earlier_versions():
+    problem = Problem()
+    problem.vocab_file = "mine.model"
+    assert problem.vocab_filename("targets", 100) == "vocab.problem.given.subwords"

@@ -147,7 +147,7 @@ def test_a_run_with_other_settings_starts_over(corpus, small_run, start, command
     process.wait()
     greedy = ("--decode_hparams=beam_size=1,extra_length=4", PLAIN)
     result = command("decoder", *flags, *greedy)
-    assert result.returncode == 0 and "goes on" not in result.stderr
+    assert result.returncode == 0 and "resumes" not in result.stderr
     expected = command("decoder", f"--output_dir={small_run}", *greedy, f"--decode_from_file={corpus}")
     assert target.read_text() == expected.stdout
 

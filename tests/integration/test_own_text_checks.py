@@ -96,7 +96,7 @@ def test_training_pairs_also_in_dev_or_test_are_counted_and_kept(texts, datagen,
     assert row(report, "its source is also in dev") == ("7", "2.30%", "kept", "1, 2, 3, 4, 5, ...")
     assert row(report, "its source is also in test") == ("3", "0.98%", "kept", "41, 42, 43")
     assert row(report, "a repeated pair") == ("5", "1.64%", "kept", "301, 302, 303, 304, 305")
-    assert "opposite direction" not in report and "more than two columns" not in report
+    assert "swapped compared with train" not in report and "more than two columns" not in report
     assert manifest_of(tmp_path)["splits"]["train"]["examples"] == 305
 
 
@@ -126,8 +126,8 @@ def test_a_split_with_swapped_source_and_target_is_reported(texts, datagen, spli
     report = datagen(texts, **SIDES, **OTHERS | turned)
     count = {"dev": 40, "test": 20}[split]
     assert row(report, f"in {split}, the sides seem to be swapped")[0] == str(count)
-    assert f"Most pairs of {split} seem to have the opposite direction" in report
-    assert report.count("opposite direction") == 1
+    assert f"In most pairs of {split}, the two languages seem to be swapped compared with train" in report
+    assert report.count("swapped compared with train") == 1
 
 
 def test_lines_without_a_tab_are_counted_even_if_no_usable_line_remains(texts, datagen, tmp_path):

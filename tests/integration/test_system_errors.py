@@ -114,8 +114,8 @@ def test_a_missing_shard_is_regenerated_by_the_command_in_the_message(command, r
     task = ("--problem=text_pairs", "--hparams_set=transformer_tiny", f"--output_dir={tmp_path / 'run'}")
     message = refused("trainer", *task, data)
     assert f"{shard} is missing; regenerate it with: t2t-lite-datagen " in message and "remove" not in message
-    _, *told_flags = message.partition("regenerate it with: ")[2].split()
-    assert command("datagen", *told_flags).returncode == 0
+    _, *flags_in_message = message.partition("regenerate it with: ")[2].split()
+    assert command("datagen", *flags_in_message).returncode == 0
     assert shard.read_bytes() == before
 
 

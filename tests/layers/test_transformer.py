@@ -13,7 +13,7 @@ from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual, St
 
 BATCH, SOURCE, TARGET, HIDDEN, FILTER, HEADS = 2, 5, 4, 8, 12, 2
 # The second source sentence has two positions of padding.
-MEMORY_MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool)[:, None, None, :]
+SOURCE_MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool)[:, None, None, :]
 
 
 def make_encoder_layer(**how):
@@ -41,18 +41,18 @@ def decoder_layer(paper):
 
 def test_an_encoder_layer_is_two_sub_layers_each_normalized_after_the_sum(encoder_layer, paper):
     x = random(BATCH, SOURCE, HIDDEN)
-    result = np.array(encoder_layer(x, MEMORY_MASK))
+    result = np.array(encoder_layer(x, SOURCE_MASK))
     for row in range(BATCH):
-        expected = paper.encoder_layer(encoder_layer, x[row].astype("float64"), MEMORY_MASK[row, 0])
+        expected = paper.encoder_layer(encoder_layer, x[row].astype("float64"), SOURCE_MASK[row, 0])
         np.testing.assert_allclose(result[row], expected, atol=2e-5)
 
 
 def test_a_decoder_layer_is_three_sub_layers_each_normalized_after_the_sum(decoder_layer, paper):
     x, encoded = random(BATCH, TARGET, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
-    result = decoder_layer(x, decoder_layer.cross_keys_values(encoded), MEMORY_MASK).x
+    result = decoder_layer(x, decoder_layer.cross_keys_values(encoded), SOURCE_MASK).x
     for row in range(BATCH):
         given = x[row].astype("float64"), np.tri(TARGET, dtype=bool), encoded[row].astype("float64")
-        expected = paper.decoder_layer(decoder_layer, *given, MEMORY_MASK[row, 0])
+        expected = paper.decoder_layer(decoder_layer, *given, SOURCE_MASK[row, 0])
         np.testing.assert_allclose(result[row], expected, atol=2e-5)
 
 
@@ -75,13 +75,13 @@ def test_dropout_acts_on_the_sub_layer_and_not_on_the_residual(paper):
 def test_stepping_gives_each_hypothesis_the_result_of_one_pass(decoder_layer, beam, descending_beams):
     vectors, encoded = random(10, HIDDEN), random(BATCH, SOURCE, HIDDEN, seed=1)
     memory = decoder_layer.cross_keys_values(encoded)
-    memory_of_each = decoder_layer.cross_keys_values(encoded.repeat(beam, axis=0))
+    keys_values_of_each = decoder_layer.cross_keys_values(encoded.repeat(beam, axis=0))
     cache = decoder_layer.self_attention.start_cache(BATCH, beam, TARGET + 2)  # a cache may be larger than needed
     for position, ancestry, histories in descending_beams(BATCH, beam, TARGET, room=2):
         x, stepping = vectors[histories[:, :, -1]], Stepping(tf.constant(position), cache, ancestry)
-        y, cache, attention = decoder_layer(x, memory, MEMORY_MASK, stepping=stepping)
+        y, cache, attention = decoder_layer(x, memory, SOURCE_MASK, stepping=stepping)
         sequences = vectors[histories].reshape(BATCH * beam, position + 1, HIDDEN)
-        whole = decoder_layer(sequences, memory_of_each, MEMORY_MASK.repeat(beam, axis=0))
+        whole = decoder_layer(sequences, keys_values_of_each, SOURCE_MASK.repeat(beam, axis=0))
         assert whole.cache is None
         np.testing.assert_allclose(y, whole.x[:, -1].numpy().reshape(BATCH, beam, HIDDEN), atol=1e-5)
         assert attention.shape == (BATCH, HEADS, beam, SOURCE)

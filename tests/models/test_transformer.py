@@ -275,3 +275,12 @@ def test_a_new_encoding_needs_a_function_and_its_name_only(monkeypatch):
         stepped, state, _ = model.decode_step(before, position, encoded_source, state, ancestry)
         np.testing.assert_allclose(np.array(stepped)[:, 0], logits[:, position], atol=1e-4)
         before = TARGETS[:, position : position + 1]
+
+
+def test_a_model_of_an_earlier_version_is_refused_with_the_new_names():
+    class Old(Transformer):
+        def grow_caches(self, caches, beam_size, max_length):
+            return caches
+
+    with pytest.raises(UserError, match="model Old: its method grow_caches is called grow_state"):
+        Old(SMALL, VOCAB)

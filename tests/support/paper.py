@@ -57,10 +57,10 @@ class PaperInNumpy:
         return cls.layer_norm(layer.feed_forward_residual, x + cls.feed_forward(layer.feed_forward, x))
 
     @classmethod
-    def decoder_layer(cls, layer, x, allowed, encoded, memory_allowed):
+    def decoder_layer(cls, layer, x, allowed, encoded, source_allowed):
         """Section 3.1: LayerNorm(x + Sublayer(x)), three times."""
         x = cls.layer_norm(layer.self_attention_residual, x + cls.multi_head(layer.self_attention, x, x, allowed))
-        y = cls.multi_head(layer.cross_attention, x, encoded, memory_allowed)
+        y = cls.multi_head(layer.cross_attention, x, encoded, source_allowed)
         x = cls.layer_norm(layer.cross_attention_residual, x + y)
         return cls.layer_norm(layer.feed_forward_residual, x + cls.feed_forward(layer.feed_forward, x))
 

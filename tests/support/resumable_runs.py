@@ -8,7 +8,7 @@ MADE_BY = {"model": "a", "beam": 4}
 LINES = ["one", "", "drei ä", "one", "five \ud800", "6\r", "seven\u2028", "", "nine", "ten"]
 BLOCK = 3
 BLOCKS = 4  # the last of them is one line
-ANSWERS = (lambda line: f"{line.strip()}!", lambda line: " ".join(f"{i}-{i}" for i in range(len(line))))
+OUTPUTS = (lambda line: f"{line.strip()}!", lambda line: " ".join(f"{i}-{i}" for i in range(len(line))))
 
 
 def start(paths, lines=LINES, made_by=MADE_BY):
@@ -19,7 +19,7 @@ def start(paths, lines=LINES, made_by=MADE_BY):
 
 
 def answers_to(lines, how_many):
-    return [[answer(line) for line in lines] for answer in ANSWERS[:how_many]]
+    return [[answer(line) for line in lines] for answer in OUTPUTS[:how_many]]
 
 
 def work(paths, lines=LINES, blocks=None, made_by=MADE_BY):
@@ -36,7 +36,7 @@ def work(paths, lines=LINES, blocks=None, made_by=MADE_BY):
 
 
 def text_of(lines, which=0):
-    return "".join(ANSWERS[which](line) + "\n" for line in lines).encode(errors="replace")
+    return "".join(OUTPUTS[which](line) + "\n" for line in lines).encode(errors="replace")
 
 
 def undisturbed(folder, names, lines=LINES):

@@ -19,7 +19,7 @@ class PairProgress:
 
     def __init__(self, what: str, say: Callable[[str], None], total: int | None = None):
         self._what, self._say, self._total = what, say, total
-        self._begin = self._told = time.monotonic()
+        self._begin = self._last_report = time.monotonic()
         self._first = None  # pairs done before the first call, which do not count towards the speed
 
     def __call__(self, done: int) -> None:
@@ -29,9 +29,9 @@ class PairProgress:
         if done % 1000 and done != self._total:
             return  # reading the clock for every pair would be slow
         now = time.monotonic()
-        if now - self._told < SECONDS:
+        if now - self._last_report < SECONDS:
             return
-        self._told = now
+        self._last_report = now
         speed = (done - self._first) / (now - self._begin)
         of_all = f" of {self._total:,}" if self._total else ""
         left = f", {format_duration((self._total - done) / speed)} left" if self._total and speed else ""

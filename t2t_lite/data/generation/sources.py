@@ -72,15 +72,15 @@ def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:
 
 def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
     """Returns instructions about which files to place where."""
-    message = []
+    places = []
     if files := [source for source in lacking if isinstance(source, Source)]:
         folders = dict.fromkeys(source.url.rpartition("/")[0] + "/" for source in files)
-        message.append(f"{', '.join(source.name for source in files)} (from {' and '.join(folders)})")
+        places.append(f"{', '.join(source.name for source in files)} (from {' and '.join(folders)})")
     for source in lacking:
         if isinstance(source, TfdsSource):
             texts = f"{', '.join(source.placed)} (plain or with .gz), or " if source.placed else ""
-            message.append(f"{texts}a folder {source.name} that tensorflow-datasets has prepared")
-    return f"place by hand in {tmp_dir.absolute()} (--tmp_dir): {'; and '.join(message)}"
+            places.append(f"{texts}a folder {source.name} that tensorflow-datasets has prepared")
+    return f"place by hand in {tmp_dir.absolute()} (--tmp_dir): {'; and '.join(places)}"
 
 
 def digests_of(files: Mapping[str, Path]) -> dict[str, str]:
@@ -94,7 +94,9 @@ def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data
     for name in sorted(found.keys() | recorded.keys()):
         if name not in found or name not in recorded:
             state = "was not" if name not in recorded else "was"
-            raise UserError(f"the data in {data_dir} {state} made from {name}; use another --data_dir, or remove it")
+            raise UserError(
+                f"the data in {data_dir} {state} made from {name}; use another --data_dir, or remove that data"
+            )
         if found[name] != recorded[name]:
             raise UserError(
                 f"{files[name]} is not the source that the data in {data_dir} was made from (its SHA-256 differs: "
@@ -119,8 +121,8 @@ def _find_text_files(source: TfdsSource, tmp_dir: Path) -> dict[str, Path]:
                 found[name] = path
     if missing := [name for name in source.placed if name not in found and found]:
         raise UserError(
-            f"{tmp_dir} holds {next(iter(found.values())).name}, but no {', '.join(missing)} (plain or with .gz); "
-            f"place them there, too"
+            f"{tmp_dir} contains {next(iter(found.values())).name} but not {', '.join(missing)} (plain or with .gz); "
+            f"add the missing files"
         )
     return found
 

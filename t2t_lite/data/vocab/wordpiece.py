@@ -223,11 +223,11 @@ def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[s
             counts.update(text)
         tokens = [character for character, _ in _by_frequency(counts)[:room]]
     else:
-        tokens = [*symbols, *_learn_word_tokens(texts, room, symbols)]
+        tokens = [*symbols, *_learn_wordpieces(texts, room, symbols)]
     return json_content(kind, tokens, symbols=list(symbols))
 
 
-def _learn_word_tokens(texts: Sequence[str], size: int, symbols: Sequence[str]) -> list[str]:
+def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str]) -> list[str]:
     from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
 
     cut, counts = _cutter(symbols), collections.Counter()

@@ -79,7 +79,7 @@ class Prefix:
         contain them.
     """
 
-    never: tuple[int, ...] = ()
+    never: tuple[int, ...] = (0,)
 
     def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
         """See `Constraint`."""

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 # Lower bound of a source token's coverage: the logarithm of less would outweigh any log-probability.
-_LEAST = 1e-6
+_MIN_COVERAGE = 1e-6
 
 
 def coverage_penalty(coverage, source_mask, beta):
@@ -20,5 +20,5 @@ def coverage_penalty(coverage, source_mask, beta):
     Source: Wu et al. 2016, "Google's Neural Machine Translation System", section 7, equation 14
     (https://arxiv.org/abs/1609.08144).
     """
-    missing = tf.math.log(tf.clip_by_value(coverage, _LEAST, 1.0))
+    missing = tf.math.log(tf.clip_by_value(coverage, _MIN_COVERAGE, 1.0))
     return beta * tf.reduce_sum(tf.where(source_mask, missing, 0.0), -1)

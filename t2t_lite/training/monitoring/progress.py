@@ -82,7 +82,7 @@ class Progress:
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Shows and records the figures and samples of an `Evaluator`."""
         names = {"bleu": "BLEU", "f1": "F1"}
-        more = "".join(f", dev {message} {figures[name]:.2f}" for name, message in names.items() if name in figures)
+        more = "".join(f", dev {label} {figures[name]:.2f}" for name, label in names.items() if name in figures)
         perplexity = f"{_number(figures['perplexity'], 2)} per token"
         self.say(
             f"step {step}: dev {_losses(figures)}, dev perplexity {perplexity}, "

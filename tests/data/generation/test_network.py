@@ -73,4 +73,4 @@ def test_when_some_text_files_are_missing_they_are_named(command, tmp_path):
     (tmp_path / TEXTS[0]).write_text("a\n")
     result = command("datagen", "--problem=wmt_ende", f"--data_dir={tmp_path / 'data'}", f"--tmp_dir={tmp_path}")
     assert (result.returncode, len(result.stderr.splitlines())) == (1, 1)
-    assert f"{tmp_path} holds {TEXTS[0]}, but no {', '.join(TEXTS[1:])} (plain or with .gz)" in result.stderr
+    assert f"{tmp_path} contains {TEXTS[0]} but not {', '.join(TEXTS[1:])} (plain or with .gz)" in result.stderr

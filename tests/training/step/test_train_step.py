@@ -49,9 +49,9 @@ def step_of(hparams, micro=WHOLE, xla_compile=False):
 
     step = TrainStep(strategy, model, optimizer, shared().element_spec, random_seed=5, xla_compile=xla_compile)
 
-    def make(requests=(), is_rehearsal=False, **arguments):
+    def make(requests=(), is_memory_check=False, **arguments):
         batch = next(iter(shared(**arguments)))
-        return step.check_memory(batch) if is_rehearsal else step(batch, requests)
+        return step.check_memory(batch) if is_memory_check else step(batch, requests)
 
     return model, optimizer, make
 
@@ -102,7 +102,7 @@ def test_check_memory_changes_no_weights_and_no_optimizer_state(dropout):
     model, optimizer, step = step_of(TINY.replace(residual_dropout=dropout, precision="mixed_float16", ema_decay=0.5))
     step(seed=1)
     before = weights(model), {name: np.array(value) for name, value in optimizer.state.items()}
-    step(seed=2, is_rehearsal=True)
+    step(seed=2, is_memory_check=True)
     np.testing.assert_equal(weights(model), before[0])
     np.testing.assert_equal({name: np.array(value) for name, value in optimizer.state.items()}, before[1])
 
