@@ -99,7 +99,7 @@ def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> 
 class _Rows(NamedTuple):
     """The rows of a weight that have counterparts in the other run."""
 
-    source: str  # the weight's name in the other run
+    other_name: str  # the weight's name in the other run
     here: list[int]  # row numbers in this model
     there: list[int]  # the same rows in the other run
     unit: str  # what a row stands for, in reports
@@ -137,8 +137,8 @@ def _fit(arrays: dict[str, np.ndarray], variables: dict, rows_to_take: dict[str,
     fit, used = _Fit(), set()
     for name, variable in variables.items():
         rows = rows_to_take.get(name, _Rows(name, [], [], ""))
-        array, shape = arrays.get(rows.source), tuple(variable.shape)
-        used.add(rows.source)
+        array, shape = arrays.get(rows.other_name), tuple(variable.shape)
+        used.add(rows.other_name)
         if array is None:
             fit.missing.append(name)
         elif rows.here and array.shape[1:] == shape[1:]:

@@ -44,11 +44,10 @@ class BeamSearch:
 
     With `sampling`, every hypothesis is its own group and its tokens are drawn at random.
 
-    A step is a function (ids, position, decoder, ancestry) -> (logits, decoder, attention):
+    A step is a function (ids, position, decoder_state, ancestry) -> (logits, decoder_state, attention):
       ids: int32 [batch, beam], the last token of every hypothesis (0, the start symbol, at position 0);
       position: int32 [];
-      decoder: the model's state, a nest of tensors [batch, ...]; the returned state has the same structure, shapes
-        and dtypes;
+      decoder_state: a nest of tensors [batch, ...]; the returned one has the same structure, shapes and dtypes;
       ancestry: the `BeamAncestry` that locates the entries of each hypothesis in the state;
       logits: [batch, beam, vocab] of any float dtype;
       attention: float32 [batch, beam, source], for the coverage penalty; may be None without that penalty.
@@ -87,12 +86,12 @@ class BeamSearch:
         if self.beam_size % self.groups or (self.sampling and self.groups != self.beam_size):
             raise ValueError(f"{self.groups} groups do not fit beam_size {self.beam_size}")
 
-    def start(self, inputs: SearchInputs, decoder, max_length) -> BeamState:
+    def start(self, inputs: SearchInputs, decoder_state, max_length) -> BeamState:
         """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.
 
         Args:
           inputs: the inputs of the sentences.
-          decoder: the model's state before the first step.
+          decoder_state: the model's state before the first step.
           max_length: number of positions to allocate, int or scalar tensor.
         """
         batch, beam = tf.shape(inputs.limits)[0], self.beam_size
@@ -114,7 +113,7 @@ class BeamSearch:
             coverage=coverage,
             finished=SearchResult(ids=ids, lengths=zeros, log_probs=nothing, scores=nothing),
             done=tf.repeat(inputs.limits[:, tf.newaxis] == 0, self.groups, axis=1),  # [batch, groups]
-            decoder=tf.nest.map_structure(tf.convert_to_tensor, decoder),
+            decoder_state=tf.nest.map_structure(tf.convert_to_tensor, decoder_state),
         )
 
     def advance(self, step, state: BeamState, inputs: SearchInputs, until=0) -> BeamState:
@@ -143,7 +142,7 @@ class BeamSearch:
 
     def _next(self, step, state: BeamState, inputs: SearchInputs) -> BeamState:
         """Runs one step: extends all hypotheses by one token."""
-        logits, decoder, attention = step(state.last, state.position, state.decoder, state.ancestry)
+        logits, decoder_state, attention = step(state.last, state.position, state.decoder_state, state.ancestry)
         if not tf.TensorShape([None, self.beam_size, self.vocab_size]).is_compatible_with(logits.shape):
             raise ValueError(f"logits have shape {logits.shape}, not [batch, {self.beam_size}, {self.vocab_size}]")
         logits = tf.cast(logits, tf.float32)
@@ -184,7 +183,7 @@ class BeamSearch:
             coverage=tf.gather(coverage, parents, batch_dims=1) if self.coverage_beta else (),
             finished=SearchResult(*(tf.concat(parts, 1) for parts in zip(*finished))),
             done=tf.concat(done, 1),
-            decoder=decoder,
+            decoder_state=decoder_state,
         )
 
     def _extend(self, logits, normalizer, state, beams, inputs, taken):
@@ -239,13 +238,15 @@ def is_final(finished, wanted, alive_log_probs, limits, alpha):
     return finished.scores[:, wanted - 1] >= upper_bound
 
 
-def beam_search(step, decoder, batch_size, vocab_size, *, beam_size, alpha, max_length, length_limits=None, **options):
+def beam_search(
+    step, decoder_state, batch_size, vocab_size, *, beam_size, alpha, max_length, length_limits=None, **options
+):
     """Runs a complete search in one call.
 
     If batch_size and max_length are Python ints, all shapes are static and XLA can compile the search.
 
     Args:
-      step, decoder: the step function and its initial state, see `BeamSearch`.
+      step, decoder_state: the step function and its initial state, see `BeamSearch`.
       batch_size: number of sentences, int or scalar tensor.
       vocab_size, beam_size, alpha: see `BeamSearch`.
       max_length: maximum output length in tokens including the end symbol, at least 1, int or scalar tensor.
@@ -259,5 +260,5 @@ def beam_search(step, decoder, batch_size, vocab_size, *, beam_size, alpha, max_
     limits = tf.clip_by_value(tf.cast(limits, tf.int32), 1, max_length)  # [batch]
     inputs = SearchInputs(limits, **{name: options.pop(name) for name in SearchInputs._fields if name in options})
     search = BeamSearch(vocab_size, beam_size, alpha, **options)
-    state = search.advance(step, search.start(inputs, decoder, max_length), inputs)
+    state = search.advance(step, search.start(inputs, decoder_state, max_length), inputs)
     return search.result(state.finished)

@@ -45,7 +45,7 @@ class BeamState(NamedTuple):
     coverage: Any  # float32 [batch, beam, source], attention that each source token received; () without a penalty
     finished: SearchResult  # the best finished hypotheses so far, group by group
     done: tf.Tensor  # bool [batch, groups], groups whose finished set is final
-    decoder: Any  # the model's state, a nest of tensors [batch, ...]
+    decoder_state: Any  # the model's state, a nest of tensors [batch, ...]
 
 
 def merge_finished(finished, new, ended):

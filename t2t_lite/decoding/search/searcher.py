@@ -132,12 +132,12 @@ class _Graphs:
         )
 
         def begin(source_ids, inputs, capacity, until):
-            encoded_source, decoder = model.start_decoding(source_ids, beam_size, capacity)
-            return encoded_source, advance(encoded_source, search.start(inputs, decoder, capacity), inputs, until)
+            encoded_source, decoder_state = model.start_decoding(source_ids, beam_size, capacity)
+            return encoded_source, advance(encoded_source, search.start(inputs, decoder_state, capacity), inputs, until)
 
         def advance(encoded_source, state, inputs, until):
-            def step(ids, position, decoder, ancestry):
-                return model.decode_step(ids, position, encoded_source, decoder, ancestry)
+            def step(ids, position, decoder_state, ancestry):
+                return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
             return search.advance(step, state, inputs, until)
 
@@ -148,15 +148,17 @@ class _Graphs:
             encoded_source, state, inputs = tf.nest.map_structure(kept, (encoded_source, state, inputs))
             state = state._replace(done=state.done | (rows < 0)[:, tf.newaxis])
             more = [[0, 0], [0, 0], [0, capacity - tf.shape(state.ids)[2]]]
-            decoder = tf.cond(
-                more[2][1] > 0, lambda: model.grow_state(state.decoder, beam_size, capacity), lambda: state.decoder
+            decoder_state = tf.cond(
+                more[2][1] > 0,
+                lambda: model.grow_state(state.decoder_state, beam_size, capacity),
+                lambda: state.decoder_state,
             )
             ancestry = grow_ancestry(state.ancestry, state.position, capacity)
             finished = state.finished._replace(ids=tf.pad(state.finished.ids, more))
             ids = tf.pad(state.ids, more)
             return (
                 encoded_source,
-                state._replace(ids=ids, ancestry=ancestry, finished=finished, decoder=decoder),
+                state._replace(ids=ids, ancestry=ancestry, finished=finished, decoder_state=decoder_state),
                 inputs,
             )
 
