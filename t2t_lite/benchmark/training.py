@@ -69,9 +69,9 @@ class TrainingData:
 
     def round_of_batches(self, batch_tokens: int) -> int:
         """Returns the number of batches of an epoch, or of one window of the pipeline if an epoch has several."""
-        from t2t_lite.data.pipeline import window_of
+        from t2t_lite.data.pipeline import window_size
 
-        pairs = window_of(self.manifest.splits["train"]["examples"])
+        pairs = window_size(self.manifest.splits["train"]["examples"])
         return math.ceil(pairs * self.mean_lengths()[1] / batch_tokens)
 
     def reading(self) -> contextlib.AbstractContextManager:

@@ -76,7 +76,7 @@ class MixtureTestHollow(MixtureTestProblem):
     """No pairs, for the tests of mixtures."""
 
 
-APPLES, PEARS, DROPPED = "mixture_test_apples", "mixture_test_pears", "mixture_test_flawed"
+APPLES, PEARS, DROPPED = "mixture_test_apples", "mixture_test_pears", "mixture_test_dropped"
 MANY, SOME = "mixture_test_many", "mixture_test_some"
 
 

@@ -82,7 +82,7 @@ def test_line_counts_are_compared_and_split_off_pairs_are_reported(generated):
     assert "different numbers of lines" in generated
     assert generated.index("finding") < generated.index("learning")
     for split in ("dev", "test"):
-        assert re.search(rf"no {split} files are given: 23 pairs of the training text are split off", generated)
+        assert re.search(rf"no {split} files: 23 pairs of the training text become the {split} split", generated)
 
 
 def test_the_manifest_counts_dropped_pairs(own_text, generated):

@@ -229,7 +229,7 @@ def test_repeated_pairs_are_in_one_split_and_dropped_copies_are_counted(made, te
     repeats = sum(times[pair] - 1 for pair in held_out)
     assert repeats > 0
     assert manifest.splits["train"]["dropped"] == {REPEATED: repeats}
-    assert [line.count("20 pairs of the training text are split off") for line in said].count(1) == 2
+    assert [line.count("20 pairs of the training text become the") for line in said].count(1) == 2
 
 
 def held_out(given, **flags):
@@ -279,4 +279,4 @@ def test_no_pairs_are_split_off_if_all_splits_have_files(made, texts, given):
     manifest = made(**given(train=some_pairs(1, 40) + DEV, dev=DEV, test=TEST), say=said.append)
     assert texts("train") == sorted(some_pairs(1, 40) + DEV)
     assert texts("dev") == DEV and texts("test") == TEST
-    assert manifest.splits["train"]["dropped"] == {} and not [line for line in said if "split off" in line]
+    assert manifest.splits["train"]["dropped"] == {} and not [line for line in said if "become the" in line]

@@ -154,7 +154,7 @@ def copy_of(folder, tmp_path):
 def test_a_missing_text_file_is_an_error_that_names_it(placed, tmp_path):
     folder = copy_of(placed, tmp_path)
     (folder / "newstest2013.de-en.de").unlink()
-    with pytest.raises(UserError, match=r"no newstest2013\.de-en\.de \(plain or with \.gz\)"):
+    with pytest.raises(UserError, match=r"but not newstest2013\.de-en\.de \(plain or with \.gz\)"):
         made("wmt_ende", tmp_path / "data", folder)
 
 
