@@ -1,6 +1,9 @@
 """t2t-lite-benchmark --decoding."""
 
 import re
+from pathlib import Path
+
+PARSING = Path(__file__).resolve().parents[1] / "frozen" / "0.1" / "parsing"
 
 
 def test_the_decoding_speed_is_reported_for_batches_and_single_lines(small_run, command, tmp_path):
@@ -26,3 +29,10 @@ def test_missing_flags_and_empty_text_are_errors(small_run, command, tmp_path):
     flags = (f"--output_dir={small_run}", f"--decode_from_file={tmp_path / 'empty.txt'}")
     result = command("benchmark", "--decoding", *flags)
     assert result.returncode == 1 and "empty.txt has no line with text" in result.stderr
+
+
+def test_a_search_constrained_to_trees_can_be_measured(command, tmp_path):
+    (tmp_path / "in.txt").write_text("".join((PARSING / "inputs.txt").read_text().splitlines(keepends=True)[:2]))
+    flags = (f"--output_dir={PARSING / 'run'}", "--decode_hparams=only_trees=True,beam_size=2", "--one_by_one=0")
+    result = command("benchmark", "--decoding", *flags, f"--decode_from_file={tmp_path / 'in.txt'}", "--repeats=1")
+    assert result.returncode == 0 and "batches of 1024" in result.stdout, result.stderr

@@ -284,3 +284,12 @@ def test_a_model_of_an_earlier_version_is_refused_with_the_new_names():
 
     with pytest.raises(UserError, match="model Old: its method grow_caches is called grow_state"):
         Old(SMALL, VOCAB)
+
+
+def test_variables_are_named_after_the_model_also_with_hard_alignment():
+    class Mine(HardAlignmentTransformer):
+        pass
+
+    for kind, name in ((HardAlignmentTransformer, "transformer"), (Mine, "mine")):
+        model = make(SMALL.replace(hard_alignment_token=5), kind)
+        assert {variable.path.split("/")[0] for variable in model.variables} == {name}
