@@ -95,7 +95,7 @@ class WsjParsing(Parsing):
         """Yields the trees of a split: by section, or a random share of all trees if sections are missing."""
         paths = self._files("treebank")
         if not paths:
-            raise UserError(f"problem '{self.data_name}' needs --treebank=FOLDER, with the files wsj_*.mrg", status=2)
+            raise UserError(f"problem '{self.data_name}' needs `treebank=FOLDER`, with the files wsj_*.mrg", status=2)
         if self._missing_sections():
             return _share(split, self._read(paths))
         return self._read([path for path in paths if section_of(path) in SECTIONS[split]])
@@ -130,28 +130,28 @@ class TreebankParsing(Parsing):
     def __init__(self, is_reversed: bool = False, **options: str):
         super().__init__(is_reversed, **options)
         if self.options and not {"treebank", "train_trees"} & self.options.keys():
-            raise UserError(f"problem '{self.data_name}' needs --treebank=PATH or --train_trees=PATH", status=2)
+            raise UserError(f"problem '{self.data_name}' needs `treebank=PATH` or `train_trees=PATH`", status=2)
         for split in SPLITS[1:]:
             if self.options and not {"treebank", f"{split}_trees"} & self.options.keys():
                 raise UserError(
-                    f"there are no trees for the {split} split: give --{split}_trees=PATH, or --treebank=PATH",
+                    f"there are no trees for the {split} split: give `{split}_trees=PATH`, or `treebank=PATH`",
                     status=2,
                 )
 
     def examples(self, split, files):
         """Yields the trees given for a split; for train, or if none are given, also its share of --treebank."""
         if not self.options:
-            raise UserError(f"problem '{self.data_name}' needs --treebank=PATH or --train_trees=PATH", status=2)
+            raise UserError(f"problem '{self.data_name}' needs `treebank=PATH` or `train_trees=PATH`", status=2)
         yield from self._read(self._files(f"{split}_trees"))
         if split == "train" or f"{split}_trees" not in self.options:
             yield from _share(split, self._read(self._files("treebank")))
 
     def notes(self, files):
         """Returns notes about how --treebank is split."""
-        message = [f"--treebank is divided: {_SPLIT_NOTE}"] if "treebank" in self.options else []
+        message = [f"`treebank` is divided: {_SPLIT_NOTE}"] if "treebank" in self.options else []
         for split in HELD_OUT_SHARE if message else ():
             if f"{split}_trees" in self.options:
-                message.append(f"--{split}_trees is the {split} split; its share of --treebank is not used")
+                message.append(f"`{split}_trees` is the {split} split; its share of `treebank` is not used")
         return [*message, *super().notes(files)]
 
 
@@ -168,5 +168,5 @@ def _share(split: str, pairs: Iterator[Example]) -> Iterator[Example]:
 def _whole_paths(flag: str, value: str) -> list[str]:
     paths = [path.strip() for path in value.split(",")]
     if not all(paths):
-        raise UserError(f"--{flag}={value}: a path is missing; give files or folders separated by commas", status=2)
+        raise UserError(f"`{flag}={value}`: a path is missing; give files or folders separated by commas", status=2)
     return [str(Path(path).expanduser().absolute()) for path in paths]

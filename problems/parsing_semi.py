@@ -47,7 +47,7 @@ class WsjParsingSemi(Mixture, Parsing):
         super().__init__(is_reversed, **options)
         if options and not _CORPORA.keys() & options.keys():
             raise UserError(
-                f"problem '{self.data_name}' needs --high_confidence=PATH or --berkeley_parser=PATH, or both; "
+                f"problem '{self.data_name}' needs `high_confidence=PATH` or `berkeley_parser=PATH`, or both; "
                 f"without parsed text use wsj_parsing",
                 status=2,
             )

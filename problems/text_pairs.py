@@ -70,7 +70,7 @@ class TextPairs(Problem):
         numbers = {name: options.get(name, default) for name, default in _NUMBERS.items()}
         for name, value in numbers.items():
             if not re.fullmatch("[0-9]{1,9}", str(value)):
-                raise UserError(f"--{name} takes a whole number, not '{value}'", status=2)
+                raise UserError(f"`{name}` takes a whole number, not '{value}'", status=2)
         self._numbers = {name: int(value) for name, value in numbers.items()}
         self.options = {
             name: value for name, value in options.items() if self._numbers.get(name) != _NUMBERS.get(name, "")
@@ -85,9 +85,9 @@ class TextPairs(Problem):
         source, target, tsv = (f"{split}_{kind}" in self.options for kind in ("source", "target", "tsv"))
         if source != target:
             has, lacks = ("source", "target") if source else ("target", "source")
-            raise UserError(f"--{split}_{has} needs --{split}_{lacks}", status=2)
+            raise UserError(f"`{split}_{has}` needs `{split}_{lacks}`", status=2)
         if source and tsv:
-            raise UserError(f"--{split}_tsv has both sides; leave out --{split}_source and _target", status=2)
+            raise UserError(f"`{split}_tsv` has both sides; leave out `{split}_source` and `{split}_target`", status=2)
 
     def check_options(self):
         """Raises UserError if there is no training text."""
@@ -114,7 +114,7 @@ class TextPairs(Problem):
                 if stream.is_relative_to("/dev"):  # standard input redirected from a file: use the file's path
                     self.options[name] = str(stream.resolve())
                 continue
-            make_folder(tmp_dir, "--tmp_dir")
+            make_folder(tmp_dir, "`tmp_dir`")
             copied = partial_path(Path(tmp_dir).absolute() / name)
             with open(stream, "rb") as source, open(copied, "wb") as copy:
                 shutil.copyfileobj(source, copy)
@@ -130,7 +130,7 @@ class TextPairs(Problem):
         counts = collections.Counter(held.split for held in self._find_held_out().values())
         return [
             f"no {split} files: {counts[split]} pairs of the training text become the {split} split "
-            f"(--split_seed={self._numbers['split_seed']}); repetitions of them are not trained on"
+            f"(`split_seed={self._numbers['split_seed']}`); repetitions of them are not trained on"
             for split in self._split_off()
         ]
 
@@ -191,7 +191,7 @@ class TextPairs(Problem):
         sources, targets = (self._files(f"{split}_{side}") for side in ("source", "target"))
         if len(sources) != len(targets):
             raise UserError(
-                f"--{split}_source has {len(sources)} files and --{split}_target {len(targets)}; each source file "
+                f"`{split}_source` has {len(sources)} files and `{split}_target` {len(targets)}; each source file "
                 f"needs its translations, in the same order"
             )
         return [read_any_parallel(*files) for files in zip(sources, targets)]
@@ -207,7 +207,7 @@ class TextPairs(Problem):
             found = [Path(file) for part in parts for file in (sorted(glob.glob(part, recursive=True)) or [part])]
         for file in found:
             if file.is_file() and not file.stat().st_size:
-                raise UserError(f"--{name}: {file} is empty; give a file with one sentence per line")
+                raise UserError(f"`{name}`: {file} is empty; give a file with one sentence per line")
         return found
 
     def _without_repeated(self, pairs: Iterator[Example]) -> Iterator[Example]:
@@ -270,7 +270,7 @@ class TextPairs(Problem):
             )
             raise UserError(
                 f"the training text has {usable} usable pairs{why}, too few distinct ones to split off {each} for "
-                f"each of {' and '.join(splits)}; give --dev_source and --dev_target, or a smaller --held_out"
+                f"each of {' and '.join(splits)}; give `dev_source` and `dev_target`, or a smaller `held_out`"
             )
         ranked = sorted(lowest)[: len(splits) * each]
         found = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]
@@ -279,7 +279,7 @@ class TextPairs(Problem):
 
 def _needs_text() -> UserError:
     return UserError(
-        "problem 'text_pairs' needs your text: --train_source=FILE --train_target=FILE, or --train_tsv=FILE", status=2
+        "problem 'text_pairs' needs your text: `train_source=FILE` `train_target=FILE`, or `train_tsv=FILE`", status=2
     )
 
 
@@ -300,4 +300,4 @@ def _truth(flag: str, value: str) -> bool:
     try:
         return parse_bool(value)
     except ValueError as error:
-        raise UserError(f"--{flag} {error}", status=2) from error
+        raise UserError(f"`{flag}` {error}", status=2) from error

@@ -3,8 +3,8 @@
 import re
 
 _WHOLE_SPLIT = "not needed here: the whole dev split is evaluated, at every checkpoint"
-_RUN_KNOWS = "not needed here: the run directory (--output_dir) records it"
-_DEVICES = "not here: devices are chosen with --strategy and --num_gpus, machines with --make_tf_config"
+_RUN_KNOWS = "not needed here: the run directory (`output_dir`) records it"
+_DEVICES = "not here: devices are chosen with `strategy` and `num_gpus`, machines with `make_tf_config`"
 _ADAM = "not here: the optimizer is the paper's Adam (adam_beta1, adam_beta2, adam_epsilon)"
 _SCHEDULE = "not here: the schedule is the paper's (learning_rate_constant, learning_rate_warmup_steps)"
 _TOKENS = "as in the paper (t2t-lite-datagen --vocab_size)"
@@ -34,7 +34,7 @@ _NAMES: dict[str, dict[str, str]] = {
         ),
         r"transformer_(small|ende_\w+)": "transformer_base here, or a small one such as transformer_tiny",
         r"transformer_(tpu|packed_tpu|base_bs\d+)": "transformer_base here",
-        r"transformer_relative.*": "transformer_base here with --hparams=position_encoding=relative",
+        r"transformer_relative.*": "transformer_base here with `hparams=position_encoding=relative`",
         r"transformer_(timeseries|lm\w*)|(universal|evolved)_transformer\w*|lstm_\w+": "not here",
     },
     "hparams": {
@@ -47,7 +47,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "optimizer_adam_(beta1|beta2|epsilon)": "adam_{1} here",
         "optimizer_multistep_accumulate_steps": (
             "not needed here: a batch counts over all devices, and gradients are accumulated to fit the memory "
-            "(--max_tokens_per_replica)"
+            "(`max_tokens_per_replica`)"
         ),
         "optimizer|optimizer_.*": _ADAM,
         "learning_rate_(schedule|decay_.*|cosine_.*|minimum)": _SCHEDULE,
@@ -77,43 +77,43 @@ _NAMES: dict[str, dict[str, str]] = {
         "use_last_position_only|block_size": "not needed here",
     },
     "trainer": {
-        "worker_gpu": "--num_gpus here (default: all)",
-        "local_eval_frequency|iterations_per_loop": "--save_checkpoints_steps here: every checkpoint is evaluated",
+        "worker_gpu": "`num_gpus` here (default: all)",
+        "local_eval_frequency|iterations_per_loop": "`save_checkpoints_steps` here: every checkpoint is evaluated",
         "eval_steps|eval_throttle_seconds": _WHOLE_SPLIT,
-        "eval_run_autoregressive": "--eval_decode here, which computes BLEU with beam search",
+        "eval_run_autoregressive": "`eval_decode` here, which computes BLEU with beam search",
         "eval_use_test_set": "not here: the dev split ranks checkpoints; decode the test split with t2t-lite-decoder",
-        "model_dir|train_dir": "--output_dir here",
-        "eval_early_stopping_steps": "--early_stopping_patience here, in evaluations",
-        "eval_early_stopping_metric": "--eval_metric here",
+        "model_dir|train_dir": "`output_dir` here",
+        "eval_early_stopping_steps": "`early_stopping_patience` here, in evaluations",
+        "eval_early_stopping_metric": "`eval_metric` here",
         "eval_early_stopping_metric_(delta|minimize)": "not needed here: the metric determines which way is better",
-        "keep_checkpoint_every_n_hours": "--keep_checkpoint_max here, or --keep_best_n",
-        "dbgprofile": "--profile here",
-        "use_tpu": "--strategy=tpu here",
+        "keep_checkpoint_every_n_hours": "`keep_checkpoint_max` here, or `keep_best_n`",
+        "dbgprofile": "`profile` here",
+        "use_tpu": "`strategy=tpu` here",
         "worker_(replicas|id|job|gpu_memory_fraction)|ps_.*|sync|master|gpu_order|daisy_chain_variables|locally_shard_to_cpu|optionally_use_"
         "dist_strat|cloud_.*|tpu_.*|log_device_placement|gpu_.*|intra_op.*|inter_op.*": _DEVICES,
         "export_saved_model|tfdbg|autotune.*|hparams_range|std_server_protocol|parsing_path": "not here",
     },
     "decoder": {
         "problems?|model|hparams_set|hparams|data_dir": _RUN_KNOWS,
-        "model_dir": "--output_dir here",
+        "model_dir": "`output_dir` here",
         "decode_use_last_position_only|decode_in_memory|decode_shards": "not needed here",
         "worker_gpu": "not needed here: all devices are used",
         "decode_reference|eval_.*": "not here: score the output with t2t-lite-score",
     },
     "datagen": {
         "(no)?generate|task_id_.*": "not needed here",
-        "num_concurrent_processes": "--num_workers here",
+        "num_concurrent_processes": "`num_workers` here",
         "random_seed": "not needed here: data generation is deterministic",
-        "task_id|run_all|parallelism|exclude_problems|only_list": "not here: give one --problem",
+        "task_id|run_all|parallelism|exclude_problems|only_list": "not here: give one `problem`",
     },
     "avg": {
-        "model_dir|prefix": "--output_dir here: the run directory, which also receives the average",
-        "num_last_checkpoints|num_checkpoints": "--n here",
-        "checkpoints|output_path": "not here: the last --n checkpoints of the run directory are averaged",
+        "model_dir|prefix": "`output_dir` here: the run directory, which also receives the average",
+        "num_last_checkpoints|num_checkpoints": "`n` here",
+        "checkpoints|output_path": "not here: the last `n` checkpoints of the run directory are averaged",
     },
     "score": {
-        "translation": "--hypothesis here",
-        "translations_dir|translation_dir|source": "not here: give one file with --hypothesis",
+        "translation": "`hypothesis` here",
+        "translations_dir|translation_dir|source": "not here: give one file with `hypothesis`",
     },
     "schedule": {
         "continuous_train_and_eval|train_and_evaluate_.*|local_run|test": "train_and_evaluate here, the default",

@@ -48,7 +48,7 @@ class _Settings:
                 # 0 and 0.0 must be the same in files and comparisons.
                 object.__setattr__(self, name, float(value))
             elif type(value) is not kind:
-                raise UserError(f"--{self.FLAG}: {name} takes {_TYPE_NAMES[kind]}, not {value!r}", status=2)
+                raise UserError(f"`{self.FLAG}`: {name} takes {_TYPE_NAMES[kind]}, not {value!r}", status=2)
 
     @classmethod
     def current_name(cls, name: str) -> str:
@@ -85,17 +85,17 @@ class _Settings:
         for pair in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
-                raise UserError(f"--{self.FLAG}: '{pair}' is not of the form name=value", status=2)
+                raise UserError(f"`{self.FLAG}`: '{pair}' is not of the form name=value", status=2)
             name = self.current_name(name)
             if name not in known:
                 hint = alias_hint(self.FLAG, name) or nearest(name, known)
                 unknown.append(f"unknown name '{name}'{hint}")
                 continue
             if name in changes:
-                raise UserError(f"--{self.FLAG}: {name} is given twice", status=2)
-            changes[name] = _parse(value, known[name], f"--{self.FLAG}: {name}")
+                raise UserError(f"`{self.FLAG}`: {name} is given twice", status=2)
+            changes[name] = _parse(value, known[name], f"`{self.FLAG}`: {name}")
         if unknown:
-            raise UserError(f"--{self.FLAG}: {'. '.join(unknown)}", status=2)
+            raise UserError(f"`{self.FLAG}`: {'. '.join(unknown)}", status=2)
         return self.replace(**changes)
 
     def warnings(self) -> list[str]:
@@ -127,7 +127,7 @@ class _Settings:
 
     def _require(self, name: str, ok: bool, rule: str) -> None:
         if not ok:
-            raise UserError(f"--{self.FLAG}: {name}={getattr(self, name)} is out of range: it must be {rule}", status=2)
+            raise UserError(f"`{self.FLAG}`: {name}={getattr(self, name)} is out of range: it must be {rule}", status=2)
 
 
 def meaning(settings: type[_Settings], name: str) -> str:

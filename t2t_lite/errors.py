@@ -8,7 +8,8 @@ from collections.abc import Iterable
 class UserError(Exception):
     """An error that the user can fix. The message is one line: what is wrong, where, and what to do.
 
-    Commands print it without a traceback and exit with `status`.
+    It names arguments of the Python API in backquotes, with their values if these matter: `data_dir=x`. Commands print it
+    without a traceback, with flags for arguments (`as_flags`), and exit with `status`.
 
     Args:
       message: the line.
@@ -18,6 +19,11 @@ class UserError(Exception):
     def __init__(self, message: str, status: int = 1):
         super().__init__(message)
         self.status = status
+
+
+def as_flags(message: str) -> str:
+    """Returns a message with the arguments that it names, such as `data_dir=x`, as flags of a command: --data_dir=x."""
+    return re.sub("`([a-z][a-z0-9_]*(?:=[^`]*)?)`", r"--\1", message)
 
 
 def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:

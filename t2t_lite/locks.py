@@ -27,14 +27,14 @@ def training_in(directory: Path) -> Iterator[None]:
     """
     directory = Path(directory)
     is_new = not directory.exists()
-    make_folder(directory, "--output_dir")
+    make_folder(directory, "`output_dir`")
     try:
         with contextlib.ExitStack() as stack:
             try:
                 is_held = stack.enter_context(locked(directory / TRAINING, wait=False))
             except BlockingIOError as error:
                 raise UserError(
-                    f"--output_dir={directory}: {_holder(directory / TRAINING)} is training there; wait until it ends, "
+                    f"`output_dir={directory}`: {_holder(directory / TRAINING)} is training there; wait until it ends, "
                     f"or use another directory"
                 ) from error
             if not is_held:

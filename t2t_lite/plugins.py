@@ -62,7 +62,7 @@ def load_usr_dir(usr_dir: str) -> None:
     """
     folder = Path(usr_dir).expanduser().absolute()
     if not folder.is_dir():
-        raise UserError(f"--t2t_usr_dir={usr_dir} is not a folder")
+        raise UserError(f"`t2t_usr_dir={usr_dir}` is not a folder")
     # A unique package name, so that the folder cannot shadow an installed package of the same name or be shadowed.
     package = f"t2t_usr_dir_{re.sub(r'[^a-zA-Z0-9_]', '_', str(folder))}"
     if package in sys.modules:
@@ -70,7 +70,7 @@ def load_usr_dir(usr_dir: str) -> None:
     init = folder / "__init__.py"
     names = [path.stem for path in sorted(folder.glob("*.py"))]
     if not names:
-        raise UserError(f"--t2t_usr_dir={usr_dir} has no Python file")
+        raise UserError(f"`t2t_usr_dir={usr_dir}` has no Python file")
 
     def load():
         if init.exists():
@@ -88,12 +88,12 @@ def load_usr_dir(usr_dir: str) -> None:
     before = [len(registry.names()) for registry in (PROBLEMS, HPARAMS, MODELS)]
     with registering(Origin("t2t_usr_dir", str(folder))):
         try:
-            _import(load, f"--t2t_usr_dir={usr_dir}")
+            _import(load, f"`t2t_usr_dir={usr_dir}`")
         except UserError:
             sys.modules.pop(package, None)
             raise
     if before == [len(registry.names()) for registry in (PROBLEMS, HPARAMS, MODELS)]:
-        raise UserError(f"--t2t_usr_dir={usr_dir} registers no problem, hparams set or model")
+        raise UserError(f"`t2t_usr_dir={usr_dir}` registers no problem, hparams set or model")
 
 
 def _import(load, what: str) -> None:

@@ -109,8 +109,8 @@ class Registry(Generic[T]):
         if name not in self:
             hint = alias_hint(self.flag, name) or nearest(name, self._entries)
             if hint.startswith("; known"):
-                hint += ". If a plug-in registers it, give --t2t_usr_dir"
-            raise UserError(f"unknown {self.kind} '{name}' (--{self.flag}){hint}", status=2)
+                hint += ". If a plug-in registers it, give `t2t_usr_dir`"
+            raise UserError(f"unknown {self.kind} '{name}' (`{self.flag}`){hint}", status=2)
 
     def __getitem__(self, name: str) -> T:
         self.check(name)

@@ -102,11 +102,11 @@ def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> 
     """
     about, end = Path(path) / "run.json", time.monotonic() + seconds
     if not about.exists() and seconds > 0:
-        say(f"waiting for a training to start in {path} (at most {seconds:g} s, --eval_wait_secs)")
+        say(f"waiting for a training to start in {path} (at most {seconds:g} s, `eval_wait_secs`)")
     while not about.exists():
         left = end - time.monotonic()
         if left <= 0:
-            raise UserError(f"--output_dir={path}: no training has started there; start one, or check the path")
+            raise UserError(f"`output_dir={path}`: no training has started there; start one, or check the path")
         time.sleep(min(1.0, left))
 
 
@@ -158,18 +158,18 @@ def _read(path: Path) -> tuple[Path, HParams, dict]:
         hparams = HParams.from_json(settings.read_text(encoding="utf-8"), str(settings))
         return about, hparams, dict(json.loads(about.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UserError(f"--output_dir={path} {_why_no_run(path, Path(error.filename).name)}") from error
+        raise UserError(f"`output_dir={path}` {_why_no_run(path, Path(error.filename).name)}") from error
     except (ValueError, TypeError) as error:
         raise UserError(f"{about} or {settings} is damaged: {error!r}") from error
 
 
 def _why_no_run(path: Path, missing: str) -> str:
     if path.is_file():
-        return "is a file; give the run directory, the --output_dir of t2t-lite-trainer"
+        return "is a file; give the run directory, the `output_dir` of a training"
     if not path.exists() or not any(path.iterdir()):
         state = "is empty, not a run directory" if path.exists() else "is not a run directory: it does not exist"
         return f"{state}; check the path, or train first with t2t-lite-trainer --output_dir={path}"
-    return f"is not a run directory: it has no {missing}; give the --output_dir of t2t-lite-trainer"
+    return f"is not a run directory: it has no {missing}; give the `output_dir` of a training"
 
 
 def _plugins(run: dict, about: Path) -> dict[str, Origin]:
@@ -203,7 +203,7 @@ def _missing_plugins(path: Path, about: Path, run: dict, its_names: dict) -> lis
         folder = Path(origin.where)
         if reason := _why_not(folder, path):
             raise UserError(
-                f"{what} comes from the folder {folder}, which is {reason}; give its location with --t2t_usr_dir"
+                f"{what} comes from the folder {folder}, which is {reason}; give its location with `t2t_usr_dir`"
             )
         found.append((what, folder.resolve()))
     return found
@@ -258,12 +258,12 @@ def prepare_run_dir(
         if seed != random_seed:
             # The position in the data that a checkpoint stores is only valid for the same data order.
             raise UserError(
-                f"{path} was made with --random_seed={seed}, not {random_seed}; use that seed, or another directory"
+                f"{path} was made with `random_seed={seed}`, not {random_seed}; use that seed, or another directory"
             )
     elif list_checkpoints(path):
-        raise UserError(f"--output_dir={path} contains checkpoints but no run.json; use another directory")
+        raise UserError(f"`output_dir={path}` contains checkpoints but no run.json; use another directory")
     else:
-        make_folder(path, "--output_dir")
+        make_folder(path, "`output_dir`")
         for source in {vocabulary, inputs_vocabulary}:
             with written_whole(path / source.name) as partial:
                 shutil.copyfile(source, partial)
@@ -282,7 +282,7 @@ def prepare_run_dir(
 
 
 def _check_same(old: RunDir, hparams: HParams, problem: Problem, vocabulary: Path, inputs_vocabulary: Path) -> None:
-    advice = "use another --output_dir, or the settings that it was made with"
+    advice = "use another `output_dir`, or the settings that it was made with"
     if old.problem.name != problem.name:
         raise UserError(f"{old.path} was made with problem '{old.problem.name}', not '{problem.name}'; {advice}")
     comparable = old.hparams.replace(**{name: getattr(hparams, name) for name in _MAY_CHANGE})

@@ -2,6 +2,17 @@
 
 from t2t_lite.bin.cli.arguments import one_of, path, positive_number, truth, whole_number
 from t2t_lite.bin.cli.command_parser import CommandParser
-from t2t_lite.bin.cli.run import print_table, run
+from t2t_lite.bin.cli.run import print_table, run, say, warn
 
-__all__ = ["CommandParser", "one_of", "path", "positive_number", "print_table", "run", "truth", "whole_number"]
+__all__ = [
+    "CommandParser",
+    "one_of",
+    "path",
+    "positive_number",
+    "print_table",
+    "run",
+    "say",
+    "truth",
+    "warn",
+    "whole_number",
+]

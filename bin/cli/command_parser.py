@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from t2t_lite.aliases import alias_hint
 from t2t_lite.bin.cli.plugin_flags import add_plugin_flags
 from t2t_lite.config import DecodeHParams, HParams
-from t2t_lite.errors import nearest
+from t2t_lite.errors import as_flags, nearest
 
 PROGRAM = "t2t-lite-{}"
 
@@ -51,7 +51,7 @@ class CommandParser(argparse.ArgumentParser):
 
     def error(self, message: str):
         """Prints one line and exits with status 2."""
-        print(f"{self.prog}: error: {message} (--help lists all flags)", file=sys.stderr)
+        print(f"{self.prog}: error: {as_flags(message)} (--help lists all flags)", file=sys.stderr)
         raise SystemExit(2)
 
     def _hint(self, flag: str, flags: Sequence[str]) -> str:

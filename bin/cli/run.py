@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from t2t_lite.bin.cli.command_parser import PROGRAM
 from t2t_lite.bin.cli.process_state import restored_process_state, utf8_output
 from t2t_lite.bin.cli.system_errors import message_of
-from t2t_lite.errors import UserError
+from t2t_lite.errors import UserError, as_flags
 
 
 def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str] | None, one_heap: bool = False) -> int:
@@ -57,10 +57,20 @@ def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
         if debug:
             raise
         if isinstance(error, UserError):
-            print(f"{program}: error: {error}", file=sys.stderr)
+            print(f"{program}: error: {as_flags(str(error))}", file=sys.stderr)
             raise SystemExit(error.status) from None
         print(f"{program}: error: {message_of(error)}", file=sys.stderr)
         raise SystemExit(1) from None
+
+
+def say(line: str) -> None:
+    """Prints a line of the library; it names arguments as flags, see `as_flags`."""
+    print(as_flags(line), flush=True)
+
+
+def warn(line: str) -> None:
+    """Prints a line of the library on standard error, see `say`."""
+    print(as_flags(line), file=sys.stderr)
 
 
 def print_table(table) -> None:

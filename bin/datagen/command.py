@@ -95,7 +95,4 @@ def generate_data(problem, data_dir: str, tmp_dir: str | None, **options) -> Non
     from t2t_lite.bin.datagen.text_report import print_report
     from t2t_lite.data.generation.generate import GenerateOptions, generate
 
-    def say(line):
-        print(line, flush=True)
-
-    generate(problem, Path(data_dir), tmp_dir, say, GenerateOptions(**options, report=print_report))
+    generate(problem, Path(data_dir), tmp_dir, cli.say, GenerateOptions(**options, report=print_report))

@@ -135,9 +135,9 @@ def _decode(arguments) -> None:
     from t2t_lite.decoding.translator import Translator
 
     translator = Translator.from_run_dir(
-        runs, arguments.decode_hparams, arguments.checkpoint_path, _warn, xla_compile=arguments.xla_compile
+        runs, arguments.decode_hparams, arguments.checkpoint_path, cli.warn, xla_compile=arguments.xla_compile
     )
-    _warn(f"using {', '.join(str(checkpoint) for checkpoint in translator.checkpoints)}")
+    cli.warn(f"using {', '.join(str(checkpoint) for checkpoint in translator.checkpoints)}")
     if writes_trees:
         translator = decode_trees.make_tree_parser(translator, arguments)
     if arguments.decode_interactive:
@@ -147,9 +147,9 @@ def _decode(arguments) -> None:
         return
     _decode_lines(arguments, translator, inputs, targets)
     if writes_trees and translator.parsed:
-        _warn(translator.report())
+        cli.warn(translator.report())
     if picture:
-        decode_trees.draw_trees(targets[0], picture, _warn)
+        decode_trees.draw_trees(targets[0], picture, cli.warn)
 
 
 def _files(arguments, runs: list[str]) -> tuple[list[Path], list[Path], Path | None]:
@@ -188,12 +188,12 @@ def _decode_lines(arguments, translator, inputs: list[Path], targets: list[Path]
             "settings": dataclasses.asdict(translator.decode_hparams),
             "flags": [arguments.score_file, arguments.prefix_file, arguments.alignment_layer, arguments.tokenizer],
         }
-        decode_file(inputs, targets, writer, arguments.batch_lines, made_by, _warn)
+        decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn)
     else:
         from t2t_lite.bin.decoder.streams import decode_stream
         from t2t_lite.data.text_files import lenient_lines
 
-        lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", _warn))
+        lines = ((line,) for line in lenient_lines(sys.stdin.buffer, "standard input", cli.warn))
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(_opened_whole(targets[0])) if targets else sys.stdout
             decode_stream(lines, writer, arguments.batch_lines, output)
@@ -207,7 +207,3 @@ def _opened_whole(path: Path):
     opener = gzip.open if path.suffix == ".gz" else open
     with written_whole(path) as partial, opener(partial, "wt", encoding="utf-8") as file:
         yield file
-
-
-def _warn(line: str) -> None:
-    print(line, file=sys.stderr)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
+from t2t_lite.bin import cli
+
 # Maximum number of waiting lines of standard input that are translated together.
 WAITING_LINES = 64
 
@@ -85,7 +87,7 @@ def _lines() -> Iterator[str]:
     from t2t_lite.data.text_files import lenient_lines
 
     if not sys.stdin.isatty():
-        yield from lenient_lines(sys.stdin.buffer, "standard input", _warn)
+        yield from lenient_lines(sys.stdin.buffer, "standard input", cli.warn)
         return
     while True:
         try:
@@ -93,11 +95,7 @@ def _lines() -> Iterator[str]:
         except EOFError:
             return
         except UnicodeDecodeError:
-            _warn("the line was not UTF-8; set the terminal to UTF-8")
-
-
-def _warn(line: str) -> None:
-    print(line, file=sys.stderr)
+            cli.warn("the line was not UTF-8; set the terminal to UTF-8")
 
 
 @contextlib.contextmanager

@@ -13,10 +13,10 @@ FORMATS = (".png", ".svg", ".pdf")
 def check_plot_file(file: Path) -> None:
     """Raises UserError if a plot cannot be written to `file`."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("a plot needs matplotlib; run pip install 't2t-lite[plot]', or omit --plot_file")
-    check_output(file, f"--plot_file={file}")
+        raise UserError("a plot needs matplotlib; run pip install 't2t-lite[plot]', or omit `plot_file`")
+    check_output(file, f"`plot_file={file}`")
     if file.suffix.lower() not in FORMATS:
-        raise UserError(f"--plot_file={file}: unknown plot format; use a file name that ends in {', '.join(FORMATS)}")
+        raise UserError(f"`plot_file={file}`: unknown plot format; use a file name that ends in {', '.join(FORMATS)}")
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:

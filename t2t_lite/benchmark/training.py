@@ -226,7 +226,7 @@ def measure_training(
             steps, skipped = _time_steps(train_step, iter(batches), num_steps, warmup_steps)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
-                f"out of memory in {hparams.precision}; use a --max_tokens_per_replica below "
+                f"out of memory in {hparams.precision}; use a `max_tokens_per_replica` below "
                 f"{micro_batches.max_tokens}, or a smaller batch_tokens"
             ) from error
         memory = memory_in_use()  # before other measurements add to it

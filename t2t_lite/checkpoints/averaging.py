@@ -33,7 +33,7 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
         if not checkpoints:
             raise UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")
         raise UserError(
-            f"{directory} has {len(checkpoints)} checkpoints (steps: {found}), not {n}; use --n={len(checkpoints)}"
+            f"{directory} has {len(checkpoints)} checkpoints (steps: {found}), not {n}; use `n={len(checkpoints)}`"
         )
     steps, paths = zip(*checkpoints[-n:])
     newest = storage.read(paths[-1], "model")

@@ -128,12 +128,12 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
     data_dir = Path(data_dir)
     command = f"t2t-lite-datagen --problem={problem.data_name} --data_dir={data_dir}"
     if data_dir.is_file():
-        raise UserError(f"--data_dir={data_dir} is a file; give the folder that t2t-lite-datagen wrote to")
+        raise UserError(f"`data_dir={data_dir}` is a file; give the folder that the data was generated in")
     if not data_dir.is_dir():
-        raise UserError(f"--data_dir={data_dir} does not exist; generate it with: {command}")
+        raise UserError(f"`data_dir={data_dir}` does not exist; generate it with: {command}")
     manifest = read_manifest(data_dir, problem)
     if manifest is None:
-        raise UserError(f"--data_dir={data_dir} has no data for '{problem.data_name}'; generate it with: {command}")
+        raise UserError(f"`data_dir={data_dir}` has no data for '{problem.data_name}'; generate it with: {command}")
     command += _flags_of(manifest, problem)
     if missing := [split for split in SPLITS if split not in manifest.splits]:
         raise UserError(f"the data in {data_dir} has no {missing[0]} split yet; finish it with: {command}")

@@ -146,7 +146,7 @@ class Problem:
         if not self.shared_vocabulary and hparams.tied_embeddings == "all":
             raise UserError(
                 f"'{self.name}' has a vocabulary for each side, and tied_embeddings=all needs one for both; use "
-                f"--hparams=tied_embeddings=decoder (the source side has its own matrix) or tied_embeddings=none"
+                f"`hparams=tied_embeddings=decoder` (the source side has its own matrix) or `hparams=tied_embeddings=none`"
             )
 
     def symbols_of(self, side: str) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def load(
     """
     run_dirs = [open_run_dir(path) for path in paths]
     if checkpoint_path and len(run_dirs) > 1:
-        raise UserError(f"--checkpoint_path={checkpoint_path} is for one run directory, not for {len(run_dirs)}")
+        raise UserError(f"`checkpoint_path={checkpoint_path}` is for one run directory, not for {len(run_dirs)}")
     checkpoints = [_checkpoint_of(run_dir, checkpoint_path, warn) for run_dir in run_dirs]
     settings = run_dirs[0].problem.decode_hparams.override(decode_hparams)
     first, *others = [
@@ -62,7 +62,7 @@ def _checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable
         asked = Path(str(checkpoint_path).removesuffix(".index"))
         if checkpoint := existing(asked):
             return checkpoint
-        raise UserError(f"--checkpoint_path={asked}: there is no {asked}.index")
+        raise UserError(f"`checkpoint_path={asked}`: there is no {asked}.index")
     checkpoint = best_checkpoint(run_dir.path)
     last = list_checkpoints(run_dir.path)
     if last and last[-1][0] > step_of(checkpoint):

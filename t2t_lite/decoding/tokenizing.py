@@ -34,7 +34,7 @@ def encode_lines(
       name: what warnings call a text, such as "line".
     """
     limit = decode_hparams.max_input_length
-    reason = f"max_input_length={limit}; raise it in --decode_hparams"
+    reason = f"max_input_length={limit}; raise it in `decode_hparams`"
     if max_positions is not None and max_positions <= limit:
         limit = max_positions
         reason = f"{limit}, which is {MAX_POSITIONS}; split it, or train with a larger max_length"

@@ -125,7 +125,7 @@ class TrainingLoop:
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
                 f"out of memory with {rows} pairs of {length} tokens, the largest micro-batch; use a "
-                f"--max_tokens_per_replica below {rows * length}, or a smaller max_length"
+                f"`max_tokens_per_replica` below {rows * length}, or a smaller max_length"
             ) from error
 
     def _monitor(self, report: StepReport, waited: float, batch) -> None:
@@ -206,7 +206,7 @@ class TrainingLoop:
         best = ", ".join(f"ckpt-{step}" for step in best_steps(evaluations, metric, 1))
         self._progress.say(
             f"{without_gain} evaluations without a better {metric} than {best}: stopped early; raise "
-            f"--early_stopping_patience to continue"
+            f"`early_stopping_patience` to continue"
         )
         return True
 

@@ -112,7 +112,7 @@ def choose_max_tokens(
         raise UserError(
             f"a sentence of {length} tokens takes about {_in_mib(length * per_token)} to train on, model and optimizer "
             f"{_in_mib(fixed)}, but {USABLE_SHARE:.0%} of the {_in_mib(free_bytes)} of free memory is only "
-            f"{_in_mib(usable)}: use a smaller max_length or model, or --max_tokens_per_replica={length} to try anyway"
+            f"{_in_mib(usable)}: use a smaller max_length or model, or `max_tokens_per_replica={length}` to try anyway"
         )
     return tokens
 

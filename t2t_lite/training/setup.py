@@ -90,7 +90,7 @@ def _check_any_pair(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> None
         if not has_pair(run_dir.problem, data_dir, limit):
             raise UserError(
                 f"no training pair of '{manifest.problem}' has both sides within max_length={limit} tokens; raise it "
-                f"with --hparams=max_length={longest}, or less"
+                f"with `hparams=max_length={longest}`, or less"
             )
 
 

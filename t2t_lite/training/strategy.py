@@ -33,8 +33,8 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
         name = "multi_worker" if len(workers) > 1 else "mirrored"
     elif name == "multi_worker" and not workers:
         raise UserError(
-            "--strategy=multi_worker needs the other machines in the variable TF_CONFIG; "
-            "--make_tf_config=host1:port,host2:port prints it for each"
+            "`strategy=multi_worker` needs the other machines in the variable TF_CONFIG; "
+            "t2t-lite-trainer --make_tf_config=host1:port,host2:port prints it for each"
         )
     if name == "tpu":
         return _tpu_strategy()
@@ -106,7 +106,7 @@ def _hide_gpus(num_gpus: int | None) -> None:
     if num_gpus is None:
         return
     if num_gpus > len(gpus):
-        raise UserError(f"--num_gpus={num_gpus}, but TensorFlow sees {len(gpus)} GPUs here")
+        raise UserError(f"`num_gpus={num_gpus}`, but TensorFlow sees {len(gpus)} GPUs here")
     tf.config.set_visible_devices(gpus[:num_gpus], "GPU")
 
 
@@ -138,5 +138,5 @@ def _tpu_strategy() -> tf.distribute.Strategy:
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, tf.errors.OpError) as error:
-        raise UserError(f"--strategy=tpu finds no TPU: {str(error).splitlines()[0]}") from error
+        raise UserError(f"`strategy=tpu` finds no TPU: {str(error).splitlines()[0]}") from error
     return tf.distribute.TPUStrategy(resolver)

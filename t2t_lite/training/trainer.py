@@ -45,7 +45,7 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
         for note in training.notes:
             progress.say(note)
         if first_step >= last_step:
-            progress.say(f"already trained for {first_step} steps; raise --train_steps to continue")
+            progress.say(f"already trained for {first_step} steps; raise `train_steps` to continue")
             return 0
         return TrainingLoop(training, progress).run(signals)
 

@@ -40,8 +40,8 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     for name in ("run.json", "hparams.json"):
         if not (directory / name).is_file():
             raise UserError(
-                f"--warm_start_from={path} is neither a run directory nor a checkpoint in one: {directory} has no "
-                f"{name}; give the --output_dir of another training or a checkpoint in it, such as RUN/ckpt-2000"
+                f"`warm_start_from={path}` is neither a run directory nor a checkpoint in one: {directory} has no "
+                f"{name}; give the `output_dir` of another training or a checkpoint in it, such as RUN/ckpt-2000"
             )
     run_dir = open_run_dir(directory)
     if path == directory:
@@ -49,7 +49,7 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     found = [known for kind in ("ckpt", "average") for _, known in list_checkpoints(directory, kind)]
     if checkpoint not in found:
         last = ", ".join(known.name for known in found[-5:])
-        raise UserError(f"--warm_start_from={path}: no such checkpoint; use one in {directory}, such as {last}")
+        raise UserError(f"`warm_start_from={path}`: no such checkpoint; use one in {directory}, such as {last}")
     return run_dir, checkpoint
 
 
@@ -82,7 +82,7 @@ def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> 
     # Biases and norms are useless without the matrices that they were trained with.
     if all(value.ndim < 2 for value in fit.values.values()):
         raise UserError(
-            f"--warm_start_from={path}: no matrix in {checkpoint} has the name and shape of one of this model "
+            f"`warm_start_from={path}`: no matrix in {checkpoint} has the name and shape of one of this model "
             f"(settings of that run: {settings or 'the same'}); use a run of the same sizes, or start without the flag"
         )
     for name, value in fit.values.items():

@@ -105,13 +105,13 @@ def _new_pipeline(runner: str, options: str):
         from apache_beam.options.pipeline_options import PipelineOptions
         from apache_beam.runners.portability.fn_api_runner import FnApiRunner
     except ImportError as error:
-        raise UserError(f"--runner={runner} needs Apache Beam: pip install 't2t-lite[beam]' ({error})") from error
+        raise UserError(f"`runner={runner}` needs Apache Beam: pip install 't2t-lite[beam]' ({error})") from error
     try:
         # Not Beam's default for "direct", which tries to download a program.
         made = FnApiRunner() if runner.lower() in ("direct", "directrunner") else runner
         return beam, beam.Pipeline(runner=made, options=PipelineOptions(options.split()))
     except ValueError as error:
-        raise UserError(f"--runner={runner}: {str(error).splitlines()[0]}", status=2) from error
+        raise UserError(f"`runner={runner}`: {str(error).splitlines()[0]}", status=2) from error
 
 
 def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any]]:

@@ -44,10 +44,10 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
     made_with, asked = manifest.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
     for name in sorted(made_with.keys() | asked.keys()):
         if made_with.get(name) != asked.get(name):
-            then, now = (f"--{name}={each[name]}" if each.get(name) else f"no --{name}" for each in (made_with, asked))
+            then, now = (f"`{name}={each[name]}`" if each.get(name) else f"no `{name}`" for each in (made_with, asked))
             raise UserError(
                 f"the data in {data_dir} was made with {then}, but this run has {now}; "
-                f"use another --data_dir, or the same flags as before"
+                f"use another `data_dir`, or the same flags as before"
             )
 
 
@@ -64,7 +64,7 @@ def check_sources_are_elsewhere(problem: Problem, files: dict[str, Path], data_d
     sources = [*files.values(), *(Path(name) for name in problem.vocab_file.split(",") if name)]
     for path in sources:
         if any(is_same_file(data_dir / name, path) for name in names):
-            raise UserError(f"{path} would be overwritten by the data made from it; use another --data_dir")
+            raise UserError(f"{path} would be overwritten by the data made from it; use another `data_dir`")
 
 
 def remove_leftovers(problem: Problem, data_dir: Path) -> None:

@@ -99,7 +99,7 @@ def generate(
 def _folder(data_dir: Path):
     """Creates the data directory, and removes it if the block fails before anything is written to it."""
     is_new = not data_dir.exists()
-    make_folder(data_dir, "--data_dir")
+    make_folder(data_dir, "`data_dir`")
     try:
         yield
     except UserError:

@@ -80,7 +80,7 @@ def _by_hand(lacking: Sequence[Source | TfdsSource], tmp_dir: Path) -> str:
         if isinstance(source, TfdsSource):
             texts = f"{', '.join(source.placed)} (plain or with .gz), or " if source.placed else ""
             places.append(f"{texts}a folder {source.name} that tensorflow-datasets has prepared")
-    return f"place by hand in {tmp_dir.absolute()} (--tmp_dir): {'; and '.join(places)}"
+    return f"place by hand in {tmp_dir.absolute()} (`tmp_dir`): {'; and '.join(places)}"
 
 
 def digests_of(files: Mapping[str, Path]) -> dict[str, str]:
@@ -95,12 +95,12 @@ def check_unchanged(files: Mapping[str, Path], recorded: Mapping[str, str], data
         if name not in found or name not in recorded:
             state = "was not" if name not in recorded else "was"
             raise UserError(
-                f"the data in {data_dir} {state} made from {name}; use another --data_dir, or remove that data"
+                f"the data in {data_dir} {state} made from {name}; use another `data_dir`, or remove that data"
             )
         if found[name] != recorded[name]:
             raise UserError(
                 f"{files[name]} is not the source that the data in {data_dir} was made from (its SHA-256 differs: "
-                f"it was changed or truncated); restore the old one, or use another --data_dir"
+                f"it was changed or truncated); restore the old one, or use another `data_dir`"
             )
 
 

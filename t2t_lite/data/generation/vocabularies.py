@@ -38,7 +38,7 @@ def make_vocabularies(
     number = 1 if problem.shared_vocabulary else 2
     if imported and len(imported) != number:
         raise UserError(
-            f"'{problem.data_name}' has {number} vocabularies, and --vocab_file={problem.vocab_file} names "
+            f"'{problem.data_name}' has {number} vocabularies, and `vocab_file={problem.vocab_file}` names "
             f"{len(imported)}; give one file for each, separated by a comma"
         )
     # All vocabularies are learned before any is renamed, so that an interruption leaves both or none.
@@ -53,13 +53,13 @@ def make_vocabularies(
         size = open_vocabulary(made).size
         if size < problem.vocab_size and not problem.vocab_file and problem.kind_of(sides[0]) != "bytes":
             say(
-                f"{problem.data_name}: learned {size:,} tokens, not {problem.vocab_size:,} (--vocab_size): the text "
+                f"{problem.data_name}: learned {size:,} tokens, not {problem.vocab_size:,} (`vocab_size`): the text "
                 f"yields no more"
             )
         path = data_dir / (manifest.vocabularies[index]["file"] if manifest else problem.vocab_filename(sides[0], size))
         if path.exists() and sha256_of(path) != sha256_of(made):
             made.unlink()
-            raise UserError(f"{path} exists but was not made from this text; remove it, or use another --data_dir")
+            raise UserError(f"{path} exists but was not made from this text; remove it, or use another `data_dir`")
         final_paths[made] = path
         names += [path.name] * len(sides)
     for made, path in final_paths.items():
@@ -73,7 +73,7 @@ def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manife
         if vocabulary.sha256 != made_with["sha256"]:
             raise UserError(
                 f"{vocabulary.path} is not the vocabulary that the data in {data_dir} was made with "
-                f"({made_with['file']}); restore that one, or use another --data_dir"
+                f"({made_with['file']}); restore that one, or use another `data_dir`"
             )
 
 

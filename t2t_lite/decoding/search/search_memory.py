@@ -47,7 +47,7 @@ def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
     sentences = f"{rows} sentences at a time" if rows > 1 else "one sentence at a time"
     smaller = "beam_size or batch_tokens" if rows > 1 else "beam_size"
     return UserError(
-        f"a search of {sentences} with beam_size={search.beam_size} {what}; use a smaller {smaller} in --decode_hparams"
+        f"a search of {sentences} with beam_size={search.beam_size} {what}; use a smaller {smaller} in `decode_hparams`"
     )
 
 

@@ -26,7 +26,7 @@ def check_metric(metric: str, problem: Problem) -> None:
     """Raises UserError if evaluations of a problem do not include a metric."""
     if metric in ("bleu", "f1") and metric != figure_of(problem):
         raise UserError(
-            f"--eval_metric={metric}: '{problem.name}' is scored by {figure_of(problem)}; use that, or loss", status=2
+            f"`eval_metric={metric}`: '{problem.name}' is scored by {figure_of(problem)}; use that, or loss", status=2
         )
 
 
