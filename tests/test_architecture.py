@@ -33,8 +33,11 @@ TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in PAT
 BASIS = ("errors", "registry", "config", "files", "formatting", "quiet", "aliases", "arrays", "log")
 # part: (its own modules that it may use, the other packages that it may use), anywhere in the file.
 RULES = {
-    "layers": (("layers", "config", "registry", "errors", "arrays"), ("keras", "numpy")),
-    "models": (("models", "layers", "config", "registry", "errors", "arrays"), ("keras", "numpy")),
+    "keras_ops": ((), ("keras",)),
+    "layers": (("layers", "keras_ops", "config", "registry", "errors", "arrays"), ("keras", "numpy")),
+    "models": (("models", "layers", "keras_ops", "config", "registry", "errors", "arrays"), ("keras", "numpy")),
+    "losses": (("keras_ops", "errors", "arrays"), ("keras",)),
+    "schedules": (("keras_ops", "arrays"), ("keras",)),
     "checkpoints": (("checkpoints", "locks", *BASIS), ("tensorflow", "numpy")),
     "data": (
         ("data", "plugins", *BASIS),
@@ -54,6 +57,7 @@ RULES = {
         (
             "decoding",
             "models.base",
+            "models.building",
             "layers.beam_ancestry",
             "data.vocab",
             "run_dir",
@@ -73,6 +77,7 @@ RULES = {
     "training": (
         (
             "training",
+            "schedules",
             "decoding",
             "parsing",
             "scoring",

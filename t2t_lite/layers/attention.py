@@ -1,18 +1,21 @@
 """Multi-head attention (section 3.2 of the paper)."""
 
 import itertools
+from collections.abc import Callable
 
 import keras
-from keras import ops
 
-from t2t_lite.layers.dropout import Dropout
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
+from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.layers.dropout import Dropout, Seeds
 
 # Added to masked scores before the softmax, instead of the paper's minus infinity. exp() of it is exactly 0, but a
 # fully masked row (an empty row that fills up a batch) gets uniform weights and not NaN.
 FORBIDDEN = -1e9
 
 
-def attention_weights(scores, attention_mask):
+def attention_weights(scores: Array, attention_mask: Array) -> Array:
     """Returns the softmax of scores over the unmasked positions, computed in float32.
 
     Args:
@@ -24,7 +27,13 @@ def attention_weights(scores, attention_mask):
     return ops.softmax(ops.cast(scores, "float32") + forbidden)
 
 
-def attend(queries, keys, values, attention_mask, drop=lambda weights: weights):
+def attend(
+    queries: Array,
+    keys: Array,
+    values: Array,
+    attention_mask: Array,
+    drop: Callable[[Array], Array] = lambda weights: weights,
+) -> tuple[Array, Array]:
     """softmax(Q K^T) V: equation 1 for queries that are already scaled by 1 / sqrt(d_k).
 
     Args:
@@ -44,8 +53,8 @@ def attend(queries, keys, values, attention_mask, drop=lambda weights: weights):
 # Products of matrices with equal leading dimensions. Automatic differentiation does not know that they are equal, and
 # would add sums to both gradients as if one factor had been broadcast.
 @ops.custom_gradient
-def _scores(queries, keys):
-    def grad(*upstream):
+def _scores(queries: Array, keys: Array) -> tuple[Array, Callable[..., tuple[Array, Array]]]:
+    def grad(*upstream: Array) -> tuple[Array, Array]:
         (dy,) = upstream
         return ops.matmul(dy, keys), ops.matmul(ops.swapaxes(dy, -1, -2), queries)
 
@@ -53,15 +62,16 @@ def _scores(queries, keys):
 
 
 @ops.custom_gradient
-def _weighted_sum(weights, values):
-    def grad(*upstream):
+def _weighted_sum(weights: Array, values: Array) -> tuple[Array, Callable[..., tuple[Array, Array]]]:
+    def grad(*upstream: Array) -> tuple[Array, Array]:
         (dy,) = upstream
         return ops.matmul(dy, ops.swapaxes(values, -1, -2)), ops.matmul(ops.swapaxes(weights, -1, -2), dy)
 
     return ops.matmul(weights, values), grad
 
 
-class MultiHeadAttention(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class MultiHeadAttention(Layer):
     """Projects to heads, attends in each head, and projects back (section 3.2.2), without biases.
 
     The call takes projected queries, keys and values, because a decoder caches keys and values between steps.
@@ -81,9 +91,25 @@ class MultiHeadAttention(keras.layers.Layer):
 
     Raises:
       ValueError: if num_heads does not divide hidden_size and no sizes are given.
+
+    Example:
+
+    >>> attention = MultiHeadAttention(hidden_size=8, num_heads=2)
+    >>> x, encoded = ops.ones((2, 3, 8)), ops.ones((2, 5, 8))
+    >>> mask = ops.ones((2, 1, 1, 5), "bool")
+    >>> ops.shape(attention(attention.queries(x), attention.keys_values(encoded), mask))
+    (2, 3, 8)
     """
 
-    def __init__(self, hidden_size, num_heads, key_size=None, value_size=None, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        key_size: int | None = None,
+        value_size: int | None = None,
+        dropout: float = 0.0,
+        **kwargs: object,
+    ):
         super().__init__(**kwargs)
         if hidden_size % num_heads and not (key_size and value_size):
             raise ValueError(f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}")
@@ -91,9 +117,10 @@ class MultiHeadAttention(keras.layers.Layer):
         self.num_heads = num_heads
         self.key_size = key_size or hidden_size // num_heads
         self.value_size = value_size or hidden_size // num_heads
-        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.dropout = dropout
+        self._dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape | None = None) -> None:
         """Creates W^Q, W^K [hidden, heads * d_k], W^V [hidden, heads * d_v] and W^O [heads * d_v, hidden], float32."""
         keys, values = self.num_heads * self.key_size, self.num_heads * self.value_size
         self.query = self._matrix("query", (self.hidden_size, keys))
@@ -101,54 +128,63 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value = self._matrix("value", (self.hidden_size, values))
         self.output_projection = self._matrix("output", (values, self.hidden_size))
 
-    def call(self, queries, keys_values, attention_mask, seeds=None):
+    def call(
+        self, queries: Array, keys_values: tuple[Array, Array], attention_mask: Array, seeds: Seeds | None = None
+    ) -> Array:
         """Returns float [batch, queries, hidden]."""
-        mixed, _ = attend(queries, *keys_values, attention_mask, lambda weights: self.dropout(weights, seeds=seeds))
+        mixed, _ = attend(queries, *keys_values, attention_mask, lambda weights: self._dropout(weights, seeds=seeds))
         return self.combine_heads(mixed)
 
-    def attention_to(self, queries, keys, attention_mask):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        """Returns [batch, queries, hidden], given the shape of the queries."""
+        return (input_shape[0], input_shape[-2], self.hidden_size)
+
+    def attention_to(self, queries: Array, keys: Array, attention_mask: Array) -> Array:
         """Returns the attention weights, float32 [batch, heads, queries, length]."""
         return attention_weights(_scores(queries, keys), attention_mask)
 
-    def combine_heads(self, mixed):
+    def combine_heads(self, mixed: Array) -> Array:
         """Concatenates the heads, float [batch, heads, queries, d_v], and projects them to [batch, queries, hidden]."""
         batch, _, length, _ = ops.shape(mixed)
         joined = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.num_heads * self.value_size))
         projected = ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype))
         return ops.reshape(projected, (batch, length, self.hidden_size))
 
-    def queries(self, x):
+    def queries(self, x: Array) -> Array:
         """Projects float [batch, length, hidden] to queries, float [batch, heads, length, d_k]."""
+        self.build_once()
         return self._project(x, self._scaled_query())[0]
 
-    def keys_values(self, x):
+    def keys_values(self, x: Array) -> tuple[Array, Array]:
         """Projects float [batch, length, hidden] to keys [batch, heads, length, d_k] and values [..., d_v]."""
+        self.build_once()
         keys, values = self._project(x, self.key, self.value)
         return keys, values
 
-    def queries_keys_values(self, x):
+    def queries_keys_values(self, x: Array) -> tuple[Array, tuple[Array, Array]]:
         """Returns (queries, (keys, values)) of float [batch, length, hidden], for self-attention."""
+        self.build_once()
         queries, keys, values = self._project(x, self._scaled_query(), self.key, self.value)
         return queries, (keys, values)
 
-    def _matrix(self, name, shape):
+    def _matrix(self, name: str, shape: tuple[int, int]) -> keras.Variable:
         return self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
 
-    def _scaled_query(self):
+    def _scaled_query(self) -> Array:
         # Scaling the matrix is cheaper than scaling the queries.
         return ops.convert_to_tensor(self.query) * self.key_size**-0.5
 
-    def _project(self, x, *kernels):
+    def _project(self, x: Array, *kernels: Array) -> list[Array]:
         """Returns float [batch, heads, length, size] for each kernel; one wide product is faster than several."""
-        kernels = [ops.convert_to_tensor(kernel) for kernel in kernels]
+        matrices = [ops.convert_to_tensor(kernel) for kernel in kernels]
         batch, length = ops.shape(x)[:2]
         flat = ops.matmul(
             ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size)),
-            ops.cast(ops.concatenate(kernels, axis=1), self.compute_dtype),
+            ops.cast(ops.concatenate(matrices, axis=1), self.compute_dtype),
         )
-        widths = [kernel.shape[1] for kernel in kernels]
+        widths = [kernel.shape[1] for kernel in matrices]
         # Split instead of slices: the gradient of a slice is padded with zeros to the whole width.
-        parts = ops.split(flat, list(itertools.accumulate(widths))[:-1], axis=1) if len(kernels) > 1 else [flat]
+        parts = ops.split(flat, list(itertools.accumulate(widths))[:-1], axis=1) if len(matrices) > 1 else [flat]
         heads = [
             ops.reshape(part, (batch, length, self.num_heads, width // self.num_heads))
             for part, width in zip(parts, widths)

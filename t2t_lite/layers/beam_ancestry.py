@@ -4,27 +4,28 @@ In each step a search keeps some hypotheses, drops others and extends some twice
 in the beam in which they were computed, and a hypothesis looks them up in its ancestors' beams.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from keras import ops
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
 
 
 class BeamAncestry(NamedTuple):
     """The ancestry of the hypotheses at one position, `beam` hypotheses per sentence."""
 
-    parents: Any  # int [batch, beam], the beam of the previous position that each hypothesis extends
+    parents: Array  # int [batch, beam], the beam of the previous position that each hypothesis extends
     # int [batch, beam, max_length], the beam in which each position of a hypothesis was computed: its own beam at the
     # current position, -1 at later ones
-    ancestors: Any
+    ancestors: Array
 
 
-def initial_ancestry(batch, beam_size, max_length):
+def initial_ancestry(batch: int | Array, beam_size: int, max_length: int | Array) -> BeamAncestry:
     """Returns the ancestry before position 0, the first input of `next_ancestry`: beams without ancestors."""
     beams = ops.broadcast_to(ops.arange(beam_size, dtype="int32"), (batch, beam_size))
     return BeamAncestry(beams, ops.full((batch, beam_size, max_length), -1, dtype="int32"))
 
 
-def next_ancestry(ancestry, parents, position):
+def next_ancestry(ancestry: BeamAncestry, parents: Array, position: int | Array) -> BeamAncestry:
     """Returns the ancestry at an int `position`, whose hypotheses extend the beams `parents` of `ancestry`."""
     beams = ops.arange(parents.shape[1], dtype="int32")[None, :, None]
     ancestors = ops.take_along_axis(ancestry.ancestors, parents[:, :, None], axis=1)
@@ -32,7 +33,7 @@ def next_ancestry(ancestry, parents, position):
     return BeamAncestry(parents, ops.where(here, beams, ancestors))
 
 
-def grow_ancestry(ancestry, position, max_length):
+def grow_ancestry(ancestry: BeamAncestry, position: int | Array, max_length: int | Array) -> BeamAncestry:
     """Returns the ancestry with room for `max_length` positions. `position` may be the first one that did not fit."""
     more = max_length - ops.shape(ancestry.ancestors)[2]
     ancestors = ops.pad(ancestry.ancestors, ((0, 0), (0, 0), (0, more)), constant_values=-1)
@@ -40,7 +41,7 @@ def grow_ancestry(ancestry, position, max_length):
     return BeamAncestry(ancestry.parents, ops.where(ops.arange(max_length) == position, beams, ancestors))
 
 
-def ancestry_mask(ancestors):
+def ancestry_mask(ancestors: Array) -> Array:
     """Returns which cache entries belong to each hypothesis.
 
     Args:
@@ -54,7 +55,7 @@ def ancestry_mask(ancestors):
     return ops.reshape(own, (batch, 1, beam, length * beam))
 
 
-def gather_parents(state, ancestry):
+def gather_parents(state: Array, ancestry: BeamAncestry) -> Array:
     """Returns the state of each hypothesis' parent, [batch, beam, ...], for states without a position axis."""
     parents = ops.reshape(ancestry.parents, (*ops.shape(ancestry.parents), *(1 for _ in state.shape[2:])))
     return ops.take_along_axis(state, parents, axis=1)

@@ -1,12 +1,16 @@
 """Convolutions over positions, a replacement for self-attention (table 1 of the paper)."""
 
 import keras
-from keras import ops
 
-from t2t_lite.layers.beam_ancestry import gather_parents
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
+from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
+from t2t_lite.layers.dropout import Seeds
 
 
-class Convolution(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class Convolution(Layer):
     """A convolution over positions, plain or separable.
 
     Args:
@@ -18,38 +22,55 @@ class Convolution(keras.layers.Layer):
         between any two positions O(log_k n) layers long (Kalchbrenner et al. 2016).
 
     Call arguments and methods: see `SelfAttention`.
+
+    Example:
+
+    >>> convolution = Convolution(hidden_size=8, causal=True, kernel_size=3)
+    >>> ops.shape(convolution(ops.ones((2, 5, 8))))
+    (2, 5, 8)
     """
 
-    def __init__(self, hidden_size, causal, kernel_size, separable=False, dilation=1, **kwargs):
+    def __init__(
+        self,
+        hidden_size: int,
+        causal: bool,
+        kernel_size: int,
+        separable: bool = False,
+        dilation: int = 1,
+        **kwargs: object,
+    ):
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.causal = causal
+        self.kernel_size = kernel_size
+        self.separable = separable
+        self.dilation = dilation
         self.reach = (kernel_size - 1) * dilation  # distance between the first and the last position of the window
         kind = keras.layers.SeparableConv1D if separable else keras.layers.Conv1D
         self.convolution = kind(
             hidden_size, kernel_size, dilation_rate=dilation, name="convolution", dtype=self.dtype_policy
         )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates kernel and bias."""
         self.convolution.build(input_shape)
 
-    def call(self, x, padding_mask=None, seeds=None):
+    def call(self, x: Array, padding_mask: Array | None = None, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
         if padding_mask is not None:
             x = x * ops.cast(ops.swapaxes(padding_mask[:, 0], 1, 2), x.dtype)
         after = 0 if self.causal else self.reach // 2
         return self.convolution(ops.pad(x, ((0, 0), (self.reach - after, after), (0, 0))))
 
-    def start_cache(self, batch, beam_size, max_length):
+    def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Array:
         """Returns the inputs before the first position, zeros: float [batch, beam, reach, hidden]."""
         return ops.zeros((batch, beam_size, self.reach, self.hidden_size), self.compute_dtype)
 
-    def grow_cache(self, cache, beam_size, max_length):
+    def grow_cache(self, cache: Array, beam_size: int, max_length: int | Array) -> Array:
         """Returns the cache unchanged: its size does not depend on the length."""
         return cache
 
-    def step(self, x, position, cache, ancestry):
+    def step(self, x: Array, position: int | Array, cache: Array, ancestry: BeamAncestry) -> tuple[Array, Array]:
         """Returns (float [batch, beam, hidden], the last `reach` inputs), see `SelfAttention`."""
         window = ops.concatenate([gather_parents(cache, ancestry), ops.cast(x, cache.dtype)[:, :, None]], axis=2)
         y = self.convolution(ops.reshape(window, (-1, self.reach + 1, self.hidden_size)))

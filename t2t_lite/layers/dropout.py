@@ -1,12 +1,26 @@
 """Dropout with random numbers as an argument, so that a training step is a pure function of weights, batch and step."""
 
 import math
+from collections.abc import Sequence
+from typing import Protocol
 
 import keras
-from keras import ops
+
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
+from t2t_lite.layers.base import Layer
 
 
-class Dropout(keras.layers.Layer):
+class Seeds(Protocol):
+    """The source of random numbers of one training step, such as `training.step.dropout_seeds.DropoutSeeds`."""
+
+    def uint16(self, shape: Sequence[int | Array]) -> Array:
+        """Returns uniform integers below 2**16 of the given shape, different ones at each call."""
+        ...
+
+
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class Dropout(Layer):
     """Sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate).
 
     Args:
@@ -14,17 +28,22 @@ class Dropout(keras.layers.Layer):
 
     Call arguments:
       x: float, any shape.
-      seeds: the source of random numbers: an object whose method `uint16(shape)` returns uniform integers below 2**16,
-        different at each call, such as `t2t_lite.training.step.dropout_seeds.DropoutSeeds`, which needs the rows of the
-        batch to be contiguous in x. None: no random numbers.
+      seeds: the source of random numbers, see `Seeds`; `DropoutSeeds` needs the rows of the batch to be contiguous in
+        x. None: no random numbers.
       training: whether to apply dropout even without `seeds`, with numbers from Keras' global generator.
+
+    Example:
+
+    >>> dropout = Dropout(0.1)
+    >>> ops.shape(dropout(ops.ones((2, 5, 8)), training=True))
+    (2, 5, 8)
     """
 
-    def __init__(self, rate, **kwargs):
+    def __init__(self, rate: float, **kwargs: object):
         super().__init__(**kwargs)
         self.rate = rate
 
-    def call(self, x, seeds=None, training=None):
+    def call(self, x: Array, seeds: Seeds | None = None, training: bool | None = None) -> Array:
         """Returns x with dropout, of the same shape; without `seeds` and `training`, x unchanged."""
         if self.rate == 0.0 or (seeds is None and not training):
             return x
@@ -36,7 +55,7 @@ class Dropout(keras.layers.Layer):
         return x * (keep * (2**16 / (2**16 - threshold)))
 
 
-def _keras_uint16(shape):
+def _keras_uint16(shape: Sequence[int | Array]) -> Array:
     """Returns uniform integers below 2**16 of the given shape, made from 32-bit numbers."""
     size = math.prod(shape)
     words = keras.random.randint(((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32")

@@ -1,10 +1,14 @@
 """Token embeddings; the same matrix can project to logits, and serve both sides (section 3.4 of the paper)."""
 
 import keras
-from keras import ops
+
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
+from t2t_lite.layers.base import Layer, Shape
 
 
-class Embedding(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class Embedding(Layer):
     """Maps ids to vectors, and vectors to logits, with the same weight.
 
     Args:
@@ -13,15 +17,22 @@ class Embedding(keras.layers.Layer):
 
     Call arguments:
       ids: int [batch, length].
+
+    Example:
+
+    >>> embedding = Embedding(vocab_size=100, hidden_size=8)
+    >>> vectors = embedding(ops.array([[3, 4, 1], [5, 1, 0]]))
+    >>> ops.shape(vectors), ops.shape(embedding.logits(vectors))
+    ((2, 3, 8), (2, 3, 100))
     """
 
-    def __init__(self, vocab_size, hidden_size, **kwargs):
+    def __init__(self, vocab_size: int, hidden_size: int, **kwargs: object):
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
-        self._frozen = None
+        self._frozen: Array | None = None
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape | None = None) -> None:
         """Creates the weight, float32 [vocab, hidden]. The vectors that `call` returns have unit variance."""
         self.weight = self.add_weight(
             name="weight",
@@ -29,20 +40,29 @@ class Embedding(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
         )
 
-    def call(self, ids):
+    def call(self, ids: Array) -> Array:
         """Returns the vectors times sqrt(hidden_size), float [batch, length, hidden]."""
         vectors = ops.take(self.weight, ids, axis=0)
         return ops.cast(vectors, self.compute_dtype) * self.hidden_size**0.5
 
-    def freeze(self):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        """Returns [batch, length, hidden]."""
+        return (*input_shape, self.hidden_size)
+
+    def freeze(self) -> None:
         """Caches the transposed matrix: logits of a few vectors are 3 times as fast. Weights must not change then."""
         self._frozen = self._for_logits()
 
-    def logits(self, x):
+    def unfreeze(self) -> None:
+        """Discards what `freeze` cached."""
+        self._frozen = None
+
+    def logits(self, x: Array) -> Array:
         """Maps float [batch, length, hidden] to logits [batch, length, vocab]."""
+        self.build_once()
         flat = ops.reshape(x, (-1, self.hidden_size))
         product = ops.matmul(flat, self._for_logits() if self._frozen is None else self._frozen)
         return ops.reshape(product, (*ops.shape(x)[:-1], self.vocab_size))
 
-    def _for_logits(self):
+    def _for_logits(self) -> Array:
         return ops.transpose(ops.cast(self.weight, self.compute_dtype))

@@ -1,12 +1,17 @@
 """Self-attention restricted to a neighborhood (section 4 and table 1 of the paper), computed in blocks in O(r n d)."""
 
-from keras import ops
+import keras
 
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
 from t2t_lite.layers.attention import attention_weights
-from t2t_lite.layers.beam_ancestry import ancestry_mask
+from t2t_lite.layers.beam_ancestry import BeamAncestry, ancestry_mask
+from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.self_attention import SelfAttention
 
 
+@keras.saving.register_keras_serializable(package="t2t_lite")
 class LocalSelfAttention(SelfAttention):
     """Each position attends to itself and r / 2 positions on either side; if causal, to the last r, itself included.
 
@@ -16,16 +21,33 @@ class LocalSelfAttention(SelfAttention):
     Args:
       neighborhood_size: r, even.
       others: see `SelfAttention`.
+
+    Example:
+
+    >>> attention = LocalSelfAttention(hidden_size=8, num_heads=2, causal=True, neighborhood_size=4)
+    >>> ops.shape(attention(ops.ones((2, 9, 8))))
+    (2, 9, 8)
     """
 
-    def __init__(self, hidden_size, num_heads, causal, neighborhood_size, **kwargs):
-        super().__init__(hidden_size, num_heads, causal, **kwargs)
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        causal: bool,
+        neighborhood_size: int,
+        rotary: bool = False,
+        key_size: int | None = None,
+        value_size: int | None = None,
+        dropout: float = 0.0,
+        **kwargs: object,
+    ):
+        super().__init__(hidden_size, num_heads, causal, rotary, key_size, value_size, dropout, **kwargs)
         self.neighborhood_size = neighborhood_size
         self.before = neighborhood_size - 1 if causal else neighborhood_size // 2
         self.after = 0 if causal else neighborhood_size // 2
         self.block = neighborhood_size if causal else neighborhood_size // 2
 
-    def call(self, x, padding_mask=None, seeds=None):
+    def call(self, x: Array, padding_mask: Array | None = None, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
         length = ops.shape(x)[1]
         queries, keys_values = self.heads(x, ops.arange(length))
@@ -33,7 +55,9 @@ class LocalSelfAttention(SelfAttention):
             padding_mask = ops.ones((1, 1, 1, length), "bool")
         return self.combine_heads(self.attend_in_blocks(queries, *keys_values, padding_mask, seeds))
 
-    def attend_in_blocks(self, queries, keys, values, padding_mask, seeds=None):
+    def attend_in_blocks(
+        self, queries: Array, keys: Array, values: Array, padding_mask: Array, seeds: Seeds | None = None
+    ) -> Array:
         """Attends within each position's neighborhood: `attend` in O(r n d).
 
         Args:
@@ -50,26 +74,26 @@ class LocalSelfAttention(SelfAttention):
         visible = ops.concatenate(self._neighbors(ops.swapaxes(padding_mask, 2, 3)), axis=3)
         mask = ops.logical_and(ops.swapaxes(visible, -1, -2), self._reach())  # [batch, 1, blocks, block, keys]
         weights = ops.cast(attention_weights(ops.concatenate(scores, axis=-1), mask), values.dtype)
-        weights = ops.split(self.dropout(weights, seeds=seeds), len(scores), axis=-1)
+        weights = ops.split(self._dropout(weights, seeds=seeds), len(scores), axis=-1)
         mixed = sum(ops.matmul(part, value) for part, value in zip(weights, self._neighbors(values)))
         batch, heads, blocks, block, size = ops.shape(mixed)
         return ops.reshape(mixed, (batch, heads, blocks * block, size))[:, :, : ops.shape(queries)[2]]
 
-    def _mask(self, x, padding_mask):
+    def _mask(self, x: Array, padding_mask: Array | None) -> Array:
         """Returns the neighborhoods as a mask over all pairs of positions, which `attention` needs."""
         positions = ops.arange(ops.shape(x)[1])
         distances = positions[None, :] - positions[:, None]
         near = ops.logical_and(distances >= -self.before, distances <= self.after)
         return near if padding_mask is None else ops.logical_and(padding_mask, near)
 
-    def _blocks(self, x):
+    def _blocks(self, x: Array) -> Array:
         """Splits [batch, heads, length, size] into [batch, heads, blocks, block, size], padded with zeros."""
         batch, heads, length, size = ops.shape(x)
         blocks = (length + self.block - 1) // self.block
         padded = ops.pad(x, ((0, 0), (0, 0), (0, blocks * self.block - length), (0, 0)))
         return ops.reshape(padded, (batch, heads, blocks, self.block, size))
 
-    def _neighbors(self, x):
+    def _neighbors(self, x: Array) -> list[Array]:
         """Returns, for all blocks, the previous block, the block itself and, if not causal, the next block.
 
         [batch, heads, length, size] -> 2 or 3 times [batch, heads, blocks, block, size]; zeros beyond the ends.
@@ -80,21 +104,21 @@ class LocalSelfAttention(SelfAttention):
         padded = ops.pad(cut, ((0, 0), (0, 0), (1, following), (0, 0), (0, 0)))
         return [padded[:, :, i : i + blocks] for i in range(2 + following)]
 
-    def _reach(self):
+    def _reach(self) -> Array:
         """Returns which keys of the 2 or 3 neighbors each position of a block may see, bool [block, keys]."""
         keys = ops.arange((2 if self.causal else 3) * self.block) - self.block  # 0 is the block's first position
         distances = keys[None, :] - ops.arange(self.block)[:, None]
         return ops.logical_and(distances >= -self.before, distances <= self.after)
 
-    def start_cache(self, batch, beam_size, max_length):
+    def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Cache:
         """Returns room for the keys and values of the last r positions."""
         return super().start_cache(batch, beam_size, self.neighborhood_size)
 
-    def grow_cache(self, cache, beam_size, max_length):
+    def grow_cache(self, cache: Cache, beam_size: int, max_length: int | Array) -> Cache:
         """Returns the cache unchanged: it holds r positions for any length."""
         return cache
 
-    def step(self, x, position, cache, ancestry):
+    def step(self, x: Array, position: int | Array, cache: Cache, ancestry: BeamAncestry) -> tuple[Array, Cache]:
         """Makes one step, see `SelfAttention`. A position overwrites the one that went out of reach."""
         beam_size, size = x.shape[1], self.neighborhood_size
         here = ops.reshape(position, (1,))

@@ -1,14 +1,15 @@
 """Boolean attention masks: True = may attend. They are made once per pass and passed down."""
 
-from keras import ops
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
 
 
-def padding_mask(ids):
+def padding_mask(ids: Array) -> Array:
     """Returns which positions hold a token and not padding: int [batch, length] -> bool [batch, 1, 1, length]."""
     return ops.not_equal(ids, 0)[:, None, None, :]
 
 
-def causal_mask(length):
+def causal_mask(length: int | Array) -> Array:
     """Returns the mask that hides later positions: bool [1, 1, length, length]."""
     positions = ops.arange(length)
     return (positions[None, :] <= positions[:, None])[None, None, :, :]

@@ -1,10 +1,16 @@
 """Layer normalization."""
 
+from collections.abc import Callable
+
 import keras
-from keras import ops
+
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
+from t2t_lite.layers.base import Layer, Shape
 
 
-class LayerNorm(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class LayerNorm(Layer):
     """Layer normalization (Ba et al. 2016, arXiv 1607.06450): mean 0 and variance 1, then scale and offset.
 
     Computes the same as Keras' own layer, in one operation with its own gradient. Automatic differentiation would need
@@ -15,33 +21,42 @@ class LayerNorm(keras.layers.Layer):
 
     Call arguments:
       x: float [..., channels].
+
+    Example:
+
+    >>> norm = LayerNorm()
+    >>> y = norm(ops.array([[1.0, 2.0, 3.0, 4.0]]))
+    >>> print(ops.convert_to_numpy(y).round(2))
+    [[-1.34 -0.45  0.45  1.34]]
     """
 
-    def __init__(self, epsilon=1e-6, **kwargs):
+    def __init__(self, epsilon: float = 1e-6, **kwargs: object):
         super().__init__(**kwargs)
         self.epsilon = epsilon
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates scale and offset, float32 [channels]."""
         width = (input_shape[-1],)
         self.gamma = self.add_weight(name="gamma", shape=width, initializer="ones", autocast=False)
         self.beta = self.add_weight(name="beta", shape=width, initializer="zeros", autocast=False)
 
-    def call(self, x):
+    def call(self, x: Array) -> Array:
         """Returns float of the shape of x, computed in float32."""
         # A function with a custom gradient takes tensors only, so the variables are converted here.
         gamma, beta = (ops.reshape(variable, (-1,)) for variable in (self.gamma, self.beta))
         return ops.cast(_layer_norm(self.epsilon)(ops.cast(x, "float32"), gamma, beta), self.compute_dtype)
 
 
-def _layer_norm(epsilon):
+def _layer_norm(epsilon: float) -> Callable[[Array, Array, Array], Array]:
+    """Returns a function (x, gamma, beta) -> normalized x, in float32."""
+
     @ops.custom_gradient
-    def normalize(x, gamma, beta):
+    def normalize(x: Array, gamma: Array, beta: Array) -> tuple[Array, Callable[..., tuple[Array, Array, Array]]]:
         centered = x - ops.mean(x, axis=-1, keepdims=True)
         scale = ops.rsqrt(ops.mean(ops.square(centered), axis=-1, keepdims=True) + epsilon)
         normal = centered * scale
 
-        def grad(*upstream):
+        def grad(*upstream: Array) -> tuple[Array, Array, Array]:
             (dy,) = upstream
             leading = list(range(len(x.shape) - 1))
             weighted = dy * gamma

@@ -1,13 +1,16 @@
 """Attention over parameters, a replacement for the feed-forward network (appendix of the paper)."""
 
 import keras
-from keras import ops
 
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
 from t2t_lite.layers.attention import attend
-from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.layers.dropout import Dropout, Seeds
 
 
-class ParameterAttention(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class ParameterAttention(Layer):
     """Multi-head attention with trainable keys and values, "Two Feed-Forward Layers = Attention over Parameters".
 
     Stored keys and values are multiplied by sqrt(hidden_size), to resemble activations.
@@ -22,17 +25,32 @@ class ParameterAttention(keras.layers.Layer):
     Call arguments:
       x: float [batch, length, hidden].
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+
+    Example:
+
+    >>> layer = ParameterAttention(hidden_size=8, num_heads=2, head_size=4, num_pairs=16)
+    >>> ops.shape(layer(ops.ones((2, 5, 8))))
+    (2, 5, 8)
     """
 
-    def __init__(self, hidden_size, num_heads, head_size, num_pairs, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        head_size: int,
+        num_pairs: int,
+        dropout: float = 0.0,
+        **kwargs: object,
+    ):
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.num_heads = num_heads
         self.head_size = head_size
         self.num_pairs = num_pairs
-        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.dropout = dropout
+        self._dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape | None = None) -> None:
         """Creates W^Q [hidden, heads * size], W^O [heads * size, hidden] and keys, values [heads, pairs, size]."""
         width = self.num_heads * self.head_size
         self.query = self.add_weight(name="query", shape=(self.hidden_size, width), initializer="glorot_uniform")
@@ -49,7 +67,7 @@ class ParameterAttention(keras.layers.Layer):
             for name in ("keys", "values")
         )
 
-    def call(self, x, seeds=None):
+    def call(self, x: Array, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
         width = self.num_heads * self.head_size
         flat = ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size))  # [positions, hidden]
@@ -70,8 +88,8 @@ class ParameterAttention(keras.layers.Layer):
         joined = ops.reshape(ops.transpose(mixed, (1, 0, 2)), (-1, width))
         return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))
 
-    def _drop(self, weights, seeds):
+    def _drop(self, weights: Array, seeds: Seeds | None) -> Array:
         """Applies dropout to weights [heads, positions, pairs] per head, because the batch rows must be contiguous."""
-        if self.dropout.rate == 0.0:
+        if self._dropout.rate == 0.0:
             return weights
-        return ops.stack([self.dropout(head, seeds=seeds) for head in ops.unstack(weights, self.num_heads)])
+        return ops.stack([self._dropout(head, seeds=seeds) for head in ops.unstack(weights, self.num_heads)])

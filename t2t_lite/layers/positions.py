@@ -4,12 +4,17 @@ To add one that is added to embeddings, write its function here, put it into `AD
 `CHOICES["position_encoding"]` of t2t_lite/config.py. Nothing else changes.
 """
 
+from collections.abc import Callable
+
 import keras
 import numpy as np
-from keras import ops
+
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
+from t2t_lite.layers.base import Layer, Shape
 
 
-def sinusoids(positions, hidden_size):
+def sinusoids(positions: Array, hidden_size: int) -> Array:
     """Returns PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(same), section 3.5 of the paper.
 
     Args:
@@ -29,7 +34,7 @@ def sinusoids(positions, hidden_size):
     return ops.reshape(pairs, (-1, hidden_size))
 
 
-def sinusoidal_halves(positions, hidden_size):
+def sinusoidal_halves(positions: Array, hidden_size: int) -> Array:
     """Returns tensor2tensor's variant: all sines, then all cosines, with wavelengths up to 2 pi * 10000 inclusive.
 
     Channel i of a half has the exponent i / (d/2 - 1) instead of the paper's 2i / d.
@@ -43,11 +48,14 @@ def sinusoidal_halves(positions, hidden_size):
 
 # The values of `position_encoding` that are added to embeddings, with their functions (positions, hidden_size), and
 # those that are part of attention instead.
-ADDED_ENCODINGS = {"sinusoidal": sinusoids, "sinusoidal_halves": sinusoidal_halves}
+ADDED_ENCODINGS: dict[str, Callable[[Array, int], Array]] = {
+    "sinusoidal": sinusoids,
+    "sinusoidal_halves": sinusoidal_halves,
+}
 ATTENTION_ENCODINGS = ("relative", "rotary")
 
 
-def rotate(x, positions):
+def rotate(x: Array, positions: Array) -> Array:
     """Rotates each pair of channels by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864).
 
     The product of a rotated query and a rotated key then depends on their distance only, not on their positions.
@@ -67,26 +75,36 @@ def rotate(x, positions):
     return ops.concatenate([first * cosines - second * sines, second * cosines + first * sines], axis=-1)
 
 
-def _angles(positions, exponents):
+def _angles(positions: Array, exponents: np.ndarray) -> Array:
     """Returns pos / 10000^exponent, float32 [length, exponents]."""
     rates = np.power(10000.0, -exponents).astype("float32")
     return ops.cast(positions, "float32")[:, None] * rates[None, :]
 
 
-class LearnedPositions(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class LearnedPositions(Layer):
     """A trainable vector for each position (table 3, row E; Gehring et al. 2017).
 
     Args:
       max_length: number of positions.
       hidden_size: width of a vector.
+
+    Call arguments:
+      x: float [batch, length, hidden].
+
+    Example:
+
+    >>> positions = LearnedPositions(max_length=10, hidden_size=8)
+    >>> ops.shape(positions(ops.ones((2, 5, 8)))), ops.shape(positions.first(5)), ops.shape(positions.at(2))
+    ((2, 5, 8), (5, 8), (1, 8))
     """
 
-    def __init__(self, max_length, hidden_size, **kwargs):
+    def __init__(self, max_length: int, hidden_size: int, **kwargs: object):
         super().__init__(**kwargs)
         self.max_length = max_length
         self.hidden_size = hidden_size
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape | None = None) -> None:
         """Creates the vectors, float32 [max_length, hidden]."""
         self.weight = self.add_weight(
             name="weight",
@@ -94,7 +112,11 @@ class LearnedPositions(keras.layers.Layer):
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
         )
 
-    def first(self, length):
+    def call(self, x: Array) -> Array:
+        """Returns x plus the vectors of its positions, float [batch, length, hidden]."""
+        return x + self.first(ops.shape(x)[1])
+
+    def first(self, length: int | Array) -> Array:
         """Returns the vectors of positions 0 to length - 1, float [length, hidden].
 
         Raises:
@@ -103,8 +125,10 @@ class LearnedPositions(keras.layers.Layer):
         """
         if isinstance(length, int) and length > self.max_length:
             raise ValueError(f"{length} positions, but learned positions cover max_length={self.max_length}")
+        self.build_once()
         return ops.cast(self.weight[:length], self.compute_dtype)
 
-    def at(self, position):
+    def at(self, position: int | Array) -> Array:
         """Returns the vector of one position below max_length, an int scalar: float [1, hidden]."""
+        self.build_once()
         return ops.cast(ops.take(self.weight, ops.reshape(position, (1,)), axis=0), self.compute_dtype)

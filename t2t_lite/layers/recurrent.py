@@ -1,12 +1,16 @@
 """A recurrent layer, a replacement for self-attention (table 1 of the paper)."""
 
 import keras
-from keras import ops
 
-from t2t_lite.layers.beam_ancestry import gather_parents
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
+from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
+from t2t_lite.layers.dropout import Seeds
 
 
-class Recurrent(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class Recurrent(Layer):
     """Gated recurrent units (Cho et al. 2014): one direction if causal, otherwise two of half the width, concatenated.
 
     Args:
@@ -14,9 +18,15 @@ class Recurrent(keras.layers.Layer):
       causal: whether a position sees only itself and earlier ones.
 
     Call arguments and methods: see `SelfAttention`.
+
+    Example:
+
+    >>> recurrent = Recurrent(hidden_size=8, causal=True)
+    >>> ops.shape(recurrent(ops.ones((2, 5, 8))))
+    (2, 5, 8)
     """
 
-    def __init__(self, hidden_size, causal, **kwargs):
+    def __init__(self, hidden_size: int, causal: bool, **kwargs: object):
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.causal = causal
@@ -28,25 +38,25 @@ class Recurrent(keras.layers.Layer):
                 GatedUnits(hidden_size - hidden_size // 2, backward=True, name="backward", dtype=self.dtype_policy),
             ]
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates the weights."""
         for direction in self.directions:
             direction.build(input_shape)
 
-    def call(self, x, padding_mask=None, seeds=None):
+    def call(self, x: Array, padding_mask: Array | None = None, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
         valid = ops.ones(ops.shape(x)[:2], "bool") if padding_mask is None else padding_mask[:, 0, 0, :]
         return ops.concatenate([direction(x, valid) for direction in self.directions], axis=-1)
 
-    def start_cache(self, batch, beam_size, max_length):
+    def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Array:
         """Returns the state before the first position, float [batch, beam, hidden]."""
         return ops.zeros((batch, beam_size, self.hidden_size), self.compute_dtype)
 
-    def grow_cache(self, cache, beam_size, max_length):
+    def grow_cache(self, cache: Array, beam_size: int, max_length: int | Array) -> Array:
         """Returns the state unchanged: its size does not depend on the length."""
         return cache
 
-    def step(self, x, position, cache, ancestry):
+    def step(self, x: Array, position: int | Array, cache: Array, ancestry: BeamAncestry) -> tuple[Array, Array]:
         """Returns (float [batch, beam, hidden], the new state), see `SelfAttention`."""
         (units,) = self.directions
         before = ops.reshape(gather_parents(cache, ancestry), (-1, self.hidden_size))
@@ -55,7 +65,8 @@ class Recurrent(keras.layers.Layer):
         return state, state
 
 
-class GatedUnits(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class GatedUnits(Layer):
     """Gated recurrent units: h_t = z_t * h_{t-1} + (1 - z_t) * candidate, with the reset gate after the product.
 
     Keras' GRU is not used for two reasons: it creates a random state that nothing uses but every checkpoint would
@@ -68,14 +79,20 @@ class GatedUnits(keras.layers.Layer):
     Call arguments:
       x: float [batch, length, hidden].
       valid: bool [batch, length]; positions that are False leave the state unchanged.
+
+    Example:
+
+    >>> units = GatedUnits(4)
+    >>> ops.shape(units(ops.ones((2, 5, 8)), valid=ops.ones((2, 5), "bool")))
+    (2, 5, 4)
     """
 
-    def __init__(self, units, backward=False, **kwargs):
+    def __init__(self, units: int, backward: bool = False, **kwargs: object):
         super().__init__(**kwargs)
         self.units = units
         self.backward = backward
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates the input matrix [hidden, 3 * units], its bias, and the state matrix [units, 3 * units]."""
         self.kernel = self.add_weight(name="kernel", shape=(input_shape[-1], 3 * self.units))
         self.bias = self.add_weight(name="bias", shape=(3 * self.units,), initializer="zeros")
@@ -83,10 +100,10 @@ class GatedUnits(keras.layers.Layer):
             name="recurrent_kernel", shape=(self.units, 3 * self.units), initializer="orthogonal"
         )
 
-    def call(self, x, valid):
+    def call(self, x: Array, valid: Array) -> Array:
         """Returns the states, float [batch, length, units]."""
 
-        def advance(state, inputs):
+        def advance(state: Array, inputs: Array) -> tuple[Array, Array]:
             is_valid = inputs[:, -1:] > 0
             state = ops.where(is_valid, self.advance(state, inputs[:, :-1]), state)
             return state, state
@@ -97,13 +114,17 @@ class GatedUnits(keras.layers.Layer):
         _, states = ops.scan(advance, start, ops.transpose(inputs, (1, 0, 2)), reverse=self.backward)
         return ops.transpose(states, (1, 0, 2))
 
-    def project(self, x):
+    def compute_output_shape(self, input_shape: Shape) -> Shape:
+        """Returns [batch, length, units]."""
+        return (*input_shape[:-1], self.units)
+
+    def project(self, x: Array) -> Array:
         """Projects inputs [batch, length, hidden] to gates and candidate, [batch, length, 3 * units]."""
         kernel, bias = (ops.cast(weight, self.compute_dtype) for weight in (self.kernel, self.bias))
         flat = ops.matmul(ops.reshape(ops.cast(x, self.compute_dtype), (-1, x.shape[-1])), kernel) + bias
         return ops.reshape(flat, (*ops.shape(x)[:-1], 3 * self.units))
 
-    def advance(self, state, projected):
+    def advance(self, state: Array, projected: Array) -> Array:
         """Returns the next state, [batch, units], from the current one and the projected input [batch, 3 * units]."""
         recurrent = ops.matmul(state, ops.cast(self.recurrent_kernel, self.compute_dtype))
         gates = ops.sigmoid(projected[:, : 2 * self.units] + recurrent[:, : 2 * self.units])

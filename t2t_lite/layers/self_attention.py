@@ -4,15 +4,20 @@ The replacements for self-attention (table 1 of the paper) have the same methods
 `grow_cache` and `step`. Stepping gives the same results as `call`.
 """
 
-from keras import ops
+import keras
 
+from t2t_lite.arrays import Array
+from t2t_lite.keras_ops import ops
 from t2t_lite.layers.attention import MultiHeadAttention, attention_weights
-from t2t_lite.layers.beam_ancestry import ancestry_mask
+from t2t_lite.layers.base import Shape
+from t2t_lite.layers.beam_ancestry import BeamAncestry, ancestry_mask
 from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.masks import causal_mask
 from t2t_lite.layers.positions import rotate
 
 
+@keras.saving.register_keras_serializable(package="t2t_lite")
 class SelfAttention(MultiHeadAttention):
     """Every position attends to every position or, if causal, to itself and all earlier ones.
 
@@ -26,47 +31,71 @@ class SelfAttention(MultiHeadAttention):
       padding_mask: bool [batch, 1, 1, length], True = a token and not padding; ignored if causal, because padding
         follows all tokens and they never see it.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+
+    Example:
+
+    >>> attention = SelfAttention(hidden_size=8, num_heads=2, causal=True)
+    >>> ops.shape(attention(ops.ones((2, 5, 8))))
+    (2, 5, 8)
     """
 
-    def __init__(self, hidden_size, num_heads, causal, rotary=False, **kwargs):
-        super().__init__(hidden_size, num_heads, **kwargs)
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        causal: bool,
+        rotary: bool = False,
+        key_size: int | None = None,
+        value_size: int | None = None,
+        dropout: float = 0.0,
+        **kwargs: object,
+    ):
+        super().__init__(hidden_size, num_heads, key_size, value_size, dropout, **kwargs)
         self.causal = causal
         self.rotary = rotary
 
-    def call(self, x, padding_mask=None, seeds=None):
+    def call(self, x: Array, padding_mask: Array | None = None, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
         positions = ops.arange(ops.shape(x)[1])
         queries, keys_values = self.heads(x, positions)
         return self.attend(queries, keys_values, self._mask(x, padding_mask), positions, positions, seeds)
 
-    def attention(self, x, padding_mask=None):
+    def attention(self, x: Array, padding_mask: Array | None = None) -> Array:
         """Returns the attention weights, float32 [batch, heads, length, length]."""
         positions = ops.arange(ops.shape(x)[1])
         queries, (keys, _) = self.heads(x, positions)
         return attention_weights(self.scores(queries, keys, positions, positions), self._mask(x, padding_mask))
 
-    def _mask(self, x, padding_mask):
+    def _mask(self, x: Array, padding_mask: Array | None) -> Array:
         return causal_mask(ops.shape(x)[1]) if self.causal else padding_mask
 
-    def heads(self, x, positions):
+    def heads(self, x: Array, positions: Array) -> tuple[Array, tuple[Array, Array]]:
         """Projects float [batch, length, hidden] at int positions [length] to (queries, (keys, values))."""
         queries, (keys, values) = self.queries_keys_values(x)
         if self.rotary:
             queries, keys = rotate(queries, positions), rotate(keys, positions)
         return queries, (keys, values)
 
-    def scores(self, queries, keys, query_positions, key_positions):
+    def scores(self, queries: Array, keys: Array, query_positions: Array, key_positions: Array) -> Array:
         """Returns the scores before the softmax, float [batch, heads, queries, keys].
 
         Positions are int [queries], or [1] if all queries have the same position, and int [keys].
         """
         return ops.matmul(queries, ops.swapaxes(keys, -1, -2))
 
-    def attend(self, queries, keys_values, attention_mask, query_positions, key_positions, seeds=None):
+    def attend(
+        self,
+        queries: Array,
+        keys_values: tuple[Array, Array],
+        attention_mask: Array,
+        query_positions: Array,
+        key_positions: Array,
+        seeds: Seeds | None = None,
+    ) -> Array:
         """Returns float [batch, queries, hidden]; for positions, see `scores`."""
         return super().call(queries, keys_values, attention_mask, seeds=seeds)
 
-    def start_cache(self, batch, beam_size, max_length):
+    def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Cache:
         """Returns room for the keys and values of `max_length` positions of all beams, see `Cache`."""
         entries = max_length * beam_size
         return Cache(
@@ -74,13 +103,13 @@ class SelfAttention(MultiHeadAttention):
             ops.zeros((batch, self.num_heads, entries, self.value_size), self.compute_dtype),
         )
 
-    def grow_cache(self, cache, beam_size, max_length):
+    def grow_cache(self, cache: Cache, beam_size: int, max_length: int | Array) -> Cache:
         """Returns the cache, enlarged to `max_length` positions."""
         more = (0, max_length * beam_size - ops.shape(cache.values)[2])
         none = (0, 0)
         return Cache(ops.pad(cache.keys, (none, none, none, more)), ops.pad(cache.values, (none, none, more, none)))
 
-    def step(self, x, position, cache, ancestry):
+    def step(self, x: Array, position: int | Array, cache: Cache, ancestry: BeamAncestry) -> tuple[Array, Cache]:
         """Makes one step of a causal layer.
 
         Args:
@@ -101,6 +130,7 @@ class SelfAttention(MultiHeadAttention):
         return self.attend(queries, cache.keys_values, ancestry_mask(ancestry.ancestors), here, key_positions), cache
 
 
+@keras.saving.register_keras_serializable(package="t2t_lite")
 class RelativeSelfAttention(SelfAttention):
     """Self-attention with learned vectors for relative positions (Shaw et al. 2018, arXiv 1803.02155).
 
@@ -111,42 +141,67 @@ class RelativeSelfAttention(SelfAttention):
     Args:
       max_relative_position: k; larger distances count as k.
       others: see `SelfAttention`.
+
+    Example:
+
+    >>> attention = RelativeSelfAttention(hidden_size=8, num_heads=2, causal=False, max_relative_position=4)
+    >>> ops.shape(attention(ops.ones((2, 5, 8)), padding_mask=ops.ones((2, 1, 1, 5), "bool")))
+    (2, 5, 8)
     """
 
-    def __init__(self, hidden_size, num_heads, causal, max_relative_position, **kwargs):
-        super().__init__(hidden_size, num_heads, causal, **kwargs)
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        causal: bool,
+        max_relative_position: int,
+        rotary: bool = False,
+        key_size: int | None = None,
+        value_size: int | None = None,
+        dropout: float = 0.0,
+        **kwargs: object,
+    ):
+        super().__init__(hidden_size, num_heads, causal, rotary, key_size, value_size, dropout, **kwargs)
         self.max_relative_position = max_relative_position
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape | None = None) -> None:
         """Creates the attention matrices, and a vector for each distance from -k to k, float32 [2k + 1, size]."""
         super().build(input_shape)
         distances = 2 * self.max_relative_position + 1
         self.relative_keys = self._matrix("relative_keys", (distances, self.key_size))
         self.relative_values = self._matrix("relative_values", (distances, self.value_size))
 
-    def scores(self, queries, keys, query_positions, key_positions):
+    def scores(self, queries: Array, keys: Array, query_positions: Array, key_positions: Array) -> Array:
         """Returns the scores before the softmax, float [batch, heads, queries, keys]."""
         relative = self._relative(self.relative_keys, query_positions, key_positions)
         scores = super().scores(queries, keys, query_positions, key_positions)
         return scores + _by_query(queries, ops.swapaxes(relative, -1, -2))
 
-    def attend(self, queries, keys_values, attention_mask, query_positions, key_positions, seeds=None):
+    def attend(
+        self,
+        queries: Array,
+        keys_values: tuple[Array, Array],
+        attention_mask: Array,
+        query_positions: Array,
+        key_positions: Array,
+        seeds: Seeds | None = None,
+    ) -> Array:
         """Returns float [batch, queries, hidden]."""
         keys, values = keys_values
         scores = self.scores(queries, keys, query_positions, key_positions)
         weights = ops.cast(attention_weights(scores, attention_mask), values.dtype)
-        weights = self.dropout(weights, seeds=seeds)
+        weights = self._dropout(weights, seeds=seeds)
         relative = self._relative(self.relative_values, query_positions, key_positions)
         return self.combine_heads(ops.matmul(weights, values) + _by_query(weights, relative))
 
-    def _relative(self, vectors, query_positions, key_positions):
+    def _relative(self, vectors: Array, query_positions: Array, key_positions: Array) -> Array:
         """Returns the vector for each pair's distance, float [queries, keys, size]."""
         far = self.max_relative_position
         distances = key_positions[None, :] - query_positions[:, None]
         return ops.cast(ops.take(vectors, ops.clip(distances, -far, far) + far, axis=0), self.compute_dtype)
 
 
-def _by_query(x, matrices):
+def _by_query(x: Array, matrices: Array) -> Array:
     """Multiplies float [batch, heads, queries, n] by one matrix [n, m] per query, [queries or 1, n, m]."""
     if matrices.shape[0] == 1:
         return ops.matmul(x, matrices[0])

@@ -1,21 +1,27 @@
 """Encoder and decoder layers (section 3.1 of the paper), composed of given sub-layers."""
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import keras
 
+from t2t_lite.arrays import Array
+from t2t_lite.errors import UserError
+from t2t_lite.layers.attention import MultiHeadAttention
+from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
-from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.norm import LayerNorm
 
 
-def make_norm(norm_type, **kwargs):
+def make_norm(norm_type: str, **kwargs: object) -> keras.layers.Layer:
     """Returns a norm over the channels: "layer" (Ba et al. 2016), or "rms" without mean and offset (Zhang 2019)."""
     kinds = {"layer": LayerNorm, "rms": keras.layers.RMSNormalization}
     return kinds[norm_type](epsilon=1e-6, **kwargs)
 
 
-class Residual(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class Residual(Layer):
     """LayerNorm(x + Dropout(Sublayer(x))), or with pre-norm x + Dropout(Sublayer(LayerNorm(x))).
 
     Usage: `y = sublayer(residual.before(x))`, then `x = residual(x, y)`.
@@ -28,29 +34,60 @@ class Residual(keras.layers.Layer):
     Call arguments:
       x, y: float [batch, length, hidden], input and output of the sub-layer.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+
+    Example:
+
+    >>> residual = Residual(dropout=0.1)
+    >>> x = ops.ones((2, 5, 8))
+    >>> ops.shape(residual(x, 2 * residual.before(x)))
+    (2, 5, 8)
     """
 
-    def __init__(self, dropout, norm_position="post", norm_type="layer", **kwargs):
+    def __init__(self, dropout: float, norm_position: str = "post", norm_type: str = "layer", **kwargs: object):
         super().__init__(**kwargs)
+        self.dropout = dropout
         self.norm_position = norm_position
-        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.norm_type = norm_type
+        self._dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
         self.norm = make_norm(norm_type, name="norm", dtype=self.dtype_policy)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Shape) -> None:
         """Creates the norm's weights."""
         self.norm.build(input_shape)
 
-    def before(self, x):
+    def before(self, x: Array) -> Array:
         """Returns the input of the sub-layer, float [batch, length, hidden]."""
+        self.build_once(x.shape)
         return self.norm(x) if self.norm_position == "pre" else x
 
-    def call(self, x, y, seeds=None):
+    def call(self, x: Array, y: Array, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
-        x = x + self.dropout(y, seeds=seeds)
+        x = x + self._dropout(y, seeds=seeds)
         return self.norm(x) if self.norm_position == "post" else x
 
 
-class EncoderLayer(keras.layers.Layer):
+class SelfAttentionInterface(Protocol):
+    """The methods of `SelfAttention`, which its replacements have, too."""
+
+    def build(self, input_shape: Shape) -> None:
+        """Creates the weights."""
+
+    def __call__(self, x: Array, padding_mask: Array | None = None, *, seeds: Seeds | None = None) -> Array:
+        """Returns float [batch, length, hidden]."""
+
+    def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Any:
+        """Returns the cache before the first step."""
+
+    def grow_cache(self, cache: Any, beam_size: int, max_length: int | Array) -> Any:
+        """Returns the cache, enlarged to `max_length` positions."""
+
+    def step(self, x: Array, position: int | Array, cache: Any, ancestry: BeamAncestry) -> tuple[Array, Any]:
+        """Makes one step of a causal layer."""
+        ...
+
+
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class EncoderLayer(Layer):
     """Self-attention, or its replacement, and a feed-forward network, each with its residual.
 
     Args:
@@ -62,20 +99,40 @@ class EncoderLayer(keras.layers.Layer):
       x: float [batch, length, hidden].
       padding_mask: bool [batch, 1, 1, length], True = a token, not padding.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+
+    Example:
+
+    >>> from t2t_lite.layers.feed_forward import FeedForward
+    >>> from t2t_lite.layers.self_attention import SelfAttention
+    >>> attention, feed_forward = SelfAttention(8, num_heads=2, causal=False), FeedForward(8, filter_size=32)
+    >>> layer = EncoderLayer(attention, feed_forward, [Residual(0.1), Residual(0.1)])
+    >>> ops.shape(layer(ops.ones((2, 5, 8)), padding_mask=ops.ones((2, 1, 1, 5), "bool")))
+    (2, 5, 8)
     """
 
-    def __init__(self, self_attention, feed_forward, residuals, **kwargs):
+    def __init__(
+        self,
+        self_attention: SelfAttentionInterface,
+        feed_forward: keras.layers.Layer,
+        residuals: Sequence[Residual],
+        **kwargs: object,
+    ):
         super().__init__(**kwargs)
         self.self_attention = self_attention
         self.feed_forward = feed_forward
         self.self_attention_residual, self.feed_forward_residual = residuals
 
-    def build(self, input_shape):
+    @property
+    def residuals(self) -> list[Residual]:
+        """The residuals of self-attention and the feed-forward network."""
+        return [self.self_attention_residual, self.feed_forward_residual]
+
+    def build(self, input_shape: Shape) -> None:
         """Creates the weights; the last dimension of `input_shape` is the width."""
         for part in (self.self_attention, self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             part.build(input_shape)
 
-    def call(self, x, padding_mask, seeds=None):
+    def call(self, x: Array, padding_mask: Array, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
         y = self.self_attention(self.self_attention_residual.before(x), padding_mask, seeds=seeds)
         x = self.self_attention_residual(x, y, seeds=seeds)
@@ -86,7 +143,7 @@ class EncoderLayer(keras.layers.Layer):
 class Stepping(NamedTuple):
     """The arguments of one decoding step of a decoder layer, besides its input."""
 
-    position: Any  # int scalar, the position of the input
+    position: int | Array  # int scalar, the position of the input
     cache: Any  # from `self_attention.start_cache` or the previous step
     ancestry: BeamAncestry  # of the hypotheses
 
@@ -94,12 +151,15 @@ class Stepping(NamedTuple):
 class DecoderOutput(NamedTuple):
     """The output of a decoder layer."""
 
-    x: Any  # float, of the shape of the input
+    x: Array  # float, of the shape of the input
     cache: Any  # after this step; None for whole sequences
-    attention: Any  # cross-attention weights of a step, float32 [batch, heads, beam, source]; None for whole sequences
+    attention: (
+        Array | None
+    )  # cross-attention weights of a step, float32 [batch, heads, beam, source]; None for whole sequences
 
 
-class DecoderLayer(keras.layers.Layer):
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class DecoderLayer(Layer):
     """Causal self-attention, or its replacement, cross-attention to the encoder's output, and a feed-forward network.
 
     The same code runs on whole sequences in training and on single positions in decoding. In a decoding step, x is the
@@ -118,16 +178,50 @@ class DecoderLayer(keras.layers.Layer):
       source_mask: bool [batch, 1, 1, source], True = a token of the source, not padding.
       stepping: `Stepping`, or None for whole sequences.
       seeds: the random numbers of a training step, see `Dropout`; None otherwise.
+
+    Raises:
+      UserError: if it is called on the symbolic tensors of a functional model.
+
+    Example:
+
+    >>> from t2t_lite.layers.feed_forward import FeedForward
+    >>> from t2t_lite.layers.self_attention import SelfAttention
+    >>> attention, feed_forward = SelfAttention(8, num_heads=2, causal=True), FeedForward(8, filter_size=32)
+    >>> residuals = [Residual(0.1) for _ in range(3)]
+    >>> layer = DecoderLayer(attention, MultiHeadAttention(8, num_heads=2), feed_forward, residuals)
+    >>> keys_values = layer.cross_keys_values(ops.ones((2, 5, 8)))
+    >>> ops.shape(layer(ops.ones((2, 3, 8)), keys_values, source_mask=ops.ones((2, 1, 1, 5), "bool")).x)
+    (2, 3, 8)
     """
 
-    def __init__(self, self_attention, cross_attention, feed_forward, residuals, **kwargs):
+    def __init__(
+        self,
+        self_attention: SelfAttentionInterface,
+        cross_attention: MultiHeadAttention,
+        feed_forward: keras.layers.Layer,
+        residuals: Sequence[Residual],
+        **kwargs: object,
+    ):
         super().__init__(**kwargs)
         self.self_attention = self_attention
         self.cross_attention = cross_attention
         self.feed_forward = feed_forward
         self.self_attention_residual, self.cross_attention_residual, self.feed_forward_residual = residuals
 
-    def build(self, input_shape):
+    @property
+    def residuals(self) -> list[Residual]:
+        """The residuals of self-attention, cross-attention and the feed-forward network."""
+        return [self.self_attention_residual, self.cross_attention_residual, self.feed_forward_residual]
+
+    def __call__(self, *args: object, **kwargs: object) -> "DecoderOutput":
+        """Refuses symbolic tensors: Keras' functional models have no outputs that may be None."""
+        if any(isinstance(argument, keras.KerasTensor) for argument in keras.tree.flatten((args, kwargs))):
+            raise UserError(
+                "DecoderLayer takes no symbolic tensors (keras.Input); call it in the call() of a layer or model"
+            )
+        return super().__call__(*args, **kwargs)
+
+    def build(self, input_shape: Shape) -> None:
         """Creates the weights; the last dimension of `input_shape` is the width."""
         for part in (
             self.self_attention,
@@ -139,11 +233,19 @@ class DecoderLayer(keras.layers.Layer):
         ):
             part.build(input_shape)
 
-    def cross_keys_values(self, encoded):
+    def cross_keys_values(self, encoded: Array) -> tuple[Array, Array]:
         """Projects the encoder's output [batch, source, hidden] to this layer's keys and values."""
+        self.build_once((None, None, self.cross_attention.hidden_size))
         return self.cross_attention.keys_values(encoded)
 
-    def call(self, x, keys_values, source_mask, stepping=None, seeds=None):
+    def call(
+        self,
+        x: Array,
+        keys_values: tuple[Array, Array],
+        source_mask: Array,
+        stepping: Stepping | None = None,
+        seeds: Seeds | None = None,
+    ) -> DecoderOutput:
         """Returns `DecoderOutput`."""
         x, cache = self.after_self_attention(x, stepping, seeds)
         queries = self.cross_queries(x)
@@ -154,7 +256,9 @@ class DecoderLayer(keras.layers.Layer):
         y = self.feed_forward(self.feed_forward_residual.before(x), seeds=seeds)
         return DecoderOutput(self.feed_forward_residual(x, y, seeds=seeds), cache, attention)
 
-    def after_self_attention(self, x, stepping=None, seeds=None):
+    def after_self_attention(
+        self, x: Array, stepping: Stepping | None = None, seeds: Seeds | None = None
+    ) -> tuple[Array, Any]:
         """Returns (the input of cross-attention, float [batch, length, hidden]; the cache after this step or None)."""
         normed, cache = self.self_attention_residual.before(x), None
         if stepping is None:
@@ -163,6 +267,6 @@ class DecoderLayer(keras.layers.Layer):
             y, cache = self.self_attention.step(normed, *stepping)
         return self.self_attention_residual(x, y, seeds=seeds), cache
 
-    def cross_queries(self, x):
+    def cross_queries(self, x: Array) -> Array:
         """Projects the output of `after_self_attention` to queries, float [batch, heads, length, d_k]."""
         return self.cross_attention.queries(self.cross_attention_residual.before(x))

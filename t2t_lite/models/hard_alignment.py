@@ -2,8 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from keras import ops
-
+from t2t_lite.keras_ops import ops
 from t2t_lite.layers.beam_ancestry import gather_parents
 from t2t_lite.models.transformer import Transformer
 

@@ -2,9 +2,8 @@
 
 from typing import Any, NamedTuple
 
-from keras import ops
-
 from t2t_lite.errors import UserError
+from t2t_lite.keras_ops import ops
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding

@@ -1,16 +1,15 @@
-"""The learning-rate schedule of section 5.3 of the paper."""
+"""The learning rate of a training, section 5.3 of the paper."""
 
-from keras import ops
+from t2t_lite.arrays import Array
+from t2t_lite.config import HParams
+from t2t_lite.schedules import inverse_sqrt
 
 
-def learning_rate(step, hparams):
-    """Returns constant * hidden_size^-0.5 * min(step^-0.5, step * warmup^-1.5), equation 3.
+def learning_rate(step: int | Array, hparams: HParams) -> Array:
+    """Returns the learning rate of an update, see `inverse_sqrt`.
 
     Args:
-      step: the number of the next update, counted from 1; number or tensor.
+      step: the number of the update, counted from 1; number or tensor.
       hparams: the settings; learning_rate_constant, hidden_size and learning_rate_warmup_steps are used.
     """
-    step = ops.cast(step, "float32")
-    warmup = float(hparams.learning_rate_warmup_steps)
-    factor = hparams.learning_rate_constant * hparams.hidden_size**-0.5
-    return factor * ops.minimum(ops.rsqrt(step), step * warmup**-1.5)
+    return inverse_sqrt(step, hparams.hidden_size, hparams.learning_rate_warmup_steps, hparams.learning_rate_constant)

@@ -44,9 +44,9 @@ def places(model):
     for stack in (model.encoder_layers, model.decoder_layers):
         for layer in stack:
             for part in layer._flatten_layers(include_self=False, recursive=False):
-                dropout = getattr(part, "dropout", None)
-                if isinstance(dropout, Dropout):
-                    found[f"{layer.name}/{part.name}"] = dropout
+                for inner in part._flatten_layers(include_self=False, recursive=False):
+                    if isinstance(inner, Dropout):
+                        found[f"{layer.name}/{part.name}"] = inner
     every = [layer for layer in model._flatten_layers() if isinstance(layer, Dropout)]
     assert {id(layer) for layer in every} == {id(layer) for layer in found.values()}
     return {place: layer for place, layer in found.items() if layer.rate > 0}

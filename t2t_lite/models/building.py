@@ -1,0 +1,38 @@
+"""Builds models one at a time, because initial weights come from random numbers that the whole process shares."""
+
+import random
+import threading
+
+import keras
+import numpy as np
+
+from t2t_lite.config import HParams
+from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.registry import MODELS
+
+_BUILDING = threading.RLock()
+
+
+def make_model(
+    hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None, random_seed: int | None = None
+) -> Seq2SeqModel:
+    """Returns a built model. Other threads may do the same, and Python's and NumPy's random states are left unchanged.
+
+    Args:
+      hparams: the settings; hparams.model is one of `MODELS`.
+      vocab_size: size of the target vocabulary.
+      inputs_vocab_size: size of the source vocabulary; None: both sides share one.
+      random_seed: fixes the initial weights; None: they do not matter, because others are loaded.
+    """
+    kind = MODELS[hparams.model]
+    with _BUILDING:
+        states = random.getstate(), np.random.get_state()
+        try:
+            if random_seed is not None:
+                keras.utils.set_random_seed(random_seed)
+            model = kind(hparams, vocab_size, inputs_vocab_size)
+            model.build()
+            return model
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
