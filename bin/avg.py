@@ -1,8 +1,8 @@
 """t2t-lite-avg: averages the last checkpoints of a run."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
+from t2t_lite.api.checkpoints import average_checkpoints
 from t2t_lite.bin import cli
 
 
@@ -24,17 +24,6 @@ def make_parser() -> cli.CommandParser:
 
 
 def _run(flags: Sequence[str]) -> None:
-    _average(make_parser().parse_args(flags))
-
-
-def _average(arguments) -> None:
-    from t2t_lite.quiet import import_tensorflow
-    from t2t_lite.run_dir import settings_of
-
-    directory = Path(arguments.output_dir)
-    hparams = settings_of(directory)
-    import_tensorflow()
-    from t2t_lite.checkpoints.averaging import average_checkpoints
-
-    path, steps = average_checkpoints(directory, arguments.n or hparams.average_checkpoints)
+    arguments = make_parser().parse_args(flags)
+    path, steps = average_checkpoints(arguments.output_dir, arguments.n)
     print(f"{path}: average of {len(steps)} checkpoints (steps {', '.join(map(str, steps))}), for inference only")

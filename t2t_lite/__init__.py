@@ -1,11 +1,114 @@
-"""t2t-lite: the Transformer system of "Attention Is All You Need" on current TensorFlow and Keras."""
+"""t2t-lite: the Transformer system of "Attention Is All You Need" on current TensorFlow and Keras.
 
+    import t2t_lite as t2t
+
+Everything is imported on first use, so this import takes milliseconds, and TensorFlow is loaded when something needs it.
+"""
+
+import importlib
 import sys
+from typing import TYPE_CHECKING
 
 from t2t_lite import registry
-from t2t_lite.quiet import QuietFinder
+from t2t_lite.quiet import QuietFinder, select_tensorflow
+
+if TYPE_CHECKING:
+    from t2t_lite import layers, losses, models, schedules
+    from t2t_lite.api.checkpoints import AveragedCheckpoints, average_checkpoints
+    from t2t_lite.api.data import GeneratedData, generate_data
+    from t2t_lite.api.evaluation import EvaluationResult, evaluate
+    from t2t_lite.api.models import load_model
+    from t2t_lite.api.settings import get_hparams
+    from t2t_lite.api.training import TrainResult, train
+    from t2t_lite.config import DecodeHParams, HParams
+    from t2t_lite.data.problem import Example, Problem, get_problem
+    from t2t_lite.decoding.translator import Hypothesis, Translator
+    from t2t_lite.errors import UserError
+    from t2t_lite.log import log_to_stdout
+    from t2t_lite.parsing.parser import Parser
+    from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
+    from t2t_lite.training.callbacks import Callback
 
 __version__ = "0.2.0"
+
+# Names by the module that defines them; a module of the same name stands for itself.
+_MODULES = {
+    "AveragedCheckpoints": "api.checkpoints",
+    "Callback": "training.callbacks",
+    "DecodeHParams": "config",
+    "EvaluationResult": "api.evaluation",
+    "Example": "data.problem",
+    "GeneratedData": "api.data",
+    "HPARAMS": "registry",
+    "HParams": "config",
+    "Hypothesis": "decoding.translator",
+    "MODELS": "registry",
+    "PROBLEMS": "registry",
+    "Parser": "parsing.parser",
+    "Problem": "data.problem",
+    "TrainResult": "api.training",
+    "Translator": "decoding.translator",
+    "UserError": "errors",
+    "average_checkpoints": "api.checkpoints",
+    "evaluate": "api.evaluation",
+    "generate_data": "api.data",
+    "get_hparams": "api.settings",
+    "get_problem": "data.problem",
+    "layers": "layers",
+    "load_model": "api.models",
+    "log_to_stdout": "log",
+    "losses": "losses",
+    "models": "models",
+    "schedules": "schedules",
+    "train": "api.training",
+}
+_NEED_TENSORFLOW = ("Hypothesis", "Parser", "Translator")
+
+__all__ = [
+    "HPARAMS",
+    "MODELS",
+    "PROBLEMS",
+    "AveragedCheckpoints",
+    "Callback",
+    "DecodeHParams",
+    "EvaluationResult",
+    "Example",
+    "GeneratedData",
+    "HParams",
+    "Hypothesis",
+    "Parser",
+    "Problem",
+    "TrainResult",
+    "Translator",
+    "UserError",
+    "average_checkpoints",
+    "evaluate",
+    "generate_data",
+    "get_hparams",
+    "get_problem",
+    "layers",
+    "load_model",
+    "log_to_stdout",
+    "losses",
+    "models",
+    "schedules",
+    "train",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in _NEED_TENSORFLOW:
+        select_tensorflow()
+    module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    value = module if _MODULES[name] == name else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__version__"})
 
 
 def _load_all_once() -> None:

@@ -11,7 +11,9 @@ import importlib.util
 import pkgutil
 import re
 import sys
+import threading
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from t2t_lite.errors import UserError
@@ -20,6 +22,8 @@ from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Origin, registering
 GROUP = "t2t_lite.plugins"
 
 _loading_began = False
+# Re-entrant, because modules that are being loaded may look up names, which calls `load_all_once` again.
+_loading = threading.RLock()
 
 
 def load_all(usr_dir: str | None = None) -> None:
@@ -33,6 +37,11 @@ def load_all(usr_dir: str | None = None) -> None:
     Raises:
       UserError: if a plug-in cannot be imported (with the whole traceback), or registers a name that is taken.
     """
+    with _loading:
+        _load_all(usr_dir)
+
+
+def _load_all(usr_dir: str | None) -> None:
     global _loading_began
     _loading_began = True
     try:
@@ -50,8 +59,9 @@ def load_all(usr_dir: str | None = None) -> None:
 
 def load_all_once() -> None:
     """Calls `load_all` without a user folder, unless this process has already called it or is calling it."""
-    if not _loading_began:
-        load_all()
+    with _loading:  # another thread may be in the middle of it
+        if not _loading_began:
+            load_all()
 
 
 def load_usr_dir(usr_dir: str) -> None:
@@ -72,18 +82,18 @@ def load_usr_dir(usr_dir: str) -> None:
     if not names:
         raise UserError(f"`t2t_usr_dir={usr_dir}` has no Python file")
 
-    def load():
+    def load() -> None:
         if init.exists():
             spec = importlib.util.spec_from_file_location(package, init, submodule_search_locations=[str(folder)])
-        else:
-            spec = importlib.machinery.ModuleSpec(package, None, is_package=True)
-            spec.submodule_search_locations = [str(folder)]
-        module = sys.modules[package] = importlib.util.module_from_spec(spec)
-        if init.exists():
+            assert spec is not None and spec.loader is not None  # as for any file named .py
+            module = sys.modules[package] = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
-        else:
-            for name in names:
-                importlib.import_module(f"{package}.{name}")
+            return
+        spec = importlib.machinery.ModuleSpec(package, None, is_package=True)
+        spec.submodule_search_locations = [str(folder)]
+        sys.modules[package] = importlib.util.module_from_spec(spec)
+        for name in names:
+            importlib.import_module(f"{package}.{name}")
 
     before = [len(registry.names()) for registry in (PROBLEMS, HPARAMS, MODELS)]
     with registering(Origin("t2t_usr_dir", str(folder))):
@@ -96,7 +106,7 @@ def load_usr_dir(usr_dir: str) -> None:
         raise UserError(f"`t2t_usr_dir={usr_dir}` registers no problem, hparams set or model")
 
 
-def _import(load, what: str) -> None:
+def _import(load: Callable[[], object], what: str) -> None:
     try:
         load()
     except UserError:

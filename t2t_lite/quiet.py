@@ -1,13 +1,16 @@
-"""Suppresses the log output of C++ libraries."""
+"""Imports TensorFlow without its log output, and with settings under which it is fast."""
 
 import contextlib
 import gc
 import importlib.abc
 import importlib.machinery
+import logging
 import os
 import sys
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+
+from t2t_lite.errors import UserError
 
 
 @contextlib.contextmanager
@@ -29,13 +32,27 @@ def stderr_held_back() -> Iterator[None]:
         os.close(nowhere)
 
 
+def select_tensorflow() -> None:
+    """Makes Keras use TensorFlow, which training and search need, whatever keras.json selects.
+
+    Raises:
+      UserError: if Keras has been imported with another backend.
+    """
+    keras = sys.modules.get("keras")
+    if keras is not None and keras.config.backend() != "tensorflow":
+        raise UserError(
+            f"Keras uses {keras.config.backend()} in this process, and t2t-lite trains and decodes with TensorFlow; set "
+            f"the variable KERAS_BACKEND=tensorflow, or import t2t_lite's functions before Keras"
+        )
+    os.environ["KERAS_BACKEND"] = "tensorflow"
+
+
 def import_tensorflow() -> None:
-    """Imports TensorFlow and configures it for a command; afterwards it logs errors only."""
+    """Imports TensorFlow and configures it for a longer job; afterwards it logs errors only."""
     # TensorFlow and its graphs are millions of permanent objects. With the default thresholds, garbage collection takes
     # a quarter of the time to the first step.
     gc.set_threshold(100_000, 50, 50)
-    os.environ["KERAS_BACKEND"] = "tensorflow"  # training and search need TensorFlow, whatever keras.json selects
-    warnings.filterwarnings("ignore", module="(keras|tensorflow|google).*")
+    select_tensorflow()
     import tensorflow as tf
 
     with stderr_held_back():
@@ -43,19 +60,33 @@ def import_tensorflow() -> None:
     tf.get_logger().setLevel("ERROR")
 
 
+@contextlib.contextmanager
+def settings_restored() -> Iterator[None]:
+    """Restores, at the end of the block, the settings of the process that `import_tensorflow` changes."""
+    thresholds, logger = gc.get_threshold(), logging.getLogger("tensorflow")
+    level = logger.level
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        logger.setLevel(level)
+
+
 class _QuietLoader(importlib.abc.Loader):
     """Wraps a loader, and discards what C++ code writes to stderr while it loads."""
 
-    def __init__(self, loader):
+    def __init__(self, loader: importlib.abc.Loader) -> None:
         self._loader = loader
 
-    def create_module(self, spec):
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
 
-    def exec_module(self, module):
+    def exec_module(self, module: ModuleType) -> None:
         # TensorFlow writes some lines before it reads its log level.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-        module.__spec__.loader = module.__loader__ = self._loader
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
         with stderr_held_back():
             self._loader.exec_module(module)
 
@@ -66,11 +97,13 @@ class QuietFinder(importlib.abc.MetaPathFinder):
     An import hook is needed because modules import TensorFlow at their top, before any function can be called.
     """
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
         """Returns the spec of TensorFlow with a quiet loader; None for other modules."""
         if name != "tensorflow":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None:
+        if spec is not None and spec.loader is not None:
             spec.loader = _QuietLoader(spec.loader)
         return spec

@@ -50,7 +50,7 @@ class Registry(Generic[T]):
       load: registers everything else; called whenever a name is unknown.
     """
 
-    def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None):
+    def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None) -> None:
         self.kind = kind
         self.flag = flag
         self.load = load
@@ -139,7 +139,7 @@ class Registry(Generic[T]):
 class SetRegistry(Registry[T]):
     """A registry of functions that return settings. A set may be derived from another one, its parent."""
 
-    def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None):
+    def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None) -> None:
         super().__init__(kind, flag, load)
         self._parents: dict[str, str] = {}
 

@@ -28,6 +28,7 @@ def restored_process_state() -> Iterator[None]:
     logging_before = [(logger.level, logger.handlers[:], logger.propagate) for logger in loggers]
     try:
         with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="(keras|tensorflow|google).*")
             yield
     finally:
         for name in os.environ.keys() - environment.keys():

@@ -1,6 +1,7 @@
 """Runs a command: turns errors into one line and an exit status, and restores the process state."""
 
 import contextlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -9,6 +10,7 @@ from t2t_lite.bin.cli.command_parser import PROGRAM
 from t2t_lite.bin.cli.process_state import restored_process_state, utf8_output
 from t2t_lite.bin.cli.system_errors import message_of
 from t2t_lite.errors import UserError, as_flags
+from t2t_lite.log import LOG
 
 
 def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str] | None, one_heap: bool = False) -> int:
@@ -30,7 +32,12 @@ def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str]
 
         use_one_heap()
     try:
-        with restored_process_state(), utf8_output(), _errors_as_one_line(PROGRAM.format(command), "--debug" in flags):
+        with (
+            restored_process_state(),
+            utf8_output(),
+            _warnings_printed(),
+            _errors_as_one_line(PROGRAM.format(command), "--debug" in flags),
+        ):
             body(flags)
             sys.stdout.flush()
     except BrokenPipeError:
@@ -41,6 +48,25 @@ def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str]
     except SystemExit as end:
         return end.code or 0
     return 0
+
+
+class _Printer(logging.Handler):
+    """Prints the warnings of the library."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Prints one."""
+        warn(record.getMessage())
+
+
+@contextlib.contextmanager
+def _warnings_printed() -> Iterator[None]:
+    """Prints the library's warnings inside the block, and hides them from the handlers of the program around it."""
+    handlers, propagate = LOG.handlers[:], LOG.propagate
+    LOG.handlers[:], LOG.propagate = [_Printer(logging.WARNING)], False
+    try:
+        yield
+    finally:
+        LOG.handlers[:], LOG.propagate = handlers, propagate
 
 
 @contextlib.contextmanager

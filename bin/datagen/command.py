@@ -1,9 +1,12 @@
 """t2t-lite-datagen: generates the vocabulary, shards and manifest of a problem, or shows their content."""
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from t2t_lite.api.data import generate_data
 from t2t_lite.bin import cli
+from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.problem_flags import parse_with_problem
 from t2t_lite.errors import UserError
 
@@ -65,34 +68,12 @@ def _run(flags: Sequence[str]) -> None:
     _datagen(arguments)
 
 
-def _datagen(arguments) -> None:
+def _datagen(arguments: argparse.Namespace) -> None:
     if arguments.inspect:
         from t2t_lite.bin.datagen.inspection import print_inspection
 
         print_inspection(arguments)
         return
-    from t2t_lite.data.problem import get_problem
-
-    problem = get_problem(arguments.problem, **arguments.problem_options)
-    for name in _SETTINGS:
-        if (value := getattr(arguments, name)) is not None:
-            setattr(problem, name, value)
-    names = ("num_workers", "max_cases", "runner", "beam_options")
-    generate_data(problem, arguments.data_dir, arguments.tmp_dir, **{name: getattr(arguments, name) for name in names})
-
-
-def generate_data(problem, data_dir: str, tmp_dir: str | None, **options) -> None:
-    """Generates a problem's data and reports progress; also used by the trainer's --generate_data."""
-    from t2t_lite.data.generation.sources import check_obtainable
-    from t2t_lite.data.manifest import read_manifest
-    from t2t_lite.quiet import import_tensorflow
-
-    tmp_dir = Path(tmp_dir) if tmp_dir else Path(data_dir) / "downloads"
-    problem.keep_streams(tmp_dir)
-    if read_manifest(Path(data_dir), problem) is None:
-        check_obtainable(problem, tmp_dir)  # before TensorFlow is imported, which takes seconds
-    import_tensorflow()
-    from t2t_lite.bin.datagen.text_report import print_report
-    from t2t_lite.data.generation.generate import GenerateOptions, generate
-
-    generate(problem, Path(data_dir), tmp_dir, cli.say, GenerateOptions(**options, report=print_report))
+    names = ("tmp_dir", "num_workers", "max_cases", "runner", "beam_options", *_SETTINGS)
+    options = {name: getattr(arguments, name) for name in names} | arguments.problem_options
+    generate_data(arguments.problem, arguments.data_dir, display=CommandDisplay(), **options)

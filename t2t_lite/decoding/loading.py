@@ -2,21 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
-from t2t_lite.config import DecodeHParams
+from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.registry import MODELS
+from t2t_lite.log import LOG
+from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.models.building import make_model
 from t2t_lite.run_dir import RunDir, open_run_dir
 
 
 class Loaded(NamedTuple):
     """The parts of a translator that are loaded from run directories."""
 
-    models: list[Any]  # a built, frozen `Seq2SeqModel` for each run directory
+    models: list[Seq2SeqModel]  # a built, frozen `Seq2SeqModel` for each run directory
     checkpoints: list[Path]  # the checkpoint of each model, without suffix
     vocabulary: Vocabulary  # of the targets
     inputs_vocabulary: Vocabulary
@@ -41,7 +43,7 @@ def load(
     run_dirs = [open_run_dir(path) for path in paths]
     if checkpoint_path and len(run_dirs) > 1:
         raise UserError(f"`checkpoint_path={checkpoint_path}` is for one run directory, not for {len(run_dirs)}")
-    checkpoints = [_checkpoint_of(run_dir, checkpoint_path, warn) for run_dir in run_dirs]
+    checkpoints = [checkpoint_of(run_dir, checkpoint_path, warn) for run_dir in run_dirs]
     settings = run_dirs[0].problem.decode_hparams.override(decode_hparams)
     first, *others = [
         [open_vocabulary(path) for path in dict.fromkeys((run_dir.inputs_vocabulary, run_dir.vocabulary))]
@@ -57,7 +59,12 @@ def load(
     return Loaded(models, checkpoints, first[-1], first[0], settings)
 
 
-def _checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable[[str], None]) -> Path:
+def checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable[[str], None] = LOG.warning) -> Path:
+    """Returns a checkpoint without suffix: the given one, else the average of a run, else its last one.
+
+    Raises:
+      UserError: if it does not exist.
+    """
     if checkpoint_path:
         asked = Path(str(checkpoint_path).removesuffix(".index"))
         if checkpoint := existing(asked):
@@ -70,11 +77,27 @@ def _checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable
     return checkpoint
 
 
-def _model_of(run_dir: RunDir, checkpoint: Path, settings: DecodeHParams, vocabularies: list[Vocabulary]):
+def _model_of(
+    run_dir: RunDir, checkpoint: Path, settings: DecodeHParams, vocabularies: list[Vocabulary]
+) -> Seq2SeqModel:
     # Not the precision of training: the weights are float32, and results do not depend on the machine.
     hparams = run_dir.hparams.replace(precision=settings.precision)
-    model = MODELS[hparams.model](hparams, vocabularies[-1].size, vocabularies[0].size)
-    model.build()
-    storage.restore(checkpoint, "model", storage.by_name(model.variables))
+    model = restored_model(hparams, vocabularies[-1].size, vocabularies[0].size, checkpoint)
     model.freeze()
+    return model
+
+
+def restored_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int, checkpoint: Path) -> Seq2SeqModel:
+    """Returns a model with the weights of a checkpoint.
+
+    Args:
+      hparams: the settings of the model.
+      vocab_size, inputs_vocab_size: sizes of the vocabularies of the targets and the inputs.
+      checkpoint: the path of the checkpoint, without suffix.
+
+    Raises:
+      UserError: if the checkpoint cannot be read or does not fit.
+    """
+    model = make_model(hparams, vocab_size, inputs_vocab_size)
+    storage.restore(checkpoint, "model", storage.by_name(model.variables))
     return model

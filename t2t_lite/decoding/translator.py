@@ -59,7 +59,7 @@ class Translator:
         inputs_vocabulary: Vocabulary | None = None,
         xla_compile: bool = True,
         num_threads: int | None = None,
-    ):
+    ) -> None:
         self.model = model
         self.vocabulary = vocabulary
         self.inputs_vocabulary = inputs_vocabulary or vocabulary

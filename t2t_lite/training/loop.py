@@ -3,6 +3,7 @@
 import signal
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -10,6 +11,7 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.data.problem import SIDES
 from t2t_lite.errors import UserError
+from t2t_lite.training.callbacks import Callbacks
 from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.evaluation.evaluator import Evaluator
 from t2t_lite.training.evaluation.model_selection import (
@@ -26,14 +28,24 @@ from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.schedule import learning_rate
 from t2t_lite.training.setup import Training
 from t2t_lite.training.signal_handling import StopSignals
-from t2t_lite.training.step.micro_batching import distribute_batches, first_replica
+from t2t_lite.training.step.micro_batching import DistributedBatch, distribute_batches, first_replica
 from t2t_lite.training.step.train_step import StepReport, TrainStep
-from t2t_lite.training.strategy import all_gather
+from t2t_lite.training.strategy import all_gather, has_workers
 
 # A run ends after this many consecutive steps whose loss or gradients are not finite. A dynamic loss scale is halved at
 # each of them, and may need more steps to reach a usable value.
 MAX_SKIPPED_IN_ROW = 5
 MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE = 20
+# Why a training ended.
+LAST_STEP, EARLY_STOPPING, SIGNAL, CALLBACK = "last step", "early stopping", "signal", "callback"
+
+
+class Ending(NamedTuple):
+    """How a training ended."""
+
+    step: int  # the last step that was made
+    reason: str  # one of the four above
+    signal: int = 0  # the number of the signal, if that was the reason
 
 
 class TrainingLoop:
@@ -41,11 +53,12 @@ class TrainingLoop:
 
     Args:
       training: the return value of `set_up`.
-      progress: prints and records reports.
+      progress: shows and records reports.
+      callbacks: they follow the training and can stop it.
     """
 
-    def __init__(self, training: Training, progress: Progress):
-        self._training, self._progress = training, progress
+    def __init__(self, training: Training, progress: Progress, callbacks: Callbacks) -> None:
+        self._training, self._progress, self._callbacks = training, progress, callbacks
         self._path, self._hparams, self._options = training.run_dir.path, training.run_dir.hparams, training.options
         self._strategy, self._state, self._is_chief = training.strategy, training.state, training.is_chief
         self._step = self._first_step = training.state.step
@@ -83,30 +96,32 @@ class TrainingLoop:
         replicas = self._strategy.num_replicas_in_sync
         return Throughput(replicas, flops / self._hparams.batch_tokens, known_peak, measure)
 
-    def run(self, signals: StopSignals) -> int:
-        """Trains. Returns the number of the signal that stopped the run, or 0."""
-        if self._is_over_before_it_begins():
-            return 0
+    def run(self, signals: StopSignals) -> Ending:
+        """Trains."""
+        if reason := self._end_before_it_begins():
+            return Ending(self._step, reason)
         self._check_memory()
         schedule = CheckpointSchedule(self._options, self._hparams.train_steps)
         profiler = Profiler(self._path / "train" if self._options.profile and self._is_chief else None)
         self._throughput.restart()
         for batch, waited in _timed(self._data):
-            requests = (float(signals.number > 0), float(self._is_chief and schedule.is_due(self._step + 1)))
+            wants_to_stop = signals.number > 0 or self._callbacks.stop
+            requests = (float(wants_to_stop), float(self._is_chief and schedule.is_due(self._step + 1)))
             report = self._train_step(batch, requests)
             self._step += 1
             self._monitor(report, waited, batch)
             profiler.after_step()
             stop, checkpoint = report.requests > 0
+            stop |= self._is_stopped_here()
             if stop or checkpoint:
                 self._save(batch)
                 schedule.restart()
             if stop:
                 return self._stop(signals.number)
-            if checkpoint and self._evaluate():
-                return 0
+            if checkpoint and (reason := self._evaluate()):
+                return Ending(self._step, reason)
             if self._step >= self._hparams.train_steps:
-                return 0
+                return Ending(self._step, LAST_STEP)
         raise AssertionError("the training data ended, but it should repeat forever")
 
     def _check_memory(self) -> None:
@@ -128,10 +143,12 @@ class TrainingLoop:
                 f"`max_tokens_per_replica` below {rows * length}, or a smaller max_length"
             ) from error
 
-    def _monitor(self, report: StepReport, waited: float, batch) -> None:
+    def _monitor(self, report: StepReport, waited: float, batch: DistributedBatch) -> None:
         """Updates the statistics, reports when due, and ends a run that skips too many steps in a row."""
         self._throughput.add(report, waited)
         self._progress.after_step(self._step)
+        if self._callbacks:
+            self._callbacks.on_step(self._step, self._figures_of(report, batch))
         is_first, is_last = self._step == self._first_step + 1, self._step >= self._hparams.train_steps
         if is_first or is_last or self._step % self._options.log_step_count_steps == 0:
             self._report(batch)
@@ -150,13 +167,29 @@ class TrainingLoop:
             f"learning_rate_constant, or in float32"
         )
 
-    def _report(self, batch) -> None:
+    def _report(self, batch: DistributedBatch) -> None:
         figures = self._throughput.figures()
         figures["epoch"] = float(first_replica(batch["epoch"])) + 1
         figures["learning_rate"] = float(learning_rate(self._step, self._hparams))
         self._progress.report(self._step, figures)
 
-    def _save(self, batch) -> None:
+    def _figures_of(self, report: StepReport, batch: DistributedBatch) -> dict[str, float]:
+        """Returns the figures of one step, for callbacks."""
+        return {
+            "loss": report.sums.smoothed / report.sums.tokens,
+            "nll_loss": report.sums.plain / report.sums.tokens,
+            "target_tokens": report.sums.tokens,
+            "gradient_norm": report.gradient_norm,
+            "learning_rate": float(learning_rate(self._step, self._hparams)),
+            "epoch": float(first_replica(batch["epoch"])) + 1,
+            "skipped": float(not report.finite),
+        }
+
+    def _is_stopped_here(self) -> bool:
+        """Returns whether a callback has asked to stop, and there are no other workers that have to agree."""
+        return self._callbacks.stop and not has_workers(self._strategy)
+
+    def _save(self, batch: DistributedBatch) -> None:
         self._state.epoch.assign(first_replica(batch["epoch"]))
         self._state.position.assign(first_replica(batch["position"]) + 1)
         if not self._is_chief:
@@ -167,9 +200,10 @@ class TrainingLoop:
         self._progress.say(f"step {self._step}: saved {path}")
         if self._state.optimizer.averages:
             self._state.save_average(self._path)
+        self._callbacks.on_checkpoint(self._step, path)
 
-    def _evaluate(self) -> bool:
-        """Evaluates if the schedule includes evaluation. Returns whether to stop the run early."""
+    def _evaluate(self) -> str:
+        """Evaluates if the schedule includes evaluation. Returns the reason to end the run now, or ""."""
         if self._options.schedule == "train_and_evaluate":
             self._evaluator = self._evaluator or self._make_evaluator()
             with self._state.optimizer.averages_in_place():
@@ -177,10 +211,15 @@ class TrainingLoop:
             if self._is_chief:
                 add_evaluation(self._path, self._step, figures)
             self._progress.after_evaluation(self._step, figures, self._evaluator.samples)
+            self._callbacks.on_evaluation(self._step, figures)
         if self._throughput.peak:
             self._throughput.measure_peak()
         self._throughput.restart()
-        return self._is_without_gain()
+        if self._is_without_gain():
+            return EARLY_STOPPING
+        if self._is_stopped_here():
+            return self._stop(0).reason
+        return ""
 
     def _make_evaluator(self) -> Evaluator:
         training, options = self._training, self._options
@@ -210,27 +249,32 @@ class TrainingLoop:
         )
         return True
 
-    def _is_over_before_it_begins(self) -> bool:
-        """Runs the evaluation that a killed process missed. Returns whether the run has already stopped early."""
+    def _end_before_it_begins(self) -> str:
+        """Runs the evaluation that a killed process missed. Returns the reason to end the run already, or ""."""
         every = self._options.save_checkpoints_steps
         if self._step and every and self._step % every == 0:
             is_missing = self._is_chief and self._step not in read_evaluations(self._path)
             if self._options.schedule == "train_and_evaluate" and all_gather(self._strategy, float(is_missing)).any():
                 return self._evaluate()
-        return self._is_without_gain()
+        return EARLY_STOPPING if self._is_without_gain() else ""
 
-    def _stop(self, number: int) -> int:
-        name = signal.Signals(number).name if number else "a signal to another worker"
+    def _stop(self, number: int) -> Ending:
+        if number:
+            name = signal.Signals(number).name
+        else:
+            name = "a callback" if self._callbacks.stop else "another worker"
         self._progress.say(
             f"stopped by {name} after step {self._step}, which is saved; run the same command again to resume"
         )
-        return number or signal.SIGTERM
+        if self._callbacks.stop and not number:
+            return Ending(self._step, CALLBACK)
+        return Ending(self._step, SIGNAL, number or signal.SIGTERM)
 
 
 class CheckpointSchedule:
     """Decides when a checkpoint is due: at the last step, and every n steps or n seconds after the last one."""
 
-    def __init__(self, options: TrainOptions, last_step: int):
+    def __init__(self, options: TrainOptions, last_step: int) -> None:
         self._options = options
         self._last_step = last_step
         self.restart()
@@ -248,7 +292,7 @@ class CheckpointSchedule:
         self._since = time.monotonic()
 
 
-def _timed(data) -> Iterator[tuple]:
+def _timed(data: tf.distribute.DistributedDataset) -> Iterator[tuple[DistributedBatch, float]]:
     """Yields (batch, seconds waited for it)."""
     iterator = iter(data)
     while True:

@@ -1,10 +1,12 @@
 """Adam with the paper's schedule (section 5.3), a moving average of the weights and dynamic loss scaling."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+import keras
 import tensorflow as tf
 
+from t2t_lite.config import HParams
 from t2t_lite.training.schedule import learning_rate
 
 # Loss scaling in mixed_float16: the initial scale, and the number of finite steps in a row after which it is doubled.
@@ -23,7 +25,7 @@ class Adam:
       hparams: the settings; the betas, epsilon, the schedule, ema_decay and the precision are used.
     """
 
-    def __init__(self, keras_variables, hparams):
+    def __init__(self, keras_variables: Sequence[keras.Variable], hparams: HParams) -> None:
         self.hparams = hparams
         self.variables = [variable.value for variable in keras_variables]
         names = [variable.path.replace("/", "_") for variable in keras_variables]
@@ -44,7 +46,7 @@ class Adam:
             self.averages = [tf.Variable(variable, trainable=False) for variable in self.variables]
             self.state |= {f"average.{name}": average for name, average in zip(names, self.averages)}
 
-    def apply(self, strategy, gradients, loss_scale) -> None:
+    def apply(self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], loss_scale: tf.Tensor) -> None:
         """Makes one update. Call it in cross-replica context.
 
         Args:
@@ -60,7 +62,7 @@ class Adam:
             tf.constant(value) for value in (hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon)
         )
 
-        def update(variable, gradient, momentum, velocity):
+        def update(variable: tf.Variable, gradient: tf.Tensor, momentum: tf.Variable, velocity: tf.Variable) -> None:
             if self.loss_scale is not None:
                 gradient /= loss_scale
             # The fused kernel makes one pass over the four arrays; single operations would make about sixteen.
@@ -83,7 +85,7 @@ class Adam:
         for average, variable in zip(self.averages, self.variables):
             strategy.extended.update(average, _move_average, args=(variable, share), group=False)
 
-    def count(self, good) -> None:
+    def count(self, good: tf.Tensor) -> None:
         """Counts a step, after `apply` or instead of it. Call it in cross-replica context.
 
         Args:
@@ -119,15 +121,15 @@ class Adam:
             variable.assign(average)
             average.assign(value)
 
-    def _average_decay(self, updates):
+    def _average_decay(self, updates: tf.Tensor) -> tf.Tensor:
         # Lower than ema_decay at first, so that the random initial weights are soon forgotten. This is the rule of
         # tf.train.ExponentialMovingAverage with num_updates, the current update included.
         return tf.minimum(self.hparams.ema_decay, (1.0 + updates) / (10.0 + updates))
 
 
-def _move_average(average, variable, share):
+def _move_average(average: tf.Variable, variable: tf.Variable, share: tf.Tensor) -> None:
     average.assign_sub(share * (average - variable))
 
 
-def _zeros_like(variable) -> tf.Variable:
+def _zeros_like(variable: tf.Variable) -> tf.Variable:
     return tf.Variable(tf.zeros(variable.shape), trainable=False)

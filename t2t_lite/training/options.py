@@ -1,9 +1,25 @@
 """Options of a training run."""
 
 import dataclasses
+from typing import TypedDict
+
+from t2t_lite.errors import UserError, nearest
+from t2t_lite.training.evaluation.model_selection import METRICS
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 SCHEDULES = ("train_and_evaluate", "train", "eval")
+# The least values of numbers.
+_COUNTS = {
+    "save_checkpoints_secs": 1,
+    "save_checkpoints_steps": 0,
+    "keep_checkpoint_max": 1,
+    "keep_best_n": 0,
+    "early_stopping_patience": 0,
+    "eval_wait_secs": 0,
+    "log_step_count_steps": 1,
+    "random_seed": 0,
+    "max_tokens_per_replica": 1,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,3 +67,33 @@ class TrainOptions:
     xla_compile: bool = False
     peak_tflops: float | None = None
     profile: bool = False
+
+    def __post_init__(self) -> None:
+        for name, known in (("schedule", SCHEDULES), ("eval_metric", METRICS)):
+            if (value := getattr(self, name)) not in known:
+                raise UserError(f"`{name}={value}` is unknown{nearest(str(value), known)}", status=2)
+        for name in _COUNTS:
+            if (value := getattr(self, name)) is not None and value < _COUNTS[name]:
+                raise UserError(f"`{name}={value}` is too small: it must be at least {_COUNTS[name]}", status=2)
+
+
+class TrainKeywords(TypedDict, total=False):
+    """The fields of `TrainOptions` that callers give, for type checkers: arguments of `t2t_lite.train`."""
+
+    schedule: str
+    save_checkpoints_secs: int
+    save_checkpoints_steps: int
+    keep_checkpoint_max: int
+    keep_best_n: int
+    eval_metric: str
+    eval_decode: bool
+    decode_hparams: str
+    early_stopping_patience: int
+    eval_wait_secs: int
+    log_step_count_steps: int
+    random_seed: int
+    warm_start_from: str | None
+    max_tokens_per_replica: int | None
+    xla_compile: bool
+    peak_tflops: float | None
+    profile: bool

@@ -12,7 +12,8 @@ from t2t_lite.data.generation.statistics import LONGER
 from t2t_lite.data.manifest import Manifest, check_data
 from t2t_lite.data.pipeline import has_pair, reading_shards
 from t2t_lite.errors import UserError
-from t2t_lite.registry import MODELS
+from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.models.building import make_model
 from t2t_lite.run_dir import RunDir
 from t2t_lite.training.checks import check_training
 from t2t_lite.training.memory import choose_max_tokens
@@ -46,7 +47,7 @@ class Training:
     manifest: Manifest
     strategy: tf.distribute.Strategy
     options: TrainOptions
-    model: tf.Module
+    model: Seq2SeqModel
     state: TrainingState
     micro_batches: MicroBatches
     is_chief: bool
@@ -100,7 +101,7 @@ def build_model(
     strategy: tf.distribute.Strategy,
     random_seed: int,
     inputs_vocab_size: int | None = None,
-):
+) -> tuple[Seq2SeqModel, Adam]:
     """Returns a built model with seeded weights, and its optimizer, on the devices of `strategy`.
 
     Args:
@@ -110,18 +111,19 @@ def build_model(
       random_seed: fixes the initial weights.
       inputs_vocab_size: size of the source vocabulary; None if both sides share one.
     """
-    import keras
-
     with strategy.scope():
-        keras.utils.set_random_seed(random_seed)
-        model = MODELS[hparams.model](hparams, vocab_size, inputs_vocab_size)
-        model.build()
+        model = make_model(hparams, vocab_size, inputs_vocab_size, random_seed)
         optimizer = Adam(model.trainable_variables, hparams)
     return model, optimizer
 
 
 def bound_micro_batches(
-    hparams: HParams, manifest: Manifest, inputs_size: int, targets_size: int, strategy, options: TrainOptions
+    hparams: HParams,
+    manifest: Manifest,
+    inputs_size: int,
+    targets_size: int,
+    strategy: tf.distribute.Strategy,
+    options: TrainOptions,
 ) -> MicroBatches:
     """Returns the micro-batch limit: the requested number of positions, or what fits in the free memory.
 
@@ -151,7 +153,7 @@ def bound_micro_batches(
 
 
 def _initialize(
-    state: TrainingState, model, run_dir: RunDir, options: TrainOptions, say: Callable[[str], None]
+    state: TrainingState, model: Seq2SeqModel, run_dir: RunDir, options: TrainOptions, say: Callable[[str], None]
 ) -> None:
     """Loads the last checkpoint, or else the warm-start weights of another run."""
     restored = state.restore(run_dir.path, say)
@@ -163,7 +165,7 @@ def _initialize(
         state.optimizer.restart_averages()
 
 
-def _summary(model, strategy, manifest, hparams) -> str:
+def _summary(model: Seq2SeqModel, strategy: tf.distribute.Strategy, manifest: Manifest, hparams: HParams) -> str:
     pairs, lengths = manifest.splits["train"]["examples"], manifest.splits["train"]["lengths"]
     longer = sum(
         number for length, number in lengths.get(LONGER, lengths["targets"]).items() if int(length) > hparams.max_length

@@ -118,7 +118,7 @@ def _cpus_for_gpus(number: int) -> Iterator[None]:
         return
     from tensorflow.python.distribute import collective_all_reduce_strategy as module
 
-    def local_devices(extended, resolver, worker):
+    def local_devices(extended: object, resolver: object, worker: str) -> tuple[tuple[str, ...], str]:
         del extended, resolver
         return tuple(f"{worker}/device:CPU:{i}" for i in range(number)), "CPU"
 

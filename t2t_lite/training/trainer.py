@@ -1,15 +1,17 @@
-"""Trains a model: sets up the run, then loops until the last step or a signal."""
+"""Trains a model: sets up the run, then loops until the last step, or until something asks to stop."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import tensorflow as tf
 
 from t2t_lite.data.pipeline import reading_shards
+from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import RunDir
-from t2t_lite.training.loop import TrainingLoop
+from t2t_lite.training.callbacks import Callback, Callbacks
+from t2t_lite.training.loop import LAST_STEP, Ending, TrainingLoop
 from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.setup import set_up
@@ -17,7 +19,14 @@ from t2t_lite.training.signal_handling import StopSignals
 from t2t_lite.training.strategy import has_workers
 
 
-def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> int:
+def train(
+    run_dir: RunDir,
+    data_dir: Path,
+    strategy: tf.distribute.Strategy,
+    options: TrainOptions,
+    callbacks: Iterable[Callback] = (),
+    display: Display | None = None,
+) -> Ending:
     """Trains up to step `hparams.train_steps`, starting from the last checkpoint if there is one.
 
     Args:
@@ -25,33 +34,36 @@ def train(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, opt
       data_dir: where the problem's data is.
       strategy: the devices.
       options: see `TrainOptions`.
+      callbacks: they follow the training and can stop it.
+      display: where to show the progress; None: the logger.
 
     Returns:
-      the number of the signal that stopped the run after a checkpoint, or 0.
+      the step and the reason of the end.
 
     Raises:
       UserError: if data or checkpoints are unusable, the settings do not suit the data, disk or memory is full, or
         loss or gradients are no longer finite.
     """
+    display = display or Display()
     with _lost_workers_reported(strategy):
         training = set_up(run_dir, data_dir, strategy, options)
     first_step, last_step = training.state.step, run_dir.hparams.train_steps
     with (
         _lost_workers_reported(strategy),
-        Progress(run_dir.path, first_step, last_step, silent=not training.is_chief) as progress,
+        Progress(run_dir.path, first_step, last_step, display if training.is_chief else None) as progress,
         reading_shards(run_dir.problem.data_name, data_dir),
-        StopSignals() as signals,
+        StopSignals(display.stopping) as signals,
     ):
         for note in training.notes:
             progress.say(note)
         if first_step >= last_step:
             progress.say(f"already trained for {first_step} steps; raise `train_steps` to continue")
-            return 0
-        return TrainingLoop(training, progress).run(signals)
+            return Ending(first_step, LAST_STEP)
+        return TrainingLoop(training, progress, Callbacks(callbacks)).run(signals)
 
 
 @contextlib.contextmanager
-def _lost_workers_reported(strategy) -> Iterator[None]:
+def _lost_workers_reported(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Turns the errors that the loss of another worker causes into a UserError."""
     try:
         yield

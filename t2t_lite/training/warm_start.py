@@ -4,12 +4,14 @@ import dataclasses
 from pathlib import Path
 from typing import NamedTuple
 
+import keras
 import numpy as np
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
 from t2t_lite.data.vocab import UNKNOWN_ID, open_vocabulary
 from t2t_lite.errors import UserError
+from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.run_dir import RunDir, open_run_dir
 
@@ -53,7 +55,7 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     return run_dir, checkpoint
 
 
-def warm_start(model, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> list[str]:
+def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> list[str]:
     """Loads the weights of another run that fit a model. Leaves optimizer and step unchanged.
 
     A weight is loaded if its name and shape match. Embedding and output matrices are loaded row by row, for the tokens
@@ -154,7 +156,7 @@ def _fit(arrays: dict[str, np.ndarray], variables: dict, rows_to_take: dict[str,
     return fit
 
 
-def _rows_to_take(model, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: Path) -> dict[str, _Rows]:
+def _rows_to_take(model: Seq2SeqModel, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: Path) -> dict[str, _Rows]:
     """Returns the rows to load, by weight name, for weights whose rows stand for tokens or positions."""
     here, there = _tokens(vocabulary, inputs_vocabulary), _tokens(run_dir.vocabulary, run_dir.inputs_vocabulary)
     # The checkpoint does not tell which parts of the other model share a matrix; its settings do.
@@ -189,7 +191,7 @@ def _shared_tokens(here: list[str], there: list[str]) -> tuple[list[int], list[i
     return [*range(first), *shared], [*range(first), *shared.values()]
 
 
-def _name(variable) -> str:
+def _name(variable: keras.Variable) -> str:
     """Returns the name of a Keras variable in `storage.by_name`; works for variables without a value."""
     return variable.path.replace("/", ".")
 

@@ -3,10 +3,13 @@
 import time
 from pathlib import Path
 
+import tensorflow as tf
+
 from t2t_lite.checkpoints.training_state import TrainingState
 from t2t_lite.checkpoints.versions import existing, list_checkpoints
 from t2t_lite.data.manifest import check_data
 from t2t_lite.data.pipeline import reading_shards
+from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import RunDir
 from t2t_lite.training.evaluation.evaluator import Evaluator
@@ -19,7 +22,13 @@ from t2t_lite.training.setup import bound_micro_batches, build_model, vocab_size
 POLL_SECS = 5.0
 
 
-def evaluate_continuously(run_dir: RunDir, data_dir: Path, strategy, options: TrainOptions) -> None:
+def evaluate_continuously(
+    run_dir: RunDir,
+    data_dir: Path,
+    strategy: tf.distribute.Strategy,
+    options: TrainOptions,
+    display: Display | None = None,
+) -> None:
     """Evaluates all checkpoints of a run that have no figures yet, and new ones as they appear.
 
     Ends after the checkpoint of the run's last step, or after `options.eval_wait_secs` without a new checkpoint.
@@ -29,6 +38,7 @@ def evaluate_continuously(run_dir: RunDir, data_dir: Path, strategy, options: Tr
       data_dir: where the problem's data is.
       strategy: the devices.
       options: eval_decode, decode_hparams, eval_metric, eval_wait_secs and max_tokens_per_replica are used.
+      display: where to show the figures; None: the logger.
 
     Raises:
       UserError: if the data is unusable.
@@ -44,7 +54,10 @@ def evaluate_continuously(run_dir: RunDir, data_dir: Path, strategy, options: Tr
     state = TrainingState(model, optimizer)
     seen: set[int] = set()
     since = time.monotonic()
-    with Progress(run_dir.path, 0, hparams.train_steps) as progress, reading_shards(problem.data_name, data_dir):
+    with (
+        Progress(run_dir.path, 0, hparams.train_steps, display or Display()) as progress,
+        reading_shards(problem.data_name, data_dir),
+    ):
         while True:
             todo = _todo(run_dir, seen)
             for step, path in todo:

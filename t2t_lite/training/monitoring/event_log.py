@@ -15,7 +15,7 @@ class EventLog:
       directory: the run directory; event files go to its subdirectories `train` and `eval`.
     """
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path) -> None:
         self._writers = {part: tf.summary.create_file_writer(str(directory / part)) for part in ("train", "eval")}
         self._log = open(directory / "log.jsonl", "a", encoding="utf-8")  # noqa: SIM115
 

@@ -15,7 +15,7 @@ class Profiler:
       directory: where to write the trace; None: no trace.
     """
 
-    def __init__(self, directory: Path | None):
+    def __init__(self, directory: Path | None) -> None:
         self._directory = directory
         self._steps = 0
 

@@ -1,12 +1,9 @@
-"""Shows the progress of a training: a progress bar on a terminal, plain lines elsewhere."""
+"""Reports the progress of a training: as lines for the `Display`, and to the `EventLog`."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import rich.console
-import rich.progress
-
+from t2t_lite.display import Display
 from t2t_lite.formatting import format_duration
 from t2t_lite.training.monitoring.event_log import EventLog
 
@@ -18,48 +15,36 @@ class Progress:
       directory: the run directory, where `EventLog` writes.
       first_step: number of steps already made.
       last_step: the step at which training ends.
-      silent: print and write nothing, for workers other than the chief.
+      display: where lines go; None: show and write nothing, for workers other than the chief.
     """
 
-    def __init__(self, directory: Path, first_step: int, last_step: int, silent: bool = False):
-        self._last_step = last_step
+    def __init__(self, directory: Path, first_step: int, last_step: int, display: Display | None) -> None:
+        self._first_step, self._last_step = first_step, last_step
         self._is_first = True
-        self._bar = None
-        self._log = None if silent else EventLog(directory)
-        self._console = rich.console.Console(file=sys.stdout, highlight=False, soft_wrap=True, quiet=silent)
-        if silent:
-            return
-        if self._console.is_terminal:
-            self._bar = rich.progress.Progress(
-                "step {task.completed}/{task.total}",
-                rich.progress.BarColumn(),
-                "{task.fields[figures]}",
-                rich.progress.TimeRemainingColumn(),
-                console=self._console,
-            )
-            self._task = self._bar.add_task("", total=last_step, completed=first_step, figures="")
+        self._display = display
+        self._log = None if display is None else EventLog(directory)
 
-    def __enter__(self):
-        if self._bar:
-            self._bar.start()
+    def __enter__(self) -> "Progress":
+        if self._display:
+            self._display.start_training(self._first_step, self._last_step)
         return self
 
-    def __exit__(self, *exception):
-        if self._bar:
-            self._bar.stop()
+    def __exit__(self, *exception: object) -> None:
+        if self._display:
+            self._display.end_training()
         if self._log:
             self._log.close()
 
     def after_step(self, step: int) -> None:
-        """Moves the progress bar."""
-        if self._bar:
-            self._bar.update(self._task, completed=step)
+        """Shows that a step has been made."""
+        if self._display:
+            self._display.after_step(step)
 
     def report(self, step: int, figures: dict[str, float]) -> None:
         """Shows and records the figures of a `Throughput`, with the epoch (from 1) and the learning rate."""
         # The first step includes building its graph, so it overestimates the time left.
         most = "up to " if self._is_first else ""
-        left = f"  {most}{format_duration((self._last_step - step) / figures['steps_per_second'])} left"
+        left = f"{most}{format_duration((self._last_step - step) / figures['steps_per_second'])} left"
         self._is_first = False
         utilisation = f"utilisation {figures['utilisation']:.0%}  " if "utilisation" in figures else ""
         line = (
@@ -72,10 +57,8 @@ class Progress:
         )
         if figures["skipped_steps"]:
             line += f"  {figures['skipped_steps']:.0f} steps skipped"
-        if self._bar:
-            self._bar.update(self._task, figures=line)
-        else:
-            self.say(f"step {step}/{self._last_step}  {line}{left}")
+        if self._display:
+            self._display.report(step, self._last_step, line, left)
         if self._log:
             self._log.record("train", step, figures)
 
@@ -94,8 +77,9 @@ class Progress:
             self._log.record("eval", step, figures, samples)
 
     def say(self, line: str) -> None:
-        """Prints a line, above the bar if there is one."""
-        self._console.print(line, markup=False)
+        """Shows a line."""
+        if self._display:
+            self._display.say(line)
 
 
 def _losses(figures: dict[str, float]) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from t2t_lite.training.step.train_step import StepReport
+
 
 class Throughput:
     """Turns the reports of steps into figures.
@@ -24,7 +26,7 @@ class Throughput:
         flops_per_token: float,
         peak: float | None = None,
         measure: Callable[[], float] | None = None,
-    ):
+    ) -> None:
         self._replicas = replicas
         self._flops_per_token = flops_per_token
         self.peak = peak
@@ -46,7 +48,7 @@ class Throughput:
             self.peak = max(self._measure(), self.peak or 0.0)
         self.restart()
 
-    def add(self, report, waited: float) -> None:
+    def add(self, report: StepReport, waited: float) -> None:
         """Counts one step.
 
         Args:

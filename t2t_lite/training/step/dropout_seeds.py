@@ -1,6 +1,7 @@
 """The random numbers of dropout, independent of devices, micro-batches and restarts."""
 
 import math
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -25,13 +26,13 @@ class DropoutSeeds:
       rows: number of rows, int or int32 scalar.
     """
 
-    def __init__(self, random_seed: int, step, first_row, rows):
+    def __init__(self, random_seed: int, step: tf.Tensor, first_row: tf.Tensor, rows: int | tf.Tensor) -> None:
         seed = (random_seed & 0x7FFFFFFF) - (random_seed & 0x80000000)  # as int32, so that the key fits into int64
         self._key = _uint64(tf.reshape(seed * 2**32 + tf.cast(step, tf.int64), [1]))
         self._first_row, self._rows = tf.cast(first_row, tf.int64), rows
         self._places = 0
 
-    def uint16(self, shape):
+    def uint16(self, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
         """Returns the numbers of the next place in the model.
 
         Args:
@@ -57,5 +58,5 @@ class DropoutSeeds:
         return tf.reshape(numbers, shape)
 
 
-def _uint64(numbers):
+def _uint64(numbers: tf.Tensor) -> tf.Tensor:
     return tf.bitcast(numbers, tf.uint64)

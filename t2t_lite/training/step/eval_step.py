@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.training.step.loss import smoothed_cross_entropy
-from t2t_lite.training.step.micro_batching import for_micro_batch, num_micro_batches
+from t2t_lite.training.step.micro_batching import ElementSpec, ReplicaBatch, for_micro_batch, num_micro_batches
 from t2t_lite.training.strategy import all_reduce_sum
 
 
@@ -28,8 +29,8 @@ class EvalSums:
       element_spec: the element spec of the batches.
     """
 
-    def __init__(self, strategy, model, element_spec):
-        def on_replica(batch, number):
+    def __init__(self, strategy: tf.distribute.Strategy, model: Seq2SeqModel, element_spec: ElementSpec) -> None:
+        def on_replica(batch: ReplicaBatch, number: tf.Tensor) -> tf.Tensor:
             inputs, targets = batch["inputs"][number], batch["targets"][number]
             logits = model(inputs, targets)
             sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)
@@ -38,7 +39,7 @@ class EvalSums:
         self._strategy = strategy
         self._micro_batch_sums = for_micro_batch(strategy, on_replica, element_spec)
 
-    def __call__(self, batches) -> EvalTotals:
+    def __call__(self, batches: tf.distribute.DistributedDataset) -> EvalTotals:
         """Returns the sums over all batches and workers. The workers communicate once, at the end."""
         totals = np.zeros(4)
         for batch in batches:
@@ -48,7 +49,7 @@ class EvalSums:
         return EvalTotals(*all_reduce_sum(self._strategy, totals).tolist())
 
 
-def _correct(logits, targets):
+def _correct(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
     """Returns for how many real targets, int32 [batch, length], the target's logit is the largest: float32 scalar."""
     of_targets = tf.gather(logits, targets, batch_dims=2)  # [batch, length]
     is_best = (of_targets >= tf.reduce_max(logits, -1)) & (targets != 0)

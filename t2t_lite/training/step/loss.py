@@ -1,5 +1,6 @@
 """Cross-entropy with label smoothing (section 5.4 of the paper)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -16,7 +17,7 @@ class LossSums(NamedTuple):
     tokens: tf.Tensor  # float32, number of real target tokens
 
 
-def smoothed_cross_entropy(logits, targets, label_smoothing):
+def smoothed_cross_entropy(logits: tf.Tensor, targets: tf.Tensor, label_smoothing: float) -> LossSums:
     """Cross-entropy against (1 - eps) on the target plus eps spread evenly over the vocabulary, in float32.
 
     Args:
@@ -34,7 +35,7 @@ def smoothed_cross_entropy(logits, targets, label_smoothing):
     return LossSums(tf.reduce_sum(smoothed * weights), tf.reduce_sum(plain * weights), tf.reduce_sum(weights))
 
 
-def _per_position(logits, labels, label_smoothing):
+def _per_position(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns (smoothed, plain) losses, float32 [positions], of logits [positions, vocab].
 
     One operation with its own gradient: smoothed = CE + eps * (logit of the target - mean logit), whose gradient is
@@ -43,7 +44,7 @@ def _per_position(logits, labels, label_smoothing):
     """
 
     @tf.custom_gradient
-    def compute(logits):
+    def compute(logits: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable]:
         given_dtype = logits.dtype
         vocab_size = logits.shape[-1]
         logits = tf.cast(logits, tf.float32)
@@ -55,7 +56,7 @@ def _per_position(logits, labels, label_smoothing):
         plain = normalizer - target_logits
         smoothed = plain + label_smoothing * (target_logits - tf.reduce_mean(logits, axis=-1))
 
-        def backward(upstream, upstream_plain):
+        def backward(upstream: tf.Tensor, upstream_plain: tf.Tensor) -> tf.Tensor:
             del upstream_plain  # `plain` is only reported
             scaled = (softmax - label_smoothing / vocab_size) * upstream[:, None]
             scaled = tf.tensor_scatter_nd_sub(scaled, at_label, (1.0 - label_smoothing) * upstream)

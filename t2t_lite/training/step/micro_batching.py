@@ -9,8 +9,19 @@ update, up to rounding, because
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
 import tensorflow as tf
+
+# A batch of `distribute_batches`: on each replica, "inputs" and "targets" and some scalars.
+DistributedBatch: TypeAlias = dict[str, tf.Tensor | tf.distribute.DistributedValues]
+# One replica's part of it, and the specs of its tensors.
+ReplicaBatch: TypeAlias = dict[str, tf.Tensor]
+ElementSpec: TypeAlias = dict[str, tf.TypeSpec]
+
+
+OnReplica = TypeVar("OnReplica")  # a tensor or several, of each replica
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +38,9 @@ class MicroBatches:
     max_tokens: int | None = None
     static_tokens: int = 0
 
-    def shape(self, rows, inputs_length, targets_length):
+    def shape(
+        self, rows: int | tf.Tensor, inputs_length: int | tf.Tensor, targets_length: int | tf.Tensor
+    ) -> tuple[int | tf.Tensor, int | tf.Tensor, int | tf.Tensor, int | tf.Tensor]:
         """Returns (micro-batches, rows of each, inputs length, targets length), ints, for a share of `rows` rows."""
         longest = tf.maximum(inputs_length, targets_length)
         if self.static_tokens:
@@ -48,7 +61,7 @@ class MicroBatches:
         return rows, length
 
 
-def bucket_length(length):
+def bucket_length(length: int | tf.Tensor) -> tf.Tensor:
     """Returns the smallest of 8, 16, 24, 32, 48, 64, 96, ... (8 or 24 times a power of 2) that is at least `length`."""
     power = tf.cast(8 * 2 ** tf.range(24), tf.int32)
     lengths = tf.sort(tf.concat([power, 3 * power[:22]], 0))
@@ -58,7 +71,7 @@ def bucket_length(length):
 @tf.autograph.experimental.do_not_convert  # conversion takes time, and there is nothing to convert
 def distribute_batches(
     strategy: tf.distribute.Strategy, global_batches: tf.data.Dataset, micro_batches: MicroBatches = MicroBatches()
-):
+) -> tf.distribute.DistributedDataset:
     """Gives every replica an equal share of each global batch, split into micro-batches.
 
     Every worker produces the same global batches and takes its own shares. Shares and micro-batches are contiguous
@@ -76,11 +89,11 @@ def distribute_batches(
     """
     replicas = strategy.num_replicas_in_sync
 
-    def dataset_of_host(context):
+    def dataset_of_host(context: tf.distribute.InputContext) -> tf.data.Dataset:
         mine = replicas // context.num_input_pipelines  # replicas of this host
         first = mine * context.input_pipeline_id
 
-        def split(batch):
+        def split(batch: dict[str, tf.Tensor]) -> tf.data.Dataset:
             rows = tf.shape(batch["targets"])[0]
             share = -(-rows // replicas)
             lengths = (tf.shape(batch[name])[1] for name in ("inputs", "targets"))
@@ -102,7 +115,11 @@ def distribute_batches(
     return strategy.distribute_datasets_from_function(dataset_of_host)
 
 
-def for_micro_batch(strategy, on_replica, element_spec):
+def for_micro_batch(
+    strategy: tf.distribute.Strategy,
+    on_replica: Callable[[ReplicaBatch, tf.Tensor], OnReplica],
+    element_spec: ElementSpec,
+) -> Callable[[DistributedBatch, tf.Tensor], OnReplica]:
     """Returns a graph that runs a function on every replica, for one micro-batch of a distributed batch.
 
     Args:
@@ -114,7 +131,7 @@ def for_micro_batch(strategy, on_replica, element_spec):
       a function of (distributed batch, number of the micro-batch).
     """
 
-    def run(batch, number):
+    def run(batch: DistributedBatch, number: tf.Tensor) -> OnReplica:
         return strategy.run(on_replica, args=(batch, number))
 
     # A TPU needs static shapes, so it gets one graph for each of the few shapes that `MicroBatches` produces.
@@ -123,11 +140,11 @@ def for_micro_batch(strategy, on_replica, element_spec):
     return tf.function(run, input_signature=signature, autograph=False)
 
 
-def num_micro_batches(batch) -> int:
+def num_micro_batches(batch: DistributedBatch) -> int:
     """Returns how many micro-batches a batch of `distribute_batches` has on each replica."""
     return first_replica(batch["targets"]).shape[0]
 
 
-def first_replica(value):
+def first_replica(value: tf.Tensor | tf.distribute.DistributedValues) -> tf.Tensor:
     """Returns one replica's part of a distributed value that is the same on all replicas."""
     return value.values[0] if isinstance(value, tf.distribute.DistributedValues) else value

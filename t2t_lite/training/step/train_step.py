@@ -1,13 +1,22 @@
 """One optimizer step on a global batch: all devices and micro-batches."""
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.training.optimizer import Adam
 from t2t_lite.training.step.dropout_seeds import DropoutSeeds
 from t2t_lite.training.step.loss import LossSums, smoothed_cross_entropy
-from t2t_lite.training.step.micro_batching import for_micro_batch, num_micro_batches
+from t2t_lite.training.step.micro_batching import (
+    DistributedBatch,
+    ElementSpec,
+    ReplicaBatch,
+    for_micro_batch,
+    num_micro_batches,
+)
 
 
 class StepReport(NamedTuple):
@@ -34,7 +43,15 @@ class TrainStep:
       xla_compile: whether to compile loss and gradients of a micro-batch with XLA, once for each shape.
     """
 
-    def __init__(self, strategy, model, optimizer, element_spec, random_seed: int, xla_compile: bool = False):
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: Seq2SeqModel,
+        optimizer: Adam,
+        element_spec: ElementSpec,
+        random_seed: int,
+        xla_compile: bool = False,
+    ) -> None:
         self._strategy, self._optimizer = strategy, optimizer
         self._micro_batch_gradients = _loss_and_gradients(model, random_seed, xla_compile)
         # Three graphs. The first is by far the largest, so it handles one micro-batch and is reused for all of them.
@@ -42,7 +59,7 @@ class TrainStep:
         self._add = tf.function(self._add_parts, autograph=False)
         self._update = tf.function(self._reduce_and_apply, autograph=False)
 
-    def __call__(self, batch, requests=()) -> StepReport:
+    def __call__(self, batch: DistributedBatch, requests: Sequence[float] = ()) -> StepReport:
         """Makes one step on a global batch."""
         totals = self._gradients(batch, tf.constant(0))
         for number in range(1, num_micro_batches(batch)):
@@ -51,26 +68,26 @@ class TrainStep:
         sums = LossSums(*figures[:3].tolist())
         return StepReport(sums, float(figures[3]), float(figures[-2]), bool(figures[-1]), figures[4:-2])
 
-    def check_memory(self, batch) -> None:
+    def check_memory(self, batch: DistributedBatch) -> None:
         """Computes the gradients of a batch's first micro-batch and discards them."""
         figures, *_ = self._gradients(batch, tf.constant(0))
         for figure in self._strategy.experimental_local_results(figures):
             figure.numpy()
 
-    def _on_replica(self, batch, number):
+    def _on_replica(self, batch: ReplicaBatch, number: tf.Tensor) -> list[tf.Tensor]:
         # A pure function of (seed, step, rows), independent of devices, micro-batches and restarts.
         inputs, targets = batch["inputs"][number], batch["targets"][number]
         first_row = batch["first_row"] + tf.cast(number * tf.shape(targets)[0], tf.int64)
         scale = self._loss_scale() / batch["tokens"]
         return self._micro_batch_gradients(inputs, targets, self._optimizer.iterations.read_value(), first_row, scale)
 
-    def _add_parts(self, totals, parts):
-        def on_replica(totals, parts):
+    def _add_parts(self, totals: list[tf.Tensor], parts: list[tf.Tensor]) -> list[tf.Tensor]:
+        def on_replica(totals: list[tf.Tensor], parts: list[tf.Tensor]) -> list[tf.Tensor]:
             return [total + part for total, part in zip(totals, parts)]
 
         return self._strategy.run(on_replica, args=(totals, parts))
 
-    def _reduce_and_apply(self, totals, requests):
+    def _reduce_and_apply(self, totals: list[tf.Tensor], requests: tf.Tensor) -> tf.Tensor:
         strategy, optimizer = self._strategy, self._optimizer
         # Reduced tensors must be created on their device in this graph. TensorFlow does not know the device of plain
         # arguments, and falls back to one collective per variable.
@@ -84,7 +101,7 @@ class TrainStep:
         norm = tf.linalg.global_norm([strategy.experimental_local_results(part)[0] for part in gradients]) / loss_scale
         finite = tf.math.is_finite(norm) & tf.math.is_finite(figures[0])
 
-        def apply():
+        def apply() -> int:
             optimizer.apply(strategy, gradients, loss_scale)
             return 0
 
@@ -92,19 +109,23 @@ class TrainStep:
         optimizer.count(finite)
         return tf.concat([figures, [norm, tf.cast(finite, tf.float32)]], 0)
 
-    def _loss_scale(self):
+    def _loss_scale(self) -> tf.Tensor:
         scale = self._optimizer.loss_scale
         return tf.constant(1.0) if scale is None else scale.read_value()
 
 
-def _loss_and_gradients(model, random_seed, xla_compile):
+def _loss_and_gradients(
+    model: Seq2SeqModel, random_seed: int, xla_compile: bool
+) -> Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor], list[tf.Tensor]]:
     """Returns a function that maps (inputs, targets, step, first_row, scale) of a micro-batch to [figures, *gradients].
 
     `figures` are float32 [4]: the `LossSums` and the number of target positions. All gradients are dense.
     """
     variables = model.trainable_variables
 
-    def gradients_of(inputs, targets, step, first_row, scale):
+    def gradients_of(
+        inputs: tf.Tensor, targets: tf.Tensor, step: tf.Tensor, first_row: tf.Tensor, scale: tf.Tensor
+    ) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             logits = model(inputs, targets, seeds=DropoutSeeds(random_seed, step, first_row, tf.shape(targets)[0]))
             sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)

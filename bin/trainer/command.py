@@ -1,20 +1,25 @@
 """t2t-lite-trainer: trains a model on a problem's data."""
 
-import contextlib
+import argparse
+import dataclasses
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from t2t_lite.api.training import check_evaluation, train
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.device_flags import add_device_flags
+from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
 from t2t_lite.bin.cli.problem_flags import parse_with_problem
-from t2t_lite.bin.datagen.command import generate_data
-from t2t_lite.errors import UserError
+from t2t_lite.data.problem import get_problem
 from t2t_lite.training.evaluation.model_selection import METRICS
 from t2t_lite.training.options import SCHEDULES, TrainOptions
-from t2t_lite.training.tf_config import make_tf_configs, workers_of_environment
+from t2t_lite.training.tf_config import make_tf_configs
 
 _DEFAULTS = TrainOptions()
+# The arguments of `make_strategy`, which are flags, too.
+_DEVICES = ("strategy", "num_gpus", "virtual_devices")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,7 +39,7 @@ def make_parser() -> cli.CommandParser:
     return parser
 
 
-def _add_task(parser) -> None:
+def _add_task(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("what to train").add_argument
     add("--problem", help="name of the problem")
     add("--hparams_set", help="name of the hparam set")
@@ -61,7 +66,7 @@ def _add_task(parser) -> None:
     )
 
 
-def _add_devices(parser) -> None:
+def _add_devices(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("devices").add_argument
     add_device_flags(add)
     add(
@@ -71,7 +76,7 @@ def _add_devices(parser) -> None:
     )
 
 
-def _add_running(parser) -> None:
+def _add_running(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("checkpoints and reports").add_argument
     add(
         "--save_checkpoints_secs",
@@ -90,7 +95,7 @@ def _add_running(parser) -> None:
     add("--profile", action="store_true", help="write a TensorBoard trace of a few steps")
 
 
-def _add_choosing(parser) -> None:
+def _add_choosing(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("evaluation").add_argument
     add(
         "--schedule",
@@ -137,16 +142,12 @@ def _main(flags: Sequence[str]) -> None:
         for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
             if not getattr(arguments, flag):
                 parser.error(f"--{flag} is required")
-    if arguments.eval_metric in ("bleu", "f1") and not arguments.eval_decode and arguments.schedule != "train":
-        parser.error(f"--eval_metric={arguments.eval_metric} needs --eval_decode")
-    if arguments.decode_hparams and not arguments.eval_decode:
-        parser.error("--decode_hparams needs --eval_decode")
     if arguments.problem_options and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
     _run(arguments)
 
 
-def _run(arguments) -> None:
+def _run(arguments: argparse.Namespace) -> None:
     if arguments.make_tf_config:
         for number, config in enumerate(make_tf_configs(arguments.make_tf_config.split(","))):
             print(f"# worker {number}{', the chief' if number == 0 else ''}\nexport TF_CONFIG='{config}'")
@@ -156,99 +157,43 @@ def _run(arguments) -> None:
         _train(arguments)
 
 
-def _train(arguments) -> None:
-    from t2t_lite.locks import training_in
-
+def _train(arguments: argparse.Namespace) -> None:
     trust_plugins(arguments, _warm_start_run(arguments))
-    workers, worker = workers_of_environment()
-    problem, hparams = _task(arguments)
-    # Check flags before data is generated and TensorFlow is imported.
-    problem.check_hparams(hparams)
-    _check_evaluation(arguments, problem)
-    if arguments.generate_data and len(workers) > 1:
-        raise UserError("--generate_data works on one machine only; run t2t-lite-datagen first, then all workers")
-    # Only the chief locks the run directory, because only it writes there.
-    with training_in(arguments.output_dir) if worker == 0 else contextlib.nullcontext():
-        number = _train_here(arguments, problem, hparams, is_chief=worker == 0)
-    if number:
-        raise SystemExit(128 + number)
+    names = ("data_dir", "output_dir", "hparams", "model", "train_steps", "generate_data", "tmp_dir", *_DEVICES)
+    result = train(
+        get_problem(arguments.problem, **arguments.problem_options),
+        arguments.hparams_set,
+        display=CommandDisplay(),
+        **{name: getattr(arguments, name) for name in names},
+        **_options(arguments),
+    )
+    if result.signal:
+        raise SystemExit(128 + signal.Signals[result.signal])
 
 
-def _warm_start_run(arguments) -> list[str]:
+def _warm_start_run(arguments: argparse.Namespace) -> list[str]:
     """Returns the run directory of --warm_start_from, or [] without that flag."""
     path = arguments.warm_start_from
     return [] if not path else [path if Path(path).is_dir() else str(Path(path).parent)]
 
 
-def _train_here(arguments, problem, hparams, is_chief: bool) -> int:
-    """Generates missing data, prepares the run directory and trains; returns the result of `train`."""
-    from t2t_lite.data.manifest import check_data
-    from t2t_lite.data.problem import get_problem
-    from t2t_lite.quiet import import_tensorflow
-    from t2t_lite.run_dir import RunDir, prepare_run_dir
-    from t2t_lite.training.checks import check_training
-
-    if arguments.generate_data:
-        generate_data(
-            get_problem(arguments.problem, **arguments.problem_options), arguments.data_dir, arguments.tmp_dir
-        )
-    data_dir, output_dir = Path(arguments.data_dir), Path(arguments.output_dir)
-    manifest = check_data(data_dir, problem)
-    check_training(problem, hparams, manifest, data_dir)
-    inputs, targets = (data_dir / vocabulary["file"] for vocabulary in problem.in_direction(manifest.vocabularies))
-    if is_chief:
-        run_dir = prepare_run_dir(
-            output_dir, hparams, problem, targets, arguments.random_seed, inputs_vocabulary=inputs
-        )
-    else:
-        run_dir = RunDir(output_dir, hparams, problem, targets, inputs)  # only the chief writes and checks it
-    import_tensorflow()
-    from t2t_lite.training.trainer import train
-
-    return train(run_dir, data_dir, *_strategy_and_options(arguments))
+def _options(arguments: argparse.Namespace) -> dict:
+    """Returns the flags that are `TrainOptions`."""
+    return {name: value for name, value in vars(arguments).items() if name in TrainOptions.__dataclass_fields__}
 
 
-def _check_evaluation(arguments, problem) -> None:
-    """Raises UserError if evaluation flags do not fit the problem."""
-    from t2t_lite.training.evaluation.model_selection import check_metric
-
-    check_metric(arguments.eval_metric, problem)
-    if problem.decode_hparams.override(arguments.decode_hparams).only_trees and problem.metric != "parseval":
-        raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
-
-
-def _task(arguments):
-    """Returns (problem, hparams) according to the flags."""
-    from t2t_lite.data.problem import get_problem
-    from t2t_lite.registry import HPARAMS, MODELS
-
-    problem = get_problem(arguments.problem)
-    hparams = HPARAMS[arguments.hparams_set]().override(arguments.hparams)
-    if arguments.model:
-        hparams = hparams.replace(model=arguments.model)
-    if arguments.train_steps is not None:
-        hparams = hparams.replace(train_steps=arguments.train_steps)
-    MODELS.check(hparams.model)
-    return problem, hparams
-
-
-def _strategy_and_options(arguments):
-    from t2t_lite.training.strategy import device_memory, make_strategy
-
-    fields = {name: value for name, value in vars(arguments).items() if name in TrainOptions.__dataclass_fields__}
-    options = TrainOptions(**fields, free_bytes=device_memory(arguments.virtual_devices))
-    return make_strategy(arguments.strategy, arguments.num_gpus, arguments.virtual_devices), options
-
-
-def _evaluate(arguments) -> None:
+def _evaluate(arguments: argparse.Namespace) -> None:
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir, wait_for_run_dir
 
-    wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, lambda line: print(line, flush=True))
+    wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, cli.say)
     trust_plugins(arguments, [arguments.output_dir])
-    run_dir = open_run_dir(Path(arguments.output_dir))
-    _check_evaluation(arguments, run_dir.problem)
+    run_dir, options = open_run_dir(Path(arguments.output_dir)), TrainOptions(**_options(arguments))
+    check_evaluation(run_dir.problem, options)
     import_tensorflow()
     from t2t_lite.training.evaluation.continuous import evaluate_continuously
+    from t2t_lite.training.strategy import device_memory, make_strategy
 
-    evaluate_continuously(run_dir, Path(arguments.data_dir), *_strategy_and_options(arguments))
+    options = dataclasses.replace(options, free_bytes=device_memory(arguments.virtual_devices))
+    strategy = make_strategy(*(getattr(arguments, name) for name in _DEVICES))
+    evaluate_continuously(run_dir, Path(arguments.data_dir), strategy, options, CommandDisplay())

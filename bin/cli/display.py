@@ -1,0 +1,74 @@
+"""What commands show while the library works: lines, tables, and a progress bar if the output is a terminal."""
+
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import rich.console
+import rich.progress
+
+from t2t_lite.bin.cli.run import say
+from t2t_lite.display import Display
+from t2t_lite.errors import as_flags
+
+if TYPE_CHECKING:
+    from t2t_lite.data.generation.text_checks import TextChecks
+
+
+class CommandDisplay(Display):
+    """Prints lines. On a terminal, a training has a progress bar with the figures of the last report."""
+
+    def __init__(self) -> None:
+        self._console: rich.console.Console | None = None
+        self._bar: rich.progress.Progress | None = None
+
+    def say(self, line: str) -> None:
+        """Prints a line, above the bar if there is one."""
+        if self._console:
+            self._console.print(as_flags(line), markup=False)
+        else:
+            say(line)
+
+    def text_checks(self, checks: "TextChecks") -> None:
+        """Prints tables of what was found in the user's text."""
+        from t2t_lite.bin.datagen.text_report import print_report
+
+        print_report(checks)
+
+    def start_training(self, first_step: int, last_step: int) -> None:
+        """Starts the bar."""
+        self._console = rich.console.Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        if self._console.is_terminal:
+            self._bar = rich.progress.Progress(
+                "step {task.completed}/{task.total}",
+                rich.progress.BarColumn(),
+                "{task.fields[figures]}",
+                rich.progress.TimeRemainingColumn(),
+                console=self._console,
+            )
+            self._task = self._bar.add_task("", total=last_step, completed=first_step, figures="")
+            self._bar.start()
+
+    def after_step(self, step: int) -> None:
+        """Moves the bar."""
+        if self._bar:
+            self._bar.update(self._task, completed=step)
+
+    def report(self, step: int, last_step: int, figures: str, left: str) -> None:
+        """Shows figures beside the bar, or prints them."""
+        if self._bar:
+            self._bar.update(self._task, figures=figures)
+        else:
+            super().report(step, last_step, figures, left)
+
+    def stopping(self) -> None:
+        """Says that the training will stop."""
+        with contextlib.suppress(OSError):  # os.write, because the signal may have interrupted a print
+            os.write(2, b"stopping after this step and its checkpoint; a second signal stops immediately\n")
+
+    def end_training(self) -> None:
+        """Stops the bar."""
+        if self._bar:
+            self._bar.stop()
+        self._bar = self._console = None

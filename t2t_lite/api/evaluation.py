@@ -1,0 +1,91 @@
+"""Evaluates a checkpoint of a run."""
+
+import dataclasses
+from os import PathLike
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+from t2t_lite.training.options import TrainOptions
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationResult:
+    """The figures of a checkpoint on one split, per real target token.
+
+    Args:
+      checkpoint: its path, without suffix.
+      step: its step.
+      split: the split.
+      loss: in nats, with label smoothing, as in training.
+      nll_loss: in nats, without label smoothing.
+      perplexity: exp(nll_loss).
+      accuracy: the share of tokens that the model ranks first, given the previous ones; 0 to 1.
+      bleu: sacreBLEU of the translations, 0 to 100; None for parsing, and without decoding.
+      f1: labelled bracketing F1 of the trees, 0 to 100; None for translation, and without decoding.
+    """
+
+    checkpoint: Path
+    step: int
+    split: str
+    loss: float
+    nll_loss: float
+    perplexity: float
+    accuracy: float
+    bleu: float | None = None
+    f1: float | None = None
+
+
+def evaluate(
+    output_dir: str | PathLike,
+    data_dir: str | PathLike,
+    *,
+    split: str = "dev",
+    checkpoint_path: str | PathLike | None = None,
+    decode: bool = True,
+    decode_hparams: str = "",
+    max_tokens_per_replica: int | None = None,
+) -> EvaluationResult:
+    """Evaluates a checkpoint on a split, as the trainer does after each checkpoint, on one device.
+
+    Args:
+      output_dir: the run directory.
+      data_dir: the folder with the data of the run's problem.
+      split: "dev" or "test".
+      checkpoint_path: the checkpoint; None: the average if there is one, else the last checkpoint.
+      decode: whether to translate (or parse) the split as well, for BLEU (or F1).
+      decode_hparams: "name=value,...": changes to the problem's search settings.
+      max_tokens_per_replica: see `TrainOptions`; None: as many as fit into memory.
+
+    Raises:
+      UserError: if the run, the checkpoint or the data is unusable.
+    """
+    from t2t_lite.data.manifest import check_data
+    from t2t_lite.quiet import import_tensorflow, settings_restored
+    from t2t_lite.run_dir import open_run_dir
+
+    if split not in ("dev", "test"):
+        raise UserError(f"`split={split}` is not one of dev and test", status=2)
+    run_dir, data_dir = open_run_dir(Path(output_dir)), Path(data_dir)
+    run_dir.problem.decode_hparams.override(decode_hparams)
+    manifest = check_data(data_dir, run_dir.problem)
+    with settings_restored():
+        import_tensorflow()
+        import tensorflow as tf
+
+        from t2t_lite.checkpoints.versions import step_of
+        from t2t_lite.data.pipeline import reading_shards
+        from t2t_lite.decoding.loading import checkpoint_of, restored_model
+        from t2t_lite.training.evaluation.evaluator import Evaluator
+        from t2t_lite.training.setup import bound_micro_batches, vocab_sizes
+        from t2t_lite.training.strategy import device_memory
+
+        checkpoint = checkpoint_of(run_dir, None if checkpoint_path is None else Path(checkpoint_path))
+        strategy = tf.distribute.get_strategy()
+        inputs_size, targets_size = vocab_sizes(run_dir, manifest)
+        options = TrainOptions(max_tokens_per_replica=max_tokens_per_replica, free_bytes=device_memory())
+        micro_batches = bound_micro_batches(run_dir.hparams, manifest, inputs_size, targets_size, strategy, options)
+        model = restored_model(run_dir.hparams, targets_size, inputs_size, checkpoint)
+        evaluator = Evaluator(run_dir, data_dir, strategy, model, micro_batches, decode, decode_hparams, split)
+        with reading_shards(run_dir.problem.data_name, data_dir):
+            figures = evaluator()
+    return EvaluationResult(checkpoint, step_of(checkpoint), split, **figures)

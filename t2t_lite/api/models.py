@@ -1,0 +1,52 @@
+"""Loads models."""
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    import keras
+
+
+def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = None) -> "keras.Model":
+    """Loads a model: one that `model.save` wrote, or the model of a run directory with its weights.
+
+    Args:
+      path: a `.keras` file or a run directory.
+      checkpoint_path: the checkpoint of the run directory; None: the average if there is one, else the last checkpoint.
+
+    Returns:
+      a built Keras model; for a run directory in the precision of its training.
+
+    Raises:
+      UserError: if there is no such file or run directory, or it cannot be read.
+    """
+    path = Path(path)
+    if path.suffix == ".keras":
+        return _load_file(path)
+    from t2t_lite.quiet import select_tensorflow
+    from t2t_lite.run_dir import open_run_dir
+
+    run_dir = open_run_dir(path)
+    select_tensorflow()
+    from t2t_lite.data.vocab import open_vocabulary
+    from t2t_lite.decoding.loading import checkpoint_of, restored_model
+
+    checkpoint = checkpoint_of(run_dir, None if checkpoint_path is None else Path(checkpoint_path))
+    sizes = [open_vocabulary(vocabulary).size for vocabulary in (run_dir.vocabulary, run_dir.inputs_vocabulary)]
+    return restored_model(run_dir.hparams, *sizes, checkpoint)
+
+
+def _load_file(path: Path) -> "keras.Model":
+    if not path.is_file():
+        raise UserError(f"no such file: {path}")
+    import keras
+
+    import t2t_lite.models  # noqa: F401  registers the classes
+
+    try:
+        return keras.models.load_model(path)
+    except (ValueError, TypeError, OSError, KeyError) as error:
+        raise UserError(f"{path} cannot be loaded as a Keras model: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,38 @@
+"""Settings by name."""
+
+from collections.abc import Mapping
+
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+from t2t_lite.registry import HPARAMS
+
+
+def get_hparams(hparams_set: str, **changes: int | float | str | bool) -> HParams:
+    """Returns the settings of an hparam set.
+
+    Args:
+      hparams_set: its name: "transformer_base".
+      changes: settings that differ, such as filter_size=2048.
+
+    Raises:
+      UserError: if there is no such set or setting (the message suggests the nearest names), or a value is invalid.
+    """
+    return HPARAMS[hparams_set]().replace(**changes)
+
+
+def resolve_hparams(
+    hparams_set: str | None, hparams: HParams | Mapping[str, int | float | str | bool] | str | None
+) -> HParams:
+    """Returns the settings of a set with changes, given as a dict or as "name=value,..."; or complete settings.
+
+    Raises:
+      UserError: as `get_hparams`, and if neither a set nor complete settings are given, or both.
+    """
+    if isinstance(hparams, HParams):
+        if hparams_set is not None:
+            raise UserError("`hparams` is complete; leave out `hparams_set`, or give `hparams` as a dict of changes")
+        return hparams
+    if hparams_set is None:
+        raise UserError("give `hparams_set`, the name of an hparam set, or complete settings as `hparams`")
+    settings = get_hparams(hparams_set)
+    return settings.override(hparams) if isinstance(hparams, str) else settings.replace(**(hparams or {}))

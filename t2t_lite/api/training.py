@@ -1,0 +1,200 @@
+"""Trains a model."""
+
+import contextlib
+import dataclasses
+import signal
+from collections.abc import Iterable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.api.settings import resolve_hparams
+from t2t_lite.config import HParams
+from t2t_lite.data.problem import Problem, get_problem
+from t2t_lite.display import Display
+from t2t_lite.errors import UserError, nearest
+from t2t_lite.registry import MODELS
+from t2t_lite.training.callbacks import Callback
+from t2t_lite.training.options import TrainOptions
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from t2t_lite.training.monitoring.history import Columns
+    from t2t_lite.training.options import TrainKeywords
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainResult:
+    """What a training left behind.
+
+    Args:
+      output_dir: the run directory.
+      step: the last step.
+      ended_by: "last step", "early stopping", "callback" or "signal".
+      signal: the name of the signal, such as "SIGINT", or "".
+      history: the reports of the run's steps as columns of equal length: step, loss, learning_rate, ...
+      evaluations: the evaluations of the run as columns: step, loss, perplexity, accuracy and, if decoded, bleu or f1.
+      checkpoints: paths of the checkpoints that exist, without suffix, the oldest first.
+    """
+
+    output_dir: Path
+    step: int
+    ended_by: str
+    signal: str = ""
+    history: "Columns" = dataclasses.field(default_factory=dict, repr=False)
+    evaluations: "Columns" = dataclasses.field(default_factory=dict, repr=False)
+    checkpoints: list[Path] = dataclasses.field(default_factory=list, repr=False)
+
+
+def train(
+    problem: str | Problem,
+    hparams_set: str | None = None,
+    *,
+    data_dir: str | PathLike,
+    output_dir: str | PathLike,
+    hparams: HParams | Mapping[str, int | float | str | bool] | str | None = None,
+    model: str | None = None,
+    train_steps: int | None = None,
+    callbacks: Iterable[Callback] = (),
+    generate_data: bool = False,
+    tmp_dir: str | PathLike | None = None,
+    strategy: str = "auto",
+    num_gpus: int | None = None,
+    virtual_devices: int = 0,
+    display: Display | None = None,
+    **options: "Unpack[TrainKeywords]",
+) -> TrainResult:
+    """Trains a model, as t2t-lite-trainer does. The same call resumes a training that was stopped.
+
+    Args:
+      problem: the name of a problem, or a `Problem`.
+      hparams_set: the name of an hparam set; None if `hparams` is complete.
+      data_dir: the folder with the problem's data.
+      output_dir: the run directory: settings, vocabularies, checkpoints, logs.
+      hparams: changes to the set, as a dict or "name=value,..."; or complete settings, from `get_hparams`.
+      model: the name of the model; None: the set's.
+      train_steps: the total number of steps; None: the set's.
+      callbacks: they receive the figures of steps and evaluations, and can stop the training.
+      generate_data: whether to generate missing data first.
+      tmp_dir: where `generate_data` finds or stores source files, see `t2t_lite.generate_data`.
+      strategy: "auto", "one_device", "mirrored", "multi_worker" (see TF_CONFIG) or "tpu".
+      num_gpus: how many GPUs of this machine to use; None: all.
+      virtual_devices: split the CPU into this many devices, to try out how a training on several behaves.
+      display: where to show the progress; None: the logger "t2t_lite".
+      options: further `TrainOptions`: save_checkpoints_steps, eval_decode, early_stopping_patience, random_seed, ...
+
+    Raises:
+      UserError: if settings, data or checkpoints are unusable, another process trains in `output_dir`, disk or memory
+        is full, or loss or gradients are no longer finite.
+    """
+    from t2t_lite.locks import training_in
+    from t2t_lite.training.tf_config import workers_of_environment
+
+    workers, worker = workers_of_environment()
+    generated = get_problem(problem) if isinstance(problem, str) else problem
+    problem = get_problem(generated.name)
+    settings = _settings(hparams_set, hparams, model, train_steps)
+    checked = _options(options)
+    # Check the arguments before data is generated and TensorFlow is imported.
+    problem.check_hparams(settings)
+    check_evaluation(problem, checked)
+    if generate_data and len(workers) > 1:
+        raise UserError("`generate_data` works on one machine only; run t2t-lite-datagen first, then all workers")
+    run = _Run(problem, settings, Path(data_dir), Path(output_dir), checked, is_chief=worker == 0)
+    # Only the chief locks the run directory, because only it writes there.
+    with training_in(run.output_dir) if run.is_chief else contextlib.nullcontext():
+        if generate_data:
+            from t2t_lite.api.data import generate_data as generate
+
+            generate(generated, run.data_dir, tmp_dir=tmp_dir, display=display)
+        return run.train((strategy, num_gpus, virtual_devices), callbacks, display)
+
+
+def check_evaluation(problem: Problem, options: TrainOptions) -> None:
+    """Raises UserError if options of evaluation do not fit the problem."""
+    from t2t_lite.training.evaluation.model_selection import check_metric
+
+    check_metric(options.eval_metric, problem)
+    if options.eval_metric in ("bleu", "f1") and not options.eval_decode and options.schedule != "train":
+        raise UserError(f"`eval_metric={options.eval_metric}` needs `eval_decode`", status=2)
+    if options.decode_hparams and not options.eval_decode:
+        raise UserError("`decode_hparams` needs `eval_decode`", status=2)
+    if problem.decode_hparams.override(options.decode_hparams).only_trees and problem.metric != "parseval":
+        raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
+
+
+def _settings(hparams_set, hparams, model: str | None, train_steps: int | None) -> HParams:
+    settings = resolve_hparams(hparams_set, hparams)
+    changes = {"model": model, "train_steps": train_steps}
+    settings = settings.replace(**{name: value for name, value in changes.items() if value is not None})
+    MODELS.check(settings.model)
+    return settings
+
+
+def _options(options: Mapping[str, object]) -> TrainOptions:
+    known = TrainOptions.__dataclass_fields__
+    for name in options:
+        if name not in known:
+            raise UserError(f"train() has no argument '{name}'{nearest(name, known)}", status=2)
+    if options.get("schedule") == "eval":
+        raise UserError("train() cannot only evaluate; use t2t_lite.evaluate, or t2t-lite-trainer --schedule=eval")
+    return TrainOptions(**options)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+    """One training: what, where, how."""
+
+    problem: Problem
+    hparams: HParams
+    data_dir: Path
+    output_dir: Path
+    options: TrainOptions
+    is_chief: bool
+
+    def train(
+        self, devices: tuple[str, int | None, int], callbacks: Iterable[Callback], display: Display | None
+    ) -> TrainResult:
+        """Prepares the run directory and trains; `devices` are the arguments of `make_strategy`."""
+        from t2t_lite.quiet import import_tensorflow, settings_restored
+
+        run_dir = self._run_dir()
+        with settings_restored():
+            import_tensorflow()
+            from t2t_lite.training.strategy import device_memory, make_strategy
+            from t2t_lite.training.trainer import train as train_run
+
+            options = dataclasses.replace(self.options, free_bytes=device_memory(devices[2]))
+            ending = train_run(run_dir, self.data_dir, make_strategy(*devices), options, callbacks, display)
+        return self._result(ending.step, ending.reason, ending.signal)
+
+    def _run_dir(self):
+        """Checks settings and data, and prepares the run directory."""
+        from t2t_lite.data.manifest import check_data
+        from t2t_lite.run_dir import RunDir, prepare_run_dir
+        from t2t_lite.training.checks import check_training
+
+        manifest = check_data(self.data_dir, self.problem)
+        check_training(self.problem, self.hparams, manifest, self.data_dir)
+        vocabularies = self.problem.in_direction(manifest.vocabularies)
+        inputs, targets = (self.data_dir / vocabulary["file"] for vocabulary in vocabularies)
+        if self.is_chief:
+            return prepare_run_dir(
+                self.output_dir, self.hparams, self.problem, targets, self.options.random_seed, inputs_vocabulary=inputs
+            )
+        return RunDir(self.output_dir, self.hparams, self.problem, targets, inputs)  # the chief writes and checks it
+
+    def _result(self, step: int, reason: str, number: int) -> TrainResult:
+        from t2t_lite.checkpoints.versions import list_checkpoints
+        from t2t_lite.training.monitoring.history import read_evaluation_columns, read_reports
+
+        return TrainResult(
+            output_dir=self.output_dir,
+            step=step,
+            ended_by=reason,
+            signal=signal.Signals(number).name if number else "",
+            history=read_reports(self.output_dir),
+            evaluations=read_evaluation_columns(self.output_dir),
+            checkpoints=[path for _, path in list_checkpoints(self.output_dir)],
+        )

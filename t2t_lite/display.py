@@ -1,0 +1,40 @@
+"""What the library shows while it works: lines for the logger. Commands show tables and a progress bar instead."""
+
+from typing import TYPE_CHECKING
+
+from t2t_lite.log import LOG
+
+if TYPE_CHECKING:
+    from t2t_lite.data.generation.text_checks import TextChecks
+
+
+class Display:
+    """Shows the progress of data generation and training as lines of the logger "t2t_lite", at level INFO."""
+
+    def say(self, line: str) -> None:
+        """Shows a line."""
+        LOG.info(line)
+
+    def text_checks(self, checks: "TextChecks") -> None:
+        """Shows what the checks of the user's text found."""
+        for finding in checks.findings():
+            if finding.count:
+                lines = ", ".join(map(str, finding.lines))
+                done = "dropped" if finding.dropped else "kept"
+                self.say(f"{finding.count:,} of {checks.pairs:,} pairs {done}: {finding.kind} (lines {lines})")
+
+    def start_training(self, first_step: int, last_step: int) -> None:
+        """Prepares for the steps after `first_step`, up to `last_step`."""
+
+    def after_step(self, step: int) -> None:
+        """Shows that a step has been made."""
+
+    def report(self, step: int, last_step: int, figures: str, left: str) -> None:
+        """Shows a line of figures of a step and the time that is left."""
+        self.say(f"step {step}/{last_step}  {figures}  {left}")
+
+    def stopping(self) -> None:
+        """Shows that a signal has asked the training to stop. It is called in the signal handler."""
+
+    def end_training(self) -> None:
+        """Ends what `start_training` began."""

@@ -1,0 +1,59 @@
+"""Callbacks: code of a caller that follows a training and can stop it."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+
+class Callback:
+    """Follows a training. Subclass it and override what you need; `t2t_lite.train` takes a list of them.
+
+    Each method may return True to stop the training. It then ends with a checkpoint of the step that was just made;
+    with several workers it makes one more step, in which they agree. Running the same training again resumes it. An
+    exception ends the training at once, with the checkpoints that exist.
+    """
+
+    def on_step(self, step: int, figures: Mapping[str, float]) -> bool | None:
+        """Called after each optimizer step.
+
+        Args:
+          step: the number of the step, from 1.
+          figures: of this step: loss (nats per real target token, with label smoothing), nll_loss (without),
+            target_tokens, gradient_norm, learning_rate, epoch (from 1) and skipped (1 if loss or gradients were not
+            finite, so that the step changed nothing; else 0).
+        """
+
+    def on_checkpoint(self, step: int, path: Path) -> bool | None:
+        """Called on the chief after a checkpoint was written to `path`, without suffix, and before its evaluation."""
+
+    def on_evaluation(self, step: int, figures: Mapping[str, float]) -> bool | None:
+        """Called after each evaluation of the dev split, with the figures of `Evaluator`."""
+
+
+class Callbacks:
+    """Calls several callbacks as one, and remembers whether one of them has asked to stop.
+
+    Args:
+      callbacks: the callbacks, called in this order.
+    """
+
+    def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
+        self._callbacks = list(callbacks)
+        self.stop = False
+
+    def __bool__(self) -> bool:
+        return bool(self._callbacks)
+
+    def on_step(self, step: int, figures: Mapping[str, float]) -> None:
+        """See `Callback`."""
+        for callback in self._callbacks:
+            self.stop |= bool(callback.on_step(step, figures))
+
+    def on_checkpoint(self, step: int, path: Path) -> None:
+        """See `Callback`."""
+        for callback in self._callbacks:
+            self.stop |= bool(callback.on_checkpoint(step, path))
+
+    def on_evaluation(self, step: int, figures: Mapping[str, float]) -> None:
+        """See `Callback`."""
+        for callback in self._callbacks:
+            self.stop |= bool(callback.on_evaluation(step, figures))
