@@ -4,6 +4,7 @@ import collections
 import contextlib
 import functools
 import hashlib
+import logging
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,16 @@ def paper():
 def descending_beams():
     """Hypotheses that descend from one another at random, see `support.beams`."""
     return descending_beams_of
+
+
+@pytest.fixture
+def logged(caplog):
+    """A function that returns what the library has logged since it was last called, as lines."""
+    caplog.set_level(logging.INFO, logger="t2t_lite")
+
+    def lines() -> list[str]:
+        found = [record.getMessage() for record in caplog.records if record.name == "t2t_lite"]
+        caplog.clear()
+        return "\n".join(found).splitlines()
+
+    return lines

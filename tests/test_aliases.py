@@ -69,7 +69,7 @@ FLAG_NAMES = {
 
 @pytest.mark.parametrize(("theirs", "ours"), PROBLEM_NAMES.items())
 def test_a_tensor2tensor_problem_is_refused_with_our_name(theirs, ours):
-    with pytest.raises(UserError, match=rf"^unknown problem '{theirs}' \(--problem\); tensor2tensor's .*\b{ours}\b"):
+    with pytest.raises(UserError, match=rf"^unknown problem '{theirs}' \(`problem`\); tensor2tensor's .*\b{ours}\b"):
         PROBLEMS[theirs]
     assert ours in PROBLEMS or ours.removesuffix("_rev") in PROBLEMS
 

@@ -121,27 +121,27 @@ def test_interdependent_values_are_checked_together():
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("hiden_size=4", "--hparams: unknown name 'hiden_size'; did you mean 'hidden_size'"),
-        ("FLAG=4", "--hparams: unknown name 'FLAG'"),
-        ("replace=4", "--hparams: unknown name 'replace'"),
-        ("hidden_size", "--hparams: 'hidden_size' is not of the form name=value"),
-        ("=4", "--hparams: unknown name ''"),
-        ("hidden_size=", "--hparams: hidden_size takes a whole number, not ''"),
-        ("hidden_size=large", "--hparams: hidden_size takes a whole number, not 'large'"),
-        ("hidden_size=64.5", "--hparams: hidden_size takes a whole number, not '64.5'"),
-        ("label_smoothing=some", "--hparams: label_smoothing takes a number, not 'some'"),
-        ("hidden_size=0", "--hparams: hidden_size=0 is out of range: it must be at least 1"),
-        ("num_decoder_layers=1001", "--hparams: num_decoder_layers=1001 is out of range: it must be at most 1,000"),
-        ("hidden_size=-8", "--hparams: hidden_size=-8 is out of range"),
-        ("hidden_size=33,num_heads=3", "--hparams: hidden_size=33 is out of range: it must be even"),
-        ("num_heads=7", "--hparams: num_heads=7 is out of range: it must be a divisor of hidden_size (512)"),
-        ("label_smoothing=1", "--hparams: label_smoothing=1.0 is out of range: it must be at least 0 and below 1"),
-        ("residual_dropout=-0.1", "--hparams: residual_dropout=-0.1 is out of range"),
-        ("residual_dropout=nan", "--hparams: residual_dropout=nan is out of range"),
-        ("learning_rate_constant=0", "--hparams: learning_rate_constant=0.0 is out of range: it must be above 0"),
-        ("learning_rate_constant=inf", "--hparams: learning_rate_constant=inf is out of range"),
-        ("adam_epsilon=nan", "--hparams: adam_epsilon=nan is out of range"),
-        ("precision=float16", "--hparams: precision=float16 is out of range: it must be float32 or mixed_bfloat16"),
+        ("hiden_size=4", "`hparams`: unknown name 'hiden_size'; did you mean 'hidden_size'"),
+        ("FLAG=4", "`hparams`: unknown name 'FLAG'"),
+        ("replace=4", "`hparams`: unknown name 'replace'"),
+        ("hidden_size", "`hparams`: 'hidden_size' is not of the form name=value"),
+        ("=4", "`hparams`: unknown name ''"),
+        ("hidden_size=", "`hparams`: hidden_size takes a whole number, not ''"),
+        ("hidden_size=large", "`hparams`: hidden_size takes a whole number, not 'large'"),
+        ("hidden_size=64.5", "`hparams`: hidden_size takes a whole number, not '64.5'"),
+        ("label_smoothing=some", "`hparams`: label_smoothing takes a number, not 'some'"),
+        ("hidden_size=0", "`hparams`: hidden_size=0 is out of range: it must be at least 1"),
+        ("num_decoder_layers=1001", "`hparams`: num_decoder_layers=1001 is out of range: it must be at most 1,000"),
+        ("hidden_size=-8", "`hparams`: hidden_size=-8 is out of range"),
+        ("hidden_size=33,num_heads=3", "`hparams`: hidden_size=33 is out of range: it must be even"),
+        ("num_heads=7", "`hparams`: num_heads=7 is out of range: it must be a divisor of hidden_size (512)"),
+        ("label_smoothing=1", "`hparams`: label_smoothing=1.0 is out of range: it must be at least 0 and below 1"),
+        ("residual_dropout=-0.1", "`hparams`: residual_dropout=-0.1 is out of range"),
+        ("residual_dropout=nan", "`hparams`: residual_dropout=nan is out of range"),
+        ("learning_rate_constant=0", "`hparams`: learning_rate_constant=0.0 is out of range: it must be above 0"),
+        ("learning_rate_constant=inf", "`hparams`: learning_rate_constant=inf is out of range"),
+        ("adam_epsilon=nan", "`hparams`: adam_epsilon=nan is out of range"),
+        ("precision=float16", "`hparams`: precision=float16 is out of range: it must be float32 or mixed_bfloat16"),
     ],
 )
 def test_a_bad_override_is_an_error_with_the_reason(text, message):
@@ -156,7 +156,7 @@ def test_a_bad_override_is_an_error_with_the_reason(text, message):
     "text", ["alpha=inf", "alpha=nan", "alpha=-1", "beam_size=0", "extra_length=-1", "beam_sise=4"]
 )
 def test_a_bad_decoding_override_names_its_own_flag(text):
-    with pytest.raises(UserError, match=r"^--decode_hparams: ") as caught:
+    with pytest.raises(UserError, match=r"^`decode_hparams`: ") as caught:
         DecodeHParams().override(text)
     assert caught.value.status == 2
 

@@ -81,6 +81,8 @@ def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
         raise SystemExit(130) from None
     except (UserError, OSError) as error:
         if debug:
+            if isinstance(error, UserError):
+                error.args = (as_flags(str(error)),)
             raise
         if isinstance(error, UserError):
             print(f"{program}: error: {as_flags(str(error))}", file=sys.stderr)

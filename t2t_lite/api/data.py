@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from t2t_lite.data.manifest import FILENAME, Manifest, read_manifest
 from t2t_lite.data.problem import SIDES, SPLITS, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
@@ -79,19 +80,16 @@ def generate_data(
       UserError: if sources are missing, damaged or changed, or `data_dir` has other data of this problem.
     """
     from t2t_lite.data.generation.sources import check_obtainable
-    from t2t_lite.data.manifest import FILENAME, read_manifest
     from t2t_lite.quiet import import_tensorflow, settings_restored
 
     if isinstance(problem, str):
         problem = get_problem(problem, **{name: _option_text(value) for name, value in problem_options.items()})
     elif problem_options:
         raise UserError(f"give the options ({', '.join(problem_options)}) to get_problem, which made this problem")
-    problem = copy.copy(problem)  # the settings below are for this call
-    settings = {"num_shards": num_shards, "vocab_kind": vocab_kind, "vocab_size": vocab_size, "vocab_file": vocab_file}
-    for name, value in settings.items():
-        if value is not None:
-            setattr(problem, name, _option_text(value) if name == "vocab_file" else value)
-    display, seen = display or Display(), []
+    vocab_file = None if vocab_file is None else str(vocab_file)
+    problem = _with(problem, num_shards=num_shards, vocab_kind=vocab_kind, vocab_size=vocab_size, vocab_file=vocab_file)
+    display = display or Display()
+    seen: list[TextChecks] = []
     data_dir = Path(data_dir)
     tmp_dir = Path(tmp_dir) if tmp_dir else data_dir / "downloads"
     problem.keep_streams(tmp_dir)
@@ -108,6 +106,19 @@ def generate_data(
 
         options = GenerateOptions(num_workers, max_cases, runner, beam_options, report)
         manifest = generate(problem, data_dir, tmp_dir, display.say, options)
+    return _generated(problem, data_dir, manifest, seen[0] if seen else None)
+
+
+def _with(problem: Problem, **settings: int | str | None) -> Problem:
+    """Returns a copy of a problem with other settings, except those that are None."""
+    problem = copy.copy(problem)
+    for name, value in settings.items():
+        if value is not None:
+            setattr(problem, name, value)
+    return problem
+
+
+def _generated(problem: Problem, data_dir: Path, manifest: Manifest, text_checks: "TextChecks | None") -> GeneratedData:
     sides = problem.in_direction(SIDES)
     inputs, targets = (data_dir / each["file"] for each in problem.in_direction(manifest.vocabularies))
     return GeneratedData(
@@ -124,7 +135,7 @@ def generate_data(
             for split in SPLITS[1:]
         },
         manifest=data_dir / FILENAME.format(problem.data_name),
-        text_checks=seen[0] if seen else None,
+        text_checks=text_checks,
     )
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from t2t_lite.config import HParams
+from t2t_lite.config import HParams, SettingValue
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
 
 
-def get_hparams(hparams_set: str, **changes: int | float | str | bool) -> HParams:
+def get_hparams(hparams_set: str, **changes: SettingValue) -> HParams:
     """Returns the settings of an hparam set.
 
     Args:
@@ -20,9 +20,7 @@ def get_hparams(hparams_set: str, **changes: int | float | str | bool) -> HParam
     return HPARAMS[hparams_set]().replace(**changes)
 
 
-def resolve_hparams(
-    hparams_set: str | None, hparams: HParams | Mapping[str, int | float | str | bool] | str | None
-) -> HParams:
+def resolve_hparams(hparams_set: str | None, hparams: HParams | Mapping[str, SettingValue] | str | None) -> HParams:
     """Returns the settings of a set with changes, given as a dict or as "name=value,..."; or complete settings.
 
     Raises:
@@ -34,5 +32,4 @@ def resolve_hparams(
         return hparams
     if hparams_set is None:
         raise UserError("give `hparams_set`, the name of an hparam set, or complete settings as `hparams`")
-    settings = get_hparams(hparams_set)
-    return settings.override(hparams) if isinstance(hparams, str) else settings.replace(**(hparams or {}))
+    return get_hparams(hparams_set).changed(hparams)

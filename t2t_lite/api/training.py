@@ -6,10 +6,10 @@ import signal
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from t2t_lite.api.settings import resolve_hparams
-from t2t_lite.config import HParams
+from t2t_lite.config import HParams, SettingValue
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError, nearest
@@ -18,8 +18,6 @@ from t2t_lite.training.callbacks import Callback
 from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from t2t_lite.training.monitoring.history import Columns
     from t2t_lite.training.options import TrainKeywords
 
@@ -53,7 +51,7 @@ def train(
     *,
     data_dir: str | PathLike,
     output_dir: str | PathLike,
-    hparams: HParams | Mapping[str, int | float | str | bool] | str | None = None,
+    hparams: HParams | Mapping[str, SettingValue] | str | None = None,
     model: str | None = None,
     train_steps: int | None = None,
     callbacks: Iterable[Callback] = (),

@@ -1,12 +1,12 @@
 """Loads models and vocabularies from run directories for decoding."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
-from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.config import DecodeHParams, HParams, SettingValue
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
@@ -22,17 +22,21 @@ class Loaded(NamedTuple):
     checkpoints: list[Path]  # the checkpoint of each model, without suffix
     vocabulary: Vocabulary  # of the targets
     inputs_vocabulary: Vocabulary
-    decode_hparams: DecodeHParams  # the defaults of the first run directory's problem, with the overrides applied
+    decode_hparams: DecodeHParams  # the defaults of the first run directory's problem, with the changes applied
+    problem: str  # its name
 
 
 def load(
-    paths: Sequence[Path], decode_hparams: str, checkpoint_path: Path | None, warn: Callable[[str], None]
+    paths: Sequence[Path],
+    decode_hparams: str | Mapping[str, SettingValue],
+    checkpoint_path: Path | None,
+    warn: Callable[[str], None],
 ) -> Loaded:
     """Loads the models of run directories with the same vocabularies.
 
     Args:
       paths: the run directories.
-      decode_hparams: "name=value,..." overrides of the problem's defaults.
+      decode_hparams: changes to the problem's defaults, as a dict or "name=value,...".
       checkpoint_path: the checkpoint to load, without suffix. None: the averaged checkpoint of each run directory if
         it exists, else the last checkpoint.
       warn: receives a line if the loaded checkpoint is not the newest.
@@ -44,7 +48,7 @@ def load(
     if checkpoint_path and len(run_dirs) > 1:
         raise UserError(f"`checkpoint_path={checkpoint_path}` is for one run directory, not for {len(run_dirs)}")
     checkpoints = [checkpoint_of(run_dir, checkpoint_path, warn) for run_dir in run_dirs]
-    settings = run_dirs[0].problem.decode_hparams.override(decode_hparams)
+    settings = run_dirs[0].problem.decode_hparams.changed(decode_hparams)
     first, *others = [
         [open_vocabulary(path) for path in dict.fromkeys((run_dir.inputs_vocabulary, run_dir.vocabulary))]
         for run_dir in run_dirs
@@ -56,7 +60,7 @@ def load(
                     f"{mine.path} and {theirs.path} differ; only models with the same vocabulary can be used together"
                 )
     models = [_model_of(run_dir, checkpoint, settings, first) for run_dir, checkpoint in zip(run_dirs, checkpoints)]
-    return Loaded(models, checkpoints, first[-1], first[0], settings)
+    return Loaded(models, checkpoints, first[-1], first[0], settings, run_dirs[0].problem.name)
 
 
 def checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable[[str], None] = LOG.warning) -> Path:

@@ -1,37 +1,27 @@
 """The translator: trained models that translate, score and align text."""
 
-import itertools
 import os
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, overload
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.config import WIDE_BEAM, DecodeHParams
-from t2t_lite.data.vocab import EOS_ID, Vocabulary
+from t2t_lite.config import DecodeHParams, SettingValue
+from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import CrossAttentionWeights, alignment
-from t2t_lite.decoding.batching import by_length, padded
+from t2t_lite.decoding.batching import padded
 from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.line_search import Hypothesis, Lines, LineSearch
 from t2t_lite.decoding.loading import load
 from t2t_lite.decoding.scorer import Scorer
-from t2t_lite.decoding.search.beam_state import EXISTS, SearchResult
-from t2t_lite.decoding.search.searcher import Searcher
-from t2t_lite.decoding.search_requests import LineConstraint, SearchRequest, beam_search_of, constraints_of
+from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.decoding.single_text import or_a_single_text
-from t2t_lite.decoding.tokenizing import MAX_POSITIONS, encode_lines
+from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
-
-
-class Hypothesis(NamedTuple):
-    """One output for a line."""
-
-    text: str
-    score: float  # log_prob / length penalty + coverage penalty: the search ranks by it
-    log_prob: float  # sum of the log-probabilities of its tokens and the end symbol, in nats
+from t2t_lite.log import LOG
+from t2t_lite.models.base import Seq2SeqModel
 
 
 class Translator:
@@ -47,57 +37,62 @@ class Translator:
       xla_compile: whether to compile searches with XLA, which takes seconds for each of a few shapes and makes searches
         faster after that.
       num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
+      problem: the name of the problem that the model was trained for, for reports.
     """
 
     def __init__(
         self,
-        model,
+        model: Seq2SeqModel | Ensemble,
         vocabulary: Vocabulary,
         decode_hparams: DecodeHParams,
-        warn: Callable[[str], None] = print,
+        warn: Callable[[str], None] = LOG.warning,
         checkpoints: Sequence[Path] = (),
         inputs_vocabulary: Vocabulary | None = None,
         xla_compile: bool = True,
         num_threads: int | None = None,
+        problem: str = "",
     ) -> None:
         self.model = model
         self.vocabulary = vocabulary
         self.inputs_vocabulary = inputs_vocabulary or vocabulary
         self.decode_hparams = decode_hparams
         self.checkpoints = list(checkpoints)
+        self.problem = problem
         # On a CPU the matrix products of one batch are too small to use all cores; a GPU runs one batch at a time.
         processors = 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
         self.num_threads = num_threads or processors
         self._warn = warn
-        self._xla_compile = xla_compile
-        self._searchers = {}
+        self._search_lines = LineSearch(
+            model, self.vocabulary, self.inputs_vocabulary, warn, xla_compile, self.num_threads
+        )
         self._scorer = Scorer(model)
         self._cross_attention = CrossAttentionWeights(model)
-        self._lock = threading.Lock()
 
     @classmethod
     def from_run_dir(
         cls,
-        path: Path | Sequence[Path],
-        decode_hparams: str = "",
-        checkpoint_path: Path | None = None,
-        warn: Callable[[str], None] = print,
-        **options,
+        path: str | os.PathLike | Sequence[str | os.PathLike],
+        decode_hparams: str | Mapping[str, SettingValue] = "",
+        checkpoint_path: str | os.PathLike | None = None,
+        warn: Callable[[str], None] = LOG.warning,
+        *,
+        xla_compile: bool = True,
+        num_threads: int | None = None,
     ) -> "Translator":
         """Loads the model of a run directory: the averaged checkpoint if it exists, else the last checkpoint.
 
         Args:
           path: the run directory, or several with the same vocabularies, whose models form an ensemble.
-          decode_hparams: "name=value,..." overrides of the problem's defaults.
+          decode_hparams: changes to the problem's defaults, as a dict or "name=value,...".
           checkpoint_path: another checkpoint to load, without suffix ("run/ckpt-2000").
-          warn: see `Translator`.
-          options: `xla_compile`, `num_threads`, see `Translator`.
+          warn, xla_compile, num_threads: see `Translator`.
 
         Raises:
           UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
         """
-        paths = [path] if isinstance(path, str | os.PathLike) else list(path)
-        loaded = load(paths, decode_hparams, checkpoint_path, warn)
+        paths = [Path(each) for each in ([path] if isinstance(path, str | os.PathLike) else path)]
+        checkpoint = None if checkpoint_path is None else Path(checkpoint_path)
+        loaded = load(paths, decode_hparams, checkpoint, warn)
         model = loaded.models[0] if len(loaded.models) == 1 else Ensemble(loaded.models)
         return cls(
             model,
@@ -106,19 +101,73 @@ class Translator:
             warn,
             loaded.checkpoints,
             loaded.inputs_vocabulary,
-            **options,
+            xla_compile,
+            num_threads,
+            loaded.problem,
         )
+
+    def __repr__(self) -> str:
+        parts = [f"model={self.model.name}", *(f"checkpoint={checkpoint}" for checkpoint in self.checkpoints)]
+        return f"<{type(self).__name__} {', '.join([*parts, f'problem={self.problem}'] if self.problem else parts)}>"
+
+    @overload
+    def translate(
+        self,
+        lines: str,
+        return_scores: Literal[False] = ...,
+        prefixes: str | None = ...,
+        first_line: int = ...,
+        on_done: Callable[[int], None] | None = ...,
+        constraints: Sequence[LineConstraint] = ...,
+        **settings: SettingValue,
+    ) -> str: ...
+
+    @overload
+    def translate(
+        self,
+        lines: Sequence[str],
+        return_scores: Literal[False] = ...,
+        prefixes: Sequence[str] | None = ...,
+        first_line: int = ...,
+        on_done: Callable[[int], None] | None = ...,
+        constraints: Sequence[LineConstraint] = ...,
+        **settings: SettingValue,
+    ) -> list[str]: ...
+
+    @overload
+    def translate(
+        self,
+        lines: str,
+        return_scores: Literal[True],
+        prefixes: str | None = ...,
+        first_line: int = ...,
+        on_done: Callable[[int], None] | None = ...,
+        constraints: Sequence[LineConstraint] = ...,
+        **settings: SettingValue,
+    ) -> Hypothesis: ...
+
+    @overload
+    def translate(
+        self,
+        lines: Sequence[str],
+        return_scores: Literal[True],
+        prefixes: Sequence[str] | None = ...,
+        first_line: int = ...,
+        on_done: Callable[[int], None] | None = ...,
+        constraints: Sequence[LineConstraint] = ...,
+        **settings: SettingValue,
+    ) -> list[Hypothesis]: ...
 
     @or_a_single_text("lines", "prefixes")
     def translate(
         self,
         lines: Sequence[str] | str,
         return_scores: bool = False,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Sequence[str] | str | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
         constraints: Sequence[LineConstraint] = (),
-        **settings,
+        **settings: SettingValue,
     ) -> list[str] | list[Hypothesis] | str | Hypothesis:
         """Translates lines.
 
@@ -138,67 +187,93 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        found = self._search(lines, prefixes, first_line, on_done, 1, constraints, **settings)
-        best = [beams[0] for beams in found]
+        query = Lines(lines, prefixes, first_line, on_done, constraints)
+        best = [beams[0] for beams in self._search_lines(query, self._settings(settings), 1)]
         return best if return_scores else [hypothesis.text for hypothesis in best]
+
+    @overload
+    def n_best(
+        self,
+        lines: str,
+        prefixes: str | None = ...,
+        first_line: int = ...,
+        on_done: Callable[[int], None] | None = ...,
+        constraints: Sequence[LineConstraint] = ...,
+        **settings: SettingValue,
+    ) -> list[Hypothesis]: ...
+
+    @overload
+    def n_best(
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = ...,
+        first_line: int = ...,
+        on_done: Callable[[int], None] | None = ...,
+        constraints: Sequence[LineConstraint] = ...,
+        **settings: SettingValue,
+    ) -> list[list[Hypothesis]]: ...
 
     @or_a_single_text("lines", "prefixes")
     def n_best(
         self,
         lines: Sequence[str] | str,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Sequence[str] | str | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
         constraints: Sequence[LineConstraint] = (),
-        **settings,
+        **settings: SettingValue,
     ) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Translates lines and returns all hypotheses of each: best first, or samples in the order they were drawn.
 
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist.
         """
-        return self._search(lines, prefixes, first_line, on_done, 0, constraints, **settings)
+        query = Lines(lines, prefixes, first_line, on_done, constraints)
+        return self._search_lines(query, self._settings(settings), 0)
 
-    def _search(
-        self, lines, prefixes, first_line: int, on_done, num_wanted: int, constraints=(), **settings
-    ) -> list[list[Hypothesis]]:
-        settings = self.decode_hparams.replace(**settings)
-        if settings.precision != self.decode_hparams.precision:
-            raise UserError("precision is fixed when the model is loaded; set it in from_run_dir's decode_hparams")
-        if settings.only_trees:
-            raise UserError("only_trees=True is for parsing: use a Parser")
-        if prefixes is not None and len(prefixes) != len(lines):
-            raise UserError(f"there are {len(lines)} lines and {len(prefixes)} prefixes; give each line one")
-        sources = self._encode(self.inputs_vocabulary, lines, settings, first_line, "line")
-        starts = None
-        if prefixes is not None:
-            ended = self._encode(self.vocabulary, prefixes, settings, first_line, "the prefix of line")
-            starts = [ids[:-1] for ids in ended]
-        constraints = constraints_of(settings, sources, starts, constraints)
-        request = SearchRequest(sources, settings, constraints, self.model.max_positions, first_line)
-        results = [[Hypothesis("", 0.0, 0.0)] for _ in lines]
-        searcher = self._searcher(settings, num_wanted, constraints)
-        with_text = [row for row, line in enumerate(lines) if line.strip()]
-        if on_done and len(with_text) < len(lines):
-            on_done(len(lines) - len(with_text))
-        batches = list(by_length(with_text, [len(source) for source in sources], searcher.batch_size_of))
+    @overload
+    def sample(self, lines: str, num_samples: int = ..., **settings: SettingValue) -> list[Hypothesis]: ...
 
-        def search(rows):
-            inputs = request.inputs_of(rows)
-            found = searcher(padded([sources[row] for row in rows]), inputs)
-            for index, row in enumerate(rows):
-                prefix = (prefixes[row], starts[row]) if prefixes else ("", [])
-                results[row] = self._hypotheses(SearchResult(*(part[index] for part in found)), *prefix)
-            if on_done:
-                on_done(len(rows))
-            stopped = (found.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.model.max_positions)
-            return [row for row, was_stopped in zip(rows, stopped) if was_stopped]
+    @overload
+    def sample(
+        self, lines: Sequence[str], num_samples: int = ..., **settings: SettingValue
+    ) -> list[list[Hypothesis]]: ...
 
-        for row in sorted(itertools.chain.from_iterable(self._map(search, batches))):
-            # No warning if extra_length stopped it: no sensible output is longer than that.
-            if len(sources[row]) + settings.extra_length > self.model.max_positions:
-                positions = f"{self.model.max_positions} tokens, which is {MAX_POSITIONS}"
-                self._warn(f"line {first_line + row}: the output was cut at {positions}")
-        return results
+    def sample(
+        self, lines: Sequence[str] | str, num_samples: int = 1, **settings: SettingValue
+    ) -> list[list[Hypothesis]] | list[Hypothesis]:
+        """Draws translations at random, token by token, from the model's probabilities.
+
+        Args:
+          lines: see `translate`.
+          num_samples: number of samples for each line.
+          settings: `DecodeHParams`, such as sampling_temp=0.8, sampling_keep_top_k=20 or random_seed=2.
+
+        Returns:
+          the samples of each line, in the order they were drawn. A line has the same samples in any company.
+        """
+        return self.n_best(lines, **({"sampling_method": "random", "beam_size": num_samples} | settings))
+
+    def warm_up(self, lines: Sequence[str] | None = None, **settings: SettingValue) -> None:
+        """Translates some lines, so that what is compiled at first use is compiled now and not for the first user.
+
+        Args:
+          lines: typical lines, whose lengths matter; None: lines of 4, 12 and 40 tokens, one by one and together.
+          settings: the settings that `translate` will get.
+        """
+        if lines is None:
+            first = UNKNOWN_ID + 1
+            known = range(first, min(self.inputs_vocabulary.size, first + 40))
+            ids = [[known[place % len(known)] for place in range(length)] for length in (4, 12, 40)]
+            lines = self.inputs_vocabulary.decode(ids)
+        for line in lines:
+            self.translate(line, **settings)
+        self.translate(lines, **settings)
+
+    @overload
+    def score(self, inputs: str, targets: str, first_line: int = ...) -> Hypothesis: ...
+
+    @overload
+    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = ...) -> list[Hypothesis]: ...
 
     @or_a_single_text("inputs", "targets")
     def score(
@@ -220,7 +295,9 @@ class Translator:
         scores = self._scorer(sources, outputs, settings)
         return [Hypothesis(text, *scored) for text, scored in zip(targets, scores, strict=True)]
 
-    def attention(self, line: str, translation: str, kind: str = "cross", layer: int | None = None):
+    def attention(
+        self, line: str, translation: str, kind: str = "cross", layer: int | None = None
+    ) -> tuple[np.ndarray, list[str], list[str]]:
         """Returns the attention weights of one layer for a line and its translation.
 
         Args:
@@ -247,6 +324,12 @@ class Translator:
         sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
         queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
         return np.asarray(weights), sides[queries], sides[keys]
+
+    @overload
+    def align(self, lines: str, translations: str, layer: int | None = ...) -> str: ...
+
+    @overload
+    def align(self, lines: Sequence[str], translations: Sequence[str], layer: int | None = ...) -> list[str]: ...
 
     @or_a_single_text("lines", "translations")
     def align(
@@ -281,47 +364,22 @@ class Translator:
             raise UserError("attention weights belong to one model, and this is an ensemble; load one run directory")
         return self.model.alignment_layer if layer is None else layer
 
-    def _pair(self, lines: Sequence[str], translations: Sequence[str]):
+    def _pair(self, lines: Sequence[str], translations: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
         """Returns (ids of the lines, ids of their translations)."""
         settings = self.decode_hparams
         sources = self._encode(self.inputs_vocabulary, lines, settings, 1, "line")
         return sources, self._encode(self.vocabulary, translations, settings, 1, "the translation of line")
 
-    def _map(self, function, items):
-        """Returns the function's result for each item, computed by several threads."""
-        if self.num_threads == 1 or len(items) < 2:
-            return [function(item) for item in items]
-        with ThreadPoolExecutor(self.num_threads) as threads:
-            return list(threads.map(function, items))
+    def _settings(self, changes: Mapping[str, SettingValue]) -> DecodeHParams:
+        settings = self.decode_hparams.replace(**changes)
+        if settings.precision != self.decode_hparams.precision:
+            raise UserError("precision is fixed when the model is loaded; set it in from_run_dir's decode_hparams")
+        if settings.only_trees:
+            raise UserError("only_trees=True is for parsing: use a Parser")
+        return settings
 
-    def _searcher(self, settings: DecodeHParams, num_wanted: int, constraints: Sequence[LineConstraint]) -> Searcher:
-        # The first position has no more hypotheses than there are tokens; a few empty beams do no harm.
-        if settings.beam_size > max(self.vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
-            raise UserError(
-                f"beam_size={settings.beam_size} is more than the {self.vocabulary.size:,} tokens of "
-                f"{self.vocabulary.path.name}; 4 is common for translation, and more than 100 rarely helps"
-            )
-        search = beam_search_of(settings, self.vocabulary.size, num_wanted, constraints)
-        key = search, settings.batch_tokens
-        with self._lock:
-            if key not in self._searchers:
-                for line in settings.warnings():
-                    self._warn(line)
-                self._searchers[key] = Searcher(self.model, search, settings.batch_tokens, self._xla_compile)
-            return self._searchers[key]
-
-    def _hypotheses(self, result: SearchResult, prefix: str, prefix_ids: list[int]) -> list[Hypothesis]:
-        """Returns the hypotheses of one line; `result` has no batch dimension."""
-        # Outputs keep the prefix as it was given, because its tokens lack characters that the vocabulary does not know.
-        (known,) = self.vocabulary.decode([prefix_ids])
-        texts = [prefix + text.removeprefix(known) for text in self.vocabulary.decode(result.ids)]
-        found = [
-            Hypothesis(text, float(score), float(log_prob))
-            for text, log_prob, score in zip(texts, result.log_probs, result.scores)
-            if log_prob > EXISTS
-        ]
-        return found or [Hypothesis(prefix, float("-inf"), float("-inf"))]
-
-    def _encode(self, vocabulary: Vocabulary, lines, settings: DecodeHParams, first_line: int, name: str):
+    def _encode(
+        self, vocabulary: Vocabulary, lines: Sequence[str], settings: DecodeHParams, first_line: int, name: str
+    ) -> list[list[int]]:
         """Returns the ids of each text, with the end symbol. See `encode_lines`."""
         return encode_lines(vocabulary, lines, settings, self.model.max_positions, self._warn, first_line, name)

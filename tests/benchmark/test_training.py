@@ -74,7 +74,7 @@ def test_a_sentence_longer_than_a_batch_is_a_batch():
 
 
 def test_random_sentences_may_not_be_longer_than_max_length():
-    with pytest.raises(UserError, match=r"'random ids' are longer than max_length=16 .* --hparams=max_length=20"):
+    with pytest.raises(UserError, match=r"'random ids' are longer than max_length=16 .* `hparams=max_length=20`"):
         random_data(9, 20, 10).check(HParams(max_length=16))
 
 

@@ -273,7 +273,7 @@ def test_a_max_length_that_no_pair_meets_on_both_sides_is_refused(tmp_path, by_e
     )
     vocabulary = vocabulary_paths(tmp_path, Uneven())[1]
     run_dir = RunDir(tmp_path / "run", hparams, Uneven(), vocabulary, vocabulary)
-    with pytest.raises(UserError, match=r"max_length=12 tokens.*--hparams=max_length=\d+"):
+    with pytest.raises(UserError, match=r"max_length=12 tokens.*`hparams=max_length=\d+`"):
         train(run_dir, tmp_path, tf.distribute.get_strategy(), TrainOptions())
     lengths = json.loads(path.read_text())["splits"]["train"]["lengths"]
     assert by_early_version or min(map(int, lengths["longer"])) > 12 > max(min(map(int, lengths["inputs"])), 2)

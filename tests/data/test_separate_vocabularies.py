@@ -177,7 +177,7 @@ def test_a_damaged_manifest_entry_is_an_error_that_names_the_file(spelled, entry
 def test_tied_embeddings_of_both_sides_need_a_shared_vocabulary(is_reversed):
     with pytest.raises(UserError) as caught:
         Spelled(is_reversed).check_hparams(HParams(tied_embeddings="all"))
-    assert "--hparams=tied_embeddings=decoder" in str(caught.value) and "\n" not in str(caught.value)
+    assert "`hparams=tied_embeddings=decoder`" in str(caught.value) and "\n" not in str(caught.value)
     assert f"'{Spelled(is_reversed).name}'" in str(caught.value)
     for tied in ("decoder", "none"):
         Spelled(is_reversed).check_hparams(HParams(tied_embeddings=tied))

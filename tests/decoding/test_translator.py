@@ -63,7 +63,7 @@ def test_a_line_over_the_limit_is_cut_and_reported(small_run):
     assert len(outputs) == 2
     assert len(said) == 1
     assert said[0].startswith("line 2 has ") and said[0].endswith(
-        "was cut to max_input_length=10; raise it in --decode_hparams"
+        "was cut to max_input_length=10; raise it in `decode_hparams`"
     )
 
 
@@ -177,7 +177,7 @@ def test_an_output_cut_by_extra_length_gives_no_warning(letters):
 @pytest.mark.parametrize(
     "settings, tokens, message",
     [
-        ("max_input_length=8", 8, "max_input_length=8; raise it in --decode_hparams"),
+        ("max_input_length=8", 8, "max_input_length=8; raise it in `decode_hparams`"),
         (
             "max_input_length=9",
             9,

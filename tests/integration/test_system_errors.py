@@ -63,7 +63,7 @@ def without_rights():
 
 
 def test_missing_permissions_are_errors(without_rights):
-    with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot create that folder \(Permission denied\); give "):
+    with pytest.raises(UserError, match=r"`output_dir`.*/run: cannot create that folder \(Permission denied\); give "):
         make_folder(without_rights / "run", "--output_dir")
     with pytest.raises(UserError, match=r"no permission to read .*secret\.txt; change its permissions"):
         list(read_lines(without_rights / "secret.txt"))

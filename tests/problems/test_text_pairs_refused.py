@@ -213,7 +213,7 @@ def test_changed_text_is_refused_by_name_and_accepted_when_restored(made, flags,
     change(path, how)
     with pytest.raises(UserError) as caught:
         made(**flags)
-    assert str(path) in one_line(caught) and "--data_dir" in str(caught.value)
+    assert str(path) in one_line(caught) and "`data_dir`" in str(caught.value)
     assert snapshot(tmp_path / "data") == before
     path.write_bytes(original)
     made(**flags)

@@ -32,14 +32,14 @@ def refusal(*arguments):
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_settings_that_drop_every_training_pair_are_refused(positions):
     hparams = HParams(max_length=3, position_encoding=positions)
-    assert "--hparams=max_length=4 or more" in refusal(manifest(SHORT, SHORT), hparams)
+    assert "`hparams=max_length=4` or more" in refusal(manifest(SHORT, SHORT), hparams)
 
 
 @pytest.mark.parametrize("dev", [{"inputs": [3, 12], "targets": [4]}, {"inputs": [3], "targets": [4, 12]}])
 def test_learned_positions_must_cover_the_dev_split(dev):
     message = refusal(manifest(SHORT, dev), HParams(max_length=11, position_encoding="learned"))
     assert "dev pair" in message and "has 12 tokens" in message and "max_length=11" in message
-    assert "--hparams=max_length=12 or more" in message
+    assert "`hparams=max_length=12` or more" in message
     check_lengths(manifest(SHORT, dev), HParams(max_length=12, position_encoding="learned"))
 
 
@@ -66,7 +66,7 @@ def test_hard_alignment_needs_sources_of_whole_words(settings, refused, tmp_path
     manifest = Manifest("x", {}, {}, {}, settings=settings)
     check_hard_alignment(manifest, HParams(), tmp_path)
     if refused:
-        with pytest.raises(UserError, match="generated with --vocab_kind=bpe; generate it with --vocab_kind=words"):
+        with pytest.raises(UserError, match="generated with `vocab_kind=bpe`; generate it with `vocab_kind=words`"):
             check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)
     else:
         check_hard_alignment(manifest, HParams(hard_alignment_token=3), tmp_path)

@@ -180,15 +180,15 @@ def test_an_evaluator_beside_the_training_finds_the_same_figures(run, chosen, gr
         assert found[step] == pytest.approx(figures, rel=1e-5)
 
 
-def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp_path, capsys):
+def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp_path, logged):
     hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=20)  # learns nothing
     options = {"save_checkpoints_steps": 1, "early_stopping_patience": 2}
     run(hparams, grammar_data, tmp_path, PROBLEM, **options)
     assert steps_of(tmp_path) == [1, 2, 3]
-    assert "2 evaluations without a better loss than ckpt-1: stopped early" in capsys.readouterr().out
+    assert "2 evaluations without a better loss than ckpt-1: stopped early" in "\n".join(logged())
     run(hparams, grammar_data, tmp_path, PROBLEM, **options)
     assert steps_of(tmp_path) == [1, 2, 3]
-    assert "stopped early" in capsys.readouterr().out
+    assert "stopped early" in "\n".join(logged())
     run(hparams, grammar_data, tmp_path, PROBLEM, **options | {"early_stopping_patience": 4})
     assert steps_of(tmp_path) == [1, 2, 3, 4, 5]
 
@@ -228,10 +228,10 @@ def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, gram
         assert figures == pytest.approx(read_evaluations(tmp_path / "plain")[6], rel=1e-4)
 
 
-def test_a_warm_start_begins_with_the_other_runs_weights(run, chosen, grammar_data, tmp_path, capsys):
+def test_a_warm_start_begins_with_the_other_runs_weights(run, chosen, grammar_data, tmp_path, logged):
     hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=1)
     run(hparams, grammar_data, tmp_path, PROBLEM, warm_start_from=str(chosen), schedule="train")
-    assert "warm start from" in capsys.readouterr().out
+    assert "warm start from" in "\n".join(logged())
     average = storage.read(chosen / "average-9", "model")
     for name, array in storage.read(tmp_path / "ckpt-1", "model").items():
         np.testing.assert_array_equal(array, average[name], err_msg=name)

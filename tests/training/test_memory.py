@@ -185,7 +185,7 @@ def test_memory_for_less_than_one_sentence_is_an_error():
     assert f"model and optimizer {math.ceil(fixed / MIB)} MiB" in message
     assert f"80% of the {math.ceil(enough / MIB)} MiB" in message
     assert "max_length" in message
-    assert "--max_tokens_per_replica=64" in message
+    assert "`max_tokens_per_replica=64`" in message
 
 
 # As Linux writes them, shortened.

@@ -77,7 +77,7 @@ def test_the_seed_makes_a_run_reproducible_and_another_seed_differs(run, copy_da
 
 def test_resuming_with_another_seed_is_refused(run, copy_data, tmp_path):
     run(SMALL.replace(train_steps=1), copy_data, tmp_path)
-    with pytest.raises(UserError, match="--random_seed=1, not 2"):
+    with pytest.raises(UserError, match="`random_seed=1`, not 2"):
         run(SMALL.replace(train_steps=2), copy_data, tmp_path, random_seed=2)
 
 
@@ -86,7 +86,7 @@ def test_checkpoints_are_saved_by_steps_and_the_oldest_removed(run, copy_data, t
     assert [step for step, _ in list_checkpoints(tmp_path)] == [6, 8, 9]
 
 
-def test_reported_figures_are_in_the_event_files(run, copy_data, tmp_path, capsys):
+def test_reported_figures_are_in_the_event_files(run, copy_data, tmp_path, logged):
     run(SMALL.replace(train_steps=6), copy_data, tmp_path, log_step_count_steps=3)
     tags = {"train": set(), "eval": set()}
     for part, found in tags.items():
@@ -95,7 +95,7 @@ def test_reported_figures_are_in_the_event_files(run, copy_data, tmp_path, capsy
                 found.update((value.tag, event.step) for value in event.summary.value)
     assert {("loss", 3), ("loss", 6), ("learning_rate", 6), ("target_tokens_per_second", 6)} <= tags["train"]
     assert {("loss", 6), ("perplexity", 6)} <= tags["eval"]
-    printed = capsys.readouterr().out
+    printed = "\n".join(logged())
     assert "step 3/6  epoch 1  loss " in printed and "target tokens/s" in printed and "dev perplexity" in printed
 
 

@@ -182,7 +182,7 @@ def test_beam_resumes_a_generation_begun_without_it(whole, tmp_path):
 
 def test_an_unknown_beam_runner_is_a_one_line_error(tmp_path):
     pytest.importorskip("apache_beam")
-    with pytest.raises(UserError, match="--runner=NoSuchRunner") as caught:
+    with pytest.raises(UserError, match="`runner=NoSuchRunner`") as caught:
         generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="NoSuchRunner"))
     assert "\n" not in str(caught.value)
 
@@ -202,7 +202,7 @@ def test_finished_data_with_other_settings_is_refused(whole, change):
     for name, value in change.items():
         setattr(problem, name, value)
     before = contents_of(whole)
-    with pytest.raises(UserError, match=f"--{next(iter(change))}"):
+    with pytest.raises(UserError, match=f"`{next(iter(change))}"):
         generate(problem, whole, whole / "none", silent, options)
     assert contents_of(whole) == before
 
