@@ -1,5 +1,6 @@
 """t2t-lite-params: counts the parameters of hparam sets and compares them with the paper's figures."""
 
+import argparse
 from collections.abc import Sequence
 
 from t2t_lite.bin import cli
@@ -36,7 +37,7 @@ def _run(flags: Sequence[str]) -> None:
     _count(arguments)
 
 
-def _count(arguments) -> None:
+def _count(arguments: argparse.Namespace) -> None:
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.registry import HPARAMS, MODELS
@@ -62,8 +63,9 @@ def _print_one(counts: dict[str, int], printed: int | None) -> None:
 
     total = sum(counts.values())
     table = rich.table.Table(box=None)
-    for title, justify in (("part", "left"), ("parameters", "right"), ("share", "right")):
-        table.add_column(title, justify=justify)
+    table.add_column("part")
+    for title in ("parameters", "share"):
+        table.add_column(title, justify="right")
     for part, count in counts.items():
         table.add_row(part, f"{count:,}", f"{count / total:.1%}")
     table.add_row("total", f"{total:,}", "")

@@ -1,5 +1,6 @@
 """t2t-lite-score: scores a file of translations or of trees."""
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def _run(flags: Sequence[str]) -> None:
     _score(arguments)
 
 
-def _score(arguments) -> None:
+def _score(arguments: argparse.Namespace) -> None:
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
 

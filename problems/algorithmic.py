@@ -1,6 +1,8 @@
 """Algorithmic problems, as in tensor2tensor, for a quick check of a new model."""
 
 import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.registry import PROBLEMS
@@ -21,7 +23,7 @@ class Algorithmic(Problem):
         """Returns the target for the input `letters`."""
         raise NotImplementedError
 
-    def examples(self, split, files):
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the pairs of a split. Short words of dev and test may also be in train."""
         generator = random.Random(f"{self.data_name} {split}")
         for _ in range(self.num_examples[split]):
@@ -33,7 +35,7 @@ class Algorithmic(Problem):
 class AlgorithmicCopy(Algorithmic):
     """Repeat a word of up to 20 letters."""
 
-    def solve(self, letters):
+    def solve(self, letters: str) -> str:
         """Returns the word."""
         return letters
 
@@ -42,7 +44,7 @@ class AlgorithmicCopy(Algorithmic):
 class AlgorithmicReverse(Algorithmic):
     """Write a word of up to 20 letters backwards."""
 
-    def solve(self, letters):
+    def solve(self, letters: str) -> str:
         """Returns the word backwards."""
         return letters[::-1]
 
@@ -51,6 +53,6 @@ class AlgorithmicReverse(Algorithmic):
 class AlgorithmicSort(Algorithmic):
     """Sort the letters of a word of up to 20 letters."""
 
-    def solve(self, letters):
+    def solve(self, letters: str) -> str:
         """Returns the letters in order."""
         return "".join(sorted(letters))

@@ -7,7 +7,8 @@ only if the sentence contains its antecedent, which determines its gender.
 
 import hashlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.problems import grammar_verbs as verbs
@@ -63,7 +64,7 @@ ANY_TENSE = ("present", "present", "past", "past", "modal")
 class SentenceSampler:
     """Draws random sentences with `rng`. The nouns of a sentence are distinct."""
 
-    def __init__(self, rng: random.Random):
+    def __init__(self, rng: random.Random) -> None:
         self.rng = rng
         self.used: set[str] = set()
         kinds = (
@@ -218,7 +219,7 @@ class SentenceSampler:
         preposition = self.rng.choice(words.PREPOSITIONS[group])
         return PrepositionalPhrase(preposition, self.noun_phrase(preposition.kinds, "definite", 0.1))
 
-    def add_relative(self, head: Nominal) -> None:
+    def add_relative(self, head: Nominal | None) -> None:
         """Gives the noun phrase `head` a relative clause, in which it is the subject or the object."""
         if not isinstance(head, NounPhrase) or "name" in head.noun.kinds:
             return
@@ -305,6 +306,7 @@ class SentenceSampler:
             return subject, "person"
         if isinstance(subject, Pair):
             return words.THEY, "person"
+        assert isinstance(subject, NounPhrase)  # a main clause has no relative pronoun
         kinds = subject.noun.kinds
         if subject.plural:
             return words.THEY, kinds[0]
@@ -377,7 +379,7 @@ class GrammarEnde(Problem):
     byte_fallback = False  # all characters of dev and test occur in train
     num_examples = {"train": 60_000, "dev": 500, "test": 500}
 
-    def examples(self, split, files):
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields `num_examples[split]` distinct pairs; no sentence is in two splits. `files` is not used."""
         seen = set()
         for english, german in sentence_pairs(_SEED):

@@ -100,7 +100,7 @@ def punctuate(parts: list[str], question: bool) -> str:
 def english_sentence(sentence: Sentence) -> str:
     """The English text of `sentence`."""
     first, link, second = sentence.first, sentence.link, sentence.second
-    if link is None:
+    if link is None or second is None:
         parts = english_clause(first)
     elif sentence.second_first:
         parts = [link.english, *english_clause(second), ",", *english_clause(first)]
@@ -165,7 +165,9 @@ def _complements(clause: Clause) -> list[str]:
     return [
         _complement(clause, role)
         for role in roles
-        if getattr(clause, role) is not None and role != clause.front and not (role == "time" and clause.time.middle)
+        if getattr(clause, role) is not None
+        and role != clause.front
+        and not (role == "time" and clause.time and clause.time.middle)
     ]
 
 

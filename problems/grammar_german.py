@@ -51,7 +51,7 @@ CONTRACTIONS = {
 def german_sentence(sentence: Sentence) -> str:
     """The German text of `sentence`."""
     first, link, second = sentence.first, sentence.link, sentence.second
-    if link is None:
+    if link is None or second is None:
         parts = german_clause(first)
     elif sentence.second_first:
         parts = [link.german, *german_clause(second, link.order), ",", *german_clause(first, front="")]
@@ -80,44 +80,57 @@ def german_clause(clause: Clause, order: str = "main", front: str | None = None)
     else:
         parts = [*fields.values(), finite]
     if isinstance(clause.object, NounPhrase) and clause.object.relative:
-        parts += relative_clause(clause.object)  # after the verbs: "hat den Hund gesehen, der schläft"
+        parts += relative_clause(clause.object.relative)  # after the verbs: "hat den Hund gesehen, der schläft"
     return parts
 
 
 def _fields(clause: Clause) -> dict[str, str]:
     """The phrases of `clause` without its verbs, in neutral order."""
-    verb, object_, time = clause.verb, clause.object, clause.time
-    direct = object_ is not None and not verb.preposition
-    short = direct and isinstance(object_, Pronoun)
-    no = clause.negated and direct and is_indefinite(object_)
+    verb, time = clause.verb, clause.time.german if clause.time else ""
+    direct = None if verb.preposition else clause.object
+    no = clause.negated and is_indefinite(direct)
+    late = _time_follows_object(clause, direct)
     fields = {"subject": german_nominal(clause.subject, NOMINATIVE)}
-    if short:
-        fields["object"] = german_nominal(object_, verb.case)
+    if isinstance(direct, Pronoun):
+        fields["object"] = german_nominal(direct, verb.case)
     if isinstance(clause.recipient, Pronoun):
         fields["recipient"] = german_nominal(clause.recipient, DATIVE)
-    late = direct and not short and time and (is_definite(object_) if time.middle else clause.negated and not no)
     if time and not late:
-        fields["time"] = time.german
+        fields["time"] = time
     if clause.recipient and "recipient" not in fields:
         fields["recipient"] = german_nominal(clause.recipient, DATIVE)
-    if direct and not short:
-        fields["object"] = german_nominal(object_, verb.case, negated=no, relative=False)
-    if late:
-        fields["time"] = time.german
+    if direct and "object" not in fields:
+        fields["object"] = german_nominal(direct, verb.case, negated=no, relative=False)
+    if time and late:
+        fields["time"] = time
     if clause.negated and not no:
         fields["negation"] = "nicht"
+    fields |= _adverbials(clause)
+    if clause.object and verb.preposition:
+        fields["object"] = prepositional_phrase(verb.preposition, clause.object, verb.case)
+    return fields
+
+
+def _time_follows_object(clause: Clause, direct: Nominal | None) -> bool:
+    """Whether the time of `clause` stands after its object; `direct` is the object if it has no preposition."""
+    if clause.time is None or direct is None or isinstance(direct, Pronoun):
+        return False
+    return is_definite(direct) if clause.time.middle else clause.negated and not is_indefinite(direct)
+
+
+def _adverbials(clause: Clause) -> dict[str, str]:
+    """The adverbials after the object and the predicate, in neutral order."""
+    fields = {}
     for role in ("manner", "companion", "place", "predicate"):
         value = getattr(clause, role)
         if isinstance(value, PrepositionalPhrase):
             fields[role] = prepositional_phrase(value.preposition.german, value.nominal, value.preposition.case)
         elif value:
             fields[role] = value.german
-    if object_ and verb.preposition:
-        fields["object"] = prepositional_phrase(verb.preposition, object_, verb.case)
     return fields
 
 
-def is_indefinite(nominal: Nominal) -> bool:
+def is_indefinite(nominal: Nominal | None) -> bool:
     """Whether a negated clause takes "kein" with `nominal` as its object."""
     return isinstance(nominal, NounPhrase) and nominal.determiner in (A, BARE) and "name" not in nominal.noun.kinds
 
@@ -187,7 +200,7 @@ def german_nominal(nominal: Nominal, case: int, negated: bool = False, relative:
         words.append(nominal.adjective.stem + ADJECTIVE_ENDINGS[declension][gender][case])
     words.append(noun_form(nominal.noun, nominal.plural, case))
     if relative and nominal.relative:
-        words += relative_clause(nominal)
+        words += relative_clause(nominal.relative)
     return " ".join(filter(None, words))
 
 
@@ -202,6 +215,6 @@ def noun_form(noun: Noun, plural: bool, case: int) -> str:
     return noun.german + ("n" if noun.weak and case != NOMINATIVE else "")
 
 
-def relative_clause(head: NounPhrase) -> list[str]:
-    """The relative clause of `head` between commas."""
-    return [",", *german_clause(head.relative, "final"), ","]
+def relative_clause(clause: Clause) -> list[str]:
+    """A relative clause between commas."""
+    return [",", *german_clause(clause, "final"), ","]

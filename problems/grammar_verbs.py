@@ -1,6 +1,7 @@
 """The verbs of the `grammar_ende` problem, with the kinds of their subjects and objects."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from t2t_lite.problems.grammar_words import ACCUSATIVE, DATIVE
 
@@ -40,7 +41,7 @@ class Modal:
     to: bool = False
 
 
-def _verb(english: str, german: str, subjects: str = "person", objects: str = "", **options) -> Verb:
+def _verb(english: str, german: str, subjects: str = "person", objects: str = "", **options: Any) -> Verb:
     """Reads "base third past [particle]" and "[prefix|]infinitive third participle"."""
     base, third, past, *particle = english.split(maxsplit=3)
     prefix, _, forms = german.rpartition("|")

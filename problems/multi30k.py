@@ -1,6 +1,9 @@
 """Multi30k, task 1, raw text: English image captions with professional translations (Elliott et al. 2016, W16-3210)."""
 
-from t2t_lite.data.problem import Problem, Source
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from t2t_lite.data.problem import Example, Problem, Source
 from t2t_lite.data.text_files import read_parallel
 from t2t_lite.registry import PROBLEMS
 
@@ -28,7 +31,7 @@ class Multi30k(Problem):
     num_shards = 4
 
     @property
-    def sources(self):
+    def sources(self) -> tuple[Source, ...]:
         """The files of both languages."""
         return tuple(
             Source(name, _URL + name, _SHA256[name])
@@ -36,7 +39,7 @@ class Multi30k(Problem):
             for name in (f"{prefix}.en.gz", f"{prefix}.{self.target_language}.gz")
         )
 
-    def examples(self, split, files):
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the captions of a split; the test split is test_2016_flickr."""
         prefix = _FILE_PREFIXES[split]
         return read_parallel(files[f"{prefix}.en.gz"], files[f"{prefix}.{self.target_language}.gz"])

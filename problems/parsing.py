@@ -8,7 +8,7 @@ import bisect
 import collections
 import itertools
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from t2t_lite.config import DecodeHParams
@@ -38,27 +38,27 @@ class Parsing(Problem):
     metric = "parseval"
     decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300)
 
-    def __init__(self, is_reversed: bool = False, **options: str):
+    def __init__(self, is_reversed: bool = False, **options: str) -> None:
         if is_reversed:
             raise UserError(f"'{self.data_name}{REVERSED_SUFFIX}': a parsing problem cannot be reversed", status=2)
         # Absolute paths, because the manifest records them and workers on other machines read them.
-        super().__init__(**{flag: ",".join(_whole_paths(flag, value)) for flag, value in options.items()})
+        super().__init__(False, **{flag: ",".join(_whole_paths(flag, value)) for flag, value in options.items()})
         self._malformed: dict[str, Malformed] = {}
 
     @property
-    def sources(self):
+    def sources(self) -> tuple[OwnFile, ...]:
         """The files of all treebanks."""
         return tuple(OwnFile(file) for flag in self.options for file in self._files(flag))
 
-    def symbols_of(self, side):
+    def symbols_of(self, side: str) -> tuple[str, ...]:
         """Returns the leaf symbol for the targets, so that it is their first token, see `hard_alignment_token`."""
         return (WORD,) if side == "targets" else ()
 
-    def for_model(self, example):
+    def for_model(self, example: Example) -> Example:
         """Returns the words and the symbols of the tree."""
         return Example(example.inputs, linearise(parse_brackets(example.targets)[0]))
 
-    def notes(self, files):
+    def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about the malformed trees of all splits."""
         if self.options:
             for split in SPLITS[1:]:
@@ -91,7 +91,7 @@ class WsjParsing(Parsing):
 
     flags = {"treebank": "folders or files with trees of the Wall Street Journal (wsj_0001.mrg), separated by commas"}
 
-    def examples(self, split, files):
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the trees of a split: by section, or a random share of all trees if sections are missing."""
         paths = self._files("treebank")
         if not paths:
@@ -100,7 +100,7 @@ class WsjParsing(Parsing):
             return _share(split, self._read(paths))
         return self._read([path for path in paths if section_of(path) in SECTIONS[split]])
 
-    def notes(self, files):
+    def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about how the treebank is split."""
         missing = self._missing_sections()
         if not missing:
@@ -127,7 +127,7 @@ class TreebankParsing(Parsing):
         "test_trees": "the trees of the test split (default: a share of --treebank)",
     }
 
-    def __init__(self, is_reversed: bool = False, **options: str):
+    def __init__(self, is_reversed: bool = False, **options: str) -> None:
         super().__init__(is_reversed, **options)
         if self.options and not {"treebank", "train_trees"} & self.options.keys():
             raise UserError(f"problem '{self.data_name}' needs `treebank=PATH` or `train_trees=PATH`", status=2)
@@ -138,7 +138,7 @@ class TreebankParsing(Parsing):
                     status=2,
                 )
 
-    def examples(self, split, files):
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the trees given for a split; for train, or if none are given, also its share of --treebank."""
         if not self.options:
             raise UserError(f"problem '{self.data_name}' needs `treebank=PATH` or `train_trees=PATH`", status=2)
@@ -146,7 +146,7 @@ class TreebankParsing(Parsing):
         if split == "train" or f"{split}_trees" not in self.options:
             yield from _share(split, self._read(self._files("treebank")))
 
-    def notes(self, files):
+    def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about how --treebank is split."""
         message = [f"`treebank` is divided: {_SPLIT_NOTE}"] if "treebank" in self.options else []
         for split in HELD_OUT_SHARE if message else ():

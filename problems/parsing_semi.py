@@ -5,7 +5,11 @@ The corpora are those of Vinyals et al. 2015: about 11 million sentences on whic
 Neither was published, so the user provides files with trees for both.
 """
 
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
 from t2t_lite.data.mixture import Mixture, Part
+from t2t_lite.data.problem import Example
 from t2t_lite.errors import UserError
 from t2t_lite.problems.parsing import Parsing, WsjParsing
 from t2t_lite.registry import PROBLEMS
@@ -16,7 +20,7 @@ _CORPORA = {"high_confidence": "high_confidence_trees", "berkeley_parser": "berk
 class ParsedCorpus(Parsing):
     """Trees that are used only for training."""
 
-    def examples(self, split, files):
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields all trees for train, and none for other splits."""
         return self._read([file for flag in self.flags for file in self._files(flag)] if split == "train" else [])
 
@@ -43,7 +47,7 @@ class WsjParsingSemi(Mixture, Parsing):
     num_shards = 100
     flags = {**WsjParsing.flags, **HighConfidenceTrees.flags, **BerkeleyParserTrees.flags}
 
-    def __init__(self, is_reversed: bool = False, **options: str):
+    def __init__(self, is_reversed: bool = False, **options: str) -> None:
         super().__init__(is_reversed, **options)
         if options and not _CORPORA.keys() & options.keys():
             raise UserError(
@@ -53,7 +57,7 @@ class WsjParsingSemi(Mixture, Parsing):
             )
 
     @property
-    def parts(self):
+    def parts(self) -> tuple[Part, ...]:
         """The treebank and the corpora given by flags."""
         corpora = [Part(name, splits=("train",)) for flag, name in _CORPORA.items() if flag in self.options]
         return (Part("wsj_parsing"), *corpora)

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,7 +63,7 @@ class TextPairs(Problem):
     }
     switches = frozenset({"drop_duplicates"})
 
-    def __init__(self, is_reversed: bool = False, **options: str):
+    def __init__(self, is_reversed: bool = False, **options: str) -> None:
         options = {name: _whole_paths(value) if name in _FILES else value for name, value in options.items()}
         self._drops = _truth("drop_duplicates", options.pop("drop_duplicates", "False"))
         super().__init__(is_reversed, **options)
@@ -89,22 +89,22 @@ class TextPairs(Problem):
         if source and tsv:
             raise UserError(f"`{split}_tsv` has both sides; leave out `{split}_source` and `{split}_target`", status=2)
 
-    def check_options(self):
+    def check_options(self) -> None:
         """Raises UserError if there is no training text."""
         if not {"train_source", "train_tsv"} & self.options.keys():
             raise _needs_text()
 
     @property
-    def sources(self):
+    def sources(self) -> tuple[OwnFile, ...]:
         """The files given by flags."""
         files = dict.fromkeys(file for name in _FILES if name in self.options for file in self._files(name))
         return tuple(OwnFile(file) for file in files)
 
-    def separate_splits(self):
+    def separate_splits(self) -> tuple[str, ...]:
         """Returns the splits that have their own files."""
         return tuple(split for split in SPLITS[1:] if split not in self._split_off())
 
-    def keep_streams(self, tmp_dir):
+    def keep_streams(self, tmp_dir: Path) -> None:
         """Copies standard input or a pipe to a file."""
         for name in (name for name in _FILES if name in self.options):
             stream = Path(self.options[name])
@@ -123,7 +123,7 @@ class TextPairs(Problem):
             copied.replace(kept)
             self.options[name] = str(kept)
 
-    def notes(self, files):
+    def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about the pairs that are split off."""
         if not self._split_off():
             return []
@@ -134,23 +134,23 @@ class TextPairs(Problem):
             for split in self._split_off()
         ]
 
-    def raw_pairs(self, files):
+    def raw_pairs(self, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields all pairs of the training text, line by line."""
         return self._noting_held_out() if self._split_off() else self._read("train")
 
-    def split_of(self, example):
+    def split_of(self, example: Example) -> str:
         """Returns the split of a pair of the training text."""
         if not self._split_off():
             return "train"
         return self._find_held_out().get(self._hash(example), _TRAIN).split
 
-    def examples(self, split, files):
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the pairs of a split, including unusable ones, which `drop_reason` finds."""
         if not self._split_off() or split not in ("train", *self._split_off()):
             return self._read(split)
         if split == "train":
             return self._left_for_training()
-        return (held.pair for held in self._find_held_out().values() if held.split == split)
+        return (held.pair for held in self._find_held_out().values() if held.split == split and held.pair)
 
     def _left_for_training(self) -> Iterator[Example]:
         """Yields the pairs that are not split off; repetitions of a pair that is split off are `Unusable`."""
@@ -164,7 +164,7 @@ class TextPairs(Problem):
             else:
                 gone.add(number)
 
-    def drop_reason(self, split, example):
+    def drop_reason(self, split: str, example: Example) -> str | None:
         """Returns why a pair is dropped: a side is unusable; or, in train, too long or much longer than the other."""
         if (drop_reason := super().drop_reason(split, example)) or split != "train":
             return drop_reason
@@ -240,6 +240,7 @@ class TextPairs(Problem):
     def _find_held_out(self) -> dict[int, _Held]:
         if self._held_out is None:
             collections.deque(self._noting_held_out(), maxlen=0)
+        assert self._held_out is not None  # set at the end of the text
         return self._held_out
 
     def _noting_held_out(self) -> Iterator[Example]:

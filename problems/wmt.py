@@ -1,6 +1,9 @@
 """WMT 2014 translation, the paper's data (section 5.1), through tensorflow-datasets or from text files."""
 
-from t2t_lite.data.problem import Problem, TfdsSource
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from t2t_lite.data.problem import Example, Problem, TfdsSource
 from t2t_lite.data.text_files import read_parallel
 from t2t_lite.registry import PROBLEMS
 
@@ -24,12 +27,12 @@ class Wmt(Problem):
         return f"{_TEXT_FILES[split]}.{self._pair}.{language}"
 
     @property
-    def sources(self):
+    def sources(self) -> tuple[TfdsSource, ...]:
         """The data set of tensorflow-datasets, or text files."""
         placed = tuple(self._text_file(split, side) for split in _TEXT_FILES for side in ("en", self.target_language))
         return (TfdsSource(f"wmt14_translate/{self._pair}", placed, url="http://www.statmt.org"),)
 
-    def examples(self, split, files):
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the pairs of a split."""
         (source,) = self.sources
         if source.name in files:

@@ -5,8 +5,8 @@ import inspect
 import json
 import math
 import re
-import typing
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import ClassVar, Self, TypeAlias, get_type_hints
 
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
@@ -17,8 +17,7 @@ WIDE_BEAM = 100
 # The deepest published model (Wang et al. 2022). More layers are probably a typo, and take hours to build.
 MAX_LAYERS = 1000
 
-Settings = TypeVar("Settings", bound="_Settings")
-
+SettingValue: TypeAlias = int | float | str | bool
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 SAMPLING_METHODS = ("argmax", "random")
 # The allowed values of settings; the first one is the paper's.
@@ -38,10 +37,11 @@ class _Settings:
     """Base class of settings. Subclasses are frozen dataclasses with int, float, str and bool fields."""
 
     # Old names of settings, in files and on command lines, with their names since version 0.2.
-    RENAMED: typing.ClassVar[dict[str, str]] = {}
+    FLAG: ClassVar[str]  # the name of the argument and of the flag that take settings of this kind
+    RENAMED: ClassVar[dict[str, str]] = {}
 
-    def __post_init__(self):
-        hints = typing.get_type_hints(type(self))
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
         for name in (field.name for field in dataclasses.fields(self)):
             kind, value = hints[name], getattr(self, name)
             if kind is float and type(value) is int:
@@ -60,7 +60,7 @@ class _Settings:
         """Returns the names of all settings."""
         return [field.name for field in dataclasses.fields(cls)]
 
-    def replace(self: Settings, **changes) -> Settings:
+    def replace(self, **changes: SettingValue) -> Self:
         """Returns a copy with some settings changed, and checks the values.
 
         Raises:
@@ -73,15 +73,20 @@ class _Settings:
                 raise UserError(f"unknown setting '{name}'{hint}", status=2)
         return dataclasses.replace(self, **changes)
 
-    def override(self: Settings, text: str) -> Settings:
+    def changed(self, changes: Mapping[str, SettingValue] | str | None) -> Self:
+        """Returns a copy with changes, given as a dict (see `replace`) or as a text (see `override`); None: none."""
+        return self.override(changes) if isinstance(changes, str) else self.replace(**(changes or {}))
+
+    def override(self, text: str) -> Self:
         """Returns a copy changed by "name=value,name=value", the syntax of the command-line flag.
 
         Raises:
           UserError: on an unknown name (with the nearest names), a value of the wrong type, or a malformed pair.
         """
-        hints = typing.get_type_hints(type(self))
+        hints = get_type_hints(type(self))
         known = {field.name: hints[field.name] for field in dataclasses.fields(self)}
-        changes, unknown = {}, []
+        changes: dict[str, SettingValue] = {}
+        unknown = []
         for pair in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
@@ -107,7 +112,7 @@ class _Settings:
         return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
 
     @classmethod
-    def from_json(cls: type[Settings], text: str, where: str) -> Settings:
+    def from_json(cls, text: str, where: str) -> Self:
         """Reads the output of `to_json`. `where` is the file name for error messages.
 
         Raises:
@@ -120,7 +125,7 @@ class _Settings:
                 f"{where} does not contain settings of this version: {error}; replace it by an intact copy"
             ) from error
 
-    def difference(self: Settings, other: Settings) -> list[str]:
+    def difference(self, other: Self) -> list[str]:
         """Returns "name: mine, not theirs" for each setting that differs in `other`."""
         mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
         return [f"{name}: {mine[name]}, not {theirs[name]}" for name in mine if mine[name] != theirs[name]]
@@ -137,7 +142,7 @@ def meaning(settings: type[_Settings], name: str) -> str:
     return line.partition("  # ")[2]
 
 
-def _parse(text: str, kind, where: str):
+def _parse(text: str, kind: type[SettingValue], where: str) -> SettingValue:
     """Parses one value of a field's type; `where` names the setting in error messages."""
     try:
         return parse_bool(text) if kind is bool else kind(text)
@@ -164,8 +169,8 @@ def parse_bool(text: str) -> bool:
 class HParams(_Settings):
     """The settings of a model and its training. The defaults are the paper's base model."""
 
-    FLAG: typing.ClassVar[str] = "hparams"
-    RENAMED: typing.ClassVar[dict[str, str]] = {"counted_piece": "hard_alignment_token"}
+    FLAG: ClassVar[str] = "hparams"
+    RENAMED: ClassVar[dict[str, str]] = {"counted_piece": "hard_alignment_token"}
 
     model: str = "transformer"  # a name in MODELS
     num_encoder_layers: int = 6
@@ -205,7 +210,7 @@ class HParams(_Settings):
     average_checkpoints: int = 5  # number of last checkpoints that t2t-lite-avg averages by default
     precision: str = "float32"  # mixed_bfloat16, mixed_float16: float32 variables, computation in 16 bits
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         may_be_0 = ("attention_key_size", "attention_value_size", "hard_alignment_token")
         for field in dataclasses.fields(self):
@@ -286,7 +291,7 @@ class HParams(_Settings):
 class DecodeHParams(_Settings):
     """The settings of decoding. The defaults are the paper's for translation (section 6.1)."""
 
-    FLAG: typing.ClassVar[str] = "decode_hparams"
+    FLAG: ClassVar[str] = "decode_hparams"
 
     beam_size: int = 4  # 1 is greedy search
     alpha: float = 0.6  # exponent of the length penalty ((5 + length) / 6) ** alpha
@@ -308,7 +313,7 @@ class DecodeHParams(_Settings):
     return_beams: bool = False  # return all hypotheses of a line with their scores instead of the best text
     precision: str = "float32"  # mixed_bfloat16, mixed_float16: computation in 16 bits
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("beam_size", "max_input_length", "batch_tokens", "diverse_beam_groups"):
             self._require(name, getattr(self, name) >= 1, "at least 1")

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
+from types import ModuleType
+from typing import Any
 
 
 def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
@@ -32,7 +34,7 @@ def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
 def _free_on_gpus() -> int | None:
     """Returns the minimum free memory of all visible GPUs, from NVIDIA's driver; None if unknown."""
     try:
-        import pynvml
+        import pynvml  # pyright: ignore[reportMissingImports]  # only the extra "cuda" has it
     except ImportError:
         return None
     try:
@@ -45,7 +47,8 @@ def _free_on_gpus() -> int | None:
         return None
 
 
-def _visible_gpus(pynvml) -> list:
+def _visible_gpus(pynvml: ModuleType) -> list[Any]:
+    """Returns the handles of the GPUs that CUDA would use."""
     names = os.environ.get("CUDA_VISIBLE_DEVICES")
     if names is None:
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TextIO
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder
@@ -79,7 +80,7 @@ def locked(path: Path, wait: bool) -> Iterator[bool]:
             file.close()
 
 
-def _acquired(path: Path, wait: bool):
+def _acquired(path: Path, wait: bool) -> tuple[TextIO, bool]:
     """Returns (the open lock file, whether it is locked)."""
     while True:
         file = open(path, "a", encoding="utf-8")  # noqa: SIM115

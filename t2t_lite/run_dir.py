@@ -17,6 +17,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import t2t_lite
 from t2t_lite.checkpoints.versions import list_checkpoints
@@ -25,11 +26,13 @@ from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder, sha256_of, write_text, written_whole
 from t2t_lite.plugins import load_usr_dir
-from t2t_lite.registry import MODELS, PROBLEMS, Origin
+from t2t_lite.registry import MODELS, PROBLEMS, Origin, Registry
 from t2t_lite.trust import is_trusted, trust
 
 # Settings that may change when a run is resumed.
 _MAY_CHANGE = ("train_steps", "average_checkpoints")
+# The content of run.json.
+_Run: TypeAlias = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,12 +149,12 @@ def trust_plugins_of(path: Path) -> list[Path]:
     return folders
 
 
-def _names(run: dict, hparams: HParams) -> dict:
+def _names(run: _Run, hparams: HParams) -> dict[Registry[Any], str]:
     """Returns the names of a run's problem and model, by registry."""
     return {PROBLEMS: run["problem"].removesuffix(REVERSED_SUFFIX), MODELS: hparams.model}
 
 
-def _read(path: Path) -> tuple[Path, HParams, dict]:
+def _read(path: Path) -> tuple[Path, HParams, _Run]:
     """Returns (the path of run.json, the settings, the content of run.json)."""
     settings, about = path / "hparams.json", path / "run.json"
     try:
@@ -172,7 +175,7 @@ def _why_no_run(path: Path, missing: str) -> str:
     return f"is not a run directory: it has no {missing}; give the `output_dir` of a training"
 
 
-def _plugins(run: dict, about: Path) -> dict[str, Origin]:
+def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
     """Returns the origins of problem and model that come from plug-ins; `about` is the path of run.json."""
     try:
         origins = {kind: Origin(*origin) for kind, origin in run.get("plugins", {}).items()}
@@ -184,7 +187,7 @@ def _plugins(run: dict, about: Path) -> dict[str, Origin]:
     return origins
 
 
-def _missing_plugins(path: Path, about: Path, run: dict, its_names: dict) -> list[tuple[str, Path]]:
+def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry[Any], str]) -> list[tuple[str, Path]]:
     """Returns (description, folder) of the problem and model that are not registered and come from a plug-in folder.
 
     Raises:

@@ -147,7 +147,7 @@ def _run(flags: Sequence[str]) -> None:
     _benchmark(arguments)
 
 
-def _check_training(parser: cli.CommandParser, arguments) -> None:
+def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     """Exits with an error if flags of --training do not fit together."""
     if not arguments.hparams_set:
         parser.error("--training needs --hparams_set")
@@ -162,7 +162,7 @@ def _check_training(parser: cli.CommandParser, arguments) -> None:
             parser.error(f"--{name} takes a whole number with --training, not '{size:g}'")
 
 
-def _benchmark(arguments) -> None:
+def _benchmark(arguments: argparse.Namespace) -> None:
     if arguments.layers:
         from t2t_lite.bin.benchmark.layers import print_layers
 

@@ -1,5 +1,7 @@
 """t2t-lite-benchmark --cost: the training cost of hparam sets as in table 2, estimated and counted. No TensorFlow."""
 
+import argparse
+
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
 from t2t_lite.hparams.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
@@ -10,7 +12,7 @@ from t2t_lite.training.cost import SUSTAINED_TFLOPS, estimated_flops, training_s
 SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
 
-def print_cost(arguments) -> None:
+def print_cost(arguments: argparse.Namespace) -> None:
     """Prints the cost of the set named by --hparams_set, or of the sets of table 2."""
     load_all(arguments.t2t_usr_dir)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
@@ -23,12 +25,12 @@ def print_cost(arguments) -> None:
     print("The count includes matrix products and convolutions, with two operations per multiply-add.")
 
 
-def _changed(hparams: HParams, arguments) -> HParams:
+def _changed(hparams: HParams, arguments: argparse.Namespace) -> HParams:
     hparams = hparams.override(arguments.hparams)
     return hparams.replace(train_steps=arguments.train_steps) if arguments.train_steps else hparams
 
 
-def _print_estimate(name: str, hparams: HParams, arguments) -> float | None:
+def _print_estimate(name: str, hparams: HParams, arguments: argparse.Namespace) -> float | None:
     """Prints the paper's estimate and returns it; None if the time per step is unknown."""
     tflops = SUSTAINED_TFLOPS.get(arguments.device) or float(arguments.device)
     devices = arguments.num_devices
@@ -52,12 +54,12 @@ def _print_estimate(name: str, hparams: HParams, arguments) -> float | None:
     print(f"  estimate        {_flops(estimate(seconds))} FLOPs: time x {devices} x {tflops:g} TFLOPS{device}")
     if figures and figures.training_flops and figures.train_steps == hparams.train_steps:
         print(f"  table 2         {_flops(figures.training_flops)} FLOPs")
-        rounded = figures.step_seconds
-        print(f"                  ({_flops(estimate(rounded))} at the rounded {rounded} s per step of section 5.2)")
+        if rounded := figures.step_seconds:
+            print(f"                  ({_flops(estimate(rounded))} at the rounded {rounded} s per step of section 5.2)")
     return estimate(seconds)
 
 
-def _print_count(hparams: HParams, arguments, estimate: float | None) -> None:
+def _print_count(hparams: HParams, arguments: argparse.Namespace, estimate: float | None) -> None:
     """Prints the counted operations by part, and their ratio to the estimate."""
     import rich.table
 

@@ -1,9 +1,10 @@
 """t2t-lite-benchmark --curve: the evaluations of a run's checkpoints, as a table and a plot."""
 
+import argparse
 from pathlib import Path
 
 
-def print_curve(arguments) -> None:
+def print_curve(arguments: argparse.Namespace) -> None:
     """Prints the table, and draws the plot if --plot_file is given."""
     import rich.table
 

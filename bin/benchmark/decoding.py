@@ -1,12 +1,18 @@
 """t2t-lite-benchmark --decoding: sentences and tokens per second, in batches and one by one."""
 
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
 
+if TYPE_CHECKING:
+    from t2t_lite.benchmark.decoding import Speed
 
-def print_decoding(arguments) -> None:
+
+def print_decoding(arguments: argparse.Namespace) -> None:
     """Measures decoding and prints a table and the setup of the measurement."""
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
@@ -40,7 +46,7 @@ def print_decoding(arguments) -> None:
     print(f"threads: {cpu_threads()}, batches in parallel: {translator.num_threads}")
 
 
-def _print_table(speeds) -> None:
+def _print_table(speeds: "Sequence[Speed]") -> None:
     import rich.table
 
     table = rich.table.Table("", *("lines", "lines/s", "tokens/s", "first run, s", "later runs, s"))

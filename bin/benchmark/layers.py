@@ -1,14 +1,22 @@
 """t2t-lite-benchmark --layers: measurements of the layers of table 1."""
 
+import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from t2t_lite.benchmark.layers import Sweep
 
 PATH_LENGTHS = (32, 64, 128, 256)
 COMPARED_LENGTH = 4096
 
 
-def print_layers(arguments) -> None:
+def print_layers(arguments: argparse.Namespace) -> None:
     """Measures the layers, prints each result when it is ready, and draws the plot if --plot_file is given."""
     if arguments.plot_file is not None:
         from t2t_lite.benchmark.plot import check_plot_file
@@ -40,7 +48,7 @@ def print_layers(arguments) -> None:
         print(f"\nplot: {arguments.plot_file}")
 
 
-def _table(*columns):
+def _table(*columns: str) -> "Table":
     import rich.table
 
     table = rich.table.Table(box=None, pad_edge=False)
@@ -49,7 +57,7 @@ def _table(*columns):
     return table
 
 
-def _print_points(sweep) -> None:
+def _print_points(sweep: "Sweep") -> None:
     case = sweep.case
     lengths = _table(case.name, *(str(point.length) for point in sweep.by_length))
     lengths.add_row(f"ms, d = {case.hidden_size}", *(f"{point.seconds * 1e3:.2f}" for point in sweep.by_length))
@@ -61,7 +69,7 @@ def _print_points(sweep) -> None:
     print()
 
 
-def _print_exponents(sweeps, r) -> None:
+def _print_exponents(sweeps: "Sequence[Sweep]", r: int) -> None:
     from t2t_lite.benchmark.layers import FITTED_LENGTHS, exponent, table_exponent
 
     table = _table("fitted exponents", "work", "time, n", "table 1", "memory, n", "time, d", "table 1")
@@ -97,13 +105,14 @@ def _print_paths() -> dict[str, list[tuple[int, int]]]:
     return paths
 
 
-def _exponent(points) -> str:
+def _exponent(points: Sequence[tuple[int, int]]) -> str:
     from t2t_lite.benchmark.layers import slope
 
-    return f"{slope(*zip(*points)):.2f}"
+    lengths, layers = zip(*points)
+    return f"{slope(lengths, layers):.2f}"
 
 
-def _print_comparison(r) -> None:
+def _print_comparison(r: int) -> None:
     from t2t_lite.benchmark.layers import measure_whole_layer
 
     local, full = (measure_whole_layer(name, r, COMPARED_LENGTH) for name in ("local", "full"))

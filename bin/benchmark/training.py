@@ -1,14 +1,20 @@
 """t2t-lite-benchmark --training: speed, memory and utilisation of an hparam set, for each precision."""
 
+import argparse
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
 
+if TYPE_CHECKING:
+    from t2t_lite.benchmark.training import TrainingCost, TrainingData
 
-def print_training(arguments) -> None:
+
+def print_training(arguments: argparse.Namespace) -> None:
     """Measures each precision in a separate process, prints a table, and writes JSON if --json_file is given."""
     from t2t_lite.benchmark.process import in_a_process
     from t2t_lite.files import check_outputs, write_text
@@ -37,7 +43,7 @@ def print_training(arguments) -> None:
         write_text(Path(arguments.json_file), _as_json(arguments, hparams, data, costs))
 
 
-def _data(arguments):
+def _data(arguments: argparse.Namespace) -> "TrainingData":
     from t2t_lite.benchmark.training import data_of_problem, random_data
     from t2t_lite.data.problem import get_problem
 
@@ -46,13 +52,13 @@ def _data(arguments):
     return random_data(arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
 
 
-def _describe(data) -> str:
+def _describe(data: "TrainingData") -> str:
     source, target = data.mean_lengths()
     what = data.problem.name if data.problem else data.manifest.problem
     return f"{what}: sentences of {source:.3g} and {target:.3g} tokens, vocabulary {data.vocab_sizes()[1]:,}"
 
 
-def _measure(hparams: HParams, data, arguments):
+def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespace) -> "TrainingCost":
     """Returns the `TrainingCost` of one precision. Runs in a separate process."""
     from t2t_lite.benchmark.training import measure_training
     from t2t_lite.plugins import load_all
@@ -93,7 +99,7 @@ COLUMNS = {
 UNITS = {"peak_flops_per_second": 1e12, "peak_memory_bytes": 2**20}
 
 
-def _print_table(costs) -> None:
+def _print_table(costs: "Sequence[TrainingCost]") -> None:
     import rich.table
 
     rows = [cost.figures() for cost in costs]
@@ -115,7 +121,7 @@ def _print_table(costs) -> None:
         print(f"Gradients of {skipped} steps were not finite.")
 
 
-def _print_machine(costs) -> None:
+def _print_machine(costs: "Sequence[TrainingCost]") -> None:
     machine, parameters = costs[0].machine, costs[0].parameters
     speeds = ", ".join(f"{cost.machine.matmul_gflops:,.0f}" for cost in costs)
     threads = f"{machine.threads} thread{'s' if machine.threads > 1 else ''}"
@@ -123,7 +129,9 @@ def _print_machine(costs) -> None:
     print(f"{speeds} GFLOP/s in a 2048x2048 float32 product; TensorFlow {machine.tensorflow}, Keras {machine.keras}")
 
 
-def _as_json(arguments, hparams: HParams, data, costs) -> str:
+def _as_json(
+    arguments: argparse.Namespace, hparams: HParams, data: "TrainingData", costs: "Sequence[TrainingCost]"
+) -> str:
     flags = ("hparams_set", "strategy", "max_tokens_per_replica", "xla_compile", "warmup_steps")
     sizes = dict(zip(("source_length", "target_length"), data.mean_lengths())) | {"vocab_size": data.vocab_sizes()[1]}
     content = {flag: getattr(arguments, flag) for flag in flags}

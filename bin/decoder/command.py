@@ -1,15 +1,21 @@
 """t2t-lite-decoder: translates or parses text with a trained model."""
 
+import argparse
 import contextlib
 import dataclasses
 import gzip
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Translator
+    from t2t_lite.parsing.parser import Parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,7 +56,7 @@ def make_parser() -> cli.CommandParser:
     return parser
 
 
-def _add_input(parser) -> None:
+def _add_input(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("input").add_argument
     add("--decode_from_file", type=cli.path, help="text to translate, plain or .gz (default: standard input)")
     add(
@@ -73,7 +79,7 @@ def _add_input(parser) -> None:
     )
 
 
-def _add_output(parser) -> None:
+def _add_output(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("output").add_argument
     add("--decode_to_file", type=cli.path, help="the output file, which appears when complete (.gz: compressed)")
     add("--alignments", type=cli.path, help="write word alignments, as i-j, to this file (.gz: compressed)")
@@ -92,7 +98,7 @@ def _run(flags: Sequence[str]) -> None:
     _decode(arguments)
 
 
-def _check(parser, arguments) -> None:
+def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     """Exits with an error if flags cannot be combined."""
     modes = ("decode_interactive", "score_file", "decode_from_file")
     modes_used = [name for name in modes if getattr(arguments, name)]
@@ -114,7 +120,7 @@ def _check(parser, arguments) -> None:
         parser.error("--draw_trees and --score_file cannot be combined")
 
 
-def _decode(arguments) -> None:
+def _decode(arguments: argparse.Namespace) -> None:
     from t2t_lite.bin.decoder import trees as decode_trees
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
@@ -123,7 +129,7 @@ def _decode(arguments) -> None:
 
     load_all(arguments.t2t_usr_dir)
     # Check everything possible before TensorFlow is imported, which takes seconds.
-    runs = [cli.path(run) for run in arguments.output_dir.split(",")]
+    runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
     trust_plugins(arguments, runs)
     problems = [open_run_dir(run).problem for run in runs]
     settings = problems[0].decode_hparams.override(arguments.decode_hparams)
@@ -138,27 +144,26 @@ def _decode(arguments) -> None:
         runs, arguments.decode_hparams, arguments.checkpoint_path, cli.warn, xla_compile=arguments.xla_compile
     )
     cli.warn(f"using {', '.join(str(checkpoint) for checkpoint in translator.checkpoints)}")
-    if writes_trees:
-        translator = decode_trees.make_tree_parser(translator, arguments)
+    parser = decode_trees.make_tree_parser(translator, arguments) if writes_trees else None
     if arguments.decode_interactive:
         from t2t_lite.bin.decoder.streams import decode_interactively
 
-        decode_interactively(translator)
+        decode_interactively(parser or translator)
         return
-    _decode_lines(arguments, translator, inputs, targets)
-    if writes_trees and translator.parsed:
-        cli.warn(translator.report())
+    _decode_lines(arguments, parser or translator, inputs, targets)
+    if parser is not None and parser.parsed:
+        cli.warn(parser.report())
     if picture:
         decode_trees.draw_trees(targets[0], picture, cli.warn)
 
 
-def _files(arguments, runs: list[str]) -> tuple[list[Path], list[Path], Path | None]:
+def _files(arguments: argparse.Namespace, runs: list[Path]) -> tuple[list[Path], list[Path], Path | None]:
     """Checks the files and returns (inputs, outputs, picture or None)."""
     from t2t_lite.errors import UserError
     from t2t_lite.files import check_outputs
     from t2t_lite.run_dir import files_of
 
-    def named(*flags):
+    def named(*flags: str) -> dict[str, Path]:
         return {f"--{flag}": Path(path) for flag in flags if (path := getattr(arguments, flag)) is not None}
 
     inputs, targets = named("score_file", "decode_from_file", "prefix_file"), named("decode_to_file", "alignments")
@@ -168,12 +173,14 @@ def _files(arguments, runs: list[str]) -> tuple[list[Path], list[Path], Path | N
         if not path.exists():
             raise UserError(f"no such file: {path}")
     picture = named("draw_trees")
-    of_runs = {str(file): file for run in runs for file in files_of(Path(run))}
+    of_runs = {str(file): file for run in runs for file in files_of(run)}
     check_outputs(targets | picture, (inputs or {"standard input": Path("/dev/stdin")}) | of_runs)
     return list(inputs.values()), list(targets.values()), next(iter(picture.values()), None)
 
 
-def _decode_lines(arguments, translator, inputs: list[Path], targets: list[Path]) -> None:
+def _decode_lines(
+    arguments: argparse.Namespace, translator: "Translator | Parser", inputs: list[Path], targets: list[Path]
+) -> None:
     """Writes the outputs for all lines of files, or of standard input."""
     from t2t_lite.bin.decoder.outputs import OutputWriter
 
@@ -200,10 +207,10 @@ def _decode_lines(arguments, translator, inputs: list[Path], targets: list[Path]
 
 
 @contextlib.contextmanager
-def _opened_whole(path: Path):
+def _opened_whole(path: Path) -> Iterator[TextIO]:
     """Opens a text file for writing, gzip if named .gz; it gets its final name when it is complete."""
     from t2t_lite.files import written_whole
 
-    opener = gzip.open if path.suffix == ".gz" else open
+    opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open
     with written_whole(path) as partial, opener(partial, "wt", encoding="utf-8") as file:
         yield file

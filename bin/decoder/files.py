@@ -4,16 +4,17 @@ import contextlib
 import itertools
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.errors import UserError
 
 # Number of lines of a file that are sorted by length together.
 BLOCK_LINES = 2048
 
 
-def read_aligned_lines(paths: list[Path], warn) -> Iterator[tuple[str, ...]]:
+def read_aligned_lines(paths: list[Path], warn: Callable[[str], None]) -> Iterator[tuple[str, ...]]:
     """Yields tuples of corresponding lines of several files.
 
     Raises:
@@ -27,19 +28,27 @@ def read_aligned_lines(paths: list[Path], warn) -> Iterator[tuple[str, ...]]:
             row = [next(file, None) for file in files]
             if all(line is None for line in row):
                 return
-            if None in row:
+            whole = tuple(line for line in row if line is not None)
+            if len(whole) < len(row):
                 ended = paths[row.index(None)]
                 raise UserError(f"{ended} ends before line {number}; it must have a line for each line of {paths[0]}")
-            yield tuple(row)
+            yield whole
 
 
-def decode_file(paths: list[Path], targets: list[Path], writer, batch_lines: int | None, made_by, warn) -> None:
+def decode_file(
+    paths: list[Path],
+    targets: list[Path],
+    writer: OutputWriter,
+    batch_lines: int | None,
+    made_by: object,
+    warn: Callable[[str], None],
+) -> None:
     """Writes the outputs for the lines of files.
 
     Args:
       paths: the input files.
       targets: the output files; if empty, standard output.
-      writer: an `OutputWriter`.
+      writer: makes the output lines.
       batch_lines: lines per block; None: BLOCK_LINES.
       made_by: what the outputs depend on, see `ResumableWriter`.
       warn: receives warnings and reports, one line each.
@@ -70,7 +79,7 @@ def decode_file(paths: list[Path], targets: list[Path], writer, batch_lines: int
 
 
 @contextlib.contextmanager
-def _progress_bar(paths: list[Path], done: int):
+def _progress_bar(paths: list[Path], done: int) -> Iterator[Callable[[int], None]]:
     """Shows a progress bar on a terminal, if the lines can be counted in advance.
 
     Yields a function to call with the number of newly finished lines.

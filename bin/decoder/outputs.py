@@ -1,9 +1,15 @@
 """The output lines of t2t-lite-decoder: translations, n-best lists as JSON, scores, alignments."""
 
+import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Hypothesis, Translator
+    from t2t_lite.parsing.parser import Parser
 
 
 class OutputWriter:
@@ -14,11 +20,13 @@ class OutputWriter:
       arguments: the parsed flags.
     """
 
-    def __init__(self, translator, arguments):
+    def __init__(self, translator: "Translator | Parser", arguments: argparse.Namespace) -> None:
         self._translator = translator
         self._arguments = arguments
 
-    def outputs_of(self, lines: Sequence[tuple[str, ...]], first_line: int, on_done=None) -> list[list[str]]:
+    def outputs_of(
+        self, lines: Sequence[tuple[str, ...]], first_line: int, on_done: Callable[[int], None] | None = None
+    ) -> list[list[str]]:
         """Returns the lines for each output file.
 
         Args:
@@ -26,6 +34,8 @@ class OutputWriter:
           first_line: the number of the first line.
           on_done: called after each batch with the number of lines that it translated.
         """
+        from t2t_lite.decoding.translator import Translator
+
         if self._arguments.score_file:
             return [self._scores([line for (line,) in lines], first_line)]
         texts, prefixes = [line[0] for line in lines], None
@@ -39,20 +49,24 @@ class OutputWriter:
         else:
             best = self._translator.translate(texts, **common)
             outputs = [[one_line(text) for text in best]]
-        if self._arguments.alignments:
+        if self._arguments.alignments and isinstance(self._translator, Translator):  # a parser refuses the flag
             outputs.append(self._translator.align(texts, best, self._arguments.alignment_layer))
         return outputs
 
-    def notes(self) -> dict:
+    def notes(self) -> dict[str, Any]:
         """Returns what a resumed run needs to know about the outputs so far: the counts of repaired trees."""
-        return self._translator.tally() if hasattr(self._translator, "tally") else {}
+        from t2t_lite.parsing.parser import Parser
 
-    def restore_notes(self, notes: dict) -> None:
+        return self._translator.tally() if isinstance(self._translator, Parser) else {}
+
+    def restore_notes(self, notes: dict[str, Any]) -> None:
         """Restores the `notes` of the run that is resumed."""
-        if notes:
+        from t2t_lite.parsing.parser import Parser
+
+        if notes and isinstance(self._translator, Parser):
             self._translator.add(notes)
 
-    def _scores(self, lines, first_line):
+    def _scores(self, lines: Sequence[str], first_line: int) -> list[str]:
         pairs = [line.split("\t") for line in lines]
         for number, pair in enumerate(pairs, start=first_line):
             if len(pair) != 2:
@@ -67,7 +81,7 @@ def one_line(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")
 
 
-def dict_of(hypothesis) -> dict:
+def dict_of(hypothesis: "Hypothesis") -> dict[str, str | float | None]:
     """Returns a hypothesis as a JSON-compatible dict; the scores of a missing one are None."""
     exists = hypothesis.log_prob > float("-inf")
     return {

@@ -8,23 +8,30 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.decoder.outputs import OutputWriter
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Translator
+    from t2t_lite.parsing.parser import Parser
+
+_Line = TypeVar("_Line")
 
 # Maximum number of waiting lines of standard input that are translated together.
 WAITING_LINES = 64
 
 
-def waiting_blocks(lines: Iterator, most: int) -> Iterator[list]:
+def waiting_blocks(lines: Iterator[_Line], most: int) -> Iterator[list[_Line]]:
     """Yields blocks of the lines that are available at the time: at least one, at most `most`.
 
     A thread reads the lines, so that available lines never wait for lines that have not been written yet.
     """
-    waiting = queue.Queue(maxsize=2 * most)
+    waiting: queue.Queue[Any] = queue.Queue(maxsize=2 * most)
     ended = object()
 
-    def read():
+    def read() -> None:
         try:
             for line in lines:
                 waiting.put(line)
@@ -47,11 +54,13 @@ def waiting_blocks(lines: Iterator, most: int) -> Iterator[list]:
             return
 
 
-def _last(item, ended) -> bool:
+def _last(item: object, ended: object) -> bool:
     return item is ended or isinstance(item, BaseException)
 
 
-def decode_stream(lines: Iterator, writer, batch_lines: int | None, output: TextIO) -> None:
+def decode_stream(
+    lines: Iterator[tuple[str, ...]], writer: OutputWriter, batch_lines: int | None, output: TextIO
+) -> None:
     """Writes the outputs for lines of standard input, each block as soon as it is ready."""
     first_line = 1
     for block in waiting_blocks(lines, batch_lines or WAITING_LINES):
@@ -60,11 +69,11 @@ def decode_stream(lines: Iterator, writer, batch_lines: int | None, output: Text
         first_line += len(block)
 
 
-def decode_interactively(translator) -> None:
+def decode_interactively(translator: "Translator | Parser") -> None:
     """Prompts for lines and prints their translations and the time each took, until the end of input.
 
     Args:
-      translator: a `Translator`, or a `Parser`, whose trees are also drawn.
+      translator: the translator; the trees of a parser are also drawn.
     """
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.trees.drawing import text_art
@@ -99,7 +108,7 @@ def _lines() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _history():
+def _history() -> Iterator[None]:
     """Makes the lines of earlier sessions available inside the block, and saves those of this session in any case."""
     try:
         import readline

@@ -1,16 +1,24 @@
 """The parts of the decoder that are specific to parsing problems."""
 
+import argparse
 import itertools
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Translator
+    from t2t_lite.parsing.parser import Parser
 
 METRIC = "parseval"  # the metric of problems whose outputs are trees
 # A picture with more trees would be too large to be useful.
 MAX_DRAWN = 100
 
 
-def check(arguments, settings, writes_trees: bool) -> None:
+def check(arguments: argparse.Namespace, settings: DecodeHParams, writes_trees: bool) -> None:
     """Raises UserError if flags or search settings do not fit the model's kind of output."""
     for flag in () if writes_trees else ("draw_trees", "tokenizer"):
         if getattr(arguments, flag):
@@ -26,7 +34,7 @@ def check(arguments, settings, writes_trees: bool) -> None:
         raise UserError("--draw_trees draws the best tree of each line; leave out return_beams=True", status=2)
 
 
-def make_tree_parser(translator, arguments):
+def make_tree_parser(translator: "Translator", arguments: argparse.Namespace) -> "Parser":
     """Returns the `Parser` according to the flags."""
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.trees.tokenizer import TOKENIZERS
@@ -34,7 +42,7 @@ def make_tree_parser(translator, arguments):
     return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
 
 
-def draw_trees(trees: Path, picture: Path, warn) -> None:
+def draw_trees(trees: Path, picture: Path, warn: Callable[[str], None]) -> None:
     """Draws the first trees of a file that the decoder has written.
 
     Args:

@@ -4,6 +4,10 @@ import dataclasses
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Translator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,12 +38,12 @@ class Speed:
 
 
 def measure(
-    translator,
+    translator: "Translator",
     lines: Sequence[str],
     name: str,
     repeats: int,
     one_by_one: bool = False,
-    options_of: Callable[[Sequence[str]], dict] = lambda lines: {},
+    options_of: Callable[[Sequence[str]], dict[str, Any]] = lambda lines: {},
 ) -> Speed:
     """Translates the same lines repeatedly and measures the time.
 
@@ -52,10 +56,11 @@ def measure(
       options_of: returns the options of `Translator.translate` for some lines.
     """
     calls = [[line] for line in lines] if one_by_one else [lines]
-    seconds = []
+    seconds: list[float] = []
+    outputs: list[str] = []
     for _ in range(1 + repeats):
         start = time.perf_counter()
         outputs = [text for call in calls for text in translator.translate(call, **options_of(call))]
         seconds.append(time.perf_counter() - start)
-    tokens = sum(len(row) for row in translator.vocabulary.encode(outputs).to_list())
+    tokens = sum(len(row) for row in translator.vocabulary.encode_all(outputs).to_list())
     return Speed(name, len(lines), tokens, seconds[0], seconds[1:])

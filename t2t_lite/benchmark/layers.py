@@ -4,13 +4,18 @@ import dataclasses
 import gc
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from t2t_lite.arrays import Array
 from t2t_lite.benchmark.process import in_a_process
 from t2t_lite.quiet import import_tensorflow
+
+if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports it
+    import keras
 
 LENGTHS = tuple(2**i for i in range(6, 14))  # 64 .. 8192
 HEAD_SIZE = 64
@@ -88,7 +93,7 @@ class Sweep:
     by_width: list[Point]
 
 
-def measure(name: str, neighborhood_size: int, lengths=LENGTHS) -> Sweep:
+def measure(name: str, neighborhood_size: int, lengths: Sequence[int] = LENGTHS) -> Sweep:
     """Measures one layer of table 1 in a separate process, which isolates its memory.
 
     Attention is measured without its four projections, like in table 1, which has no O(n d^2) term for attention.
@@ -127,12 +132,18 @@ def table_exponent(case: Case, points: list[Point], over: str, neighborhood_size
     return slope([getattr(point, over) for point in points], flops)
 
 
-def slope(x, y) -> float:
+def slope(x: Sequence[float], y: Sequence[float]) -> float:
     """Returns the slope of log y over log x, by least squares."""
     return float(np.polyfit(np.log(x), np.log(np.maximum(y, 1e-12)), 1)[0])
 
 
-def _measure_points(name, neighborhood_size, by_length, by_width, whole=False) -> list[Point]:
+def _measure_points(
+    name: str,
+    neighborhood_size: int,
+    by_length: Sequence[tuple[int, int]],
+    by_width: Sequence[tuple[int, int]],
+    whole: bool = False,
+) -> list[Point]:
     """Measures points in the given order; lengths ascend, so that each point sets a new memory peak."""
     import_tensorflow()
     sizes = (*by_length, *by_width)
@@ -167,7 +178,7 @@ def _make_call(case: Case, length: int, hidden_size: int, neighborhood_size: int
     return lambda: run().numpy()
 
 
-def make_layer(name: str, hidden_size: int, neighborhood_size: int):
+def make_layer(name: str, hidden_size: int, neighborhood_size: int) -> "keras.Layer":
     """Returns an unbuilt layer of table 1, for an encoder."""
     from t2t_lite.layers.convolution import Convolution
     from t2t_lite.layers.local_attention import LocalSelfAttention
@@ -184,7 +195,7 @@ def make_layer(name: str, hidden_size: int, neighborhood_size: int):
     return Convolution(hidden_size, False, KERNEL_SIZE, separable=name == "separable_convolution")
 
 
-def attention_alone(layer, queries, keys, values, mask):
+def attention_alone(layer: "keras.Layer", queries: Array, keys: Array, values: Array, mask: Array) -> Array:
     """Returns the output of a layer's attention without projections, float [batch, heads, length, size]."""
     from t2t_lite.layers.attention import attend
     from t2t_lite.layers.local_attention import LocalSelfAttention
@@ -207,7 +218,10 @@ def _seconds(call: Callable[[], None]) -> float:
 
 def _resident(what: str) -> int:
     """Returns the resident memory of this process in bytes, current (VmRSS) or peak (VmHWM). Linux only."""
-    return 1024 * int(re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
+    found = re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    if found is None:
+        raise ValueError(f"/proc/self/status has no {what}")
+    return 1024 * int(found[1])
 
 
 def _forget_peak() -> None:

@@ -5,6 +5,10 @@ import os
 import platform
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports it
+    import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Machine:
     python: str
 
 
-def describe_machine(strategy) -> Machine:
+def describe_machine(strategy: "tf.distribute.Strategy") -> Machine:
     """Describes this process' machine and measures its speed.
 
     Args:
@@ -55,7 +59,7 @@ def cpu_threads() -> int:
     return asked_for or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or len(os.sched_getaffinity(0))
 
 
-def _device_names(strategy) -> list[str]:
+def _device_names(strategy: "tf.distribute.Strategy") -> list[str]:
     """Returns a name for each device, such as "GPU:0 (NVIDIA A100)"."""
     import tensorflow as tf
 

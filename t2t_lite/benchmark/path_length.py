@@ -65,7 +65,7 @@ def _dependencies(name: str, length: int, neighborhood_size: int, index: int) ->
     x = 0.1 * np.random.default_rng(1).normal(size=(length, WIDTH)).astype("float32")
     changed = np.repeat(x[None], length + 1, axis=0)  # the last row stays unchanged
     changed[np.arange(length), np.arange(length)] += 0.3
-    y = ops.convert_to_numpy(layer(changed, np.ones((length + 1, 1, 1, length), bool)))
+    y = np.asarray(ops.convert_to_numpy(layer(changed, np.ones((length + 1, 1, 1, length), bool))))
     return (np.abs(y[:-1] - y[-1]).max(axis=-1) > 1e-6 * np.abs(y[-1]).max()).T
 
 

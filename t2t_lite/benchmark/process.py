@@ -10,7 +10,7 @@ from t2t_lite.errors import UserError
 T = TypeVar("T")
 
 
-def in_a_process(function: Callable[..., T], *arguments) -> T:
+def in_a_process(function: Callable[..., T], *arguments: object) -> T:
     """Calls a function in a new process and returns its result.
 
     Args:

@@ -6,19 +6,29 @@ import itertools
 import math
 import statistics
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from t2t_lite.benchmark.machine import Machine, describe_machine
 from t2t_lite.config import HParams
-from t2t_lite.data.manifest import Manifest, check_data
+from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry, check_data
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.training.checks import check_lengths
 from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.options import TrainOptions
+
+if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports it
+    import tensorflow as tf
+
+    from t2t_lite.training.step.train_step import StepReport
+
+_T = TypeVar("_T")
+# A batch of `distribute_batches`.
+_Batch: TypeAlias = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,19 +52,22 @@ class TrainingData:
 
     def vocab_sizes(self) -> tuple[int, int]:
         """Returns the vocabulary sizes of inputs and targets."""
-        return self._in_direction(tuple(vocabulary["size"] for vocabulary in self.manifest.vocabularies))
+        of_inputs, of_targets = self.manifest.vocabularies
+        return self._in_direction((of_inputs["size"], of_targets["size"]))
 
     def mean_lengths(self) -> tuple[float, float]:
         """Returns the average number of tokens of inputs and targets."""
-        return self._in_direction(tuple(self.manifest.mean_length("train", side) for side in ("inputs", "targets")))
+        return self._in_direction(
+            (self.manifest.mean_length("train", "inputs"), self.manifest.mean_length("train", "targets"))
+        )
 
-    def batches(self, hparams: HParams, seed: int):
+    def batches(self, hparams: HParams, seed: int) -> "tf.data.Dataset":
         """Returns an endless `tf.data.Dataset` of global batches {"inputs", "targets"}, int32 [rows, length]."""
         import tensorflow as tf
 
         from t2t_lite.data.pipeline import epochs
 
-        if self.problem is not None:
+        if self.problem is not None and self.data_dir is not None:
             limits = {"batch_tokens": hparams.batch_tokens, "max_length": hparams.max_length}
             return epochs(self.problem, self.data_dir, **limits, seed=seed)
         lengths = {side: int(length) for side, length in zip(("inputs", "targets"), self.mean_lengths())}
@@ -74,15 +87,15 @@ class TrainingData:
         pairs = window_size(self.manifest.splits["train"]["examples"])
         return math.ceil(pairs * self.mean_lengths()[1] / batch_tokens)
 
-    def reading(self) -> contextlib.AbstractContextManager:
+    def reading(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context for reading batches, in which a damaged file raises a UserError."""
         from t2t_lite.data.pipeline import reading_shards
 
-        if self.problem is None:
+        if self.problem is None or self.data_dir is None:
             return contextlib.nullcontext()
         return reading_shards(self.problem.data_name, self.data_dir)
 
-    def _in_direction(self, pair: tuple) -> tuple:
+    def _in_direction(self, pair: tuple[_T, _T]) -> tuple[_T, _T]:
         return pair if self.problem is None else self.problem.in_direction(pair)
 
 
@@ -103,8 +116,9 @@ def random_data(vocab_size: int, source_length: int, target_length: int) -> Trai
       source_length, target_length: tokens per sentence.
     """
     lengths = {"inputs": {str(source_length): 1}, "targets": {str(target_length): 1}}
-    split = {"examples": 1, "shards": {}, "lengths": lengths}
-    return TrainingData(Manifest("random ids", {"size": vocab_size}, {"train": split, "dev": split}, {}))
+    split = SplitEntry(examples=1, plan="", shards={}, dropped={}, lengths=lengths)
+    vocabulary = VocabularyEntry(file="", sha256="", size=vocab_size)
+    return TrainingData(Manifest("random ids", vocabulary, {"train": split, "dev": split}, {}))
 
 
 class TimedStep(NamedTuple):
@@ -186,7 +200,12 @@ class TrainingCost:
 
 
 def measure_training(
-    hparams: HParams, data: TrainingData, strategy, options: TrainOptions, num_steps: int = 10, warmup_steps: int = 3
+    hparams: HParams,
+    data: TrainingData,
+    strategy: "tf.distribute.Strategy",
+    options: TrainOptions,
+    num_steps: int = 10,
+    warmup_steps: int = 3,
 ) -> TrainingCost:
     """Trains a new model for a few steps and measures them. Writes nothing.
 
@@ -249,7 +268,9 @@ def measure_training(
     )
 
 
-def _time_steps(train_step, batches, num_steps: int, warmup_steps: int) -> tuple[list[TimedStep], int]:
+def _time_steps(
+    train_step: Callable[[_Batch], "StepReport"], batches: Iterator[_Batch], num_steps: int, warmup_steps: int
+) -> tuple[list[TimedStep], int]:
     """Returns (the timed steps, number of skipped steps)."""
     for batch in itertools.islice(batches, warmup_steps):
         train_step(batch)
@@ -264,7 +285,7 @@ def _time_steps(train_step, batches, num_steps: int, warmup_steps: int) -> tuple
     return steps, skipped
 
 
-def try_every_graph(train_step, batches, is_compiled: bool) -> None:
+def try_every_graph(train_step: Callable[[_Batch], object], batches: Iterable[_Batch], is_compiled: bool) -> None:
     """Makes a step for each graph that the batches need, so that no timed step includes tracing or compilation.
 
     Args:
@@ -284,7 +305,7 @@ def try_every_graph(train_step, batches, is_compiled: bool) -> None:
         seen.add(graph)
 
 
-def _pipeline_speed(batches, number: int) -> float:
+def _pipeline_speed(batches: Iterable[_Batch], number: int) -> float:
     """Returns the real target tokens per second of reading `number` batches without training."""
     from t2t_lite.training.step.micro_batching import first_replica
 

@@ -45,6 +45,6 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
             raise UserError(f"{path} has other variables than {paths[0]}; they are not from one run")
         for name, array in arrays.items():
             sums[name] = sums.get(name, 0.0) + array.astype(np.float64)
-    variables = {name: tf.Variable((total / n).astype(np.float32)) for name, total in sums.items()}
+    variables = {name: tf.Variable(tf.constant((total / n).astype(np.float32))) for name, total in sums.items()}
     target = storage.write_average(Path(directory) / f"average-{steps[-1]}", variables)
     return target, list(steps)

@@ -4,6 +4,7 @@ import contextlib
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import tensorflow as tf
@@ -17,7 +18,21 @@ _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 _RENAMED = ((re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention"),)
 
 
-def by_name(keras_variables) -> dict[str, tf.Variable]:
+class KerasVariable(Protocol):
+    """What is used of a `keras.Variable`."""
+
+    @property
+    def path(self) -> str:
+        """Its name with those of its layers: "encoder_0/attention/kernel"."""
+        ...
+
+    @property
+    def value(self) -> tf.Variable:
+        """The variable of TensorFlow."""
+        ...
+
+
+def by_name(keras_variables: Collection[KerasVariable]) -> dict[str, tf.Variable]:
     """Returns Keras variables by path, with "." for "/" because TensorFlow would write "/" as ".S"."""
     named = {variable.path.replace("/", "."): variable.value for variable in keras_variables}
     if len(named) != len(keras_variables):

@@ -1,13 +1,37 @@
 """Saves and restores the state of a training."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_lite.checkpoints import storage, versions
+from t2t_lite.checkpoints.storage import KerasVariable
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.errors import UserError
+
+
+class Model(Protocol):
+    """What is used of a `Seq2SeqModel`."""
+
+    @property
+    def variables(self) -> Collection[KerasVariable]:
+        """All its variables."""
+        ...
+
+
+class Optimizer(Protocol):
+    """What is used of an `Adam`."""
+
+    iterations: tf.Variable
+    state: dict[str, tf.Variable]
+
+    def averages_in_place(self) -> AbstractContextManager[None]:
+        """Replaces the weights by their moving averages inside the `with` block."""
+        ...
 
 
 class TrainingState:
@@ -18,10 +42,10 @@ class TrainingState:
       optimizer: the model's `Adam`, whose iteration count is the step.
     """
 
-    def __init__(self, model, optimizer):
+    def __init__(self, model: Model, optimizer: Optimizer) -> None:
         # The position in the data: `position` batches of `epoch` have been used.
-        self.epoch = tf.Variable(0, dtype=tf.int64)
-        self.position = tf.Variable(0, dtype=tf.int64)
+        self.epoch = tf.Variable(tf.constant(0, tf.int64))
+        self.position = tf.Variable(tf.constant(0, tf.int64))
         self.optimizer = optimizer
         self._model = storage.by_name(model.variables)
         self._groups = {
@@ -91,9 +115,9 @@ class TrainingState:
         """
         self._assign(self._read(path), path)
 
-    def _read(self, path: Path) -> dict[str, dict]:
+    def _read(self, path: Path) -> dict[str, dict[str, np.ndarray]]:
         return {group: storage.read(path, group) for group in self._groups}
 
-    def _assign(self, arrays: dict[str, dict], path: Path) -> None:
+    def _assign(self, arrays: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         for group, variables in self._groups.items():
             storage.assign(variables, arrays[group], f"checkpoint {path} does not fit the {group}")

@@ -150,4 +150,4 @@ def _found(directory: Path, kind: str, ending: str) -> list[tuple[int, list[Path
 
 def _version(path: Path) -> int:
     match = re.fullmatch(_NAME.format(kind=".*"), path.name)
-    return int(match[2] or 1)
+    return int((match and match[2]) or 1)

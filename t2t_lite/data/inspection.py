@@ -4,6 +4,7 @@ import collections
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -34,9 +35,11 @@ class Inspection:
     split: str
     paths: list[Path]
     vocabularies: tuple[Vocabulary, Vocabulary]
-    lengths: dict[str, collections.Counter] = field(default_factory=lambda: {s: collections.Counter() for s in SIDES})
-    longer_sides: collections.Counter = field(default_factory=collections.Counter)
-    unknown: collections.Counter = field(default_factory=collections.Counter)
+    lengths: dict[str, collections.Counter[int]] = field(
+        default_factory=lambda: {s: collections.Counter() for s in SIDES}
+    )
+    longer_sides: collections.Counter[int] = field(default_factory=collections.Counter)
+    unknown: collections.Counter[str] = field(default_factory=collections.Counter)
     texts: list[tuple[list[str], list[str]]] = field(default_factory=list)
 
     @property
@@ -84,18 +87,18 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
     for path in paths:
         if not path.exists():
             raise UserError(f"{path} is missing; regenerate it with t2t-lite-datagen and the same flags as before")
-    vocabularies = tuple(open_vocabulary(folder / each["file"]) for each in manifest.vocabularies)
-    found = Inspection(manifest, split, paths, vocabularies)
+    of_inputs, of_targets = (open_vocabulary(folder / each["file"]) for each in manifest.vocabularies)
+    found = Inspection(manifest, split, paths, (of_inputs, of_targets))
     features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
     with reading_shards(manifest.problem, folder):
         for batch in tf.data.TFRecordDataset([str(path) for path in paths]).batch(ENCODE_BATCH):
-            parsed = tf.io.parse_example(batch, features)
+            parsed: dict[str, Any] = tf.io.parse_example(batch, features)
             rows = [parsed[side] for side in SIDES]
             for side, ids in zip(SIDES, rows):
                 found.lengths[side].update(ids.row_lengths().numpy().tolist())
                 found.unknown[side] += int(tf.reduce_sum(tf.cast(ids.flat_values == UNKNOWN_ID, tf.int64)))
             longer = tf.maximum(*(ids.row_lengths() for ids in rows))
             found.longer_sides.update(longer.numpy().tolist())
-            for pair in zip(*(ids[: num_texts - len(found.texts)].to_list() for ids in rows)):
-                found.texts.append(tuple(each.tokens_of(ids) for each, ids in zip(vocabularies, pair)))
+            for inputs, targets in zip(*(ids[: num_texts - len(found.texts)].to_list() for ids in rows)):
+                found.texts.append((of_inputs.tokens_of(inputs), of_targets.tokens_of(targets)))
     return found

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shlex
 from pathlib import Path
+from typing import Any, TypedDict
 
 from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
@@ -13,34 +14,57 @@ from t2t_lite.files import sha256_of, write_text
 FILENAME = "manifest.{}.json"
 
 
+class VocabularyEntry(TypedDict):
+    """What the manifest records of a vocabulary."""
+
+    file: str
+    sha256: str
+    size: int  # number of tokens
+
+
+class StatisticsEntry(TypedDict):
+    """What the manifest records of the pairs of a split."""
+
+    dropped: dict[str, int]  # number of dropped pairs, by drop reason
+    # By "inputs", "targets" and "longer", a histogram: length in tokens (end symbol included) -> number of examples.
+    # "longer" is the longer side of each example; data from early versions does not have it.
+    lengths: dict[str, dict[str, int]]
+
+
+class SplitEntry(StatisticsEntry):
+    """What the manifest records of a complete split."""
+
+    examples: int
+    plan: str  # the digest of the plan
+    shards: dict[str, int]  # file name -> bytes
+
+
 @dataclasses.dataclass(frozen=True)
 class Manifest:
     """The content of `manifest.<problem>.json`. It is written once the vocabulary exists, and again after each shard.
 
     Args:
       problem: the name of the (forward) problem.
-      vocabulary: {"file", "sha256", "size"} of the shared vocabulary, or of the vocabulary of the forward targets.
-      splits: by split: {"examples", "plan", "shards": {file name: bytes}, "dropped": {reason: pairs}, "lengths":
-        {"inputs" | "targets" | "longer": histogram}}; a histogram maps a length in tokens (end symbol included) to the
-        number of examples. "longer" is the longer side of each example; data from early versions does not have it.
+      vocabulary: the shared vocabulary, or the vocabulary of the forward targets.
+      splits: the complete splits, by name.
       sources: SHA-256 of each source file, by name.
       inputs_vocabulary: as `vocabulary`, for the forward inputs; None if both sides share one.
       settings: the flags that affect the records.
       train_pairs: number of pairs in the train split, dropped ones included.
-      unfinished: the split that is being generated: {"split", "plan", "shards": the complete ones}.
+      unfinished: the split that is being generated, or {}: {"split", "plan", "shards": the complete ones}.
     """
 
     problem: str
-    vocabulary: dict
-    splits: dict
-    sources: dict
-    inputs_vocabulary: dict | None = None
-    settings: dict = dataclasses.field(default_factory=dict)
+    vocabulary: VocabularyEntry
+    splits: dict[str, SplitEntry]
+    sources: dict[str, str]
+    inputs_vocabulary: VocabularyEntry | None = None
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     train_pairs: int = 0
-    unfinished: dict = dataclasses.field(default_factory=dict)
+    unfinished: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
-    def vocabularies(self) -> tuple[dict, dict]:
+    def vocabularies(self) -> tuple[VocabularyEntry, VocabularyEntry]:
         """The descriptions of the vocabularies of the forward inputs and targets; equal if they share one."""
         return self.inputs_vocabulary or self.vocabulary, self.vocabulary
 
@@ -69,7 +93,7 @@ class Manifest:
             self.unfinished.update(split=split, plan=plan, shards=self.shards_of_plan(split, plan))
         self.unfinished["shards"][name] = size
 
-    def finish_split(self, split: str, plan: str, examples: int, statistics: dict) -> None:
+    def finish_split(self, split: str, plan: str, examples: int, statistics: StatisticsEntry) -> None:
         """Records that all shards of a split are complete."""
         shards = dict(sorted(self.shards_of_plan(split, plan).items()))
         self.unfinished.clear()
@@ -137,14 +161,25 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
     command += _flags_of(manifest, problem)
     if missing := [split for split in SPLITS if split not in manifest.splits]:
         raise UserError(f"the data in {data_dir} has no {missing[0]} split yet; finish it with: {command}")
+    _check_shards(data_dir, manifest, command)
+    _check_vocabularies(data_dir, manifest, problem, command)
+    return manifest
+
+
+def _check_shards(data_dir: Path, manifest: Manifest, command: str) -> None:
+    """Raises UserError if a shard is missing or truncated; `command` makes the data."""
     for split in manifest.splits.values():
         for name, size in split["shards"].items():
             path = data_dir / name
             found = path.stat().st_size if path.exists() else None
+            if found is None:
+                raise UserError(f"{path} is missing; regenerate it with: {command}")
             if found != size:
-                if found is None:
-                    raise UserError(f"{path} is missing; regenerate it with: {command}")
                 raise UserError(f"{path} has {found} bytes, not {size}: it is damaged; remove it and run: {command}")
+
+
+def _check_vocabularies(data_dir: Path, manifest: Manifest, problem: Problem, command: str) -> None:
+    """Raises UserError if a vocabulary is missing or not the one of the data; `command` makes the data."""
     if (manifest.inputs_vocabulary is None) != problem.shared_vocabulary:
         other = "a vocabulary for each side" if problem.shared_vocabulary else "one vocabulary for both sides"
         raise UserError(f"the data in {data_dir} was made with {other}; remove it and run: {command}")
@@ -157,7 +192,6 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
                 f"{path} is not the vocabulary that the data in {data_dir} was made with; "
                 f"restore that one, or remove the data and run: {command}"
             )
-    return manifest
 
 
 def _flags_of(manifest: Manifest, problem: Problem) -> str:

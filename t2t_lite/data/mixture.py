@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from t2t_lite.data.problem import SPLITS, Example, Problem, get_problem
+from t2t_lite.data.problem import SPLITS, AnySource, Example, Problem, get_problem
 from t2t_lite.errors import UserError
 
 _BLOCK = 1000  # number of pairs over which the parts are interleaved
@@ -40,7 +40,7 @@ class Mixture(Problem):
 
     parts: tuple[Part, ...] = ()
 
-    def __init__(self, is_reversed: bool = False, **options: str):
+    def __init__(self, is_reversed: bool = False, **options: str) -> None:
         super().__init__(is_reversed, **options)
         if is_reversed and any(part.tag for part in self.parts):
             raise UserError(f"'{self.data_name}' cannot be reversed: the tags of its sources would be in the targets")
@@ -50,16 +50,16 @@ class Mixture(Problem):
         self._problems: dict[str, Problem] = {}
 
     @property
-    def symbols(self):
+    def symbols(self) -> tuple[str, ...]:
         """The tags, each of which is one token."""
         return tuple(dict.fromkeys(part.tag for part in self.parts if part.tag))
 
     @property
-    def sources(self):
+    def sources(self) -> tuple[AnySource, ...]:
         """The sources of all parts."""
         return tuple(dict.fromkeys(source for part in self.parts for source in self._problem(part).sources))
 
-    def examples(self, split, files):
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the pairs of a split."""
         parts = [number for number, part in enumerate(self.parts) if split in part.splits]
         if split != "train":
@@ -74,7 +74,7 @@ class Mixture(Problem):
         streams = [self._repeated(number, count, size, files) for number, count, size in zip(parts, wanted, sizes)]
         yield from _interleaved(streams, wanted)
 
-    def notes(self, files):
+    def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns the notes of the parts."""
         notes = []
         for part in self.parts:

@@ -4,9 +4,11 @@ import contextlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
+from t2t_lite.arrays import Array
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
@@ -92,15 +94,15 @@ def batches(
     records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, block_length=64)
     order_seed = None if seed is None else tf.stack([tf.constant(seed, tf.int64), tf.cast(epoch, tf.int64)])
 
-    def cut(index, window):
+    def cut(index: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
         inputs, targets = _parse(window, problem.is_reversed, max_length)
-        window_seed = None if order_seed is None else tf.random.experimental.stateless_fold_in(order_seed, index)
+        window_seed = None if order_seed is None else _fold_in(order_seed, index)
         rows = _cut_into_batches(inputs.row_lengths(), targets.row_lengths(), batch_tokens, window_seed)
         return tf.data.Dataset.from_tensor_slices(rows).map(
             lambda row: {"inputs": tf.gather(inputs, row).to_tensor(), "targets": tf.gather(targets, row).to_tensor()}
         )
 
-    return records.batch(window).enumerate().prefetch(1).flat_map(cut).prefetch(tf.data.AUTOTUNE)
+    return records.batch(window).enumerate().prefetch(1).flat_map(cut).prefetch(tf.data.AUTOTUNE)  # pyright: ignore[reportArgumentType]
 
 
 @tf.autograph.experimental.do_not_convert
@@ -125,7 +127,7 @@ def epochs(
       a dataset like that of `batches`, with additional int64 scalars "epoch" and "position" in each batch.
     """
 
-    def numbered(epoch, skipped):
+    def numbered(epoch: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
         epoch_batches = batches(
             problem, data_dir, "train", batch_tokens=batch_tokens, max_length=max_length, seed=seed, epoch=epoch
         )
@@ -135,16 +137,16 @@ def epochs(
             .map(lambda position, batch: batch | {"epoch": epoch, "position": position})
         )
 
-    def left(epoch):
+    def left(epoch: tf.Tensor) -> tf.data.Dataset:
         return numbered(epoch, tf.where(epoch == first_epoch, tf.constant(skip, tf.int64), 0))
 
     return tf.data.Dataset.range(first_epoch, 2**40).flat_map(left).prefetch(tf.data.AUTOTUNE)
 
 
-def _parse(window, is_reversed, max_length):
+def _parse(window: tf.Tensor, is_reversed: bool, max_length: int | None) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """Parses records [pairs] into two ragged tensors, int32 [pairs, (length)], without pairs that are too long."""
     features = {name: tf.io.RaggedFeature(tf.int64, row_splits_dtype=tf.int64) for name in ("inputs", "targets")}
-    parsed = tf.io.parse_example(window, features)
+    parsed: dict[str, Any] = tf.io.parse_example(window, features)
     inputs, targets = (tf.cast(parsed[name], tf.int32) for name in ("inputs", "targets"))
     if max_length is not None:
         kept = tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length
@@ -152,7 +154,9 @@ def _parse(window, is_reversed, max_length):
     return (targets, inputs) if is_reversed else (inputs, targets)
 
 
-def _cut_into_batches(input_lengths, target_lengths, batch_tokens, seed):
+def _cut_into_batches(
+    input_lengths: tf.Tensor, target_lengths: tf.Tensor, batch_tokens: int, seed: tf.Tensor | None
+) -> Array:
     """Returns the pairs of each batch, int64 [batches, (rows)].
 
     Pairs are sorted by target length, then by input length, ascending for one target length and descending for the
@@ -160,7 +164,7 @@ def _cut_into_batches(input_lengths, target_lengths, batch_tokens, seed):
     [2]) shuffles pairs of equal lengths, and then the batches.
     """
     up, targets = tf.minimum(input_lengths, LONGEST), tf.minimum(target_lengths, LONGEST)
-    key = (targets * (2 * LONGEST) + tf.where(targets % 2 == 0, up, LONGEST - up)) * 2**24
+    key = (targets * (2 * LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, LONGEST - up)) * 2**24
     if seed is not None:
         key += tf.random.stateless_uniform(tf.shape(key), seed, 0, 2**24, tf.int64)
     order = tf.argsort(key, stable=True)
@@ -168,15 +172,22 @@ def _cut_into_batches(input_lengths, target_lengths, batch_tokens, seed):
     total = tf.reduce_sum(lengths)
     number = tf.maximum(tf.cast(tf.round(total / batch_tokens), tf.int64), 1)
     batch_of = tf.cumsum(lengths, exclusive=True) * number // tf.maximum(total, 1)
-    rows = tf.RaggedTensor.from_value_rowids(tf.cast(order, tf.int64), batch_of, nrows=number)
+    rows = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
+        tf.cast(order, tf.int64), batch_of, nrows=number
+    )
     rows = tf.ragged.boolean_mask(rows, rows.row_lengths() > 0)
     if seed is None:
         return rows
     # A new seed: with the seed of the sort above, the same random numbers would also determine the batch order.
-    draws = tf.random.stateless_uniform([rows.nrows()], tf.random.experimental.stateless_fold_in(seed, 1))
+    draws = tf.random.stateless_uniform([rows.nrows()], _fold_in(seed, 1))
     return tf.gather(rows, tf.argsort(draws))
 
 
-def _mix(seed, epoch):
+def _fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
+    """Returns another seed, int64 [2], for each number."""
+    return tf.random.experimental.stateless_fold_in(seed, number)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _mix(seed: int, epoch: Array) -> Array:
     """Combines seed and epoch into one integer, for interfaces that take a single seed."""
     return (seed * 1_000_003 + epoch) % 2**31

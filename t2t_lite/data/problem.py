@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError
@@ -79,6 +79,10 @@ class TfdsSource:
     url: str = ""
 
 
+AnySource: TypeAlias = Source | OwnFile | TfdsSource
+_T = TypeVar("_T")
+
+
 class Problem:
     """A task as pairs of texts. Subclass it, implement `examples`, and register it with `@PROBLEMS.register`.
 
@@ -97,13 +101,13 @@ class Problem:
     num_shards: int = 10  # files of the train split; dev and test are one file each
     metric: str = "bleu"  # how outputs are scored; "parseval" for trees
     decode_hparams: DecodeHParams = DecodeHParams()
-    sources: tuple[Source | OwnFile | TfdsSource, ...] = ()
+    sources: tuple[AnySource, ...] = ()
     published_counts: Mapping[str, int] = {}  # number of pairs per split; a test split must match exactly
     flags: Mapping[str, str] = {}  # additional flags for t2t-lite-datagen, each with its help text
     switches: frozenset[str] = frozenset()  # the flags that may be given without a value, which is then "True"
     checks_text: bool = False  # whether to check the text for common defects and report them
 
-    def __init__(self, is_reversed: bool = False, **options: str):
+    def __init__(self, is_reversed: bool = False, **options: str) -> None:
         self.is_reversed = is_reversed
         self.options = options  # values of `flags`
 
@@ -123,7 +127,8 @@ class Problem:
 
         If the text yields fewer tokens than `vocab_size`, the file name has their number, see `vocab_filename`.
         """
-        return tuple(self.vocab_filename(side, self.vocab_size) for side in Example._fields)
+        inputs, targets = (self.vocab_filename(side, self.vocab_size) for side in Example._fields)
+        return inputs, targets
 
     def vocab_filename(self, side: str, size: int) -> str:
         """Returns the file name of a vocabulary with `size` tokens; `side` is the forward "inputs" or "targets"."""
@@ -136,7 +141,7 @@ class Problem:
         """Returns the kind of a side's vocabulary; `side` is the forward "inputs" or "targets"."""
         return (side == "targets" and self.targets_vocab_kind) or self.vocab_kind
 
-    def in_direction(self, pair: tuple) -> tuple:
+    def in_direction(self, pair: tuple[_T, _T]) -> tuple[_T, _T]:
         """Returns a pair of things that belong to the forward (inputs, targets) in the order of this problem."""
         inputs, targets = pair
         return (targets, inputs) if self.is_reversed else (inputs, targets)
@@ -146,7 +151,7 @@ class Problem:
         if not self.shared_vocabulary and hparams.tied_embeddings == "all":
             raise UserError(
                 f"'{self.name}' has a vocabulary for each side, and tied_embeddings=all needs one for both; use "
-                f"`hparams=tied_embeddings=decoder` (the source side has its own matrix) or `hparams=tied_embeddings=none`"
+                f"`hparams=tied_embeddings=decoder` (the source side has its own matrix), or tied_embeddings=none"
             )
 
     def symbols_of(self, side: str) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ import gzip
 import itertools
 import zlib
 from collections.abc import Callable, Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
 
 from t2t_lite.data.problem import Example, Unusable, WithMore
 from t2t_lite.errors import UserError
@@ -17,8 +18,16 @@ MAX_BYTES = 2**20
 _GZIP = b"\x1f\x8b"  # the first bytes of gzip files
 
 
+class ByteLines(Protocol):
+    """What is read of a binary file."""
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Returns the next line, or its next `limit` bytes."""
+        ...
+
+
 def lines_of(
-    stream: BinaryIO, name: str, invalid: Callable[[str, str, str], str], max_bytes: int = -1
+    stream: ByteLines, name: str, invalid: Callable[[str, str, str], str], max_bytes: int = -1
 ) -> Iterator[str]:
     """Yields the lines of a stream without their ends ("\\n" or "\\r\\n"), each as soon as it is read.
 
@@ -81,7 +90,7 @@ def read_lines(path: Path) -> Iterator[str]:
         yield from lines_of(file, str(path), refuse)
 
 
-def lenient_lines(stream: BinaryIO, name: str, warn: Callable[[str], None]) -> Iterator[str]:
+def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> Iterator[str]:
     """Yields the lines of any input: invalid bytes are replaced by U+FFFD and long lines are cut.
 
     Args:
@@ -98,7 +107,7 @@ def lenient_lines(stream: BinaryIO, name: str, warn: Callable[[str], None]) -> I
 
 
 @contextlib.contextmanager
-def open_bytes(path: Path) -> Iterator[BinaryIO]:
+def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
     """Opens a file for reading bytes; gzip is recognised by content, whatever the file's name.
 
     Raises:
@@ -130,17 +139,16 @@ def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
     Raises:
       UserError: if one file has more lines than the other, or a line is not UTF-8.
     """
-    ended = object()
     left, right = read_lines(inputs), read_lines(targets)
     count = 0
     while True:
-        pair = next(left, ended), next(right, ended)
-        if pair[0] is ended or pair[1] is ended:
+        source, target = next(left, None), next(right, None)
+        if source is None or target is None:
             break
         count += 1
-        yield Example(*pair)
-    if pair[0] is not pair[1]:
-        longer, shorter = (targets, inputs) if pair[0] is ended else (inputs, targets)
+        yield Example(source, target)
+    if source is not target:
+        longer, shorter = (targets, inputs) if source is None else (inputs, targets)
         raise UserError(
             f"{longer} has more lines than {shorter} ({count}); line n of one must correspond to line n of the other"
         )

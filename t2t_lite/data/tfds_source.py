@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -34,7 +35,7 @@ def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[
     """
     import tensorflow_datasets
 
-    builder = tensorflow_datasets.builder_from_directory(folder)
+    builder: Any = tensorflow_datasets.builder_from_directory(folder)
     if _SPLITS[split] not in builder.info.splits:
         raise UserError(f"the data set in {folder} has no {_SPLITS[split]} split")
     if missing := {inputs, targets} - set(builder.info.features):

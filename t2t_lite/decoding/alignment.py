@@ -1,12 +1,14 @@
 """Word alignments from attention weights."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.arrays import Array
 from t2t_lite.decoding.batching import by_length, padded
+from t2t_lite.models.base import Seq2SeqModel
 
 
 class CrossAttentionWeights:
@@ -16,9 +18,9 @@ class CrossAttentionWeights:
       model: a built `Seq2SeqModel` with its weights.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: Seq2SeqModel) -> None:
         self._model = model
-        self._graphs = {}
+        self._graphs: dict[int, Callable[[Array, Array], tf.Tensor]] = {}  # by layer
 
     def __call__(
         self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int, batch_tokens: int
@@ -36,7 +38,7 @@ class CrossAttentionWeights:
         if layer not in self._graphs:
             ids = tf.TensorSpec([None, None], tf.int32)
 
-            def attention(inputs, targets):
+            def attention(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
                 return tf.reduce_mean(self._model.attention(inputs, targets, "cross", layer), 1)
 
             self._graphs[layer] = tf.function(attention, input_signature=[ids, ids], autograph=False)

@@ -1,8 +1,13 @@
 """Ensembles: several models that decode as one."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
+
+from t2t_lite.arrays import Array
+from t2t_lite.layers.beam_ancestry import BeamAncestry
+from t2t_lite.models.base import Seq2SeqModel
 
 
 class Ensemble:
@@ -14,22 +19,29 @@ class Ensemble:
       models: built models with their weights loaded.
     """
 
-    def __init__(self, models: Sequence):
+    def __init__(self, models: Sequence[Seq2SeqModel]) -> None:
         self.models = list(models)
         self.vocab_size = self.models[0].vocab_size
         positions = [model.max_positions for model in self.models if model.max_positions is not None]
         self.max_positions = min(positions, default=None)
 
-    def start_decoding(self, inputs, beam_size, max_length):
+    def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[list[Any], list[Any]]:
         """Returns (encoded sources, states), two lists with one entry per model. See `Seq2SeqModel`."""
         encoded_sources, states = zip(*(model.start_decoding(inputs, beam_size, max_length) for model in self.models))
         return list(encoded_sources), list(states)
 
-    def grow_state(self, states, beam_size, max_length):
+    def grow_state(self, states: Sequence[Any], beam_size: int, max_length: int | Array) -> list[Any]:
         """Returns states with larger caches. See `Seq2SeqModel`."""
         return [model.grow_state(state, beam_size, max_length) for model, state in zip(self.models, states)]
 
-    def decode_step(self, ids, position, encoded_sources, states, ancestry):
+    def decode_step(
+        self,
+        ids: Array,
+        position: Array,
+        encoded_sources: Sequence[Any],
+        states: Sequence[Any],
+        ancestry: BeamAncestry,
+    ) -> tuple[tf.Tensor, list[Any], tf.Tensor]:
         """Returns (logarithms of the mean probabilities, states, mean attention). See `Seq2SeqModel`."""
         logits, states, attention = zip(
             *(
@@ -39,12 +51,12 @@ class Ensemble:
         )
         return _mean(logits), list(states), tf.add_n(list(attention)) / len(self.models)
 
-    def __call__(self, inputs, targets):
+    def __call__(self, inputs: Array, targets: Array) -> tf.Tensor:
         """Returns the logarithms of the mean probabilities at all target positions. See `Seq2SeqModel.call`."""
         return _mean([model(inputs, targets) for model in self.models])
 
 
-def _mean(logits):
+def _mean(logits: Sequence[Array]) -> tf.Tensor:
     """Returns the logarithm of the models' mean probabilities, given the logits [..., vocab] of each model."""
     log_probs = tf.stack([tf.nn.log_softmax(tf.cast(part, tf.float32)) for part in logits])
     return tf.reduce_logsumexp(log_probs, axis=0) - tf.math.log(float(len(logits)))

@@ -8,9 +8,13 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO, TypeVar
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, growing_path, progress_path, write_text
+
+# An input line: a text, or a tuple of the texts that belong together. Only its `repr` is used.
+Line = TypeVar("Line", bound="str | tuple[str, ...]")
 
 
 class ResumableWriter:
@@ -24,13 +28,13 @@ class ResumableWriter:
       made_by: what the lines depend on besides the input, any JSON value. If it has changed, a run starts over.
 
     Attributes:
-      notes: the notes stored with the last block, any JSON value; {} if there are none or the run starts over.
+      notes: the notes stored with the last block, an object of JSON; {} if there are none or the run starts over.
 
     Raises:
       UserError: if a path is a directory, its parent folder does not exist, or a path is named twice.
     """
 
-    def __init__(self, paths: Sequence[Path], made_by):
+    def __init__(self, paths: Sequence[Path], made_by: object) -> None:
         for number, path in enumerate(paths):
             check_output(path, str(path))
             if path.resolve() in [other.resolve() for other in paths[:number]]:
@@ -41,12 +45,12 @@ class ResumableWriter:
         # Only a regular file can be resumed.
         self._in_place = [path.exists() and not path.is_file() for path in paths]
         self._partials = [path if in_place else growing_path(path) for path, in_place in zip(paths, self._in_place)]
-        self._files = []
-        self.notes = {}
+        self._files: list[BinaryIO] = []
+        self.notes: dict[str, Any] = {}
         self._digest = hashlib.sha256()
         self._lines = 0
 
-    def rest_of(self, read: Callable[[], Iterator], say: Callable[[str], None]) -> Iterator:
+    def rest_of(self, read: Callable[[], Iterator[Line]], say: Callable[[str], None]) -> Iterator[Line]:
         """Opens the files and returns the input lines that they do not answer yet.
 
         Args:
@@ -79,13 +83,15 @@ class ResumableWriter:
         """Number of input lines that the files answer."""
         return self._lines
 
-    def append(self, lines: Sequence, outputs: Sequence[Sequence[str]], notes=None) -> None:
+    def append(
+        self, lines: Sequence[Line], outputs: Sequence[Sequence[str]], notes: dict[str, object] | None = None
+    ) -> None:
         """Writes a block.
 
         Args:
           lines: lines of the input.
           answers: for each file, one output line per input line.
-          notes: what a resumed run needs to know about all blocks so far, any JSON value.
+          notes: what a resumed run needs to know about all blocks so far, an object of JSON.
         """
         for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, outputs, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
@@ -130,12 +136,12 @@ class ResumableWriter:
         # Opened once and closed in `finish`: a pipe ends for its reader as soon as it is closed.
         self._files = [open(partial, "ab") for partial in self._partials]  # noqa: SIM115
 
-    def _count(self, lines: Sequence) -> None:
+    def _count(self, lines: Sequence[Line]) -> None:
         for line in lines:
             self._digest.update(repr(line).encode("utf-8", errors="replace") + b"\n")
         self._lines += len(lines)
 
-    def _known(self) -> dict | None:
+    def _known(self) -> dict[str, Any] | None:
         """Returns the progress after the last block, or None if the run cannot be resumed."""
         try:
             state = json.loads(self._progress.read_text(encoding="utf-8"))

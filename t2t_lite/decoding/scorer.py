@@ -7,7 +7,9 @@ import tensorflow as tf
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import PAD_ID
 from t2t_lite.decoding.batching import by_length, padded
+from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.length_penalty import length_penalty
+from t2t_lite.models.base import Seq2SeqModel
 
 # Maximum number of logits in memory at once, about 64 MiB; a single output may exceed it.
 _LOGITS = 2**24
@@ -20,11 +22,11 @@ class Scorer:
       model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
     """
 
-    def __init__(self, model):
+    def __init__(self, model: Seq2SeqModel | Ensemble) -> None:
         ids = tf.TensorSpec([None, None], tf.int32)
         self._vocab_size = model.vocab_size
 
-        def log_probs(inputs, targets):
+        def log_probs(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
             logits = tf.cast(model(inputs, targets), tf.float32)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)  # [batch, length]
             return -tf.reduce_sum(tf.where(targets != 0, losses, 0.0), 1)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ class LineConstraint:
     """
 
     constraint: Constraint
-    inputs: Mapping[str, Sequence] = dataclasses.field(default_factory=dict)
+    inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     min_limits: Sequence[int] | None = None
 
 

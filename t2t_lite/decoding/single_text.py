@@ -3,9 +3,10 @@
 import functools
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 
-def or_a_single_text(*names: str) -> Callable[[Callable], Callable]:
+def or_a_single_text(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Returns a decorator that lets a method of lists of texts accept single texts as well.
 
     Without it, a string would pass as a sequence of one-character texts.
@@ -18,11 +19,11 @@ def or_a_single_text(*names: str) -> Callable[[Callable], Callable]:
       list. It raises TypeError if some are texts and others are lists.
     """
 
-    def decorate(method):
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(method)
 
         @functools.wraps(method)
-        def of_texts(*args, **kwargs):
+        def of_texts(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  (what the method returns)
             bound = signature.bind(*args, **kwargs)
             present = [name for name in names if bound.arguments.get(name) is not None]
             single = [name for name in present if isinstance(bound.arguments[name], str)]

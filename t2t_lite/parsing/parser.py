@@ -2,6 +2,8 @@
 
 import collections
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.translator import Hypothesis, Translator
@@ -27,7 +29,7 @@ class Parser:
       repairs: counts of each kind of repair in these trees.
     """
 
-    def __init__(self, translator: Translator, split: Callable[[str], list[str]] = split_at_blanks):
+    def __init__(self, translator: Translator, split: Callable[[str], list[str]] = split_at_blanks) -> None:
         self._translator = translator
         self._split = split
         self.decode_hparams = translator.decode_hparams
@@ -37,13 +39,15 @@ class Parser:
         self.repairs: collections.Counter[str] = collections.Counter()
 
     @classmethod
-    def from_run_dir(cls, path, split: Callable[[str], list[str]] = split_at_blanks, **options) -> "Parser":
+    def from_run_dir(
+        cls, path: Path | Sequence[Path], split: Callable[[str], list[str]] = split_at_blanks, **options: Any
+    ) -> "Parser":
         """Loads the model of a run directory; arguments and errors are those of `Translator.from_run_dir`."""
         return cls(Translator.from_run_dir(path, **options), split)
 
     @or_a_single_text("lines")
     def translate(
-        self, lines: Sequence[str] | str, return_scores: bool = False, **options
+        self, lines: Sequence[str] | str, return_scores: bool = False, **options: Any
     ) -> list[str] | list[Hypothesis] | str | Hypothesis:
         """Parses lines; arguments are those of `Translator.translate`, without prefixes.
 
@@ -56,7 +60,7 @@ class Parser:
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
     @or_a_single_text("lines")
-    def n_best(self, lines: Sequence[str] | str, **options) -> list[list[Hypothesis]] | list[Hypothesis]:
+    def n_best(self, lines: Sequence[str] | str, **options: Any) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Parses lines and returns all trees of each, best first. Repair may have made two of them equal."""
         words, texts = self._cut(lines, options)
         found = self._translator.n_best(texts, **self._constrained(words, options))
@@ -85,24 +89,24 @@ class Parser:
         kinds = ", ".join(f"{kind} {self.repairs[kind]}" for kind in REPAIRS if self.repairs[kind])
         return f"{self.repaired:,} of {self.parsed:,} trees ({share:.1f}%) needed repair{': ' + kinds if kinds else ''}"
 
-    def tally(self) -> dict:
+    def tally(self) -> dict[str, Any]:
         """Returns the counts behind `report` as a JSON-compatible dict, for `add`."""
         return {"parsed": self.parsed, "repaired": self.repaired, "repairs": dict(self.repairs)}
 
-    def add(self, tally: dict) -> None:
+    def add(self, tally: dict[str, Any]) -> None:
         """Adds the counts of another parser or of an earlier run."""
         self.parsed += tally["parsed"]
         self.repaired += tally["repaired"]
         self.repairs.update(tally["repairs"])
 
-    def _cut(self, lines: Sequence[str], options: dict) -> tuple[list[list[str]], list[str]]:
+    def _cut(self, lines: Sequence[str], options: dict[str, Any]) -> tuple[list[list[str]], list[str]]:
         """Returns (words of each line, lines as the model reads them)."""
         if options.pop("prefixes", None):
             raise UserError("a parser takes no prefixes, because its trees cover the words of the line")
         words = [self._split(line) for line in lines]
         return words, [" ".join(each) for each in words]
 
-    def options_of(self, batch: Sequence[str], **options) -> dict:
+    def options_of(self, batch: Sequence[str], **options: Any) -> dict[str, Any]:
         """Returns the options with which a `Translator` searches for the trees of lines.
 
         Args:
@@ -117,7 +121,7 @@ class Parser:
         """
         return self._constrained([self._split(line) for line in batch], options)
 
-    def _constrained(self, words: list[list[str]], options: dict) -> dict:
+    def _constrained(self, words: list[list[str]], options: dict[str, Any]) -> dict[str, Any]:
         names = self.decode_hparams.names()
         settings = {name: value for name, value in options.items() if name in names}
         if not self.decode_hparams.replace(**settings).only_trees:

@@ -63,7 +63,7 @@ class TreeConstraint:
     symbols: TreeSymbols
     eos_id: int = EOS_ID
 
-    def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
+    def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
         del unconstrained
         symbols, ids = self.symbols, state.ids
@@ -85,7 +85,7 @@ class TreeConstraint:
         # [batch, beam], number of tokens beyond those still needed
         room = inputs.limits[:, tf.newaxis] - state.position - (missing + depth + 1)
         may_open, may_end = (missing > 0) & (room >= 2), (missing == 0) & (depth == 0) & (state.position > 0)
-        label = tf.where((depth > 0) & ~is_empty, label, -1)
+        label = tf.where((depth > 0) & tf.logical_not(is_empty), label, -1)
         allowed = (
             ((opens > 0) & may_open[:, :, tf.newaxis])
             | (leaves & (missing > 0)[:, :, tf.newaxis])

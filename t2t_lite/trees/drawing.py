@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from html import escape
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from t2t_lite.trees.tree import LEAF, OPEN, ROOT, UNTAGGED, Tree, leaves, walk
 
@@ -90,9 +90,20 @@ def _drawing(tree: Tree) -> tuple[str, int, int]:
     return "\n".join(line for line in lines[1:-1] if not _IDLE.search(line)), width, height
 
 
-def _spread(printer: Any) -> int:
+class _Printer(Protocol):
+    """What is used of NLTK's TreePrettyPrinter."""
+
+    nodes: dict[int, Any]  # words, and subtrees, which have label()
+    coords: dict[int, tuple[int, float]]  # (row, column) of each node
+
+    def text(self, *, unicodelines: bool, maxwidth: int | None) -> str: ...
+
+    def svg(self, *, nodecolor: str, leafcolor: str, funccolor: str) -> str: ...
+
+
+def _spread(printer: _Printer) -> int:
     """Makes each column of a drawing as wide as its longest text, in place; returns the total width."""
-    widths: dict[int, int] = {}
+    widths: dict[float, int] = {}
     for node, (_, column) in printer.coords.items():
         content = printer.nodes[node]
         text_width = _width(content if isinstance(content, str) else content.label())
@@ -114,14 +125,15 @@ def _line(text: str) -> tuple[str, int, int]:
     return f'<text x="0" y="{_SIZE}">{escape(text, quote=False)}</text>', _width(text), 2 * _SIZE
 
 
-def _printer(tree: Tree, words: Sequence[str]) -> Any:
-    """Returns NLTK's TreePrettyPrinter for a tree with these words."""
+def _printer(tree: Tree, words: Sequence[str]) -> _Printer:
+    """Returns the drawing of a tree with these words."""
     # Imported here because NLTK takes seconds to load.
     from nltk.tree import Tree as NltkTree
     from nltk.tree.prettyprinter import TreePrettyPrinter
 
     # Leaves are word positions; otherwise NLTK confuses the order of words with and without tags.
-    positions, children = count(), [[]]
+    positions = count()
+    children: list[list[Any]] = [[]]
     for kind, node in walk(tree):
         label = _printable(node.label)
         if kind is OPEN:
@@ -133,7 +145,8 @@ def _printer(tree: Tree, words: Sequence[str]) -> Any:
             children[-1].append(next(positions))
         else:
             children[-1].append(NltkTree(label, [next(positions)]))
-    return TreePrettyPrinter(children[0][0], words)
+    printer: Any = TreePrettyPrinter(children[0][0], words)
+    return printer
 
 
 def _shown(tree: Tree) -> Tree:

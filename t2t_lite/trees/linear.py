@@ -5,7 +5,7 @@ with its tag becomes the symbol XX, and the bracket of the root is left out. So
 "(TOP (S (NP (NN rain)) (VP (VBZ falls))))" is "(S (NP XX )NP (VP XX )VP )S".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from t2t_lite.trees.tree import LEAF, OPEN, ROOT, UNTAGGED, Tree, TreeBuilder, walk
 
@@ -51,28 +51,36 @@ def rebuild(symbols: str, words: Sequence[str], tags: Sequence[str] | None = Non
     Raises:
       ValueError: if the symbols are not those of a tree over these words.
     """
-    builder, tags = TreeBuilder(), tags or tags_of(words)
+    builder = TreeBuilder()
     builder.open(ROOT)
-    place = 0
+    leaves = iter(list(zip(tags or tags_of(words), words)))
     for symbol in symbols.split():
-        if not is_symbol(symbol):
-            raise ValueError(f"'{symbol}' is not a symbol")
-        if symbol == WORD:
-            if place == len(words):
-                raise ValueError("more leaves than words")
-            builder.leaf(tags[place], words[place])
-            place += 1
-        elif symbol[0] == "(":
-            builder.open(symbol[1:])
-        elif len(builder.open_labels) > 1 and builder.open_labels[-1] == symbol[1:]:
-            if not builder.close():
-                raise ValueError(f"nothing in the brackets of '{symbol[1:]}'")
-        else:
-            raise ValueError(f"'{symbol}' does not match an open bracket")
+        _add(builder, symbol, leaves)
     if len(builder.open_labels) > 1:
         raise ValueError(f"the bracket of '{builder.open_labels[-1]}' is not closed")
-    if place < len(words):
+    if next(leaves, None) is not None:
         raise ValueError("fewer leaves than words")
     if not builder.close():
         raise ValueError("an empty tree")
     return builder.trees()[0]
+
+
+def _add(builder: TreeBuilder, symbol: str, leaves: Iterator[tuple[str, str]]) -> None:
+    """Adds a symbol to a tree; `leaves` are the (tag, word) pairs that are still to come.
+
+    Raises:
+      ValueError: if the symbol cannot follow.
+    """
+    if not is_symbol(symbol):
+        raise ValueError(f"'{symbol}' is not a symbol")
+    if symbol == WORD:
+        leaf = next(leaves, None)
+        if leaf is None:
+            raise ValueError("more leaves than words")
+        builder.leaf(*leaf)
+    elif symbol[0] == "(":
+        builder.open(symbol[1:])
+    elif len(builder.open_labels) < 2 or builder.open_labels[-1] != symbol[1:]:
+        raise ValueError(f"'{symbol}' does not match an open bracket")
+    elif not builder.close():
+        raise ValueError(f"nothing in the brackets of '{symbol[1:]}'")

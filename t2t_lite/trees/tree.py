@@ -1,7 +1,7 @@
 """Constituency trees, and conversion from and to brackets. Nothing here recurses, so trees may have any depth."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 ROOT = "TOP"  # the label of the root of a clean tree
@@ -62,7 +62,7 @@ class TreeBuilder:
       open_labels: the labels of the open constituents, the innermost last.
     """
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.open_labels: list[str] = []
         self._children: list[list[Tree]] = [[]]
 
@@ -98,24 +98,7 @@ def parse_brackets(text: str) -> list[Tree]:
     while place < last:
         token = tokens[place]
         if token == "(":
-            label = tokens[place + 1] if place + 1 < last else ""
-            if label in ("(", ")"):
-                label = ""
-                place += 1
-            else:
-                place += 2
-            after = tokens[place] if place < last else ""
-            if after == ")":
-                raise ValueError(f"nothing in the brackets of '{label}'")
-            if after in ("(", ""):
-                builder.open(label)
-            elif place + 1 == last:
-                raise ValueError(f"the bracket of '{label}' is not closed")
-            elif tokens[place + 1] == ")":
-                builder.leaf(label, after)
-                place += 2
-            else:
-                raise ValueError(f"more than one word in the brackets of '{label}'")
+            place = _open(builder, tokens, place)
         elif token == ")":
             if not builder.open_labels:
                 raise ValueError("a closing bracket too many")
@@ -126,6 +109,33 @@ def parse_brackets(text: str) -> list[Tree]:
     if builder.open_labels:
         raise ValueError(f"the bracket of '{builder.open_labels[-1]}' is not closed")
     return list(builder.trees())
+
+
+def _open(builder: TreeBuilder, tokens: Sequence[str], place: int) -> int:
+    """Reads an opening bracket with its label, and the word and closing bracket of a tag; returns the next place.
+
+    Raises:
+      ValueError: if the text is malformed.
+    """
+    last = len(tokens)
+    label = tokens[place + 1] if place + 1 < last else ""
+    if label in ("(", ")"):
+        label = ""
+        place += 1
+    else:
+        place += 2
+    after = tokens[place] if place < last else ""
+    if after == ")":
+        raise ValueError(f"nothing in the brackets of '{label}'")
+    if after in ("(", ""):
+        builder.open(label)
+        return place
+    if place + 1 == last:
+        raise ValueError(f"the bracket of '{label}' is not closed")
+    if tokens[place + 1] != ")":
+        raise ValueError(f"more than one word in the brackets of '{label}'")
+    builder.leaf(label, after)
+    return place + 2
 
 
 def to_brackets(tree: Tree) -> str:

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import tensorflow as tf
@@ -23,6 +24,7 @@ from t2t_lite.data.generation.plan import Plan
 from t2t_lite.data.generation.records import encode_pairs
 from t2t_lite.data.generation.split_writer import SplitJob, pairs_of
 from t2t_lite.data.generation.statistics import Statistics
+from t2t_lite.data.manifest import StatisticsEntry
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text, written_whole
@@ -48,6 +50,7 @@ class _Task:
 
     @classmethod
     def of(cls, job: SplitJob) -> "_Task":
+        of_inputs, of_targets = job.vocabularies
         origin = PROBLEMS.origin(job.problem.data_name)
         return cls(
             pickle.dumps(job.problem),
@@ -55,7 +58,7 @@ class _Task:
             job.plan,
             {name: path.absolute() for name, path in job.files.items()},
             job.max_cases,
-            tuple(vocabulary.path.absolute() for vocabulary in job.vocabularies),
+            (of_inputs.path.absolute(), of_targets.path.absolute()),
             {shard: job.shard_path(shard).absolute() for shard in job.missing_shards()},
         )
 
@@ -99,11 +102,12 @@ def check_runner(runner: str, options: str) -> None:
     _new_pipeline(runner, options)
 
 
-def _new_pipeline(runner: str, options: str):
+def _new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
+    """Returns the module `apache_beam` and a new `Pipeline` of it."""
     try:
         import apache_beam as beam
         from apache_beam.options.pipeline_options import PipelineOptions
-        from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+        from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
     except ImportError as error:
         raise UserError(f"`runner={runner}` needs Apache Beam: pip install 't2t-lite[beam]' ({error})") from error
     try:
@@ -133,7 +137,7 @@ def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any
         yield _STATISTICS, statistics.as_json()
 
 
-def _write(task: _Task, statistics_path: Path, key: int, values: Iterable) -> None:
+def _write(task: _Task, statistics_path: Path, key: int, values: Iterable[Any]) -> None:
     if key == _STATISTICS:
         _write_statistics(statistics_path, values)
     else:
@@ -150,7 +154,7 @@ def _write_shard(task: _Task, shard: int, parts: Iterable[tuple[int, int, list[b
                 writer.write(record)
 
 
-def _write_statistics(path: Path, parts: Iterable[dict]) -> None:
+def _write_statistics(path: Path, parts: Iterable[StatisticsEntry]) -> None:
     total = Statistics()
     for part in parts:
         total.add(Statistics.from_json(part))

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from t2t_lite.data.generation.corpus_statistics import CorpusStatistics, examine_corpus
@@ -20,7 +20,7 @@ from t2t_lite.data.generation.split_text import equal_splits, text_exists, write
 from t2t_lite.data.generation.split_writer import SplitJob, write_split
 from t2t_lite.data.generation.text_checks import TextChecks
 from t2t_lite.data.generation.vocabularies import check_same_vocabularies, make_vocabularies
-from t2t_lite.data.manifest import Manifest, check_data, read_manifest
+from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, Example, Problem
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
@@ -96,7 +96,7 @@ def generate(
 
 
 @contextlib.contextmanager
-def _folder(data_dir: Path):
+def _folder(data_dir: Path) -> Iterator[None]:
     """Creates the data directory, and removes it if the block fails before anything is written to it."""
     is_new = not data_dir.exists()
     make_folder(data_dir, "`data_dir`")
@@ -137,15 +137,18 @@ class _Pass:
             self.first_pairs["train"] = statistics.first_pairs
             names = make_vocabularies(self.problem, statistics, self.data_dir, self.say, manifest)
         by_name = {name: open_vocabulary(self.data_dir / name) for name in dict.fromkeys(names)}
-        vocabularies = tuple(by_name[name] for name in names)
+        inputs, targets = (by_name[name] for name in names)
         if manifest is None:
-            manifest = self._new_manifest(vocabularies, statistics)
+            assert statistics is not None  # without a manifest there are no vocabularies, so the corpus was examined
+            manifest = self._new_manifest((inputs, targets), statistics)
             manifest.write(self.data_dir)
-        check_same_vocabularies(vocabularies, manifest, self.data_dir)
-        return vocabularies, manifest
+        check_same_vocabularies((inputs, targets), manifest, self.data_dir)
+        return (inputs, targets), manifest
 
-    def _new_manifest(self, vocabularies, statistics: CorpusStatistics) -> Manifest:
-        inputs, targets = ({"file": each.path.name, "sha256": each.sha256, "size": each.size} for each in vocabularies)
+    def _new_manifest(self, vocabularies: Sequence[Vocabulary], statistics: CorpusStatistics) -> Manifest:
+        inputs, targets = (
+            VocabularyEntry(file=each.path.name, sha256=each.sha256, size=each.size) for each in vocabularies
+        )
         return Manifest(
             problem=self.problem.data_name,
             vocabulary=targets,
@@ -176,7 +179,7 @@ class _Pass:
             write_split(job, options.num_workers)
         self._report(split, manifest.splits[split])
 
-    def _report(self, split: str, made: dict) -> None:
+    def _report(self, split: str, made: SplitEntry) -> None:
         name, examples, dropped = self.problem.data_name, made["examples"], made.get("dropped", {})
         reasons = ", ".join(f"{count} ({reason})" for reason, count in dropped.items())
         self.say(f"{name}: {split}: {examples} pairs{f'; dropped: {reasons}' if reasons else ''}")

@@ -22,7 +22,7 @@ class Stretch(NamedTuple):
 class LineAlignment:
     """Correlates the lengths of the two sides in blocks. Call add(line, inputs, targets) for each pair, in order."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._blocks: list[tuple[int, int, float]] = []  # first line, last line, correlation
         self._lengths: tuple[list[int], list[int]] = ([], [])  # of the current block
         self._first = 0

@@ -21,9 +21,9 @@ def why_unreachable(url: str, seconds: float = SECONDS) -> str:
         address = asked.hostname, asked.port or {"https": 443}.get(asked.scheme, 80)
     except ValueError as error:
         return f"{via}{error}"
-    found = [f"no answer within {seconds:g} s"]
+    found: list[str] = [f"no answer within {seconds:g} s"]
 
-    def connect():
+    def connect() -> None:
         try:
             socket.create_connection(address, timeout=seconds).close()
             found[0] = ""

@@ -17,10 +17,10 @@ class PairProgress:
       total: total number of pairs, if known.
     """
 
-    def __init__(self, what: str, say: Callable[[str], None], total: int | None = None):
+    def __init__(self, what: str, say: Callable[[str], None], total: int | None = None) -> None:
         self._what, self._say, self._total = what, say, total
         self._begin = self._last_report = time.monotonic()
-        self._first = None  # pairs done before the first call, which do not count towards the speed
+        self._first: int | None = None  # pairs done before the first call, which do not count towards the speed
 
     def __call__(self, done: int) -> None:
         """Receives the number of pairs done so far."""

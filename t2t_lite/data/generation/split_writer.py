@@ -5,8 +5,9 @@ import dataclasses
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from t2t_lite.data.generation import shuffle
 from t2t_lite.data.generation.corpus_statistics import no_examples
@@ -20,6 +21,8 @@ from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.errors import UserError
 
 WORK = ".work"  # suffix of folders with intermediate files of a split
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 def pairs_of(problem: Problem, split: str, files: dict[str, Path], max_cases: int) -> Iterator[Example]:
@@ -136,7 +139,7 @@ def write_split(job: SplitJob, num_workers: int) -> None:
             statistics.add(shuffle.statistics_of_chunk(job.work, number))
         job.check(statistics)
 
-        def write(shard):
+        def write(shard: int) -> int:
             shuffle.write_shard(job.plan, job.work, chunks, shard, job.shard_path(shard))
             return shard
 
@@ -148,13 +151,13 @@ def write_split(job: SplitJob, num_workers: int) -> None:
     job.is_done(statistics)
 
 
-def _encode_missing(job: SplitJob, pool, workers: int) -> int:
+def _encode_missing(job: SplitJob, pool: concurrent.futures.Executor, workers: int) -> int:
     """Encodes the chunks that do not exist from an earlier run, and returns the number of all chunks."""
     job.work.mkdir(parents=True, exist_ok=True)
     progress = PairProgress(f"{job.problem.data_name}: {job.name}: encoding", job.say, job.total)
     chunks = 0
 
-    def missing():
+    def missing() -> Iterator[tuple[int, list[Example]]]:
         nonlocal chunks
         pairs = job.pairs()
         while chunk := list(itertools.islice(pairs, job.plan.chunk_pairs)):
@@ -162,7 +165,7 @@ def _encode_missing(job: SplitJob, pool, workers: int) -> int:
             if not shuffle.chunk_path(job.work, number).exists():
                 yield number, chunk
 
-    def encode(numbered):
+    def encode(numbered: tuple[int, list[Example]]) -> tuple[int, int]:
         number, chunk = numbered
         records, statistics = encode_pairs(job.problem, job.name, chunk, job.vocabularies)
         shuffle.write_chunk(job.plan, job.work, number, records, statistics)
@@ -173,9 +176,11 @@ def _encode_missing(job: SplitJob, pool, workers: int) -> int:
     return chunks
 
 
-def _in_turn(pool, function, arguments, workers: int):
+def _in_turn(
+    pool: concurrent.futures.Executor, function: Callable[[_T], _R], arguments: Iterable[_T], workers: int
+) -> Iterator[_R]:
     """Yields the results of a function in the order of its arguments, with a bounded number of calls in parallel."""
-    waiting = []
+    waiting: list[concurrent.futures.Future[_R]] = []
     for argument in arguments:
         waiting.append(pool.submit(function, argument))
         if len(waiting) > workers:

@@ -3,6 +3,7 @@
 import collections
 from dataclasses import dataclass, field
 
+from t2t_lite.data.manifest import StatisticsEntry
 from t2t_lite.data.problem import SIDES
 
 LONGER = "longer"  # the longer side of a pair, whose length training compares with max_length
@@ -17,8 +18,8 @@ class Statistics:
       lengths: for "inputs", "targets" and the "longer" of both, a histogram of lengths in tokens, end symbol included.
     """
 
-    dropped: collections.Counter = field(default_factory=collections.Counter)
-    lengths: dict[str, collections.Counter] = field(
+    dropped: collections.Counter[str] = field(default_factory=collections.Counter)
+    lengths: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {side: collections.Counter() for side in (*SIDES, LONGER)}
     )
 
@@ -39,7 +40,7 @@ class Statistics:
             self.lengths[side].update(lengths)
         return self
 
-    def as_json(self) -> dict:
+    def as_json(self) -> StatisticsEntry:
         """Returns a JSON-compatible dict, the inverse of `from_json`."""
         return {
             "dropped": dict(sorted(self.dropped.items())),
@@ -49,7 +50,7 @@ class Statistics:
         }
 
     @classmethod
-    def from_json(cls, stored: dict) -> "Statistics":
+    def from_json(cls, stored: StatisticsEntry) -> "Statistics":
         """Returns statistics from the dict of `as_json`."""
         lengths = stored["lengths"]
         return cls(

@@ -63,10 +63,10 @@ class TextChecks:
       reversed_splits: the names of `splits` in which most pairs seem to have the opposite direction.
     """
 
-    def __init__(self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({})):
+    def __init__(self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({})) -> None:
         self.pairs = 0
         self.lines = dict.fromkeys(Example._fields, 0)
-        self.words = {side: collections.Counter() for side in Example._fields}
+        self.words: dict[str, collections.Counter[int]] = {side: collections.Counter() for side in Example._fields}
         self._dropped: dict[str, Finding] = {}
         self._identical = Finding("both sides are the same", dropped=False)
         self._distinct = _DistinctCount()
@@ -152,7 +152,7 @@ class TextChecks:
 class _Split:
     """The part of a dev or test split that is compared with the training text."""
 
-    def __init__(self, name: str, pairs: Iterable[Example]):
+    def __init__(self, name: str, pairs: Iterable[Example]) -> None:
         self.sources: set[int] = set()
         self.judged: list[tuple[int, Example]] = []
         for number, pair in enumerate(pairs, start=1):
@@ -173,7 +173,7 @@ def in_split(split: str) -> str:
 class _DistinctCount:
     """Counts distinct pairs. A large number is estimated from the pairs whose hash ends with zeros (Flajolet 1990)."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self._hashes: set[int] = set()
         self._mask = 0
         self.repeated_lines: list[int] = []
@@ -216,8 +216,8 @@ def text_hash(text: str) -> int:
 class Usual:
     """Trigram counts of each side of some pairs."""
 
-    def __init__(self, pairs: Iterable[Example]):
-        self.counts = [collections.Counter(), collections.Counter()]
+    def __init__(self, pairs: Iterable[Example]) -> None:
+        self.counts: list[collections.Counter[str]] = [collections.Counter(), collections.Counter()]
         for pair in pairs:
             for count, text in zip(self.counts, pair):
                 count.update(_trigrams(text))
@@ -246,10 +246,10 @@ def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None,
     return found
 
 
-_NOTHING = (collections.Counter(), collections.Counter())
+_NOTHING: tuple[collections.Counter[str], ...] = (collections.Counter(), collections.Counter())
 
 
-def _log_odds(trigram, sides, usual: Usual) -> float:
+def _log_odds(trigram: str, sides: Sequence[collections.Counter[str]], usual: Usual) -> float:
     first, second = (
         (count[trigram] - side[trigram] + 0.5) / total for count, side, total in zip(usual.counts, sides, usual.totals)
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t_lite.data.generation.corpus_statistics import CorpusStatistics
 from t2t_lite.data.generation.existing_data import rare_character_settings
@@ -78,7 +79,12 @@ def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manife
 
 
 def _learn(
-    problem: Problem, sides: Sequence[str], statistics: CorpusStatistics, path: Path, say, rare_characters: dict
+    problem: Problem,
+    sides: Sequence[str],
+    statistics: CorpusStatistics,
+    path: Path,
+    say: Callable[[str], None],
+    rare_characters: dict[str, Any],
 ) -> None:
     kind = problem.kind_of(sides[0])
     if kind != "bytes":

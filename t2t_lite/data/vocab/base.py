@@ -33,7 +33,7 @@ class Vocabulary(ABC):
     size: int
     starts_with_blank = False  # whether a token's text includes the blank before the word; decode removes the first one
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         self.path = Path(path)
         self.sha256 = sha256_of(self.path)
 
@@ -57,7 +57,7 @@ class Vocabulary(ABC):
         """Returns the byte that a token stands for, or None if it stands for whole characters."""
         return None
 
-    def decode(self, ids: np.ndarray) -> list[str]:
+    def decode(self, ids: np.ndarray | Sequence[Sequence[int]]) -> list[str]:
         """Turns int [batch, length], padded with 0, into texts. Anything after an end symbol is ignored."""
         # In Python, because a graph of ragged strings takes 20 ms for one text.
         texts = ["".join(self.tokens_of(row)) for row in np.asarray(ids).tolist()]
@@ -81,7 +81,7 @@ class Vocabulary(ABC):
             (token for token in ids if token != PAD_ID), lambda token: self._byte_of(token) is not None
         ):
             if are_bytes:
-                values = bytes(map(self._byte_of, run))
+                values = bytes(byte for byte in map(self._byte_of, run) if byte is not None)
                 parts += [values.decode("utf-8", errors="replace"), *[""] * (len(values) - 1)]
             else:
                 parts += map(self._text_of, run)
@@ -91,10 +91,13 @@ class Vocabulary(ABC):
 def with_end_symbol(ids: tf.RaggedTensor) -> tf.RaggedTensor:
     """Appends the end symbol to each row of int32 [batch, (length)]."""
     end = tf.fill([ids.nrows(), 1], EOS_ID)
-    return tf.concat([ids, tf.RaggedTensor.from_tensor(end, row_splits_dtype=ids.row_splits.dtype)], axis=1)
+    ends = tf.RaggedTensor.from_tensor(  # pyright: ignore[reportAttributeAccessIssue]
+        end, row_splits_dtype=ids.row_splits.dtype
+    )
+    return tf.concat([ids, ends], axis=1)
 
 
-def json_content(kind: str, tokens: Iterable[str], **more) -> bytes:
+def json_content(kind: str, tokens: Iterable[str], **more: object) -> bytes:
     """Returns the content of a JSON vocabulary file; `more` are further entries."""
     content = {"kind": kind, **more, "pieces": list(tokens)}  # the key in the file format, older than "tokens"
     return (json.dumps(content, ensure_ascii=False, indent=0) + "\n").encode()

@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from t2t_lite.data.vocab import sentencepiece, wordpiece, words
 from t2t_lite.data.vocab.base import Vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
 
-_KINDS: dict[str, Callable] = {
+_KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
     "bytes": wordpiece.TokenListVocabulary,
     "characters": wordpiece.TokenListVocabulary,
     "wordpiece": wordpiece.TokenListVocabulary,

@@ -4,8 +4,9 @@ import functools
 import io
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import sentencepiece
@@ -13,11 +14,9 @@ import tensorflow as tf
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
+from t2t_lite.data.vocab.tf_text import tensorflow_text
 from t2t_lite.errors import UserError
 from t2t_lite.quiet import stderr_held_back
-
-with stderr_held_back():  # the C++ code prints a few lines at every import
-    import tensorflow_text
 
 BLANK = "\u2581"  # how SentencePiece writes a blank
 
@@ -33,7 +32,7 @@ class SentencePieceVocabulary(Vocabulary):
 
     starts_with_blank = True  # SentencePiece's own decode drops all blanks at the start of a text
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path) -> None:
         super().__init__(path)
         model = self.path.read_bytes()
         try:
@@ -59,8 +58,8 @@ class SentencePieceVocabulary(Vocabulary):
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
         if tf.executing_eagerly():
             # Not the TensorFlow op: setting TensorFlow's seed, as every training does, discards its model.
-            texts = tf.convert_to_tensor(texts, tf.string).numpy()
-            return self.encode_all([text.decode("utf-8", errors="replace") for text in texts])
+            lines = tf.convert_to_tensor(texts, tf.string).numpy()
+            return self.encode_all([line.decode("utf-8", errors="replace") for line in lines])
         return self._tokenizer.tokenize(texts)
 
     def encode_all(self, texts: Sequence[str]) -> tf.RaggedTensor:
@@ -68,7 +67,9 @@ class SentencePieceVocabulary(Vocabulary):
         rows = self._processor.encode(list(texts), out_type=int, add_eos=True, num_threads=1)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         values = np.fromiter(itertools.chain.from_iterable(rows), np.int32, lengths.sum())
-        return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+        return tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]
+            values, lengths, validate=False
+        )
 
     def _text_of(self, token: int) -> str:
         return self._texts[token]
@@ -163,7 +164,7 @@ def renumbered(model: bytes) -> bytes:
 
 
 @functools.cache
-def model_class():
+def model_class() -> Callable[[], Any]:
     """Returns a class for SentencePiece's ModelProto with the fields that are changed here; it preserves all others.
 
     The class in the package sentencepiece needs a newer protobuf than TensorFlow's.
@@ -171,7 +172,7 @@ def model_class():
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="t2t_lite/sentencepiece_model.proto", package="t2t_lite.spm")
 
-    def add(name, **fields):
+    def add(name: str, **fields: tuple[int, Any]) -> None:
         added = file.message_type.add(name=name)
         for field, (number, kind) in fields.items():
             label = kinds.LABEL_REPEATED if field == "pieces" else kinds.LABEL_OPTIONAL

@@ -8,18 +8,16 @@ An imported list has neither blanks nor bytes: see `PlainListVocabulary`.
 
 import collections
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.data.vocab.base import SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary, json_content, with_end_symbol
+from t2t_lite.data.vocab.tf_text import tensorflow_text
 from t2t_lite.errors import UserError
-from t2t_lite.quiet import stderr_held_back
-
-with stderr_held_back():  # the C++ code prints a few lines at every import
-    import tensorflow_text
 
 FIRST_BYTE = len(SYMBOLS)
 FIRST_TOKEN = FIRST_BYTE + 256
@@ -35,6 +33,7 @@ _LETTERS = (
 _PARTS = rf" ?[{_LETTERS}]+| ?[^{_LETTERS} ]| "
 # Limits the time and memory of the learner, which grow with the number of distinct words.
 MAX_WORDS = 100_000
+_T = TypeVar("_T", str, bytes)
 
 
 class TokenListVocabulary(Vocabulary):
@@ -45,7 +44,7 @@ class TokenListVocabulary(Vocabulary):
       content: its parsed content.
     """
 
-    def __init__(self, path: Path, content: dict):
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
         super().__init__(path)
         self._own = content["pieces"]
         self._texts = [token.removeprefix(JOINER) if content["kind"] == "wordpiece" else token for token in self._own]
@@ -78,7 +77,7 @@ class PlainListVocabulary(Vocabulary):
 
     starts_with_blank = True
 
-    def __init__(self, path: Path, content: dict):
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
         super().__init__(path)
         self._own = content["pieces"]
         self.size = len(SYMBOLS) + len(self._own)
@@ -106,20 +105,20 @@ class PlainListVocabulary(Vocabulary):
 
 
 class _Bytes:
-    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]):
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
         del tokens, symbols
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         return _bytes_of(texts)
 
 
 class _Characters:
-    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]):
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
         del symbols
         self._ids = np.full(max(map(ord, tokens), default=0) + 2, -1, np.int32)
         self._ids[[ord(character) for character in tokens]] = FIRST_TOKEN + np.arange(len(tokens), dtype=np.int32)
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         characters = tf.strings.unicode_split(texts, "UTF-8")
         # One row per character, with its code point; the last entry of the table is for all larger code points.
         numbers = tf.strings.unicode_decode(characters.flat_values, "UTF-8")
@@ -129,7 +128,7 @@ class _Characters:
 
 
 class _WordPiece:
-    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]):
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
         self._cut = _cutter(symbols)
         self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
             [*tokens, _UNKNOWN],
@@ -140,17 +139,17 @@ class _WordPiece:
         )
         self._unknown = FIRST_TOKEN + len(tokens)
 
-    def __call__(self, texts):
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
         words = self._cut(texts)
         return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_TOKEN, self._unknown)
 
 
-def _cutter(symbols: Sequence[str]):
+def _cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     """Returns a function that splits strings [batch] into [batch, (parts)]; each symbol is a part."""
     escaped = "|".join(re.escape(symbol) for symbol in sorted(symbols, key=len, reverse=True))
     pattern = f"{escaped}|{_PARTS}" if symbols else _PARTS
 
-    def cut(texts):
+    def cut(texts: tf.Tensor) -> tf.RaggedTensor:
         # The op treats NUL as the end of a text.
         texts = tf.strings.regex_replace(texts, "\x00", "\ufffd")
         if not symbols:
@@ -218,7 +217,7 @@ def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[s
     if kind == "bytes":
         tokens = []
     elif kind == "characters":
-        counts = collections.Counter()
+        counts: collections.Counter[str] = collections.Counter()
         for text in texts:
             counts.update(text)
         tokens = [character for character, _ in _by_frequency(counts)[:room]]
@@ -253,7 +252,7 @@ def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str]) -
     return [token for token in tokens if token not in symbols][:size]
 
 
-def _by_frequency(counts: collections.Counter) -> list:
+def _by_frequency(counts: collections.Counter[_T]) -> list[tuple[_T, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 

@@ -6,6 +6,7 @@ The file is JSON: {"kind": "words", "pieces": [...]}. Ids 0 to 2 are padding, en
 import collections
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -26,7 +27,7 @@ class WordVocabulary(Vocabulary):
 
     starts_with_blank = True
 
-    def __init__(self, path: Path, content: dict):
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
         super().__init__(path)
         self._own = content["pieces"]
         self.size = len(SYMBOLS) + len(self._own)
@@ -52,13 +53,13 @@ def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) ->
 
     If there are more than 1,000 distinct words, those that occur once are left out.
     """
-    counts = collections.Counter()
+    counts: collections.Counter[bytes] = collections.Counter()
     for text in texts:
         counts.update(text.encode().split())  # as bytes, because TensorFlow splits at ASCII whitespace only
     symbols = list(symbols)
     least = 2 if len(counts) > _CLOSED else 1
-    counts = {word.decode(): count for word, count in counts.items()}
-    known = {word for word, count in counts.items() if count >= least}
-    others = sorted(known - set(symbols), key=lambda word: (-counts[word], word))
+    by_word = {word.decode(): count for word, count in counts.items()}
+    known = {word for word, count in by_word.items() if count >= least}
+    others = sorted(known - set(symbols), key=lambda word: (-by_word[word], word))
     words = [*symbols, *others][: size - len(SYMBOLS)]
     return json_content("words", words)

@@ -6,13 +6,17 @@ returns the logits of the next token, and its state is a nest of tensors.
 """
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
+from t2t_lite.arrays import Array
 from t2t_lite.decoding.search.beam_state import (
     EXISTS,
     NONE,
     BeamState,
+    DecoderState,
     SearchInputs,
     SearchResult,
     merge_finished,
@@ -22,7 +26,12 @@ from t2t_lite.decoding.search.constraints import Constraint, forbid
 from t2t_lite.decoding.search.coverage_penalty import coverage_penalty
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.sampling import Sampling, sample_tokens
-from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
+from t2t_lite.layers.beam_ancestry import BeamAncestry, initial_ancestry, next_ancestry
+
+# (ids, position, decoder_state, ancestry) -> (logits, decoder_state, attention), see `BeamSearch`.
+Step: TypeAlias = Callable[
+    [tf.Tensor, tf.Tensor, DecoderState, BeamAncestry], tuple[tf.Tensor, DecoderState, tf.Tensor | None]
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,13 +89,13 @@ class BeamSearch:
     never: tuple[int, ...] = (0,)
     eos_id: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.beam_size < 1 or self.vocab_size < 1:
             raise ValueError(f"beam_size and vocab_size must be at least 1, not {self.beam_size} and {self.vocab_size}")
         if self.beam_size % self.groups or (self.sampling and self.groups != self.beam_size):
             raise ValueError(f"{self.groups} groups do not fit beam_size {self.beam_size}")
 
-    def start(self, inputs: SearchInputs, decoder_state, max_length) -> BeamState:
+    def start(self, inputs: SearchInputs, decoder_state: DecoderState, max_length: int | tf.Tensor) -> BeamState:
         """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.
 
         Args:
@@ -116,15 +125,15 @@ class BeamSearch:
             decoder_state=tf.nest.map_structure(tf.convert_to_tensor, decoder_state),
         )
 
-    def advance(self, step, state: BeamState, inputs: SearchInputs, until=0) -> BeamState:
+    def advance(self, step: Step, state: BeamState, inputs: SearchInputs, until: int | tf.Tensor = 0) -> BeamState:
         """Runs steps until all positions are used or at most `until` sentences are unfinished."""
         shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
 
-        def has_unfinished(state):
-            unfinished = tf.reduce_sum(tf.cast(~tf.reduce_all(state.done, 1), tf.int32))
+        def has_unfinished(state: BeamState) -> tf.Tensor:
+            unfinished = tf.reduce_sum(tf.cast(tf.logical_not(tf.reduce_all(state.done, 1)), tf.int32))
             return (state.position < tf.shape(state.ids)[2]) & (unfinished > until)
 
-        def body(state):
+        def body(state: BeamState) -> tuple[BeamState]:
             state = self._next(step, state, inputs)
             # If sizes are known only at run time, shape inference loses static dimensions that the state needs.
             for tensor, shape in zip(tf.nest.flatten(state), shapes, strict=True):
@@ -140,7 +149,7 @@ class BeamSearch:
         _, order = tf.math.top_k(finished.scores, self.beam_size)
         return SearchResult(*(tf.gather(part, order, batch_dims=1) for part in finished))
 
-    def _next(self, step, state: BeamState, inputs: SearchInputs) -> BeamState:
+    def _next(self, step: Step, state: BeamState, inputs: SearchInputs) -> BeamState:
         """Runs one step: extends all hypotheses by one token."""
         logits, decoder_state, attention = step(state.last, state.position, state.decoder_state, state.ancestry)
         if not tf.TensorShape([None, self.beam_size, self.vocab_size]).is_compatible_with(logits.shape):
@@ -164,7 +173,7 @@ class BeamSearch:
             ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]
             new = self._scored(candidates, state, coverage, inputs)
             before = SearchResult(*(part[:, beams] for part in state.finished))
-            finished.append(merge_finished(before, new, ended & ~state.done[:, group, tf.newaxis]))
+            finished.append(merge_finished(before, new, ended & tf.logical_not(state.done[:, group, tf.newaxis])))
             _, kept = tf.math.top_k(tf.where(ended, NONE, candidates.merits), width)  # [batch, width]
             chosen = Candidates(*(tf.gather(part, kept, batch_dims=1) for part in candidates))  # [batch, width]
             taken.append(tf.where(chosen.log_probs > EXISTS, chosen.tokens, -1))
@@ -186,7 +195,15 @@ class BeamSearch:
             decoder_state=decoder_state,
         )
 
-    def _extend(self, logits, normalizer, state, beams, inputs, taken):
+    def _extend(
+        self,
+        logits: tf.Tensor,
+        normalizer: tf.Tensor,
+        state: BeamState,
+        beams: slice,
+        inputs: SearchInputs,
+        taken: tf.Tensor | None,
+    ) -> Candidates:
         """Returns the extensions of one group; their parents are indices into all beams.
 
         `taken` is int32 [batch, n]: the tokens that earlier groups chose, -1 for no token; None for the first group.
@@ -208,7 +225,7 @@ class BeamSearch:
             candidates = best_candidates(logits, normalizer, log_probs, self.never)
         return candidates._replace(parents=candidates.parents + beams.start)
 
-    def _scored(self, candidates, state, coverage, inputs):
+    def _scored(self, candidates: Candidates, state: BeamState, coverage: Array, inputs: SearchInputs) -> SearchResult:
         """Returns the candidates as if all of them ended here: SearchResult [batch, candidates]."""
         scores = candidates.log_probs / length_penalty(state.position + 1, self.alpha)
         if self.coverage_beta:
@@ -219,13 +236,15 @@ class BeamSearch:
         return SearchResult(ids, lengths, candidates.log_probs, scores)
 
 
-def _appended(state, parents, tokens):
+def _appended(state: BeamState, parents: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     """Returns the parents' tokens with one new token appended to each: int32 [batch, ..., max_length]."""
     here = tf.range(tf.shape(state.ids)[2]) == state.position  # [max_length]
     return tf.where(here, tokens[:, :, tf.newaxis], tf.gather(state.ids, parents, batch_dims=1))
 
 
-def is_final(finished, wanted, alive_log_probs, limits, alpha):
+def is_final(
+    finished: SearchResult, wanted: int, alive_log_probs: tf.Tensor, limits: tf.Tensor, alpha: float
+) -> tf.Tensor:
     """Whether the `wanted` best finished hypotheses score at least as high as any alive one can: bool [batch].
 
     Further tokens only lower a log-probability, the length penalty only grows, and the coverage penalty is at most 0.
@@ -239,8 +258,17 @@ def is_final(finished, wanted, alive_log_probs, limits, alpha):
 
 
 def beam_search(
-    step, decoder_state, batch_size, vocab_size, *, beam_size, alpha, max_length, length_limits=None, **options
-):
+    step: Step,
+    decoder_state: DecoderState,
+    batch_size: int | tf.Tensor,
+    vocab_size: int,
+    *,
+    beam_size: int,
+    alpha: float,
+    max_length: int | tf.Tensor,
+    length_limits: tf.Tensor | None = None,
+    **options: Any,
+) -> SearchResult:
     """Runs a complete search in one call.
 
     If batch_size and max_length are Python ints, all shapes are static and XLA can compile the search.

@@ -1,10 +1,17 @@
 """The state of a search between two positions: alive hypotheses, and finished ones with their scores."""
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
+from t2t_lite.arrays import Array
 from t2t_lite.layers.beam_ancestry import BeamAncestry
+
+# The state of a model: a nest of tensors [batch, ...], which a search passes from step to step and never looks into.
+DecoderState: TypeAlias = Any
+# What a model makes of a batch of sources, also a nest of tensors [batch, ...].
+EncodedSource: TypeAlias = Any
 
 # Log-probability of a hypothesis that does not exist. Finite, because -inf turns into NaN in sums and products.
 NONE = -1e9
@@ -19,19 +26,19 @@ class SearchResult(NamedTuple):
     score are -1e9.
     """
 
-    ids: Any  # int32 [batch, beam, max_length], 0 after the last token
-    lengths: Any  # int32 [batch, beam], number of tokens, including the end symbol if there is one
-    log_probs: Any  # float32 [batch, beam], sum of the tokens' log-probabilities (nats)
-    scores: Any  # float32 [batch, beam], log_probs / length penalty + coverage penalty
+    ids: Array  # int32 [batch, beam, max_length], 0 after the last token
+    lengths: Array  # int32 [batch, beam], number of tokens, including the end symbol if there is one
+    log_probs: Array  # float32 [batch, beam], sum of the tokens' log-probabilities (nats)
+    scores: Array  # float32 [batch, beam], log_probs / length penalty + coverage penalty
 
 
 class SearchInputs(NamedTuple):
     """The inputs of a search, per sentence. () marks an absent field, because a graph's signature takes no None."""
 
-    limits: Any  # int32 [batch], maximum output length in tokens including the end symbol; 0: a row of padding
-    source_mask: Any = ()  # bool [batch, source], True = a token; for the coverage penalty
-    uniforms: Any = ()  # float32 [batch, beam, at least max_length], random numbers in [0, 1), for sampling
-    constraint_inputs: Any = {}  # arrays [batch, ...] for the constraints of the search, by name
+    limits: Array  # int32 [batch], maximum output length in tokens including the end symbol; 0: a row of padding
+    source_mask: Array = ()  # bool [batch, source], True = a token; for the coverage penalty
+    uniforms: Array = ()  # float32 [batch, beam, at least max_length], random numbers in [0, 1), for sampling
+    constraint_inputs: Mapping[str, Array] = {}  # arrays [batch, ...] for the constraints of the search, by name
 
 
 class BeamState(NamedTuple):
@@ -42,13 +49,13 @@ class BeamState(NamedTuple):
     last: tf.Tensor  # int32 [batch, beam], the last token of every alive hypothesis, 0 at the start
     log_probs: tf.Tensor  # float32 [batch, beam], of the alive hypotheses, best first; -1e9 for an empty slot
     ancestry: BeamAncestry  # of the alive hypotheses, at `position`
-    coverage: Any  # float32 [batch, beam, source], attention that each source token received; () without a penalty
+    coverage: Array  # float32 [batch, beam, source], attention that each source token received; () without a penalty
     finished: SearchResult  # the best finished hypotheses so far, group by group
     done: tf.Tensor  # bool [batch, groups], groups whose finished set is final
-    decoder_state: Any  # the model's state, a nest of tensors [batch, ...]
+    decoder_state: DecoderState
 
 
-def merge_finished(finished, new, ended):
+def merge_finished(finished: SearchResult, new: SearchResult, ended: tf.Tensor) -> SearchResult:
     """Returns the best hypotheses of a finished set and of the candidates that have ended: SearchResult.
 
     Args:

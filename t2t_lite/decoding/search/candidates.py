@@ -1,10 +1,12 @@
 """Candidates: the best one-token extensions of a sentence's alive hypotheses."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from t2t_lite.decoding.search.beam_state import NONE
+from t2t_lite.decoding.search.static_shapes import static_size
 
 
 class Candidates(NamedTuple):
@@ -16,13 +18,15 @@ class Candidates(NamedTuple):
     merits: tf.Tensor  # float32 [batch, candidates], log_probs minus the diversity penalty, for ranking
 
 
-def log_normalizer(logits):
+def log_normalizer(logits: tf.Tensor) -> tf.Tensor:
     """Returns log(sum(exp(logits))) over the last axis, which is kept with size 1."""
     highest = tf.reduce_max(logits, -1, keepdims=True)
     return highest + tf.math.log(tf.reduce_sum(tf.exp(logits - highest), -1, keepdims=True))
 
 
-def best_candidates(logits, normalizer, log_probs, never=()):
+def best_candidates(
+    logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor, never: Sequence[int] = ()
+) -> Candidates:
     """Returns the extensions with the highest log-probabilities: Candidates.
 
     The best tokens of each row are selected from the raw logits, and only these are normalized. The result equals a
@@ -38,7 +42,7 @@ def best_candidates(logits, normalizer, log_probs, never=()):
       2 * beam candidates: at most beam of them end, so at least beam stay alive. With one beam there is one candidate,
       because in greedy search the best token alone decides whether the hypothesis ends.
     """
-    beam_size, vocab_size = logits.shape[1:]
+    beam_size, vocab_size = static_size(logits, 1), static_size(logits, 2)
     wanted = 1 if beam_size == 1 else 2 * beam_size
     per_row = min(wanted + len(never), vocab_size)
     best, tokens = blockwise_top_k(tf.reshape(logits, [-1, vocab_size]), per_row)  # [rows, per_row]
@@ -51,7 +55,7 @@ def best_candidates(logits, normalizer, log_probs, never=()):
     return Candidates(extended, chosen // per_row, tokens, extended)
 
 
-def given_candidates(tokens, logits, normalizer, log_probs):
+def given_candidates(tokens: tf.Tensor, logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor) -> Candidates:
     """Returns the extension of each hypothesis by its token in `tokens`, int32 [batch, beam]: Candidates.
 
     The other arguments are those of `best_candidates`.
@@ -62,14 +66,14 @@ def given_candidates(tokens, logits, normalizer, log_probs):
     return Candidates(extended, parents, tokens, extended)
 
 
-def blockwise_top_k(logits, count):
+def blockwise_top_k(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns tf.math.top_k of logits [rows, vocab], up to the order of equal logits; faster for a large vocabulary.
 
     The `count` largest logits lie in the `count` blocks of the vocabulary with the largest maxima. Maxima are much
     cheaper than a top_k. The top_k then searches only the maxima and the chosen blocks, in a third of the time or less.
     Adjacent logits belong to different blocks, so that the maxima of many blocks are computed at once.
     """
-    vocab_size = logits.shape[1]
+    vocab_size = static_size(logits, 1)
     best_length = int((vocab_size / count) ** 0.5)
     near = [n for n in range(best_length // 2, 2 * best_length) if n > 1 and vocab_size % n == 0]
     if vocab_size < 16 * count or not near:  # a small vocabulary, or one that cannot be divided into equal blocks

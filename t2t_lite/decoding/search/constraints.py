@@ -11,7 +11,7 @@ from t2t_lite.decoding.search.beam_state import NONE, BeamState, SearchInputs
 class Constraint(Protocol):
     """A rule about the next token. It must be frozen and hashable, because a search is compiled for its constraints."""
 
-    def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
+    def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """Returns the logits with those of forbidden tokens set to `NONE`.
 
         Args:
@@ -33,7 +33,7 @@ class MinLength:
 
     eos_id: int = 1
 
-    def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
+    def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
         del unconstrained
         too_early = state.position + 1 < inputs.constraint_inputs["min_lengths"]
@@ -51,7 +51,7 @@ class NoRepeatNgram:
 
     size: int
 
-    def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
+    def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
         del unconstrained, inputs
         ids, position, shape = state.ids, state.position, tf.shape(logits)
@@ -81,7 +81,7 @@ class Prefix:
 
     never: tuple[int, ...] = (0,)
 
-    def apply(self, logits, unconstrained, state: BeamState, inputs: SearchInputs):
+    def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
         logits = forbid(logits, self.never)
         prefixes = inputs.constraint_inputs["prefixes"]
@@ -91,7 +91,7 @@ class Prefix:
         return tf.where(wanted > 0, forced, logits)
 
 
-def forbid(logits, tokens):
+def forbid(logits: tf.Tensor, tokens: tuple[int, ...]) -> tf.Tensor:
     """Returns logits, float32 [batch, beam, vocab], with those of `tokens`, a tuple of ids, set to `NONE`."""
     forbidden = tf.reduce_any(tf.range(tf.shape(logits)[2])[:, tf.newaxis] == tf.constant(tokens, tf.int32), 1)
     return tf.where(forbidden, NONE, logits)

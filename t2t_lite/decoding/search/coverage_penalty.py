@@ -6,7 +6,7 @@ import tensorflow as tf
 _MIN_COVERAGE = 1e-6
 
 
-def coverage_penalty(coverage, source_mask, beta):
+def coverage_penalty(coverage: tf.Tensor, source_mask: tf.Tensor, beta: float) -> tf.Tensor:
     """Returns the term added to a hypothesis' score: cp(X; Y) = beta * sum_i log(min(sum_j p_ij, 1)), at most 0.
 
     Args:

@@ -2,8 +2,10 @@
 
 import tensorflow as tf
 
+from t2t_lite.arrays import Array
 
-def length_penalty(length, alpha):
+
+def length_penalty(length: Array | float, alpha: float) -> Array:
     """Returns the divisor of a hypothesis' log-probability: lp(Y) = ((5 + |Y|) / 6) ^ alpha.
 
     Every further token lowers the log-probability, so without a penalty short outputs win. At alpha = 0 the penalty is

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from t2t_lite.decoding.search.static_shapes import static_size
+
 
 class Sampling(NamedTuple):
     """Sampling settings."""
@@ -13,7 +15,7 @@ class Sampling(NamedTuple):
     top_p: float = 1.0  # sample from the smallest set of tokens with total probability top_p (Holtzman et al. 2020)
 
 
-def sample_tokens(logits, uniforms, sampling):
+def sample_tokens(logits: tf.Tensor, uniforms: tf.Tensor, sampling: Sampling) -> tf.Tensor:
     """Draws one token from the distribution of each row.
 
     The caller passes the random numbers, so that a sample depends only on them and on the logits.
@@ -27,7 +29,7 @@ def sample_tokens(logits, uniforms, sampling):
       int32 [rows].
     """
     logits = logits / sampling.temperature
-    size = logits.shape[1]
+    size = static_size(logits, 1)
     tokens = None
     if sampling.top_k or sampling.top_p < 1.0:
         logits, tokens = tf.math.top_k(logits, min(sampling.top_k or size, size))

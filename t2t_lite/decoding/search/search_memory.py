@@ -3,16 +3,18 @@
 import tensorflow as tf
 
 from t2t_lite.config import HParams
+from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.errors import UserError
 from t2t_lite.free_memory import free_memory
+from t2t_lite.models.base import Seq2SeqModel
 
 FLOAT32 = 4
 # Smaller searches are not checked against the free memory.
 WORTH_CHECKING = 2**28
 
 
-def search_bytes(model, search: BeamSearch, rows: int, capacity: int) -> int:
+def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> int:
     """Returns a lower bound of the memory of one search step, in bytes.
 
     Args:
@@ -32,7 +34,7 @@ def search_bytes(model, search: BeamSearch, rows: int, capacity: int) -> int:
     return logits + candidates + caches + scores * rows * beam * beam * capacity * FLOAT32
 
 
-def check_search_memory(model, search: BeamSearch, rows: int, capacity: int) -> None:
+def check_search_memory(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> None:
     """Raises UserError if a search step needs more memory than is free. On a GPU the allocator reports that itself."""
     needed = search_bytes(model, search, rows, capacity)
     if needed < WORTH_CHECKING or tf.config.list_physical_devices("GPU"):

@@ -7,15 +7,19 @@ When at most half of the sentences are unfinished, these move to a batch of half
 
 import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
-from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs, SearchResult
+from t2t_lite.decoding.search.beam_state import BeamState, DecoderState, EncodedSource, SearchInputs, SearchResult
 from t2t_lite.decoding.search.search_memory import check_search_memory, too_large
-from t2t_lite.layers.beam_ancestry import grow_ancestry
+from t2t_lite.decoding.search.static_shapes import static_size
+from t2t_lite.layers.beam_ancestry import BeamAncestry, grow_ancestry
+from t2t_lite.models.base import Seq2SeqModel
 
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16
@@ -24,6 +28,11 @@ INITIAL_CAPACITY = 32
 # sentences: a batch of two costs little less than one of eight, and would need another compilation.
 SHRINK = 2
 MIN_BATCH = 8
+
+# A batch in the middle of its search.
+_Batch: TypeAlias = tuple[EncodedSource, BeamState, SearchInputs]
+# A batch to be made: its sentences, int32 [rows], -1 for a row of padding; and the function that makes it.
+_Waiting: TypeAlias = tuple[np.ndarray, Callable[[], _Batch]]
 
 
 class Searcher:
@@ -36,12 +45,14 @@ class Searcher:
       xla_compile: whether to compile the search with XLA.
     """
 
-    def __init__(self, model, search: BeamSearch, batch_tokens: int, xla_compile: bool = True):
+    def __init__(
+        self, model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int, xla_compile: bool = True
+    ) -> None:
         self._model = model
         self._search = search
         self._batch_tokens = batch_tokens
         self._xla_compile = xla_compile
-        self._graphs = None
+        self._graphs: _Graphs | None = None
         self._lock = threading.Lock()
 
     def batch_size_of(self, length: int) -> int:
@@ -87,21 +98,29 @@ class Searcher:
             waiting += self._split(graphs, rows, *make(), results)
         return results.stacked()
 
-    def _split(self, graphs, rows, encoded_source, state: BeamState, inputs: SearchInputs, results):
+    def _split(
+        self,
+        graphs: "_Graphs",
+        rows: np.ndarray,
+        encoded_source: EncodedSource,
+        state: BeamState,
+        inputs: SearchInputs,
+        results: "_Results",
+    ) -> list[_Waiting]:
         """Collects the finished sentences and returns the batches in which the others continue."""
         done = state.done.numpy().all(1)
         finished, alive = np.flatnonzero(done & (rows >= 0)), np.flatnonzero(~done)
         if finished.size:
             results.add(rows[finished], [part.numpy()[finished] for part in self._search.result(state.finished)])
-        capacity = state.ids.shape[2]
+        capacity = static_size(state.ids, 2)
         if state.position == capacity:
             capacity *= 2
         most = max(1, self._batch_tokens // capacity)
 
-        def advance(part):
+        def advance(part: np.ndarray) -> _Batch:
             check_search_memory(self._model, self._search, len(part), capacity)
             smaller = graphs.select(encoded_source, state, inputs, capacity, part)
-            return smaller[0], graphs.advance_batch(*smaller, _until(len(part))), smaller[2]
+            return smaller[0], graphs.advance_batch(*smaller, until=_until(len(part))), smaller[2]
 
         parts = _parts(alive, len(rows), most)
         return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
@@ -123,7 +142,9 @@ class _Graphs:
       of padding, and grows the caches to `capacity`.
     """
 
-    def __init__(self, model, search: BeamSearch, inputs: SearchInputs, xla_compile: bool):
+    def __init__(
+        self, model: Seq2SeqModel | Ensemble, search: BeamSearch, inputs: SearchInputs, xla_compile: bool
+    ) -> None:
         beam_size = search.beam_size
         graph = functools.partial(tf.function, autograph=False)
         number = tf.TensorSpec([], tf.int32)
@@ -131,18 +152,26 @@ class _Graphs:
             lambda part: tf.TensorSpec([None] * np.ndim(part), tf.as_dtype(part.dtype)), inputs
         )
 
-        def begin(source_ids, inputs, capacity, until):
+        def begin(
+            source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor, until: tf.Tensor
+        ) -> tuple[EncodedSource, BeamState]:
             encoded_source, decoder_state = model.start_decoding(source_ids, beam_size, capacity)
             return encoded_source, advance(encoded_source, search.start(inputs, decoder_state, capacity), inputs, until)
 
-        def advance(encoded_source, state, inputs, until):
-            def step(ids, position, decoder_state, ancestry):
+        def advance(
+            encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: tf.Tensor
+        ) -> BeamState:
+            def step(
+                ids: tf.Tensor, position: tf.Tensor, decoder_state: DecoderState, ancestry: BeamAncestry
+            ) -> tuple[tf.Tensor, DecoderState, tf.Tensor | None]:
                 return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
             return search.advance(step, state, inputs, until)
 
-        def select(encoded_source, state, inputs, capacity, rows):
-            def kept(tensor):
+        def select(
+            encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, capacity: tf.Tensor, rows: tf.Tensor
+        ) -> _Batch:
+            def kept(tensor: tf.Tensor) -> tf.Tensor:
                 return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
 
             encoded_source, state, inputs = tf.nest.map_structure(kept, (encoded_source, state, inputs))
@@ -171,22 +200,25 @@ class _Graphs:
             self.begin.get_concrete_function().structured_outputs,
         )
         self.advance = graph(advance, input_signature=[encoded_source, state, input_specs, number], **compiled)
-        self._compiled, self._lock = set(), threading.Lock()
+        self._compiled: set[Hashable] = set()  # the shapes for which graphs have been called
+        self._lock = threading.Lock()
         rows = tf.TensorSpec([None], tf.int32)
         self.select = graph(select, input_signature=[encoded_source, state, input_specs, number, rows])
 
-    def begin_batch(self, source_ids, inputs, until: int):
+    def begin_batch(self, source_ids: np.ndarray, inputs: SearchInputs, until: int) -> tuple[EncodedSource, BeamState]:
         """Calls `begin` with the initial cache capacity."""
         return self._one_compilation_at_a_time(
             source_ids.shape, self.begin, source_ids, inputs, INITIAL_CAPACITY, until
         )
 
-    def advance_batch(self, encoded_source, state, inputs, until: int):
+    def advance_batch(
+        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: int
+    ) -> BeamState:
         """Calls `advance`."""
         shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((encoded_source, state.ids)))
         return self._one_compilation_at_a_time(shapes, self.advance, encoded_source, state, inputs, until)
 
-    def _one_compilation_at_a_time(self, shapes, graph, *arguments):
+    def _one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         # Parallel compilations take as long in total, and much more memory.
         if shapes in self._compiled:
             return graph(*arguments)
@@ -199,11 +231,11 @@ class _Graphs:
 class _Results:
     """Collects the hypotheses of sentences as they finish."""
 
-    def __init__(self, count: int, beam_size: int):
-        self._by_row = [None] * count
+    def __init__(self, count: int, beam_size: int) -> None:
+        self._by_row: list[Sequence[np.ndarray]] = [()] * count
         self._beam_size = beam_size
 
-    def add(self, rows, parts) -> None:
+    def add(self, rows: np.ndarray, parts: Sequence[np.ndarray]) -> None:
         """Adds the hypotheses of the sentences `rows`; `parts` are the arrays of a `SearchResult`."""
         for place, row in enumerate(rows):
             self._by_row[row] = [part[place] for part in parts]
