@@ -1,0 +1,236 @@
+"""The functions of `import t2t_lite as t2t`: they do what the commands do, and return what they made."""
+
+import json
+import logging
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import t2t_lite as t2t
+
+SIZES = {"hidden_size": 32, "filter_size": 64, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
+HPARAMS = SIZES | {"batch_tokens": 512, "max_length": 64}
+QUICK = "beam_size=1,extra_length=3"
+
+
+def weights_of(checkpoint):
+    reader = tf.train.load_checkpoint(str(checkpoint))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if name.startswith("model")}
+
+
+def assert_same_weights(first, second):
+    first, second = weights_of(first), weights_of(second)
+    assert first.keys() == second.keys() and len(first) > 10
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def train(grammar_data, tmp_path_factory):
+    """Trains as `small_run` was trained; returns the result."""
+
+    def run(output_dir=None, **options):
+        options = {"train_steps": 6, "save_checkpoints_steps": 2, "peak_tflops": 1.0, "hparams": HPARAMS} | options
+        output_dir = output_dir or tmp_path_factory.mktemp("run") / "run"
+        return t2t.train("grammar_ende", "transformer_tiny", data_dir=grammar_data, output_dir=output_dir, **options)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(train):
+    return train(eval_decode=True, decode_hparams=QUICK)
+
+
+class Recorder(t2t.Callback):
+    """Keeps what it is told, and stops the training when one of its conditions holds."""
+
+    def __init__(self, **stop_at):
+        self.steps, self.evaluations, self.checkpoints, self.stop_at = [], [], [], stop_at
+
+    def on_step(self, step, figures):
+        self.steps.append((step, figures))
+        return step == self.stop_at.get("step")
+
+    def on_evaluation(self, step, figures):
+        self.evaluations.append((step, figures))
+        return step == self.stop_at.get("evaluation")
+
+    def on_checkpoint(self, step, path):
+        self.checkpoints.append((step, path, path.with_name(f"{path.name}.index").exists()))
+        return step == self.stop_at.get("checkpoint")
+
+
+def test_a_training_is_the_commands_training(trained, small_run):
+    assert (trained.step, trained.ended_by, trained.signal) == (6, "last step", "")
+    assert [path.name for path in trained.checkpoints] == ["ckpt-2", "ckpt-4", "ckpt-6"]
+    for path in trained.checkpoints:
+        assert_same_weights(path, small_run / path.name)
+
+
+def test_its_history_is_columns_of_equal_length(trained):
+    assert trained.history["step"] == [1, 6] and trained.evaluations["step"] == [2, 4, 6]
+    for columns in (trained.history, trained.evaluations):
+        assert len({len(column) for column in columns.values()}) == 1
+        assert all(math.isfinite(value) for name in ("loss", "nll_loss") for value in columns[name])
+    logged = [json.loads(line) for line in (trained.output_dir / "log.jsonl").read_text().splitlines()]
+    assert trained.history["loss"] == [row["loss"] for row in logged if row["part"] == "train"]
+    assert trained.evaluations["bleu"] == [row["bleu"] for row in logged if row["part"] == "eval"]
+    assert len(repr(trained)) < 200
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "last", "evaluated"),
+    [({"step": 3}, 3, [2]), ({"evaluation": 4}, 4, [2, 4]), ({"checkpoint": 2}, 2, [2])],
+)
+def test_a_callback_follows_and_stops_a_training_that_can_be_resumed(train, small_run, stop_at, last, evaluated):
+    recorder = Recorder(**stop_at)
+    result = train(callbacks=[t2t.Callback(), recorder])
+    assert (result.step, result.ended_by) == (last, "callback")
+    assert [step for step, _ in recorder.steps] == list(range(1, last + 1))
+    assert [step for step, _ in recorder.evaluations] == evaluated == result.evaluations["step"]
+    assert all(exists for *_, exists in recorder.checkpoints)
+    names = {"loss", "nll_loss", "target_tokens", "gradient_norm", "learning_rate", "epoch", "skipped"}
+    assert set(recorder.steps[0][1]) == names and recorder.steps[0][1]["epoch"] == 1
+    assert result.history["loss"][0] == pytest.approx(recorder.steps[0][1]["loss"], abs=1e-6)
+    resumed = train(result.output_dir)
+    assert (resumed.step, resumed.ended_by) == (6, "last step")
+    assert_same_weights(resumed.checkpoints[-1], small_run / "ckpt-6")
+
+
+def test_an_exception_in_a_callback_ends_the_training(train):
+    class Broken(t2t.Callback):
+        def on_step(self, step, figures):
+            raise ZeroDivisionError(step)
+
+    with pytest.raises(ZeroDivisionError, match="1"):
+        train(callbacks=[Broken()])
+
+
+def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(trained, grammar_data):
+    result = t2t.evaluate(
+        trained.output_dir, grammar_data, checkpoint_path=trained.checkpoints[1], decode_hparams=QUICK
+    )
+    assert (result.checkpoint, result.step, result.split) == (trained.checkpoints[1], 4, "dev")
+    for name in ("loss", "nll_loss", "perplexity", "accuracy", "bleu"):
+        assert getattr(result, name) == pytest.approx(trained.evaluations[name][1], rel=1e-6), name
+    assert result.f1 is None
+    test = t2t.evaluate(trained.output_dir, grammar_data, split="test", decode=False)
+    assert test.checkpoint == trained.checkpoints[-1] and test.bleu is None and test.loss != result.loss
+
+
+def test_averages_are_the_commands_averages(trained, small_run, command, tmp_path):
+    average = t2t.average_checkpoints(trained.output_dir, 2)
+    assert average.steps == [4, 6] and average.path.name.startswith("average-6")
+    first, second, mean = (weights_of(path) for path in (*trained.checkpoints[1:], average.path))
+    for name, weight in mean.items():
+        np.testing.assert_allclose(weight, (first[name].astype(np.float64) + second[name]) / 2, rtol=1e-6, atol=1e-8)
+    assert t2t.average_checkpoints(trained.output_dir, n=3).steps == [2, 4, 6]
+
+
+def test_generated_data_is_the_commands_data(command, tmp_path):
+    lines = [f"{number} {word}" for number in range(300) for word in ("red", "blue")]
+    for number, part in enumerate((lines[:400], lines[400:])):
+        (tmp_path / f"{number}.in").write_text("\n".join(part) + "\n")
+        (tmp_path / f"{number}.out").write_text("\n".join(line[::-1] for line in part) + "\n\n" * number)
+    sides = {"train_source": [tmp_path / "0.in", tmp_path / "1.in"], "train_target": [tmp_path / "0.out"]}
+    with pytest.raises(t2t.UserError, match="`train_source` has 2 files and `train_target` 1"):
+        t2t.generate_data("text_pairs", tmp_path / "api", **sides)
+    sides["train_target"].append(tmp_path / "1.out")
+    made = t2t.generate_data("text_pairs", tmp_path / "api", vocab_size=400, held_out=20, **sides)
+    assert made.pairs == {"train": 560, "dev": 20, "test": 20} and made.text_checks.pairs >= 600
+    flags = [f"--{name}={','.join(map(str, files))}" for name, files in sides.items()]
+    assert (
+        command(
+            "datagen",
+            "--problem=text_pairs",
+            "--vocab_size=400",
+            "--held_out=20",
+            *flags,
+            f"--data_dir={tmp_path / 'cmd'}",
+        ).returncode
+        == 0
+    )
+    files = [
+        {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir() if path.is_file()}
+        for folder in ("api", "cmd")
+    ]
+    manifests = [json.loads(each.pop(made.manifest.name)) for each in files]
+    assert manifests[0] == manifests[1] and files[0] == files[1] and len(files[0]) > 14
+    assert [path.name for path in made.texts["test"]] == ["text_pairs-test.inputs.txt", "text_pairs-test.targets.txt"]
+    assert made.vocabularies[0] == made.vocabularies[1] and made.vocabularies[0].exists()
+    again = t2t.generate_data(
+        t2t.get_problem("text_pairs_rev", **{n: ",".join(map(str, f)) for n, f in sides.items()}, held_out="20"),
+        tmp_path / "api",
+        vocab_size=400,
+    )
+    assert again.texts["test"] == made.texts["test"][::-1] and again.text_checks is None
+
+
+def test_models_are_loaded_from_runs_and_files(trained, tmp_path):
+    model = t2t.load_model(trained.output_dir, trained.checkpoints[0])
+    inputs, targets = np.array([[5, 6, 7, 1, 0]]), np.array([[8, 9, 1]])
+    logits = np.asarray(model(inputs, targets))
+    assert type(model) is t2t.models.Transformer and logits.shape == (1, 3, model.vocab_size)
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_array_equal(t2t.load_model(tmp_path / "model.keras")(inputs, targets), logits)
+    (tmp_path / "broken.keras").write_bytes(b"PK")
+    with pytest.raises(t2t.UserError, match=r"broken\.keras cannot be loaded as a Keras model"):
+        t2t.load_model(tmp_path / "broken.keras")
+    with pytest.raises(t2t.UserError, match=r"no such file: .*none\.keras"):
+        t2t.load_model(tmp_path / "none.keras")
+    with pytest.raises(t2t.UserError, match="is not a run directory"):
+        t2t.load_model(tmp_path)
+
+
+def test_settings_are_found_by_name_and_changed():
+    assert t2t.get_hparams("transformer_big", filter_size=2048).filter_size == 2048
+    assert t2t.get_hparams("transformer_big").replace(filter_size=2048) == t2t.get_hparams(
+        "transformer_big", filter_size=2048
+    )
+    assert t2t.HParams().changed("filter_size=8,num_heads=2") == t2t.HParams().changed(
+        {"filter_size": 8, "num_heads": 2}
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hparams": {"hiden_size": 3}}, "unknown setting 'hiden_size'; did you mean 'hidden_size'"),
+        ({"hparams": {"hidden_size": 0}}, "`hparams`: hidden_size=0 is out of range"),
+        ({"hparams": t2t.HParams()}, "`hparams` is complete; leave out `hparams_set`"),
+        ({"eval_metric": "bleu"}, "`eval_metric=bleu` needs `eval_decode`"),
+        ({"eval_metric": "blue"}, "`eval_metric=blue` is unknown; did you mean 'bleu'"),
+        ({"schedule": "eval"}, r"train\(\) cannot only evaluate"),
+        ({"save_checkpoint_steps": 3}, r"train\(\) has no argument 'save_checkpoint_steps'; did you mean 'save_che"),
+        ({"keep_checkpoint_max": 0}, "`keep_checkpoint_max=0` is too small: it must be at least 1"),
+        ({"model": "transformator"}, r"unknown model 'transformator' \(`model`\); did you mean 'transformer'"),
+        ({"warm_start_from": "none"}, "`warm_start_from=none` is neither a run directory nor a checkpoint in one"),
+    ],
+)
+def test_errors_are_one_line_and_name_arguments(train, options, message):
+    with pytest.raises(t2t.UserError, match=message) as caught:
+        train(**options)
+    assert "\n" not in str(caught.value) and "--" not in str(caught.value).replace("t2t-lite-trainer --schedule", "")
+
+
+def test_the_library_logs_and_prints_nothing(train, capfd, logged):
+    train(train_steps=1)
+    assert capfd.readouterr() == ("", "")
+    lines = logged()
+    assert lines[0].startswith("grammar_ende: 1,500 training pairs") and any("dev loss" in line for line in lines)
+
+
+def test_a_program_can_show_the_log(train, capsys):
+    logger = logging.getLogger("t2t_lite")
+    before = logger.handlers[:], logger.level, logger.propagate
+    try:
+        t2t.log_to_stdout()
+        t2t.log_to_stdout()  # a notebook's cell is often run twice
+        train(train_steps=1)
+        printed = capsys.readouterr()
+        assert printed.out.count("step 1/1  epoch 1  loss") == 1 and printed.err == ""
+    finally:
+        logger.handlers[:], logger.level, logger.propagate = before
