@@ -130,7 +130,7 @@ def _decode(arguments: argparse.Namespace) -> None:
     load_all(arguments.t2t_usr_dir)
     # Check everything possible before TensorFlow is imported, which takes seconds.
     runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
-    trust_plugins(arguments, runs)
+    trust_plugins(arguments, [str(run) for run in runs])
     problems = [open_run_dir(run).problem for run in runs]
     settings = problems[0].decode_hparams.override(arguments.decode_hparams)
     writes_trees = problems[0].metric == decode_trees.METRIC

@@ -6,9 +6,9 @@ import itertools
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,11 +24,10 @@ from t2t_lite.training.options import TrainOptions
 if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports it
     import tensorflow as tf
 
+    from t2t_lite.training.step.micro_batching import DistributedBatch
     from t2t_lite.training.step.train_step import StepReport
 
 _T = TypeVar("_T")
-# A batch of `distribute_batches`.
-_Batch: TypeAlias = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,7 +268,10 @@ def measure_training(
 
 
 def _time_steps(
-    train_step: Callable[[_Batch], "StepReport"], batches: Iterator[_Batch], num_steps: int, warmup_steps: int
+    train_step: Callable[["DistributedBatch"], "StepReport"],
+    batches: Iterator["DistributedBatch"],
+    num_steps: int,
+    warmup_steps: int,
 ) -> tuple[list[TimedStep], int]:
     """Returns (the timed steps, number of skipped steps)."""
     for batch in itertools.islice(batches, warmup_steps):
@@ -285,7 +287,9 @@ def _time_steps(
     return steps, skipped
 
 
-def try_every_graph(train_step: Callable[[_Batch], object], batches: Iterable[_Batch], is_compiled: bool) -> None:
+def try_every_graph(
+    train_step: Callable[["DistributedBatch"], object], batches: Iterable["DistributedBatch"], is_compiled: bool
+) -> None:
     """Makes a step for each graph that the batches need, so that no timed step includes tracing or compilation.
 
     Args:
@@ -305,7 +309,7 @@ def try_every_graph(train_step: Callable[[_Batch], object], batches: Iterable[_B
         seen.add(graph)
 
 
-def _pipeline_speed(batches: Iterable[_Batch], number: int) -> float:
+def _pipeline_speed(batches: Iterable["DistributedBatch"], number: int) -> float:
     """Returns the real target tokens per second of reading `number` batches without training."""
     from t2t_lite.training.step.micro_batching import first_replica
 
