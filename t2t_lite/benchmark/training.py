@@ -282,7 +282,7 @@ def _time_steps(
         batch = next(batches)
         waited = time.perf_counter() - start
         report = train_step(batch)
-        steps.append(TimedStep(time.perf_counter() - start, waited, report.sums.tokens, report.positions))
+        steps.append(TimedStep(time.perf_counter() - start, waited, float(report.sums.tokens), report.positions))
         skipped += not report.finite
     return steps, skipped
 

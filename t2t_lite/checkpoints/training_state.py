@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -34,7 +34,10 @@ class Optimizer(Protocol):
         ...
 
 
-class TrainingState:
+OptimizerT = TypeVar("OptimizerT", bound=Optimizer)
+
+
+class TrainingState(Generic[OptimizerT]):
     """Everything that a run needs to resume exactly where it stopped.
 
     Args:
@@ -42,7 +45,7 @@ class TrainingState:
       optimizer: the model's `Adam`, whose iteration count is the step.
     """
 
-    def __init__(self, model: Model, optimizer: Optimizer) -> None:
+    def __init__(self, model: Model, optimizer: OptimizerT) -> None:
         # The position in the data: `position` batches of `epoch` have been used.
         self.epoch = tf.Variable(tf.constant(0, tf.int64))
         self.position = tf.Variable(tf.constant(0, tf.int64))

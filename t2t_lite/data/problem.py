@@ -1,7 +1,7 @@
 """The base class of problems: where their pairs come from, their vocabularies, how outputs are searched and scored."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -141,7 +141,7 @@ class Problem:
         """Returns the kind of a side's vocabulary; `side` is the forward "inputs" or "targets"."""
         return (side == "targets" and self.targets_vocab_kind) or self.vocab_kind
 
-    def in_direction(self, pair: tuple[_T, _T]) -> tuple[_T, _T]:
+    def in_direction(self, pair: Iterable[_T]) -> tuple[_T, _T]:
         """Returns a pair of things that belong to the forward (inputs, targets) in the order of this problem."""
         inputs, targets = pair
         return (targets, inputs) if self.is_reversed else (inputs, targets)
