@@ -48,15 +48,15 @@ class SmoothedCrossEntropy(keras.losses.Loss):
             raise UserError(f"label_smoothing={label_smoothing} is out of range: it must be at least 0 and below 1")
         if (reduction or "none") not in _REDUCTIONS:
             raise UserError(f"reduction={reduction!r} would count padding; use one of {', '.join(_REDUCTIONS)}")
-        super().__init__(name=name, reduction=reduction, dtype="float32")
+        super().__init__(name=name, reduction=reduction or "none", dtype="float32")
         self.label_smoothing = label_smoothing
 
     def __call__(self, y_true: Array, y_pred: Array, sample_weight: Array | None = None) -> Array:
         """Returns the reduced loss, float32: a scalar, or [batch, length] without reduction."""
         weights = ops.cast(ops.not_equal(y_true, 0), "float32")
         if sample_weight is not None:
-            sample_weight = ops.cast(sample_weight, "float32")
-            weights = weights * (sample_weight[:, None] if len(sample_weight.shape) == 1 else sample_weight)
+            given = ops.cast(sample_weight, "float32")
+            weights = weights * (given[:, None] if len(given.shape) == 1 else given)
         return super().__call__(y_true, y_pred, weights)
 
     def call(self, y_true: Array, y_pred: Array) -> Array:
@@ -69,4 +69,4 @@ class SmoothedCrossEntropy(keras.losses.Loss):
 
     def get_config(self) -> dict[str, object]:
         """Returns the constructor's arguments."""
-        return super().get_config() | {"label_smoothing": self.label_smoothing}
+        return {"label_smoothing": self.label_smoothing, "reduction": self.reduction, "name": self.name}

@@ -19,6 +19,23 @@ class Seeds(Protocol):
         ...
 
 
+class KerasSeeds:
+    """Random numbers of a Keras generator.
+
+    Args:
+      generator: the generator; None: the global one.
+    """
+
+    def __init__(self, generator: keras.random.SeedGenerator | None = None):
+        self._generator = generator
+
+    def uint16(self, shape: Sequence[int | Array]) -> Array:
+        """Returns uniform integers below 2**16 of the given shape, made from 32-bit numbers."""
+        size = math.prod(shape)
+        words = keras.random.randint(((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=self._generator)
+        return ops.reshape(ops.reshape(ops.view(words, "uint16"), (-1,))[:size], shape)
+
+
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class Dropout(Layer):
     """Sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate).
@@ -50,13 +67,6 @@ class Dropout(Layer):
         # 16 random bits per element: half as many as keras.random.dropout, and the same probability in every float
         # type (a bfloat16 random number has 128 values). The scale matches the rounded rate.
         threshold = min(round(self.rate * 2**16), 2**16 - 1)
-        numbers = _keras_uint16(ops.shape(x)) if seeds is None else seeds.uint16(ops.shape(x))
+        numbers = (KerasSeeds() if seeds is None else seeds).uint16(ops.shape(x))
         keep = ops.cast(ops.greater_equal(numbers, ops.cast(threshold, "uint16")), x.dtype)
         return x * (keep * (2**16 / (2**16 - threshold)))
-
-
-def _keras_uint16(shape: Sequence[int | Array]) -> Array:
-    """Returns uniform integers below 2**16 of the given shape, made from 32-bit numbers."""
-    size = math.prod(shape)
-    words = keras.random.randint(((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32")
-    return ops.reshape(ops.reshape(ops.view(words, "uint16"), (-1,))[:size], shape)

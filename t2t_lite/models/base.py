@@ -1,23 +1,55 @@
-"""The interface of sequence-to-sequence models for training and search."""
+"""The interface of sequence-to-sequence models for training, search and Keras."""
+
+import dataclasses
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, cast
 
 import keras
 
+from t2t_lite.arrays import Array
+from t2t_lite.config import PRECISIONS, HParams
 from t2t_lite.errors import UserError
+from t2t_lite.layers.base import Shape
+from t2t_lite.layers.beam_ancestry import BeamAncestry
+from t2t_lite.layers.dropout import KerasSeeds, Seeds
 
 
 class Seq2SeqModel(keras.Model):
     """The interface of a model that training and decoding rely on.
 
+    It is a Keras model, too: `compile`, `fit`, `evaluate`, `predict`, `summary`, `save` and `clone_model` work, with
+    `SmoothedCrossEntropy` and `InverseSqrt`. Batches for them are ((inputs, targets), targets).
+
     Args:
-      hparams: the settings, an `HParams`.
+      hparams: the settings.
       vocab_size: size of the target vocabulary.
       inputs_vocab_size: size of the source vocabulary; None: both sides share one.
+      dtype: "float32", "mixed_bfloat16", "mixed_float16" or such a policy, instead of hparams.precision.
+
+    Call arguments:
+      inputs: int [batch, source length], padded with 0; or the pair (inputs, targets).
+      targets: int [batch, target length], padded with 0; the model shifts them right by one itself.
+      seeds: the random numbers of a training step, see `Dropout`; None: no dropout, unless `training` is True.
+      training: whether to apply dropout without `seeds`, with numbers from Keras' generator.
+
+    Raises:
+      UserError: if the dtype is another one, or the call arguments are not inputs and targets.
     """
 
-    def __init__(self, hparams, vocab_size, inputs_vocab_size=None, **kwargs):
+    def __init__(
+        self,
+        hparams: HParams,
+        vocab_size: int,
+        inputs_vocab_size: int | None = None,
+        dtype: keras.DTypePolicy | str | None = None,
+        **kwargs: object,
+    ):
+        hparams = _with_precision(hparams, dtype)
         # Variables are stored by path, so the name must not depend on how many models the process has created.
-        kwargs.setdefault("name", type(self).__name__.lower())
-        super().__init__(**kwargs)
+        options = {"name": type(self).__name__.lower(), "dtype": hparams.precision} | kwargs
+        super().__init__(**cast(dict[str, Any], options))
         if hasattr(self, "grow_caches"):
             raise UserError(
                 f"model {type(self).__name__}: its method grow_caches is called grow_state since version 0.2, and "
@@ -26,35 +58,93 @@ class Seq2SeqModel(keras.Model):
         self.hparams = hparams
         self.vocab_size = vocab_size
         self.inputs_vocab_size = inputs_vocab_size or vocab_size
+        jax = keras.backend.backend() == "jax"
+        # Batches have many shapes, and TensorFlow's XLA would compile the model again for each; JAX always does.
+        self.supports_jit = jax
+        # The random numbers of `fit`. In JAX their state must be one of the model's variables; elsewhere it is none, so
+        # that checkpoints have only weights.
+        self._fit_seeds: KerasSeeds | None = None
+        if jax:
+            self._generator = keras.random.SeedGenerator()
+            self._fit_seeds = KerasSeeds(self._generator)
+
+    def __call__(self, inputs: Any, targets: Array | None = None, *args: Any, **kwargs: Any) -> Array:
+        """Returns the logits, see `call`. Takes `inputs` and `targets`, or the pair of them as one argument."""
+        # Here and not only in `call`, so that Keras does not wrap the error.
+        inputs, targets = as_pair(inputs, targets)
+        return super().__call__(inputs, targets, *args, **kwargs)
+
+    def compute_output_shape(self, inputs_shape: Any, targets_shape: Shape | None = None) -> Shape:
+        """Returns the shape of the logits, given the shapes of inputs and targets, or the pair of them."""
+        last = inputs_shape[1] if targets_shape is None else targets_shape
+        return (*last, self.vocab_size)
+
+    def get_config(self) -> dict[str, object]:
+        """Returns the constructor's arguments as plain data; the dtype is hparams.precision."""
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "hparams": dataclasses.asdict(self.hparams),
+            "vocab_size": self.vocab_size,
+            "inputs_vocab_size": self.inputs_vocab_size,
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], custom_objects: object = None) -> "Seq2SeqModel":
+        """Returns a built model with the given config, from `get_config`, and new weights.
+
+        Raises:
+          UserError: if the config has settings that this version does not know.
+        """
+        hparams = HParams.from_json(json.dumps(config["hparams"]), where="the config of the model")
+        arguments: dict[str, Any] = dict(config) | {"hparams": hparams}
+        model = cls(**arguments)
+        # The weights depend on no input. Keras would build a loaded model, but not a clone.
+        model.build()
+        return model
 
     @property
-    def max_positions(self):
+    def max_positions(self) -> int | None:
         """The longest sequence that the model accepts on either side, in tokens; None: any length."""
         return None
 
     @property
-    def alignment_layer(self):
+    def alignment_layer(self) -> int:
         """The decoder layer whose cross-attention, averaged over its heads, is closest to a word alignment."""
         raise NotImplementedError("a model defines alignment_layer")
 
-    def call(self, inputs, targets, seeds=None):
+    def build(self, input_shape: Any = None) -> None:
+        """Creates all weights. They do not depend on `input_shape`."""
+        raise NotImplementedError("a model defines build()")
+
+    def call(
+        self, inputs: Any, targets: Array | None = None, seeds: Seeds | None = None, training: bool | None = None
+    ) -> Array:
         """Returns the logits of every target token, given the source and the previous target tokens (teacher forcing).
 
         Args:
-          inputs: int [batch, source length], padded with 0.
-          targets: int [batch, target length], padded with 0; the model shifts them right by one itself.
-          seeds: the random numbers of a training step, see `Dropout`; None: no dropout, unless Keras' argument
-            `training` is True; then Keras' generator provides the numbers.
+          inputs, targets, seeds, training: see the class. An implementation begins with `as_pair` and `seeds_for`.
 
         Returns:
           logits, float [batch, target length, vocab].
         """
         raise NotImplementedError("a model defines call()")
 
-    def freeze(self):
-        """Prepares the model for faster decoding. Weights must not change afterwards."""
+    def seeds_for(self, seeds: Seeds | None, training: bool | None) -> Seeds | None:
+        """Returns the random numbers of a call: `seeds`, or with `training` those of Keras' generator, or None."""
+        return (self._fit_seeds or KerasSeeds()) if seeds is None and training else seeds
 
-    def start_decoding(self, inputs, beam_size, max_length):
+    def freeze(self) -> None:
+        """Prepares the model for faster decoding, until `unfreeze`.
+
+        `set_weights`, `load_weights` and `fit` unfreeze the model. Otherwise weights must not change while it is
+        frozen: a `variable.assign` would go unnoticed.
+        """
+
+    def unfreeze(self) -> None:
+        """Undoes `freeze`."""
+
+    def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[Any, Any]:
         """Encodes the source and prepares the decoder's state.
 
         Args:
@@ -68,11 +158,13 @@ class Seq2SeqModel(keras.Model):
         """
         raise NotImplementedError("a model defines start_decoding()")
 
-    def grow_state(self, state, beam_size, max_length):
+    def grow_state(self, state: Any, beam_size: int, max_length: int | Array) -> Any:
         """Returns the state, enlarged to `max_length` target positions."""
         raise NotImplementedError("a model defines grow_state()")
 
-    def decode_step(self, ids, position, encoded_source, state, ancestry):
+    def decode_step(
+        self, ids: Array, position: int | Array, encoded_source: Any, state: Any, ancestry: BeamAncestry
+    ) -> tuple[Array, Any, Array]:
         """Returns the logits of the next token of every hypothesis.
 
         Args:
@@ -88,7 +180,7 @@ class Seq2SeqModel(keras.Model):
         """
         raise NotImplementedError("a model defines decode_step()")
 
-    def attention(self, inputs, targets, kind, layer):
+    def attention(self, inputs: Array, targets: Array, kind: str, layer: int) -> Array:
         """Returns the attention weights of one layer.
 
         Args:
@@ -103,3 +195,91 @@ class Seq2SeqModel(keras.Model):
           ValueError: if the model has no such layer, or the layer has no attention weights.
         """
         raise NotImplementedError("a model defines attention()")
+
+    # Methods of keras.Model that write or change weights. A model that is not built yet is built first: its weights
+    # depend on no input.
+
+    def save(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+        """Saves the model to a .keras file, see `keras.Model.save`.
+
+        Raises:
+          UserError: on an old HDF5 file, from which Keras cannot load models of other packages.
+        """
+        if str(filepath).endswith((".h5", ".hdf5")):
+            raise UserError(f"{filepath}: Keras could not load the model from an HDF5 file; save it to a .keras file")
+        self._build_once()
+        super().save(filepath, *args, **kwargs)
+
+    def set_weights(self, weights: Sequence[Array]) -> None:
+        """Sets all weights, in the order of `get_weights`."""
+        self._build_once()
+        self._unfreeze_graphs()
+        super().set_weights(weights)
+
+    def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: object) -> None:
+        """Loads the weights of `save_weights`, see `keras.Model.load_weights`."""
+        self._build_once()
+        self._unfreeze_graphs()
+        super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
+
+    def make_train_function(self, force: bool = False) -> Any:
+        """Prepares `fit` and `train_on_batch`.
+
+        Raises:
+          UserError: if the model's `call` would not learn from Keras that it is training.
+        """
+        if "training" not in inspect.signature(self.call).parameters:
+            raise UserError(
+                f"{type(self).__name__}.call has no argument `training`, so that fit() would train without dropout; "
+                f"add `training=None`, and hand it on to the super class"
+            )
+        if self._fit_seeds is None:
+            # Not the global generator: a graph could neither create it nor follow keras.utils.set_random_seed.
+            self._fit_seeds = KerasSeeds(keras.random.SeedGenerator())
+        self._unfreeze_graphs()
+        return super().make_train_function(force)
+
+    def _build_once(self) -> None:
+        if not self.built:
+            self.build()
+
+    def _unfreeze_graphs(self) -> None:
+        self.unfreeze()
+        # Keras' compiled functions may hold the frozen weights as constants.
+        self.test_function = self.predict_function = None
+
+    # Methods of keras.Model that would not work.
+
+    def export(self, *args: object, **kwargs: object) -> NoReturn:
+        """Not offered: outputs need a beam search, which no exported graph of `call` has."""
+        raise UserError("export() is not offered; save the model with save(), and translate with t2t_lite.decoding")
+
+    def quantize(self, *args: object, **kwargs: object) -> NoReturn:
+        """Not offered: Keras can only quantize its own layers."""
+        raise UserError("quantize() is not offered; for less memory and time, use dtype='mixed_bfloat16'")
+
+
+def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> HParams:
+    """Returns the settings with the precision that `dtype` names, if any."""
+    if dtype is None:
+        return hparams
+    name = dtype if isinstance(dtype, str) else dtype.name
+    if name not in PRECISIONS:
+        raise UserError(f"dtype={name!r} is not supported by the model; use one of {', '.join(PRECISIONS)}")
+    return hparams.replace(precision=name)
+
+
+def as_pair(inputs: Any, targets: Array | None) -> tuple[Array, Array]:
+    """Returns inputs and targets; without targets, `inputs` is the pair of them, as in Keras' `fit` and `predict`.
+
+    Raises:
+      UserError: if it is not.
+    """
+    if targets is not None:
+        return inputs, targets
+    if not isinstance(inputs, tuple | list) or len(inputs) != 2:
+        raise UserError(
+            f"the model takes inputs and targets, or the pair (inputs, targets), not one {type(inputs).__name__}; "
+            f"to translate without targets, use t2t_lite.decoding"
+        )
+    return inputs[0], inputs[1]

@@ -2,26 +2,33 @@
 
 from typing import Any, NamedTuple
 
+import keras
+
+from t2t_lite.arrays import Array
+from t2t_lite.config import HParams
 from t2t_lite.keras_ops import ops
-from t2t_lite.layers.beam_ancestry import gather_parents
+from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
+from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.dropout import Seeds
 from t2t_lite.models.transformer import Transformer
 
 
 class AlignedSource(NamedTuple):
     """An `EncodedSource` with the encoder's output itself."""
 
-    caches: list  # see `EncodedSource`
-    source_mask: Any  # see `EncodedSource`
-    encoded: Any  # float [batch, source, hidden]
+    caches: list[Cache]  # see `EncodedSource`
+    source_mask: Array  # see `EncodedSource`
+    encoded: Array  # float [batch, source, hidden]
 
 
 class AlignedState(NamedTuple):
     """A `DecoderState` with the number of source tokens that each hypothesis has consumed."""
 
-    caches: list  # see `DecoderState`
-    counts: Any  # int32 [batch, beam]
+    caches: list[Any]  # see `DecoderState`
+    counts: Array  # int32 [batch, beam]
 
 
+@keras.saving.register_keras_serializable(package="t2t_lite")
 class HardAlignmentTransformer(Transformer):
     """A Transformer whose targets hold `hparams.hard_alignment_token` once for each source token, in order.
 
@@ -34,35 +41,46 @@ class HardAlignmentTransformer(Transformer):
 
     has_hard_alignment = True
 
-    def __init__(self, hparams, vocab_size, inputs_vocab_size=None, **kwargs):
+    def __init__(
+        self,
+        hparams: HParams,
+        vocab_size: int,
+        inputs_vocab_size: int | None = None,
+        dtype: keras.DTypePolicy | str | None = None,
+        **kwargs: object,
+    ):
         if type(self) is HardAlignmentTransformer:
             kwargs = {"name": "transformer"} | kwargs  # checkpoints store its variables under this name
-        super().__init__(hparams, vocab_size, inputs_vocab_size, **kwargs)
+        super().__init__(hparams, vocab_size, inputs_vocab_size, dtype, **kwargs)
 
-    def start_decoding(self, inputs, beam_size, max_length):
+    def start_decoding(
+        self, inputs: Array, beam_size: int, max_length: int | Array
+    ) -> tuple[AlignedSource, AlignedState]:
         """Returns (`AlignedSource`, `AlignedState`), see `Seq2SeqModel`."""
         encoded_source, state = super().start_decoding(inputs, beam_size, max_length)
         return encoded_source, AlignedState(state.caches, ops.zeros((ops.shape(inputs)[0], beam_size), "int32"))
 
-    def decode_step(self, ids, position, encoded_source, state, ancestry):
+    def decode_step(
+        self, ids: Array, position: int | Array, encoded_source: Any, state: Any, ancestry: BeamAncestry
+    ) -> tuple[Array, Any, Array]:
         """Returns (logits, state, attention), see `Seq2SeqModel`."""
         counts = gather_parents(state.counts, ancestry) + self._is_aligned(ids)
         aligned = aligned_encoder_states(encoded_source.encoded, encoded_source.source_mask, counts)
         x = self._embed_step(self.embedding(ids) + aligned, position)
         return self._step(x, position, encoded_source, state._replace(counts=counts), ancestry)
 
-    def _encoded_source(self, encoded, source_mask):
+    def _encoded_source(self, encoded: Array, source_mask: Array) -> AlignedSource:
         return AlignedSource(*super()._encoded_source(encoded, source_mask), encoded)
 
-    def _embed_targets(self, ids, encoded, source_mask, seeds):
+    def _embed_targets(self, ids: Array, encoded: Array, source_mask: Array, seeds: Seeds | None) -> Array:
         counts = ops.cumsum(self._is_aligned(ids), axis=1)
         return self._embed(ids, "targets", seeds, added=aligned_encoder_states(encoded, source_mask, counts))
 
-    def _is_aligned(self, ids):
+    def _is_aligned(self, ids: Array) -> Array:
         return ops.cast(ids == self.hparams.hard_alignment_token, "int32")
 
 
-def aligned_encoder_states(encoded, source_mask, counts):
+def aligned_encoder_states(encoded: Array, source_mask: Array, counts: Array) -> Array:
     """Returns the encoder's output for the next source token of each target position.
 
     Args:
@@ -79,7 +97,9 @@ def aligned_encoder_states(encoded, source_mask, counts):
     return ops.take_along_axis(encoded, indices[:, :, None], axis=1)
 
 
-def make_transformer(hparams, vocab_size, inputs_vocab_size=None, **kwargs):
+def make_transformer(
+    hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None, **kwargs: Any
+) -> Transformer:
     """Returns a `HardAlignmentTransformer` if `hard_alignment_token` is set, otherwise a `Transformer`.
 
     Arguments: see `Seq2SeqModel`.

@@ -36,7 +36,7 @@ def count_parameters(hparams: HParams, vocab_size: int, inputs_vocab_size: int |
       UserError: if there is no such model, or it has a variable that belongs to no part.
     """
     counts = dict.fromkeys(PARTS, 0)
-    for variable in symbolic_model(hparams, vocab_size, inputs_vocab_size).variables:
+    for variable in symbolic_model(hparams, vocab_size, inputs_vocab_size).weights:
         counts[_part_of(variable.path)] += math.prod(variable.shape)
     return counts
 

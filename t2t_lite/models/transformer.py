@@ -2,31 +2,37 @@
 
 from typing import Any, NamedTuple
 
+import keras
+
+from t2t_lite.arrays import Array
+from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.keras_ops import ops
+from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import Cache
-from t2t_lite.layers.dropout import Dropout
+from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.masks import padding_mask
 from t2t_lite.layers.positions import ADDED_ENCODINGS, ATTENTION_ENCODINGS, LearnedPositions
 from t2t_lite.layers.transformer import Stepping, make_norm
-from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.models.base import Seq2SeqModel, as_pair
 from t2t_lite.models.sublayers import decoder_layer, encoder_layer
 
 
 class EncodedSource(NamedTuple):
     """The encoder's output, projected for cross-attention; the same for all steps and hypotheses."""
 
-    caches: list  # for each decoder layer, the `Cache` of its cross-attention, [batch, heads, source, depth]
-    source_mask: Any  # bool [batch, 1, 1, source], True = a token, False = padding
+    caches: list[Cache]  # for each decoder layer, the `Cache` of its cross-attention, [batch, heads, source, depth]
+    source_mask: Array  # bool [batch, 1, 1, source], True = a token, False = padding
 
 
 class DecoderState(NamedTuple):
     """The decoder state that is passed from step to step."""
 
-    caches: list  # for each decoder layer, its self-attention's cache, see `SelfAttention.step`
+    caches: list[Any]  # for each decoder layer, its self-attention's cache, see `SelfAttention.step`
 
 
+@keras.saving.register_keras_serializable(package="t2t_lite")
 class Transformer(Seq2SeqModel):
     """The encoder-decoder of the paper. See `Seq2SeqModel` for its arguments and methods.
 
@@ -36,13 +42,20 @@ class Transformer(Seq2SeqModel):
 
     has_hard_alignment = False
 
-    def __init__(self, hparams, vocab_size, inputs_vocab_size=None, **kwargs):
+    def __init__(
+        self,
+        hparams: HParams,
+        vocab_size: int,
+        inputs_vocab_size: int | None = None,
+        dtype: keras.DTypePolicy | str | None = None,
+        **kwargs: object,
+    ):
         if hparams.hard_alignment_token and not self.has_hard_alignment:
             raise UserError(
                 f"hard_alignment_token={hparams.hard_alignment_token}: {type(self).__name__} has no hard alignment; "
                 f"derive it from HardAlignmentTransformer, or set hard_alignment_token=0"
             )
-        super().__init__(hparams, vocab_size, inputs_vocab_size, dtype=hparams.precision, **kwargs)
+        super().__init__(hparams, vocab_size, inputs_vocab_size, dtype, **kwargs)
         policy = self.dtype_policy
         self._make_embeddings(policy)
         self.embedding_dropout = Dropout(hparams.residual_dropout, name="embedding_dropout", dtype=policy)
@@ -55,10 +68,10 @@ class Transformer(Seq2SeqModel):
                 side: make_norm(hparams.norm_type, name=f"{side}_norm", dtype=policy) for side in ("encoder", "decoder")
             }
 
-    def _make_embeddings(self, policy):
+    def _make_embeddings(self, policy: keras.DTypePolicy) -> None:
         hparams = self.hparams
 
-        def make(vocab_size, name):
+        def make(vocab_size: int, name: str) -> Embedding:
             return Embedding(vocab_size, hparams.hidden_size, name=name, dtype=policy)
 
         self.embedding = self.inputs_embedding = self.projection = make(self.vocab_size, "embedding")
@@ -74,20 +87,21 @@ class Transformer(Seq2SeqModel):
             }
 
     @property
-    def max_positions(self):
+    def max_positions(self) -> int | None:
         """See `Seq2SeqModel`; only learned positions are limited."""
         return self.hparams.max_positions
 
     @property
-    def alignment_layer(self):
+    def alignment_layer(self) -> int:
         """See `Seq2SeqModel`; the last layer but one (Garg et al. 2019, arXiv 1909.02074, section 3)."""
         return max(0, len(self.decoder_layers) - 2)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         """Creates all weights. They do not depend on `input_shape`."""
         for part in dict.fromkeys((self.embedding, self.inputs_embedding, self.projection)):
-            part.build(None)
+            part.build((None, None))
         for layer in (
+            self.embedding_dropout,
             *self.learned_positions.values(),
             *self.encoder_layers,
             *self.decoder_layers,
@@ -96,8 +110,12 @@ class Transformer(Seq2SeqModel):
             layer.build((None, None, self.hparams.hidden_size))
         self.built = True
 
-    def call(self, inputs, targets, seeds=None):
+    def call(
+        self, inputs: Any, targets: Array | None = None, seeds: Seeds | None = None, training: bool | None = None
+    ) -> Array:
         """Returns the logits, float [batch, target length, vocab]."""
+        inputs, targets = as_pair(inputs, targets)
+        seeds = self.seeds_for(seeds, training)
         source_mask = padding_mask(inputs)
         encoded = self._encode(inputs, source_mask, seeds)
         x = self._embed_targets(shift_right(targets), encoded, source_mask, seeds)
@@ -105,11 +123,15 @@ class Transformer(Seq2SeqModel):
             x = layer(x, layer.cross_keys_values(encoded), source_mask, seeds=seeds).x
         return self._logits(x)
 
-    def freeze(self):
+    def freeze(self) -> None:
         """See `Seq2SeqModel`."""
         self.projection.freeze()
 
-    def start_decoding(self, inputs, beam_size, max_length):
+    def unfreeze(self) -> None:
+        """See `Seq2SeqModel`."""
+        self.projection.unfreeze()
+
+    def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[Any, Any]:
         """Returns (`EncodedSource`, `DecoderState`), see `Seq2SeqModel`."""
         source_mask = padding_mask(inputs)
         encoded_source = self._encoded_source(self._encode(inputs, source_mask, None), source_mask)
@@ -117,54 +139,64 @@ class Transformer(Seq2SeqModel):
         caches = [layer.self_attention.start_cache(batch, beam_size, max_length) for layer in self.decoder_layers]
         return encoded_source, DecoderState(caches)
 
-    def grow_state(self, state, beam_size, max_length):
+    def grow_state(self, state: Any, beam_size: int, max_length: int | Array) -> Any:
         """Returns the state with larger caches, see `Seq2SeqModel`."""
         layers = [layer.self_attention for layer in self.decoder_layers]
         caches = [layer.grow_cache(cache, beam_size, max_length) for layer, cache in zip(layers, state.caches)]
         return state._replace(caches=caches)
 
-    def decode_step(self, ids, position, encoded_source, state, ancestry):
+    def decode_step(
+        self, ids: Array, position: int | Array, encoded_source: Any, state: Any, ancestry: BeamAncestry
+    ) -> tuple[Array, Any, Array]:
         """Returns (logits, state, attention of `alignment_layer`), see `Seq2SeqModel`."""
         x = self._embed_step(self.embedding(ids), position)  # [batch, beam, hidden]
         return self._step(x, position, encoded_source, state, ancestry)
 
-    def attention(self, inputs, targets, kind, layer):
+    def attention(self, inputs: Array, targets: Array, kind: str, layer: int) -> Array:
         """Returns the attention weights of one layer, see `Seq2SeqModel`."""
         layers = self.encoder_layers if kind == "encoder" else self.decoder_layers
         if not -len(layers) <= layer < len(layers):
             raise ValueError(f"there is no layer {layer}: {kind} attention has layers 0 to {len(layers) - 1}")
         chosen = layers[layer]
-        if kind != "cross" and not hasattr(chosen.self_attention, "attention"):
+        self_attention: Any = chosen.self_attention
+        if kind != "cross" and not hasattr(self_attention, "attention"):
             raise ValueError(f"self_attention_type={self.hparams.self_attention_type} has no attention weights")
         source_mask = padding_mask(inputs)
         if kind == "encoder":
             x = self._embed(inputs, "inputs", None)
             for below in layers[: layers.index(chosen)]:
                 x = below(x, source_mask)
-            return chosen.self_attention.attention(chosen.self_attention_residual.before(x), source_mask)
+            return self_attention.attention(chosen.self_attention_residual.before(x), source_mask)
         encoded = self._encode(inputs, source_mask, None)
         x = self._embed_targets(shift_right(targets), encoded, source_mask, None)
         for below in layers[: layers.index(chosen)]:
             x = below(x, below.cross_keys_values(encoded), source_mask).x
         if kind == "decoder":
-            return chosen.self_attention.attention(chosen.self_attention_residual.before(x))
+            return self_attention.attention(chosen.self_attention_residual.before(x))
         queries = chosen.cross_queries(chosen.after_self_attention(x)[0])
         return chosen.cross_attention.attention_to(queries, chosen.cross_keys_values(encoded)[0], source_mask)
 
-    def _encode(self, inputs, mask, seeds):
+    def _encode(self, inputs: Array, mask: Array, seeds: Seeds | None) -> Array:
         """Returns the encoder's output, float [batch, source, hidden]."""
         x = self._embed(inputs, "inputs", seeds)
         for layer in self.encoder_layers:
             x = layer(x, mask, seeds=seeds)
         return self.final_norms["encoder"](x) if self.final_norms else x
 
-    def _encoded_source(self, encoded, source_mask):
+    def _encoded_source(self, encoded: Array, source_mask: Array) -> EncodedSource:
         """Returns the `EncodedSource`: the encoder's output, projected to each decoder layer's keys and values."""
         return EncodedSource(
             [Cache.of(*layer.cross_keys_values(encoded)) for layer in self.decoder_layers], source_mask
         )
 
-    def _step(self, x, position, encoded_source, state, ancestry):
+    def _step(
+        self,
+        x: Array,
+        position: int | Array,
+        encoded_source: EncodedSource,
+        state: DecoderState,
+        ancestry: BeamAncestry,
+    ) -> tuple[Array, DecoderState, Array]:
         """Runs the decoder layers on the newest position, float [batch, beam, hidden]. Returns: see `decode_step`."""
         outputs, position = [], ops.convert_to_tensor(position, "int32")
         for layer, cross_cache, cache in zip(self.decoder_layers, encoded_source.caches, state.caches):
@@ -174,15 +206,15 @@ class Transformer(Seq2SeqModel):
         attention = ops.mean(outputs[self.alignment_layer].attention, axis=1)
         return self._logits(x), state._replace(caches=[output.cache for output in outputs]), attention
 
-    def _logits(self, x):
+    def _logits(self, x: Array) -> Array:
         return self.projection.logits(self.final_norms["decoder"](x) if self.final_norms else x)
 
-    def _embed_targets(self, ids, encoded, source_mask, seeds):
+    def _embed_targets(self, ids: Array, encoded: Array, source_mask: Array, seeds: Seeds | None) -> Array:
         """Embeds the decoder's inputs, int [batch, length]. Subclasses may add information from the source."""
         del encoded, source_mask
         return self._embed(ids, "targets", seeds)
 
-    def _embed(self, ids, side, seeds, added=None):
+    def _embed(self, ids: Array, side: str, seeds: Seeds | None, added: Array | None = None) -> Array:
         """Embeds whole sequences, int [batch, length], of the side "inputs" or "targets", with positional encoding.
 
         `added`, float [batch, length, hidden] or None, is added before the dropout.
@@ -197,13 +229,13 @@ class Transformer(Seq2SeqModel):
             x = x + added
         return self.embedding_dropout(x, seeds=seeds)
 
-    def _embed_step(self, x, position):
+    def _embed_step(self, x: Array, position: int | Array) -> Array:
         """Adds the positional encoding of an int `position` to the embeddings of one step, [batch, beam, hidden]."""
         if self.learned_positions:
             return x + self.learned_positions["targets"].at(position)
         return self._add_encoding(x, ops.reshape(position, (1,)))
 
-    def _add_encoding(self, x, positions):
+    def _add_encoding(self, x: Array, positions: Array) -> Array:
         """Adds the encoding of int positions [length], if `position_encoding` is added to embeddings."""
         if self.hparams.position_encoding in ATTENTION_ENCODINGS:
             return x
@@ -211,6 +243,6 @@ class Transformer(Seq2SeqModel):
         return x + ops.cast(encode(positions, self.hparams.hidden_size), x.dtype)
 
 
-def shift_right(targets):
+def shift_right(targets: Array) -> Array:
     """Shifts int [batch, length] right by one; 0 is the start symbol."""
     return ops.pad(targets[:, :-1], ((0, 0), (1, 0)))

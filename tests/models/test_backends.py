@@ -38,7 +38,7 @@ def logits(changes):
     """The logits of a model whose weights are a function of their names, from one pass and step by step."""
     model = make_transformer(BASE.replace(**changes), 13)
     model.build()
-    for variable in model.variables:
+    for variable in model.weights:
         rng = np.random.default_rng(list(variable.path.encode()))
         variable.assign(rng.normal(0.0, variable.shape[0] ** -0.5, variable.shape).astype("float32"))
     at_once = keras.ops.convert_to_numpy(model(INPUTS, TARGETS))
