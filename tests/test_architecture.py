@@ -35,7 +35,10 @@ BASIS = ("errors", "registry", "config", "files", "formatting", "quiet", "aliase
 RULES = {
     "keras_ops": ((), ("keras",)),
     "layers": (("layers", "keras_ops", "config", "registry", "errors", "arrays"), ("keras", "numpy")),
-    "models": (("models", "layers", "losses", "schedules", "keras_ops", "config", "registry", "errors", "arrays"), ("keras", "numpy")),
+    "models": (
+        ("models", "layers", "losses", "schedules", "keras_ops", "config", "registry", "errors", "arrays"),
+        ("keras", "numpy"),
+    ),
     "losses": (("keras_ops", "errors", "arrays"), ("keras",)),
     "schedules": (("keras_ops", "arrays"), ("keras",)),
     "checkpoints": (("checkpoints", "locks", *BASIS), ("tensorflow", "numpy")),
