@@ -3,7 +3,7 @@
 import collections
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.translator import Hypothesis, Translator
@@ -45,6 +45,18 @@ class Parser:
         """Loads the model of a run directory; arguments and errors are those of `Translator.from_run_dir`."""
         return cls(Translator.from_run_dir(path, **options), split)
 
+    @overload
+    def translate(self, lines: str, return_scores: Literal[False] = ..., **options: Any) -> str: ...
+
+    @overload
+    def translate(self, lines: Sequence[str], return_scores: Literal[False] = ..., **options: Any) -> list[str]: ...
+
+    @overload
+    def translate(self, lines: str, return_scores: Literal[True], **options: Any) -> Hypothesis: ...
+
+    @overload
+    def translate(self, lines: Sequence[str], return_scores: Literal[True], **options: Any) -> list[Hypothesis]: ...
+
     @or_a_single_text("lines")
     def translate(
         self, lines: Sequence[str] | str, return_scores: bool = False, **options: Any
@@ -59,12 +71,24 @@ class Parser:
         best = [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
+    @overload
+    def n_best(self, lines: str, **options: Any) -> list[Hypothesis]: ...
+
+    @overload
+    def n_best(self, lines: Sequence[str], **options: Any) -> list[list[Hypothesis]]: ...
+
     @or_a_single_text("lines")
     def n_best(self, lines: Sequence[str] | str, **options: Any) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Parses lines and returns all trees of each, best first. Repair may have made two of them equal."""
         words, texts = self._cut(lines, options)
         found = self._translator.n_best(texts, **self._constrained(words, options))
         return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
+
+    @overload
+    def score(self, inputs: str, targets: str, first_line: int = ...) -> Hypothesis: ...
+
+    @overload
+    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = ...) -> list[Hypothesis]: ...
 
     @or_a_single_text("inputs", "targets")
     def score(
