@@ -2,7 +2,7 @@
 
     import t2t_lite as t2t
 
-Everything is imported on first use, so this import takes milliseconds, and TensorFlow is loaded when something needs it.
+Everything is imported on first use: this import takes milliseconds, and TensorFlow is loaded when something needs it.
 """
 
 import importlib

@@ -43,7 +43,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         label_smoothing: float = 0.1,
         reduction: str | None = "mean_with_sample_weight",
         name: str = "smoothed_cross_entropy",
-    ):
+    ) -> None:
         if not 0.0 <= label_smoothing < 1.0:
             raise UserError(f"label_smoothing={label_smoothing} is out of range: it must be at least 0 and below 1")
         if (reduction or "none") not in _REDUCTIONS:

@@ -41,8 +41,8 @@ def select_tensorflow() -> None:
     keras = sys.modules.get("keras")
     if keras is not None and keras.config.backend() != "tensorflow":
         raise UserError(
-            f"Keras uses {keras.config.backend()} in this process, and t2t-lite trains and decodes with TensorFlow; set "
-            f"the variable KERAS_BACKEND=tensorflow, or import t2t_lite's functions before Keras"
+            f"Keras uses {keras.config.backend()} in this process, and t2t-lite trains and decodes with TensorFlow; "
+            f"set the variable KERAS_BACKEND=tensorflow before Keras is imported"
         )
     os.environ["KERAS_BACKEND"] = "tensorflow"
 

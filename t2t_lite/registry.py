@@ -6,12 +6,14 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
 
-T = TypeVar("T")
+# What is registered: a problem class, a function that returns settings, a class or function that makes a model.
+Entry: TypeAlias = Callable[..., Any]
+E = TypeVar("E", bound=Entry)
 
 
 def snake_case(name: str) -> str:
@@ -39,7 +41,7 @@ def registering(origin: Origin) -> Iterator[None]:
         _origins.pop()
 
 
-class Registry(Generic[T]):
+class Registry:
     """A mapping of names to objects of one kind. Duplicate and unknown names are errors.
 
     At the first unknown name it loads the built-in modules and the installed plug-ins.
@@ -54,13 +56,19 @@ class Registry(Generic[T]):
         self.kind = kind
         self.flag = flag
         self.load = load
-        self._entries: dict[str, T | str] = {}
+        self._entries: dict[str, Entry | str] = {}
         self._places: dict[str, str] = {}
         self._files: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
         self._origins: dict[str, Origin] = {}
 
-    def register(self, item: T | None = None, *, name: str | None = None) -> Callable[[T], T] | T:
+    @overload
+    def register(self, item: E, *, name: str | None = ...) -> E: ...
+
+    @overload
+    def register(self, item: str | None = ..., *, name: str | None = ...) -> Callable[[E], E]: ...
+
+    def register(self, item: E | str | None = None, *, name: str | None = None) -> E | Callable[[E], E]:
         """Registers a class or function under `name`, by default its own name in snake case.
 
         Use it as a decorator: `@register`, `@register(name="x")` or `@register("x")`.
@@ -69,7 +77,8 @@ class Registry(Generic[T]):
           UserError: if the name is taken; the message names both places.
         """
         if item is None or isinstance(item, str):
-            return lambda decorated: self.register(decorated, name=item or name)
+            given = item or name
+            return lambda decorated: self.register(decorated, name=given)
         place = f"{item.__module__}.{item.__qualname__}"
         file = getattr(sys.modules.get(item.__module__), "__file__", None) or ""
         summary = (item.__doc__ or "").strip().split("\n")[0]
@@ -80,7 +89,7 @@ class Registry(Generic[T]):
         """Registers "module:attribute", which is imported on first use, so that listings need no TensorFlow."""
         self._add(name, reference, reference, summary)
 
-    def _add(self, name: str, entry: T | str, place: str, summary: str, file: str = "") -> None:
+    def _add(self, name: str, entry: Entry | str, place: str, summary: str, file: str = "") -> None:
         # Importing the same module again (a reload in a notebook) replaces an entry; another place is a conflict.
         if self._places.get(name, place) != place:
             first, second = (
@@ -112,7 +121,7 @@ class Registry(Generic[T]):
                 hint += ". If a plug-in registers it, give `t2t_usr_dir`"
             raise UserError(f"unknown {self.kind} '{name}' (`{self.flag}`){hint}", status=2)
 
-    def __getitem__(self, name: str) -> T:
+    def __getitem__(self, name: str) -> Entry:
         self.check(name)
         entry = self._entries[name]
         if isinstance(entry, str):
@@ -136,23 +145,23 @@ class Registry(Generic[T]):
         return self._summaries[name]
 
 
-class SetRegistry(Registry[T]):
+class SetRegistry(Registry):
     """A registry of functions that return settings. A set may be derived from another one, its parent."""
 
     def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None) -> None:
         super().__init__(kind, flag, load)
         self._parents: dict[str, str] = {}
 
-    def derive(self, parent: str) -> Callable[[Callable], Callable]:
+    def derive(self, parent: str) -> Callable[[Entry], Entry]:
         """Registers a function that derives settings from its parent's settings. Use as a decorator.
 
         Args:
           parent: the name of the set whose settings the decorated function receives.
         """
 
-        def decorate(function: Callable) -> Callable:
+        def decorate(function: Entry) -> Entry:
             @functools.wraps(function)
-            def make():
+            def make() -> object:
                 return function(self[parent]())
 
             self.register(make)
@@ -166,9 +175,9 @@ class SetRegistry(Registry[T]):
         return self._parents.get(name)
 
 
-PROBLEMS: Registry = Registry("problem", "problem")
-HPARAMS: SetRegistry = SetRegistry("hparams set", "hparams_set")
-MODELS: Registry = Registry("model", "model")
+PROBLEMS = Registry("problem", "problem")
+HPARAMS = SetRegistry("hparams set", "hparams_set")
+MODELS = Registry("model", "model")
 
 
 def set_loader(load: Callable[[], None]) -> None:
@@ -180,7 +189,7 @@ def set_loader(load: Callable[[], None]) -> None:
 _AS_IN_TENSOR2TENSOR = {"register_problem": "PROBLEMS", "register_hparams": "HPARAMS", "register_model": "MODELS"}
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     """Raises an error that names the equivalent of tensor2tensor's registry functions."""
     if ours := _AS_IN_TENSOR2TENSOR.get(name):
         raise AttributeError(f"tensor2tensor's {name} is {ours}.register here: from {__name__} import {ours}")

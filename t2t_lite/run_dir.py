@@ -149,7 +149,7 @@ def trust_plugins_of(path: Path) -> list[Path]:
     return folders
 
 
-def _names(run: _Run, hparams: HParams) -> dict[Registry[Any], str]:
+def _names(run: _Run, hparams: HParams) -> dict[Registry, str]:
     """Returns the names of a run's problem and model, by registry."""
     return {PROBLEMS: run["problem"].removesuffix(REVERSED_SUFFIX), MODELS: hparams.model}
 
@@ -187,7 +187,7 @@ def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
     return origins
 
 
-def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry[Any], str]) -> list[tuple[str, Path]]:
+def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry, str]) -> list[tuple[str, Path]]:
     """Returns (description, folder) of the problem and model that are not registered and come from a plug-in folder.
 
     Raises:

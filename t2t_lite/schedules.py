@@ -39,7 +39,7 @@ class InverseSqrt(keras.optimizers.schedules.LearningRateSchedule):
     6.99e-04
     """
 
-    def __init__(self, hidden_size: int, warmup_steps: int, constant: float = 1.0):
+    def __init__(self, hidden_size: int, warmup_steps: int, constant: float = 1.0) -> None:
         self.hidden_size = hidden_size
         self.warmup_steps = warmup_steps
         self.constant = constant

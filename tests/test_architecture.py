@@ -30,7 +30,19 @@ PATHS = {module_name(path): path for folder in FOLDERS for path in sorted((ROOT 
 TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in PATHS.items()}
 
 # What every part may use besides what is named for it.
-BASIS = ("errors", "registry", "config", "files", "formatting", "quiet", "aliases", "arrays", "log", "display")
+BASIS = (
+    "errors",
+    "registry",
+    "config",
+    "files",
+    "formatting",
+    "quiet",
+    "aliases",
+    "arrays",
+    "log",
+    "display",
+    "static_shapes",
+)
 # part: (its own modules that it may use, the other packages that it may use), anywhere in the file.
 RULES = {
     "keras_ops": ((), ("keras",)),
@@ -209,7 +221,7 @@ SEARCH = [
 
 @pytest.mark.parametrize("name", SEARCH)
 def test_the_search_imports_no_model_and_no_vocabulary(name):
-    own = ("decoding.search", "layers.beam_ancestry", "arrays")
+    own = ("decoding.search", "layers.beam_ancestry", "arrays", "static_shapes")
     assert forbidden(imports(name), own, ("tensorflow",)) == []
 
 

@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from t2t_lite.aliases import alias_hint
 from t2t_lite.bin.cli.plugin_flags import add_plugin_flags
@@ -23,7 +24,7 @@ class CommandParser(argparse.ArgumentParser):
       runs: whether it opens run directories, which may name plug-ins.
     """
 
-    def __init__(self, command: str, description: str, plugins: bool = True, runs: bool = False):
+    def __init__(self, command: str, description: str, plugins: bool = True, runs: bool = False) -> None:
         super().__init__(prog=PROGRAM.format(command), description=description, allow_abbrev=False)
         self._command = command
         self.add_argument("--debug", action="store_true", help="show the traceback of an error")
@@ -37,7 +38,7 @@ class CommandParser(argparse.ArgumentParser):
         if plugins:
             add_plugin_flags(self, runs)
 
-    def parse_args(self, args: Sequence[str], namespace=None):
+    def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:
         """Parses the arguments; exits with status 2 on unknown flags, before missing flags are reported."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         names = dict.fromkeys(argument.split("=")[0] for argument in args)
@@ -47,9 +48,10 @@ class CommandParser(argparse.ArgumentParser):
         if (asked := value_of(args, "--registry_help")) is not None:
             self._print_registry(asked, value_of(args, "--t2t_usr_dir"))
             raise SystemExit(0)
+        namespace = namespace or argparse.Namespace()
         return super().parse_args(args, namespace)
 
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         """Prints one line and exits with status 2."""
         print(f"{self.prog}: error: {as_flags(message)} (--help lists all flags)", file=sys.stderr)
         raise SystemExit(2)

@@ -1,10 +1,13 @@
 """The device flags of commands that train."""
 
+import argparse
+from collections.abc import Callable
+
 from t2t_lite.bin import cli
 from t2t_lite.training.options import STRATEGIES
 
 
-def add_device_flags(add) -> None:
+def add_device_flags(add: Callable[..., argparse.Action]) -> None:
     """Adds the flags; `add` is the `add_argument` of a parser or group."""
     add("--strategy", choices=STRATEGIES, default="auto", help="the devices to use (default: all)")
     add("--num_gpus", type=cli.whole_number(1), help="number of the machine's GPUs to use (default: all)")

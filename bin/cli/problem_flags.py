@@ -25,8 +25,8 @@ def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argpar
     flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
     group = parser.add_argument_group(f"data of {name}") if flags else parser
     for flag, text in flags.items():
-        value = {"nargs": "?", "const": "True"} if flag in switches else {}
-        group.add_argument(f"--{flag}", metavar="VALUE", help=text, **value)
+        nargs, const = ("?", "True") if flag in switches else (None, None)
+        group.add_argument(f"--{flag}", metavar="VALUE", help=text, nargs=nargs, const=const)
     arguments = parser.parse_args(argv)
     arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
     return arguments

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import io
 import logging
 import os
 import signal
@@ -51,7 +52,7 @@ def utf8_output() -> Iterator[None]:
     Does nothing in a notebook, whose output accepts any character.
     """
     output = sys.stdout
-    if not hasattr(output, "reconfigure"):
+    if not isinstance(output, io.TextIOWrapper):
         yield
         return
     before = {"encoding": output.encoding, "errors": output.errors}

@@ -5,12 +5,16 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from t2t_lite.bin.cli.command_parser import PROGRAM
 from t2t_lite.bin.cli.process_state import restored_process_state, utf8_output
 from t2t_lite.bin.cli.system_errors import message_of
 from t2t_lite.errors import UserError, as_flags
 from t2t_lite.log import LOG
+
+if TYPE_CHECKING:
+    import rich.table
 
 
 def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str] | None, one_heap: bool = False) -> int:
@@ -46,7 +50,7 @@ def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str]
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except SystemExit as end:
-        return end.code or 0
+        return int(end.code or 0)
     return 0
 
 
@@ -101,7 +105,7 @@ def warn(line: str) -> None:
     print(as_flags(line), file=sys.stderr)
 
 
-def print_table(table) -> None:
+def print_table(table: "rich.table.Table") -> None:
     """Prints a `rich.table.Table` in its full width; lines longer than the terminal are better than cut ones."""
     import rich.console
 

@@ -24,4 +24,4 @@ def message_of(error: OSError) -> str:
     """Returns the line for a system error: where it occurred, and what to do."""
     where = error.filename if error.filename is not None else "writing"
     name = where if len(str(where)) <= 200 else f"{str(where)[:60]}..."
-    return f"{name}: {_ADVICE.get(error.errno) or error.strerror or error}"
+    return f"{name}: {_ADVICE.get(error.errno or 0) or error.strerror or error}"

@@ -1,14 +1,19 @@
 """t2t-lite-datagen --inspect: the content of a split or one shard."""
 
+import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.datagen.text_report import quantile
 
+if TYPE_CHECKING:
+    from t2t_lite.data.inspection import Inspection
+
 _MAX_LENGTHS = (64, 128, 256, 512)
 
 
-def print_inspection(arguments) -> None:
+def print_inspection(arguments: argparse.Namespace) -> None:
     """Prints the content of the shard or the split named by --inspect."""
     from t2t_lite.data.problem import SPLITS, get_problem
     from t2t_lite.errors import UserError
@@ -34,7 +39,7 @@ def print_inspection(arguments) -> None:
             print(f"  {side}  {'|'.join(parts)}")
 
 
-def _print_lengths(found) -> None:
+def _print_lengths(found: "Inspection") -> None:
     import rich.table
 
     table = rich.table.Table(box=None)
@@ -54,7 +59,7 @@ def _print_lengths(found) -> None:
     print("Lengths are in tokens, end symbol included.\n")
 
 
-def _print_left_out(found) -> None:
+def _print_left_out(found: "Inspection") -> None:
     dropped = found.manifest.splits.get(found.split, {}).get("dropped", {})
     message = ", ".join(f"{count:,} ({why})" for why, count in dropped.items()) or "none"
     print(f"Dropped when the whole split was generated: {message}.")

@@ -1,13 +1,15 @@
 """The tables about the user's text that are printed before data is generated from it."""
 
+from collections.abc import Mapping
+
 from t2t_lite.bin import cli
-from t2t_lite.data.generation.text_checks import REPEATED, in_split
+from t2t_lite.data.generation.text_checks import REPEATED, TextChecks, in_split
 from t2t_lite.data.problem import SPLITS
 
 MANY_DROPPED = 0.1  # share of all pairs
 
 
-def print_report(checks) -> None:
+def print_report(checks: TextChecks) -> None:
     """Prints the findings of a `TextChecks`."""
     import rich.table
 
@@ -44,7 +46,7 @@ def print_report(checks) -> None:
     print(flush=True)
 
 
-def _advice(checks) -> list[str]:
+def _advice(checks: TextChecks) -> list[str]:
     """Returns advice about the findings, one line each."""
     kept = {finding.kind for finding in checks.findings() if finding.count and not finding.dropped}
     advice = [
@@ -61,14 +63,14 @@ def _advice(checks) -> list[str]:
     return advice
 
 
-def _figures(counter) -> list[str]:
+def _figures(counter: Mapping[int, int]) -> list[str]:
     """Returns mean, median, 95th percentile and maximum of a histogram."""
     total = sum(counter.values())
     mean = sum(length * count for length, count in counter.items()) / total
     return [f"{mean:.1f}", *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0))]
 
 
-def quantile(counter, share: float) -> int:
+def quantile(counter: Mapping[int, int], share: float) -> int:
     """Returns the smallest value of a histogram that at least this share of the values does not exceed."""
     total, seen = sum(counter.values()), 0
     for value in sorted(counter):

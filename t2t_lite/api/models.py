@@ -35,8 +35,8 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
     from t2t_lite.decoding.loading import checkpoint_of, restored_model
 
     checkpoint = checkpoint_of(run_dir, None if checkpoint_path is None else Path(checkpoint_path))
-    sizes = [open_vocabulary(vocabulary).size for vocabulary in (run_dir.vocabulary, run_dir.inputs_vocabulary)]
-    return restored_model(run_dir.hparams, *sizes, checkpoint)
+    targets, inputs = (open_vocabulary(path) for path in (run_dir.vocabulary, run_dir.inputs_vocabulary))
+    return restored_model(run_dir.hparams, targets.size, inputs.size, checkpoint)
 
 
 def _load_file(path: Path) -> "keras.Model":
@@ -47,6 +47,9 @@ def _load_file(path: Path) -> "keras.Model":
     import t2t_lite.models  # noqa: F401  registers the classes
 
     try:
-        return keras.models.load_model(path)
+        model = keras.models.load_model(path)
     except (ValueError, TypeError, OSError, KeyError) as error:
         raise UserError(f"{path} cannot be loaded as a Keras model: {str(error).splitlines()[0]}") from error
+    if not isinstance(model, keras.Model):
+        raise UserError(f"{path} is not a Keras model")
+    return model

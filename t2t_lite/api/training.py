@@ -18,6 +18,7 @@ from t2t_lite.training.callbacks import Callback
 from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:
+    from t2t_lite.run_dir import RunDir
     from t2t_lite.training.monitoring.history import Columns
     from t2t_lite.training.options import TrainKeywords
 
@@ -122,7 +123,12 @@ def check_evaluation(problem: Problem, options: TrainOptions) -> None:
         raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
 
 
-def _settings(hparams_set, hparams, model: str | None, train_steps: int | None) -> HParams:
+def _settings(
+    hparams_set: str | None,
+    hparams: HParams | Mapping[str, SettingValue] | str | None,
+    model: str | None,
+    train_steps: int | None,
+) -> HParams:
     settings = resolve_hparams(hparams_set, hparams)
     changes = {"model": model, "train_steps": train_steps}
     settings = settings.replace(**{name: value for name, value in changes.items() if value is not None})
@@ -130,7 +136,7 @@ def _settings(hparams_set, hparams, model: str | None, train_steps: int | None) 
     return settings
 
 
-def _options(options: Mapping[str, object]) -> TrainOptions:
+def _options(options: "TrainKeywords") -> TrainOptions:
     known = TrainOptions.__dataclass_fields__
     for name in options:
         if name not in known:
@@ -167,7 +173,7 @@ class _Run:
             ending = train_run(run_dir, self.data_dir, make_strategy(*devices), options, callbacks, display)
         return self._result(ending.step, ending.reason, ending.signal)
 
-    def _run_dir(self):
+    def _run_dir(self) -> "RunDir":
         """Checks settings and data, and prepares the run directory."""
         from t2t_lite.data.manifest import check_data
         from t2t_lite.run_dir import RunDir, prepare_run_dir

@@ -21,6 +21,7 @@ class Ensemble:
 
     def __init__(self, models: Sequence[Seq2SeqModel]) -> None:
         self.models = list(models)
+        self.name = " and ".join(model.name for model in self.models)
         self.vocab_size = self.models[0].vocab_size
         positions = [model.max_positions for model in self.models if model.max_positions is not None]
         self.max_positions = min(positions, default=None)

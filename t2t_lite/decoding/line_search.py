@@ -98,11 +98,13 @@ class LineSearch:
             return [row for row, was_stopped in zip(rows, stopped) if was_stopped]
 
         batches = list(by_length(with_text, [len(source) for source in sources], searcher.batch_size_of))
+        positions = self._model.max_positions
         for row in sorted(itertools.chain.from_iterable(self._map(search, batches))):
             # No warning if extra_length stopped it: no sensible output is longer than that.
-            if len(sources[row]) + settings.extra_length > self._model.max_positions:
-                positions = f"{self._model.max_positions} tokens, which is {MAX_POSITIONS}"
-                self._warn(f"line {lines.first_line + row}: the output was cut at {positions}")
+            if positions is not None and len(sources[row]) + settings.extra_length > positions:
+                self._warn(
+                    f"line {lines.first_line + row}: the output was cut at {positions} tokens, which is {MAX_POSITIONS}"
+                )
         return results
 
     def _encoded(self, lines: Lines, settings: DecodeHParams) -> tuple[list[list[int]], list[list[int]] | None]:

@@ -238,6 +238,7 @@ class Translator:
         self, lines: Sequence[str], num_samples: int = ..., **settings: SettingValue
     ) -> list[list[Hypothesis]]: ...
 
+    @or_a_single_text("lines")
     def sample(
         self, lines: Sequence[str] | str, num_samples: int = 1, **settings: SettingValue
     ) -> list[list[Hypothesis]] | list[Hypothesis]:
@@ -251,7 +252,8 @@ class Translator:
         Returns:
           the samples of each line, in the order they were drawn. A line has the same samples in any company.
         """
-        return self.n_best(lines, **({"sampling_method": "random", "beam_size": num_samples} | settings))
+        settings = {"sampling_method": "random", "beam_size": num_samples} | settings
+        return self._search_lines(Lines(lines), self._settings(settings), 0)
 
     def warm_up(self, lines: Sequence[str] | None = None, **settings: SettingValue) -> None:
         """Translates some lines, so that what is compiled at first use is compiled now and not for the first user.
@@ -265,9 +267,8 @@ class Translator:
             known = range(first, min(self.inputs_vocabulary.size, first + 40))
             ids = [[known[place % len(known)] for place in range(length)] for length in (4, 12, 40)]
             lines = self.inputs_vocabulary.decode(ids)
-        for line in lines:
-            self.translate(line, **settings)
-        self.translate(lines, **settings)
+        for part in [*([line] for line in lines), lines]:
+            self._search_lines(Lines(part), self._settings(settings), 1)
 
     @overload
     def score(self, inputs: str, targets: str, first_line: int = ...) -> Hypothesis: ...
@@ -318,7 +319,7 @@ class Translator:
         layer = self._layer(layer)
         (source,), (output,) = self._pair([line], [translation])
         try:
-            weights = self.model.attention(padded([source]), padded([output]), kind, layer)[0]
+            weights = self._single_model().attention(padded([source]), padded([output]), kind, layer)[0]
         except ValueError as error:
             raise UserError(str(error)) from error
         sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
@@ -359,10 +360,14 @@ class Translator:
             for weights, source, output in zip(found, sources, outputs)
         ]
 
-    def _layer(self, layer: int | None) -> int:
+    def _single_model(self) -> Seq2SeqModel:
         if isinstance(self.model, Ensemble):
             raise UserError("attention weights belong to one model, and this is an ensemble; load one run directory")
-        return self.model.alignment_layer if layer is None else layer
+        return self.model
+
+    def _layer(self, layer: int | None) -> int:
+        model = self._single_model()
+        return model.alignment_layer if layer is None else layer
 
     def _pair(self, lines: Sequence[str], translations: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
         """Returns (ids of the lines, ids of their translations)."""

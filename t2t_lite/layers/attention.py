@@ -109,7 +109,7 @@ class MultiHeadAttention(Layer):
         value_size: int | None = None,
         dropout: float = 0.0,
         **kwargs: object,
-    ):
+    ) -> None:
         super().__init__(**kwargs)
         if hidden_size % num_heads and not (key_size and value_size):
             raise ValueError(f"hidden_size {hidden_size} is not divisible by num_heads {num_heads}")

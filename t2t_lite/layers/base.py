@@ -17,7 +17,7 @@ class Layer(keras.layers.Layer):
     may be layers or lists of layers.
     """
 
-    def __init__(self, **kwargs: object):
+    def __init__(self, **kwargs: object) -> None:
         super().__init__(**cast(dict[str, Any], kwargs))  # name, dtype and trainable; Keras checks them
 
     def get_config(self) -> dict[str, object]:

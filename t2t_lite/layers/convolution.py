@@ -38,7 +38,7 @@ class Convolution(Layer):
         separable: bool = False,
         dilation: int = 1,
         **kwargs: object,
-    ):
+    ) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.causal = causal

@@ -26,7 +26,7 @@ class KerasSeeds:
       generator: the generator; None: the global one.
     """
 
-    def __init__(self, generator: keras.random.SeedGenerator | None = None):
+    def __init__(self, generator: keras.random.SeedGenerator | None = None) -> None:
         self._generator = generator
 
     def uint16(self, shape: Sequence[int | Array]) -> Array:
@@ -56,7 +56,7 @@ class Dropout(Layer):
     (2, 5, 8)
     """
 
-    def __init__(self, rate: float, **kwargs: object):
+    def __init__(self, rate: float, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.rate = rate
 

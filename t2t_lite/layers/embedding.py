@@ -26,7 +26,7 @@ class Embedding(Layer):
     ((2, 3, 8), (2, 3, 100))
     """
 
-    def __init__(self, vocab_size: int, hidden_size: int, **kwargs: object):
+    def __init__(self, vocab_size: int, hidden_size: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size

@@ -28,7 +28,7 @@ class FeedForward(Layer):
     (2, 5, 8)
     """
 
-    def __init__(self, hidden_size: int, filter_size: int, dropout: float = 0.0, **kwargs: object):
+    def __init__(self, hidden_size: int, filter_size: int, dropout: float = 0.0, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.filter_size = filter_size
@@ -63,7 +63,7 @@ class GatedFeedForward(Layer):
     (2, 5, 8)
     """
 
-    def __init__(self, hidden_size: int, filter_size: int, dropout: float = 0.0, **kwargs: object):
+    def __init__(self, hidden_size: int, filter_size: int, dropout: float = 0.0, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.filter_size = filter_size

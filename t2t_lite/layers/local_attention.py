@@ -40,7 +40,7 @@ class LocalSelfAttention(SelfAttention):
         value_size: int | None = None,
         dropout: float = 0.0,
         **kwargs: object,
-    ):
+    ) -> None:
         super().__init__(hidden_size, num_heads, causal, rotary, key_size, value_size, dropout, **kwargs)
         self.neighborhood_size = neighborhood_size
         self.before = neighborhood_size - 1 if causal else neighborhood_size // 2

@@ -30,7 +30,7 @@ class LayerNorm(Layer):
     [[-1.34 -0.45  0.45  1.34]]
     """
 
-    def __init__(self, epsilon: float = 1e-6, **kwargs: object):
+    def __init__(self, epsilon: float = 1e-6, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.epsilon = epsilon
 

@@ -41,7 +41,7 @@ class ParameterAttention(Layer):
         num_pairs: int,
         dropout: float = 0.0,
         **kwargs: object,
-    ):
+    ) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.num_heads = num_heads

@@ -99,7 +99,7 @@ class LearnedPositions(Layer):
     ((2, 5, 8), (5, 8), (1, 8))
     """
 
-    def __init__(self, max_length: int, hidden_size: int, **kwargs: object):
+    def __init__(self, max_length: int, hidden_size: int, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.max_length = max_length
         self.hidden_size = hidden_size

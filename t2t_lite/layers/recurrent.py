@@ -26,7 +26,7 @@ class Recurrent(Layer):
     (2, 5, 8)
     """
 
-    def __init__(self, hidden_size: int, causal: bool, **kwargs: object):
+    def __init__(self, hidden_size: int, causal: bool, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.causal = causal
@@ -87,7 +87,7 @@ class GatedUnits(Layer):
     (2, 5, 4)
     """
 
-    def __init__(self, units: int, backward: bool = False, **kwargs: object):
+    def __init__(self, units: int, backward: bool = False, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.units = units
         self.backward = backward

@@ -49,7 +49,7 @@ class SelfAttention(MultiHeadAttention):
         value_size: int | None = None,
         dropout: float = 0.0,
         **kwargs: object,
-    ):
+    ) -> None:
         super().__init__(hidden_size, num_heads, key_size, value_size, dropout, **kwargs)
         self.causal = causal
         self.rotary = rotary
@@ -160,7 +160,7 @@ class RelativeSelfAttention(SelfAttention):
         value_size: int | None = None,
         dropout: float = 0.0,
         **kwargs: object,
-    ):
+    ) -> None:
         super().__init__(hidden_size, num_heads, causal, rotary, key_size, value_size, dropout, **kwargs)
         self.max_relative_position = max_relative_position
 

@@ -1,11 +1,11 @@
 """Encoder and decoder layers (section 3.1 of the paper), composed of given sub-layers."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import keras
 
-from t2t_lite.arrays import Array
+from t2t_lite.arrays import Array, State
 from t2t_lite.errors import UserError
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.base import Layer, Shape
@@ -43,7 +43,7 @@ class Residual(Layer):
     (2, 5, 8)
     """
 
-    def __init__(self, dropout: float, norm_position: str = "post", norm_type: str = "layer", **kwargs: object):
+    def __init__(self, dropout: float, norm_position: str = "post", norm_type: str = "layer", **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.dropout = dropout
         self.norm_position = norm_position
@@ -75,13 +75,13 @@ class SelfAttentionInterface(Protocol):
     def __call__(self, x: Array, padding_mask: Array | None = None, *, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
 
-    def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Any:
+    def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> State:
         """Returns the cache before the first step."""
 
-    def grow_cache(self, cache: Any, beam_size: int, max_length: int | Array) -> Any:
+    def grow_cache(self, cache: State, beam_size: int, max_length: int | Array) -> State:
         """Returns the cache, enlarged to `max_length` positions."""
 
-    def step(self, x: Array, position: int | Array, cache: Any, ancestry: BeamAncestry) -> tuple[Array, Any]:
+    def step(self, x: Array, position: int | Array, cache: State, ancestry: BeamAncestry) -> tuple[Array, State]:
         """Makes one step of a causal layer."""
         ...
 
@@ -116,7 +116,7 @@ class EncoderLayer(Layer):
         feed_forward: keras.layers.Layer,
         residuals: Sequence[Residual],
         **kwargs: object,
-    ):
+    ) -> None:
         super().__init__(**kwargs)
         self.self_attention = self_attention
         self.feed_forward = feed_forward
@@ -144,7 +144,7 @@ class Stepping(NamedTuple):
     """The arguments of one decoding step of a decoder layer, besides its input."""
 
     position: int | Array  # int scalar, the position of the input
-    cache: Any  # from `self_attention.start_cache` or the previous step
+    cache: State  # from `self_attention.start_cache` or the previous step
     ancestry: BeamAncestry  # of the hypotheses
 
 
@@ -152,7 +152,7 @@ class DecoderOutput(NamedTuple):
     """The output of a decoder layer."""
 
     x: Array  # float, of the shape of the input
-    cache: Any  # after this step; None for whole sequences
+    cache: State  # after this step; None for whole sequences
     attention: (
         Array | None
     )  # cross-attention weights of a step, float32 [batch, heads, beam, source]; None for whole sequences
@@ -201,7 +201,7 @@ class DecoderLayer(Layer):
         feed_forward: keras.layers.Layer,
         residuals: Sequence[Residual],
         **kwargs: object,
-    ):
+    ) -> None:
         super().__init__(**kwargs)
         self.self_attention = self_attention
         self.cross_attention = cross_attention
@@ -258,7 +258,7 @@ class DecoderLayer(Layer):
 
     def after_self_attention(
         self, x: Array, stepping: Stepping | None = None, seeds: Seeds | None = None
-    ) -> tuple[Array, Any]:
+    ) -> tuple[Array, State]:
         """Returns (the input of cross-attention, float [batch, length, hidden]; the cache after this step or None)."""
         normed, cache = self.self_attention_residual.before(x), None
         if stepping is None:

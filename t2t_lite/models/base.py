@@ -3,12 +3,13 @@
 import dataclasses
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from typing import Any, NoReturn, cast
 
 import keras
 
-from t2t_lite.arrays import Array
+from t2t_lite.arrays import Array, State
 from t2t_lite.config import PRECISIONS, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.base import Shape
@@ -45,7 +46,7 @@ class Seq2SeqModel(keras.Model):
         inputs_vocab_size: int | None = None,
         dtype: keras.DTypePolicy | str | None = None,
         **kwargs: object,
-    ):
+    ) -> None:
         hparams = _with_precision(hparams, dtype)
         # Variables are stored by path, so the name must not depend on how many models the process has created.
         options = {"name": type(self).__name__.lower(), "dtype": hparams.precision} | kwargs
@@ -68,13 +69,13 @@ class Seq2SeqModel(keras.Model):
             self._generator = keras.random.SeedGenerator()
             self._fit_seeds = KerasSeeds(self._generator)
 
-    def __call__(self, inputs: Any, targets: Array | None = None, *args: Any, **kwargs: Any) -> Array:
+    def __call__(self, inputs: Array, targets: Array | None = None, *args: Any, **kwargs: Any) -> Array:
         """Returns the logits, see `call`. Takes `inputs` and `targets`, or the pair of them as one argument."""
         # Here and not only in `call`, so that Keras does not wrap the error.
         inputs, targets = as_pair(inputs, targets)
         return super().__call__(inputs, targets, *args, **kwargs)
 
-    def compute_output_shape(self, inputs_shape: Any, targets_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(self, inputs_shape: Array, targets_shape: Shape | None = None) -> Shape:
         """Returns the shape of the logits, given the shapes of inputs and targets, or the pair of them."""
         last = inputs_shape[1] if targets_shape is None else targets_shape
         return (*last, self.vocab_size)
@@ -90,7 +91,7 @@ class Seq2SeqModel(keras.Model):
         }
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], custom_objects: object = None) -> "Seq2SeqModel":
+    def from_config(cls, config: Mapping[str, object], custom_objects: object = None) -> "Seq2SeqModel":
         """Returns a built model with the given config, from `get_config`, and new weights.
 
         Raises:
@@ -113,12 +114,12 @@ class Seq2SeqModel(keras.Model):
         """The decoder layer whose cross-attention, averaged over its heads, is closest to a word alignment."""
         raise NotImplementedError("a model defines alignment_layer")
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: object = None) -> None:
         """Creates all weights. They do not depend on `input_shape`."""
         raise NotImplementedError("a model defines build()")
 
     def call(
-        self, inputs: Any, targets: Array | None = None, seeds: Seeds | None = None, training: bool | None = None
+        self, inputs: Array, targets: Array | None = None, seeds: Seeds | None = None, training: bool | None = None
     ) -> Array:
         """Returns the logits of every target token, given the source and the previous target tokens (teacher forcing).
 
@@ -144,7 +145,7 @@ class Seq2SeqModel(keras.Model):
     def unfreeze(self) -> None:
         """Undoes `freeze`."""
 
-    def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[Any, Any]:
+    def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[State, State]:
         """Encodes the source and prepares the decoder's state.
 
         Args:
@@ -158,13 +159,13 @@ class Seq2SeqModel(keras.Model):
         """
         raise NotImplementedError("a model defines start_decoding()")
 
-    def grow_state(self, state: Any, beam_size: int, max_length: int | Array) -> Any:
+    def grow_state(self, state: State, beam_size: int, max_length: int | Array) -> State:
         """Returns the state, enlarged to `max_length` target positions."""
         raise NotImplementedError("a model defines grow_state()")
 
     def decode_step(
-        self, ids: Array, position: int | Array, encoded_source: Any, state: Any, ancestry: BeamAncestry
-    ) -> tuple[Array, Any, Array]:
+        self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
+    ) -> tuple[Array, State, Array]:
         """Returns the logits of the next token of every hypothesis.
 
         Args:
@@ -199,7 +200,7 @@ class Seq2SeqModel(keras.Model):
     # Methods of keras.Model that write or change weights. A model that is not built yet is built first: its weights
     # depend on no input.
 
-    def save(self, filepath: Any, *args: Any, **kwargs: Any) -> None:
+    def save(self, filepath: str | PathLike, *args: Any, **kwargs: Any) -> None:
         """Saves the model to a .keras file, see `keras.Model.save`.
 
         Raises:
@@ -216,13 +217,13 @@ class Seq2SeqModel(keras.Model):
         self._unfreeze_graphs()
         super().set_weights(weights)
 
-    def load_weights(self, filepath: Any, skip_mismatch: bool = False, **kwargs: object) -> None:
+    def load_weights(self, filepath: str | PathLike, skip_mismatch: bool = False, **kwargs: object) -> None:
         """Loads the weights of `save_weights`, see `keras.Model.load_weights`."""
         self._build_once()
         self._unfreeze_graphs()
         super().load_weights(filepath, skip_mismatch=skip_mismatch, **kwargs)
 
-    def make_train_function(self, force: bool = False) -> Any:
+    def make_train_function(self, force: bool = False) -> Callable[..., object] | None:
         """Prepares `fit` and `train_on_batch`.
 
         Raises:
@@ -269,7 +270,7 @@ def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> 
     return hparams.replace(precision=name)
 
 
-def as_pair(inputs: Any, targets: Array | None) -> tuple[Array, Array]:
+def as_pair(inputs: Array, targets: Array | None) -> tuple[Array, Array]:
     """Returns inputs and targets; without targets, `inputs` is the pair of them, as in Keras' `fit` and `predict`.
 
     Raises:

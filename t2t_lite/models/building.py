@@ -1,7 +1,9 @@
 """Builds models one at a time, because initial weights come from random numbers that the whole process shares."""
 
+import contextlib
 import random
 import threading
+from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -13,10 +15,28 @@ from t2t_lite.registry import MODELS
 _BUILDING = threading.RLock()
 
 
+@contextlib.contextmanager
+def building(random_seed: int | None = None) -> Iterator[None]:
+    """Lets a block build models while no other thread does. Python's and NumPy's random states are restored after it.
+
+    Args:
+      random_seed: fixes the initial weights; None: they do not matter.
+    """
+    with _BUILDING:
+        states = random.getstate(), np.random.get_state()
+        try:
+            if random_seed is not None:
+                keras.utils.set_random_seed(random_seed)
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+
+
 def make_model(
     hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None, random_seed: int | None = None
 ) -> Seq2SeqModel:
-    """Returns a built model. Other threads may do the same, and Python's and NumPy's random states are left unchanged.
+    """Returns a built model. Other threads may do the same.
 
     Args:
       hparams: the settings; hparams.model is one of `MODELS`.
@@ -25,14 +45,7 @@ def make_model(
       random_seed: fixes the initial weights; None: they do not matter, because others are loaded.
     """
     kind = MODELS[hparams.model]
-    with _BUILDING:
-        states = random.getstate(), np.random.get_state()
-        try:
-            if random_seed is not None:
-                keras.utils.set_random_seed(random_seed)
-            model = kind(hparams, vocab_size, inputs_vocab_size)
-            model.build()
-            return model
-        finally:
-            random.setstate(states[0])
-            np.random.set_state(states[1])
+    with building(random_seed):
+        model = kind(hparams, vocab_size, inputs_vocab_size)
+        model.build()
+    return model

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from t2t_lite.arrays import Array
+from t2t_lite.arrays import Array, State
 from t2t_lite.config import HParams
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
@@ -24,7 +24,7 @@ class AlignedSource(NamedTuple):
 class AlignedState(NamedTuple):
     """A `DecoderState` with the number of source tokens that each hypothesis has consumed."""
 
-    caches: list[Any]  # see `DecoderState`
+    caches: list[State]  # see `DecoderState`
     counts: Array  # int32 [batch, beam]
 
 
@@ -48,7 +48,7 @@ class HardAlignmentTransformer(Transformer):
         inputs_vocab_size: int | None = None,
         dtype: keras.DTypePolicy | str | None = None,
         **kwargs: object,
-    ):
+    ) -> None:
         if type(self) is HardAlignmentTransformer:
             kwargs = {"name": "transformer"} | kwargs  # checkpoints store its variables under this name
         super().__init__(hparams, vocab_size, inputs_vocab_size, dtype, **kwargs)
@@ -61,8 +61,8 @@ class HardAlignmentTransformer(Transformer):
         return encoded_source, AlignedState(state.caches, ops.zeros((ops.shape(inputs)[0], beam_size), "int32"))
 
     def decode_step(
-        self, ids: Array, position: int | Array, encoded_source: Any, state: Any, ancestry: BeamAncestry
-    ) -> tuple[Array, Any, Array]:
+        self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
+    ) -> tuple[Array, State, Array]:
         """Returns (logits, state, attention), see `Seq2SeqModel`."""
         counts = gather_parents(state.counts, ancestry) + self._is_aligned(ids)
         aligned = aligned_encoder_states(encoded_source.encoded, encoded_source.source_mask, counts)

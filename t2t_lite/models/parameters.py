@@ -1,7 +1,6 @@
 """Counts a model's parameters by part, without allocating them."""
 
 import math
-import random
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +8,7 @@ import keras
 
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
+from t2t_lite.models.building import building
 from t2t_lite.registry import MODELS
 
 # Patterns of each part's variable paths, without the model's name.
@@ -47,7 +47,7 @@ def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | N
     Arguments and errors: see `count_parameters`.
     """
 
-    def build():
+    def build() -> keras.Model:
         with keras.StatelessScope(initialize_variables=False):
             model = MODELS[hparams.model](hparams, vocab_size, inputs_vocab_size)
             model.build()
@@ -55,12 +55,8 @@ def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | N
 
     # Keras keeps a thread-local list of uninitialized variables, and would allocate them all at the end of the next
     # StatelessScope. Running in a thread of its own discards that list with the thread.
-    randomness = random.getstate()  # unused initializers draw seeds from this generator, too
-    try:
-        with ThreadPoolExecutor(max_workers=1) as thread:
-            return thread.submit(build).result()
-    finally:
-        random.setstate(randomness)
+    with building(), ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(build).result()
 
 
 def _part_of(path: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from t2t_lite.arrays import Array
+from t2t_lite.arrays import Array, State
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.keras_ops import ops
@@ -29,7 +29,7 @@ class EncodedSource(NamedTuple):
 class DecoderState(NamedTuple):
     """The decoder state that is passed from step to step."""
 
-    caches: list[Any]  # for each decoder layer, its self-attention's cache, see `SelfAttention.step`
+    caches: list[State]  # for each decoder layer, its self-attention's cache, see `SelfAttention.step`
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -49,7 +49,7 @@ class Transformer(Seq2SeqModel):
         inputs_vocab_size: int | None = None,
         dtype: keras.DTypePolicy | str | None = None,
         **kwargs: object,
-    ):
+    ) -> None:
         if hparams.hard_alignment_token and not self.has_hard_alignment:
             raise UserError(
                 f"hard_alignment_token={hparams.hard_alignment_token}: {type(self).__name__} has no hard alignment; "
@@ -96,7 +96,7 @@ class Transformer(Seq2SeqModel):
         """See `Seq2SeqModel`; the last layer but one (Garg et al. 2019, arXiv 1909.02074, section 3)."""
         return max(0, len(self.decoder_layers) - 2)
 
-    def build(self, input_shape: Any = None) -> None:
+    def build(self, input_shape: object = None) -> None:
         """Creates all weights. They do not depend on `input_shape`."""
         for part in dict.fromkeys((self.embedding, self.inputs_embedding, self.projection)):
             part.build((None, None))
@@ -111,7 +111,7 @@ class Transformer(Seq2SeqModel):
         self.built = True
 
     def call(
-        self, inputs: Any, targets: Array | None = None, seeds: Seeds | None = None, training: bool | None = None
+        self, inputs: Array, targets: Array | None = None, seeds: Seeds | None = None, training: bool | None = None
     ) -> Array:
         """Returns the logits, float [batch, target length, vocab]."""
         inputs, targets = as_pair(inputs, targets)
@@ -131,7 +131,7 @@ class Transformer(Seq2SeqModel):
         """See `Seq2SeqModel`."""
         self.projection.unfreeze()
 
-    def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[Any, Any]:
+    def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[State, State]:
         """Returns (`EncodedSource`, `DecoderState`), see `Seq2SeqModel`."""
         source_mask = padding_mask(inputs)
         encoded_source = self._encoded_source(self._encode(inputs, source_mask, None), source_mask)
@@ -139,15 +139,15 @@ class Transformer(Seq2SeqModel):
         caches = [layer.self_attention.start_cache(batch, beam_size, max_length) for layer in self.decoder_layers]
         return encoded_source, DecoderState(caches)
 
-    def grow_state(self, state: Any, beam_size: int, max_length: int | Array) -> Any:
+    def grow_state(self, state: State, beam_size: int, max_length: int | Array) -> State:
         """Returns the state with larger caches, see `Seq2SeqModel`."""
         layers = [layer.self_attention for layer in self.decoder_layers]
         caches = [layer.grow_cache(cache, beam_size, max_length) for layer, cache in zip(layers, state.caches)]
         return state._replace(caches=caches)
 
     def decode_step(
-        self, ids: Array, position: int | Array, encoded_source: Any, state: Any, ancestry: BeamAncestry
-    ) -> tuple[Array, Any, Array]:
+        self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
+    ) -> tuple[Array, State, Array]:
         """Returns (logits, state, attention of `alignment_layer`), see `Seq2SeqModel`."""
         x = self._embed_step(self.embedding(ids), position)  # [batch, beam, hidden]
         return self._step(x, position, encoded_source, state, ancestry)

@@ -160,7 +160,8 @@ class TrainingLoop:
             return
         kept = self._path / f"not-finite-{self._step}.npz"
         if self._is_chief:
-            np.savez(kept, **{name: np.array(first_replica(batch[name])) for name in ("inputs", "targets")})
+            inputs, targets = (np.array(first_replica(batch[name])) for name in SIDES)
+            np.savez(kept, inputs=inputs, targets=targets)
         raise UserError(
             f"{most} steps in a row, up to step {self._step}, had a loss or gradients that are not finite and were "
             f"skipped; the last batch is saved in {kept}. Resume from an earlier checkpoint with a smaller "

@@ -135,7 +135,7 @@ def _residual(hparams: HParams) -> int:
     return hparams.hidden_size * (mask + norm)
 
 
-def _scores(hparams: HParams, number: int, dropout: float) -> int:
+def _scores(hparams: HParams, number: float, dropout: float) -> float:
     """Bytes kept of `number` attention weights: the softmax, and the weights after dropout or a cast, if any."""
     compute = _compute_bytes(hparams)
     mixing = 2 * compute if dropout else (compute if compute != FLOAT32 else 0)
@@ -184,7 +184,7 @@ def _local_keys(hparams: HParams, length: int, causal: bool) -> tuple[int, float
     return (2 if causal else 3) * block, math.ceil(length / block) * block / length
 
 
-def _feed_forward(hparams: HParams) -> int:
+def _feed_forward(hparams: HParams) -> float:
     """Bytes that a layer's feed-forward network, or the layer that replaces it, keeps per position."""
     compute = _compute_bytes(hparams)
     if hparams.feed_forward_type == "attention":

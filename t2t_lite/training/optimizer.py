@@ -29,8 +29,8 @@ class Adam:
         self.hparams = hparams
         self.variables = [variable.value for variable in keras_variables]
         names = [variable.path.replace("/", "_") for variable in keras_variables]
-        self.iterations = tf.Variable(0, dtype=tf.int64, name="iteration")
-        self.skipped = tf.Variable(0, dtype=tf.int64, name="skipped")
+        self.iterations = tf.Variable(tf.constant(0, tf.int64), name="iteration")
+        self.skipped = tf.Variable(tf.constant(0, tf.int64), name="skipped")
         self._momentums = [_zeros_like(variable) for variable in self.variables]
         self._velocities = [_zeros_like(variable) for variable in self.variables]
         self.state = {"adam.iteration": self.iterations, "adam.skipped": self.skipped}
@@ -38,8 +38,8 @@ class Adam:
         self.state |= {f"adam.{name}_velocity": slot for name, slot in zip(names, self._velocities)}
         self.loss_scale = None
         if hparams.precision == "mixed_float16":
-            self.loss_scale = tf.Variable(FIRST_LOSS_SCALE, name="loss_scale")
-            self._good_steps = tf.Variable(0, dtype=tf.int64, name="good_steps")
+            self.loss_scale = tf.Variable(tf.constant(FIRST_LOSS_SCALE), name="loss_scale")
+            self._good_steps = tf.Variable(tf.constant(0, tf.int64), name="good_steps")
             self.state |= {"loss_scale": self.loss_scale, "loss_scale_good_steps": self._good_steps}
         self.averages = []
         if hparams.ema_decay:
@@ -92,7 +92,7 @@ class Adam:
           good: bool scalar; False: the step was skipped, because its gradients were not finite.
         """
         self.iterations.assign_add(1)
-        self.skipped.assign_add(tf.cast(~good, tf.int64))
+        self.skipped.assign_add(tf.cast(tf.logical_not(good), tf.int64))
         if self.loss_scale is None:
             return
         good_steps = tf.where(good, self._good_steps + 1, 0)

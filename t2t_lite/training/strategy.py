@@ -125,7 +125,7 @@ def _cpus_for_gpus(number: int) -> Iterator[None]:
     # TensorFlow has no public way to use several devices per worker without GPUs.
     extended_class = module.CollectiveAllReduceExtended
     original = extended_class._initialize_local_devices
-    extended_class._initialize_local_devices = local_devices
+    extended_class._initialize_local_devices = local_devices  # pyright: ignore[reportAttributeAccessIssue]
     try:
         yield
     finally:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from t2t_lite.decoding.search.beam_state import NONE
-from t2t_lite.decoding.search.static_shapes import static_size
+from t2t_lite.static_shapes import static_size
 
 
 class Candidates(NamedTuple):

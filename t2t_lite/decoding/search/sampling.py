@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from t2t_lite.decoding.search.static_shapes import static_size
+from t2t_lite.static_shapes import static_size
 
 
 class Sampling(NamedTuple):

@@ -17,9 +17,9 @@ from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, DecoderState, EncodedSource, SearchInputs, SearchResult
 from t2t_lite.decoding.search.search_memory import check_search_memory, too_large
-from t2t_lite.decoding.search.static_shapes import static_size
 from t2t_lite.layers.beam_ancestry import BeamAncestry, grow_ancestry
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.static_shapes import static_size
 
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16

@@ -37,7 +37,7 @@ class EventLog:
                 tf.summary.text(f"sample {number}", text, step=step)
         self._writers[part].flush()
         # JSON has no NaN; null stands for a missing figure.
-        values = {name: value if value == value else None for name, value in figures.items()}
+        values: dict[str, object] = {name: value if value == value else None for name, value in figures.items()}
         if samples:
             values["samples"] = [sample._asdict() for sample in samples]
         self._log.write(json.dumps({"time": round(time.time(), 3), "part": part, "step": step} | values) + "\n")

@@ -87,16 +87,18 @@ class Throughput:
             "skipped_steps": float(self.skipped),
         }
         if self.peak:
-            figures["utilisation"] = self._utilisation(figures["target_tokens_per_second"] * self._flops_per_token)
+            figures["utilisation"] = self._utilisation(
+                figures["target_tokens_per_second"] * self._flops_per_token, self.peak
+            )
         self.restart()
         return figures
 
-    def _utilisation(self, flops: float) -> float:
+    def _utilisation(self, flops: float, peak: float) -> float:
         """Returns the share of the peak. If it exceeds a measured peak, measures again and caps it at 1."""
-        if self._measure and flops > self.peak:
-            self.measure_peak()
+        if self._measure and flops > peak:
+            self.peak = max(self._measure(), peak)
             return min(1.0, flops / self.peak)
-        return flops / self.peak
+        return flops / peak
 
 
 def memory_in_use() -> int:

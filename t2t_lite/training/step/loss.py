@@ -1,23 +1,27 @@
 """Cross-entropy with label smoothing (section 5.4 of the paper)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import tensorflow as tf
 
+from t2t_lite.static_shapes import static_size
 
-class LossSums(NamedTuple):
+Number = TypeVar("Number", tf.Tensor, float)
+
+
+class LossSums(NamedTuple, Generic[Number]):
     """Sums over the real tokens of a batch, to be divided by the `tokens` of the whole global batch.
 
     Only `smoothed` is differentiable.
     """
 
-    smoothed: tf.Tensor  # float32, the training objective
-    plain: tf.Tensor  # float32, negative log-likelihood in nats: perplexity is exp(plain / tokens)
-    tokens: tf.Tensor  # float32, number of real target tokens
+    smoothed: Number  # float32, the training objective
+    plain: Number  # float32, negative log-likelihood in nats: perplexity is exp(plain / tokens)
+    tokens: Number  # float32, number of real target tokens
 
 
-def smoothed_cross_entropy(logits: tf.Tensor, targets: tf.Tensor, label_smoothing: float) -> LossSums:
+def smoothed_cross_entropy(logits: tf.Tensor, targets: tf.Tensor, label_smoothing: float) -> LossSums[tf.Tensor]:
     """Cross-entropy against (1 - eps) on the target plus eps spread evenly over the vocabulary, in float32.
 
     Args:
@@ -44,9 +48,9 @@ def _per_position(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float) 
     """
 
     @tf.custom_gradient
-    def compute(logits: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable]:
+    def compute(logits: tf.Tensor) -> tuple[tuple[tf.Tensor, tf.Tensor], Callable[..., tf.Tensor]]:
         given_dtype = logits.dtype
-        vocab_size = logits.shape[-1]
+        vocab_size = static_size(logits, -1)
         logits = tf.cast(logits, tf.float32)
         at_label = tf.stack([tf.range(tf.size(labels)), labels], axis=1)  # [positions, 2]
         softmax = tf.nn.softmax(logits)
@@ -64,4 +68,4 @@ def _per_position(logits: tf.Tensor, labels: tf.Tensor, label_smoothing: float) 
 
         return (smoothed, plain), backward
 
-    return compute(logits)
+    return compute(logits)  # pyright: ignore[reportReturnType]  the decorator drops the gradient function

@@ -14,6 +14,8 @@ from typing import TypeAlias, TypeVar
 
 import tensorflow as tf
 
+from t2t_lite.static_shapes import static_size
+
 # A batch of `distribute_batches`: on each replica, "inputs" and "targets" and some scalars.
 DistributedBatch: TypeAlias = dict[str, tf.Tensor | tf.distribute.DistributedValues]
 # One replica's part of it, and the specs of its tensors.
@@ -56,7 +58,7 @@ class MicroBatches:
     def largest_shape(self, length: int) -> tuple[int, int]:
         """Returns (rows, length) of the largest micro-batch of pairs of up to `length` tokens. Needs `max_tokens`."""
         if not self.static_tokens:
-            return max(self.max_tokens // length, 1), length
+            return max((self.max_tokens or 0) // length, 1), length
         _, rows, length, _ = (int(size) for size in self.shape(1, length, length))
         return rows, length
 
@@ -108,7 +110,7 @@ def distribute_batches(
             for name in shares.keys() - {"inputs", "targets"}:
                 shares[name] = tf.repeat(shares[name], mine)
             shares["first_row"] = tf.range(first, first + mine, dtype=tf.int64) * tf.cast(share, tf.int64)
-            return tf.data.Dataset.from_tensor_slices(shares)  # replicas of one host take elements in turn
+            return tf.data.Dataset.from_tensor_slices(shares)  # pyright: ignore[reportArgumentType]  # replicas of one host take elements in turn
 
         return global_batches.flat_map(split).prefetch(2 * mine)
 
@@ -142,7 +144,7 @@ def for_micro_batch(
 
 def num_micro_batches(batch: DistributedBatch) -> int:
     """Returns how many micro-batches a batch of `distribute_batches` has on each replica."""
-    return first_replica(batch["targets"]).shape[0]
+    return static_size(first_replica(batch["targets"]), 0)
 
 
 def first_replica(value: tf.Tensor | tf.distribute.DistributedValues) -> tf.Tensor:

@@ -22,7 +22,7 @@ from t2t_lite.training.step.micro_batching import (
 class StepReport(NamedTuple):
     """The statistics of a training step, over the global batch and all devices."""
 
-    sums: LossSums
+    sums: LossSums[float]
     positions: float  # of the target side, padding included
     gradient_norm: float
     finite: bool  # False: the step was skipped, because its loss or gradients were not finite
