@@ -1,16 +1,20 @@
 """A model of one's own: any `Seq2SeqModel`; here the Transformer with one thing changed."""
 
+import keras
 from keras import ops
 
+from t2t_lite.models.base import as_pair
 from t2t_lite.models.transformer import Transformer
 
 
+@keras.saving.register_keras_serializable(package="t2t_lite_example")
 class BackwardTransformer(Transformer):
     """Reads the source backwards (Sutskever et al. 2014, section 3.3)."""
 
-    def call(self, inputs, targets, seeds=None):
+    def call(self, inputs, targets=None, seeds=None, training=None):
         """Returns the logits, float [batch, target length, vocab]."""
-        return super().call(_backwards(inputs), targets, seeds)
+        inputs, targets = as_pair(inputs, targets)
+        return super().call(_backwards(inputs), targets, seeds, training)
 
     def start_decoding(self, inputs, beam_size, max_length):
         """Returns (encoded_source, state), see `Seq2SeqModel`."""
