@@ -190,7 +190,7 @@ def test_values_of_another_type_are_refused_like_those_of_a_flag(settings):
         for value in wrong[kind]:
             with pytest.raises(UserError) as caught:
                 settings(**{field.name: value})
-            assert str(caught.value) == f"--{settings.FLAG}: {field.name} takes {words[kind]}, not {value!r}"
+            assert str(caught.value) == f"`{settings.FLAG}`: {field.name} takes {words[kind]}, not {value!r}"
             assert caught.value.status == 2
     with pytest.raises(UserError, match="num_heads takes a whole number, not '8'"):
         HParams().replace(num_heads="8")

@@ -25,7 +25,7 @@ def refusal(directory):
 def test_a_second_training_in_a_directory_is_refused_with_the_process_of_the_first(tmp_path):
     with training_in(tmp_path):
         message = refusal(tmp_path)
-        assert f"--output_dir={tmp_path}: process {os.getpid()} on {socket.gethostname()}, since 20" in message
+        assert f"`output_dir={tmp_path}`: process {os.getpid()} on {socket.gethostname()}, since 20" in message
         (tmp_path / TRAINING).write_text("")  # it has not been written to yet
         assert "another process is training there" in refusal(tmp_path)
     with training_in(tmp_path):

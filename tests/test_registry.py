@@ -61,7 +61,7 @@ def test_register_returns_its_argument_and_works_as_a_decorator(registry):
 def test_an_unknown_name_is_an_error_with_the_nearest_names_and_the_flag(registry):
     with pytest.raises(UserError) as caught:
         registry["translate_edne"]
-    assert str(caught.value) == "unknown problem 'translate_edne' (--problem); did you mean 'translate_ende'?"
+    assert str(caught.value) == "unknown problem 'translate_edne' (`problem`); did you mean 'translate_ende'?"
     assert caught.value.status == 2
 
 

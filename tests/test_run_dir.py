@@ -86,7 +86,7 @@ def test_other_settings_are_refused_and_named(run, problem, vocabulary, snapshot
     assert str(run.path) in message
     assert "hidden_size: 32, not 64" in message and "label_smoothing: 0.1, not 0.0" in message
     assert "train_steps" not in message
-    assert "another --output_dir" in message
+    assert "another `output_dir`" in message
     assert snapshot(run.path) == before
 
 
@@ -117,7 +117,7 @@ def test_a_replaced_or_missing_vocabulary_in_the_run_directory_is_an_error(run, 
 
 def test_a_folder_that_is_not_a_run_directory_is_an_error_that_names_it(tmp_path):
     assert str(tmp_path / "none") in refusal(open_run_dir, tmp_path / "none")
-    assert f"{tmp_path} is empty, not a run directory" in refusal(open_run_dir, tmp_path)
+    assert f"`output_dir={tmp_path}` is empty, not a run directory" in refusal(open_run_dir, tmp_path)
 
 
 def test_a_run_directory_without_run_json_is_an_error_that_names_it(run):

@@ -116,7 +116,7 @@ def test_a_folder_inside_the_run_is_refused_even_if_the_user_trusts_it(run, fold
         run(tmp_path / "link")
     trust(path / "code")
     for function in (open_run_dir, trust_plugins_of):
-        assert "which is inside the run directory; give its location with --t2t_usr_dir" in refusal(function, path)
+        assert "which is inside the run directory; give its location with `t2t_usr_dir`" in refusal(function, path)
     assert not (tmp_path / "it-ran").exists()
 
 

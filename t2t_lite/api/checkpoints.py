@@ -28,9 +28,9 @@ def average_checkpoints(output_dir: str | PathLike, n: int | None = None) -> Ave
     from t2t_lite.run_dir import settings_of
 
     directory = Path(output_dir)
-    n = settings_of(directory).average_checkpoints if n is None else n
+    hparams = settings_of(directory)
     with settings_restored():
         import_tensorflow()
         from t2t_lite.checkpoints.averaging import average_checkpoints as average
 
-        return AveragedCheckpoints(*average(directory, n))
+        return AveragedCheckpoints(*average(directory, hparams.average_checkpoints if n is None else n))

@@ -1,9 +1,11 @@
 """Evaluates a checkpoint of a run."""
 
 import dataclasses
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
+from t2t_lite.config import SettingValue
 from t2t_lite.errors import UserError
 from t2t_lite.training.options import TrainOptions
 
@@ -42,7 +44,7 @@ def evaluate(
     split: str = "dev",
     checkpoint_path: str | PathLike | None = None,
     decode: bool = True,
-    decode_hparams: str = "",
+    decode_hparams: str | Mapping[str, SettingValue] = "",
     max_tokens_per_replica: int | None = None,
 ) -> EvaluationResult:
     """Evaluates a checkpoint on a split, as the trainer does after each checkpoint, on one device.
@@ -53,7 +55,7 @@ def evaluate(
       split: "dev" or "test".
       checkpoint_path: the checkpoint; None: the average if there is one, else the last checkpoint.
       decode: whether to translate (or parse) the split as well, for BLEU (or F1).
-      decode_hparams: "name=value,...": changes to the problem's search settings.
+      decode_hparams: changes to the problem's search settings, as a dict or "name=value,...".
       max_tokens_per_replica: see `TrainOptions`; None: as many as fit into memory.
 
     Raises:
@@ -66,7 +68,7 @@ def evaluate(
     if split not in ("dev", "test"):
         raise UserError(f"`split={split}` is not one of dev and test", status=2)
     run_dir, data_dir = open_run_dir(Path(output_dir)), Path(data_dir)
-    run_dir.problem.decode_hparams.override(decode_hparams)
+    run_dir.problem.decode_hparams.changed(decode_hparams)
     manifest = check_data(data_dir, run_dir.problem)
     with settings_restored():
         import_tensorflow()

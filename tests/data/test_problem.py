@@ -230,7 +230,7 @@ def test_a_file_that_cannot_be_fetched_is_an_error_with_a_remedy(tmp_path, url):
     with pytest.raises(UserError) as caught:
         find_or_fetch(TwoFiles(), tmp_path / "tmp")
     assert str(caught.value).startswith(f"cannot reach {start.removeprefix('http://')} to fetch the sources of")
-    assert f"place by hand in {tmp_path / 'tmp'} (--tmp_dir): file.txt, other.txt (from {start}/)" in str(caught.value)
+    assert f"place by hand in {tmp_path / 'tmp'} (`tmp_dir`): file.txt, other.txt (from {start}/)" in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "tmp").exists()
 

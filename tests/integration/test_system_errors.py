@@ -63,7 +63,7 @@ def without_rights():
 
 
 def test_missing_permissions_are_errors(without_rights):
-    with pytest.raises(UserError, match=r"`output_dir`.*/run: cannot create that folder \(Permission denied\); give "):
+    with pytest.raises(UserError, match=r"--output_dir=.*/run: cannot create that folder \(Permission denied\); give "):
         make_folder(without_rights / "run", "--output_dir")
     with pytest.raises(UserError, match=r"no permission to read .*secret\.txt; change its permissions"):
         list(read_lines(without_rights / "secret.txt"))
@@ -92,7 +92,7 @@ def test_a_folder_that_is_not_a_run_directory_is_an_error_with_the_reason(refuse
         "file": "is a file; give the run directory",
         "empty": "is empty, not a run directory; check the path, or train first with t2t-lite-trainer",
         "none": "is not a run directory: it does not exist; check the path, or train first",
-        "other": "is not a run directory: it has no hparams.json; give the --output_dir of t2t-lite-trainer",
+        "other": "is not a run directory: it has no hparams.json; give the --output_dir of a training",
     }.items():
         assert f"--output_dir={tmp_path / place} {why}" in refused(name, f"--output_dir={tmp_path / place}")
 

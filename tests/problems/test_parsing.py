@@ -99,7 +99,7 @@ def test_an_unused_share_of_a_split_treebank_is_reported(tmp_path):
     options = {flag: str(tmp_path) for flag in ("treebank", "dev_trees")}
     shares, left = get_problem("treebank_parsing", **options).notes({})
     assert "5% of the trees to dev, 5% of the trees to test, the others to train" in shares
-    assert left == "--dev_trees is the dev split; its share of --treebank is not used"
+    assert left == "`dev_trees` is the dev split; its share of `treebank` is not used"
 
 
 @pytest.mark.parametrize("paths", ["", "a.ptb,", ",a.ptb", "a.ptb, ,a.ptb"])
@@ -129,12 +129,16 @@ def test_paths_may_be_several_and_relative(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("wsj_parsing", {}, "--treebank=FOLDER"),
+        ("wsj_parsing", {}, "`treebank=FOLDER`"),
         ("wsj_parsing", {"treebank": "nowhere"}, r"no such file or folder: .*nowhere"),
-        ("treebank_parsing", {}, "--treebank=PATH or --train_trees=PATH"),
-        ("treebank_parsing", {"dev_trees": "x"}, "--treebank=PATH or --train_trees=PATH"),
-        ("treebank_parsing", {"train_trees": "x", "dev_trees": "y"}, "no trees for the test split: .*--test_trees"),
-        ("wsj_parsing_semi", {"treebank": "x"}, "--high_confidence=PATH or --berkeley_parser=PATH"),
+        ("treebank_parsing", {}, "`treebank=PATH` or `train_trees=PATH`"),
+        ("treebank_parsing", {"dev_trees": "x"}, "`treebank=PATH` or `train_trees=PATH`"),
+        (
+            "treebank_parsing",
+            {"train_trees": "x", "dev_trees": "y"},
+            "no trees for the test split: .*`test_trees=PATH`",
+        ),
+        ("wsj_parsing_semi", {"treebank": "x"}, "`high_confidence=PATH` or `berkeley_parser=PATH`"),
     ],
 )
 def test_missing_flags_and_files_are_errors_that_name_them(name, options, message):

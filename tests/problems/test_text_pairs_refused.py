@@ -8,7 +8,7 @@ import pytest
 from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, get_problem
-from t2t_lite.errors import UserError
+from t2t_lite.errors import UserError, as_flags
 from t2t_lite.problems.text_pairs import TextPairs
 
 
@@ -49,7 +49,7 @@ def contents_of(directory):
 
 
 def one_line(caught):
-    message = str(caught.value)
+    message = as_flags(str(caught.value))
     assert message and "\n" not in message
     return message
 
@@ -213,7 +213,7 @@ def test_changed_text_is_refused_by_name_and_accepted_when_restored(made, flags,
     change(path, how)
     with pytest.raises(UserError) as caught:
         made(**flags)
-    assert str(path) in one_line(caught) and "`data_dir`" in str(caught.value)
+    assert str(path) in one_line(caught) and "--data_dir" in one_line(caught) and "`data_dir`" in str(caught.value)
     assert snapshot(tmp_path / "data") == before
     path.write_bytes(original)
     made(**flags)

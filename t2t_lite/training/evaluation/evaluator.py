@@ -1,11 +1,13 @@
 """Evaluates a split: loss and perplexity with teacher forcing, BLEU or F1 with beam search."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import tensorflow as tf
 
+from t2t_lite.config import SettingValue
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import open_vocabulary
@@ -43,7 +45,7 @@ class Evaluator:
       model: a built model on these devices.
       micro_batches: the limit on the size of micro-batches, the same as in training.
       decode: whether to translate or parse the split as well, on one device of the chief.
-      decode_hparams: "name=value,...": changes to the problem's search settings.
+      decode_hparams: changes to the problem's search settings, as a dict or "name=value,...".
       split: "dev", or another one.
 
     Attributes:
@@ -58,7 +60,7 @@ class Evaluator:
         model: Seq2SeqModel,
         micro_batches: MicroBatches,
         decode: bool,
-        decode_hparams: str = "",
+        decode_hparams: str | Mapping[str, SettingValue] = "",
         split: str = "dev",
     ) -> None:
         self.samples: list[Sample] = []
@@ -91,14 +93,16 @@ class Evaluator:
 class _Translation:
     """Translates or parses a split as the decoder does: in float32, with the problem's search settings."""
 
-    def __init__(self, run_dir: RunDir, data_dir: Path, decode_hparams: str, split: str) -> None:
+    def __init__(
+        self, run_dir: RunDir, data_dir: Path, decode_hparams: str | Mapping[str, SettingValue], split: str
+    ) -> None:
         sides = run_dir.problem.in_direction(("inputs", "targets"))
         self._sources, self._references = (
             list(read_lines(Path(data_dir) / run_dir.problem.text_filename(split, side))) for side in sides
         )
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         self._model = make_model(run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
-        settings = run_dir.problem.decode_hparams.override(decode_hparams)
+        settings = run_dir.problem.decode_hparams.changed(decode_hparams)
         self._translator = Translator(self._model, targets, settings, warn=lambda line: None, inputs_vocabulary=inputs)
         self._figure = figure_of(run_dir.problem)
 

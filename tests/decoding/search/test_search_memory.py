@@ -15,7 +15,7 @@ from t2t_lite.decoding.search.search_memory import check_search_memory, search_b
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.errors import UserError
 
-BASE = SimpleNamespace(hparams=HParams(), vocab_size=37_000, max_positions=None)
+BASE = SimpleNamespace(name="base", hparams=HParams(), vocab_size=37_000, max_positions=None)
 
 
 def test_the_papers_search_needs_the_bytes_computed_by_hand():
