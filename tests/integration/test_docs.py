@@ -1,32 +1,113 @@
-"""The examples of the documentation run as printed."""
+"""The examples of the documentation run as printed, its links resolve, and the names that it mentions exist."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from support.commands import user_environment
 
+import t2t_lite as t2t
 from t2t_lite.registry import snake_case
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(page.relative_to(ROOT).as_posix() for page in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+# Changes to examples that take long.
+SHORT = {
+    'generate_data("grammar_ende", "data")': 'generate_data("grammar_ende", "data", max_cases=1500)',
+    "train_steps=2000": "train_steps=4",
+    "save_checkpoints_steps=500": "save_checkpoints_steps=2",
+    'Translator.from_run_dir("run")': 'Translator.from_run_dir("run", {"extra_length": 5}, xla_compile=False)',
+}
+
+
+def text_of(page):
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
 def examples(page):
-    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL)
+    return re.findall(r"```python\n(.*?)```", text_of(page), re.DOTALL)
 
 
-@pytest.mark.parametrize("page", ["README.md", pytest.param("docs/decoding.md", marks=pytest.mark.slow)])
-def test_python_examples_run(page, small_run, tmp_path, monkeypatch, capsys):
-    (example,) = [example for example in examples(page) if "RUN" in example]
+def prose_of(page):
+    return re.sub(r"```.*?```", "", text_of(page), flags=re.DOTALL)
+
+
+def anchors(page):
+    """The anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files_and_headings(page):
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose_of(page)) + re.findall(r'<img src="([^"]+)"', prose_of(page))
+    for target in (target for target in targets if not target.startswith("https://")):
+        path, _, anchor = target.partition("#")
+        file = (ROOT / page).parent / path if path else ROOT / page
+        assert file.exists(), target
+        if anchor:
+            assert anchor in anchors(file.resolve().relative_to(ROOT)), target
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_examples_are_python_and_names_of_the_api_exist(page):
+    for example in examples(page):
+        compile(example, page, "exec")
+    for name in re.findall(r"\bt2t\.([A-Za-z_]\w*)", text_of(page)):
+        assert name in t2t.__all__, name
+
+
+def test_the_page_of_the_python_api_mentions_every_name():
+    assert [name for name in t2t.__all__ if f"t2t.{name}" not in text_of("docs/python.md")] == []
+
+
+def test_every_page_can_be_reached_from_the_readme():
+    reached, left = set(), ["README.md"]
+    while left:
+        page = left.pop()
+        reached.add(page)
+        for target in re.findall(r"\]\(([^)#\s]+\.md)[)#]", prose_of(page)):
+            if not target.startswith("https://"):
+                linked = ((ROOT / page).parent / target).resolve().relative_to(ROOT).as_posix()
+                left += [linked] if linked not in reached else []
+    assert reached >= set(PAGES)
+
+
+@pytest.mark.slow
+def test_the_example_of_decoding_runs(small_run, tmp_path, monkeypatch, capsys):
+    (example,) = [example for example in examples("docs/decoding.md") if "RUN" in example]
     (tmp_path / "RUN").symlink_to(small_run)
     monkeypatch.chdir(tmp_path)
-    exec(compile(example, page, "exec"), {})
+    exec(compile(example, "docs/decoding.md", "exec"), {})
     assert len(capsys.readouterr().out.splitlines()) >= 1
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_python_api_run_one_after_the_other(tmp_path, commands_environment):
+    program = "\n".join(examples("docs/python.md"))
+    for long, short in SHORT.items():
+        assert long in program
+        program = program.replace(long, short)
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    (tmp_path / "parser").symlink_to(ROOT / "tests" / "frozen" / "0.1" / "parsing" / "run")
+    environment = user_environment(**commands_environment)
+    result = subprocess.run(
+        [sys.executable, "program.py"], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+    )
+    assert result.returncode == 0, result.stderr
+
+
+def test_the_script_of_the_readme_is_the_one_whose_output_it_states():
+    (script,) = examples("README.md")
+    assert script == (Path(__file__).parent / "readme_script.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
     "page, name",
     [
-        ("README.md", "digits_in_words"),
+        ("docs/plugins.md", "digits_in_words"),
         ("docs/data.md", "captions_into_two"),
         ("docs/data.md", "my_pairs"),
         ("CONTRIBUTING.md", "recipes_ende"),
@@ -42,8 +123,8 @@ def test_the_problems_in_the_documentation_can_be_registered_verbatim(page, name
 
 
 @pytest.mark.slow
-def test_the_plug_in_in_the_readme_trains_and_decodes(tmp_path, process):
-    (example,) = [example for example in examples("README.md") if "PROBLEMS.register" in example]
+def test_the_plug_in_of_the_documentation_trains_and_decodes(tmp_path, process):
+    (example,) = [example for example in examples("docs/plugins.md") if "PROBLEMS.register" in example]
     (tmp_path / "digits.py").write_text(example, encoding="utf-8")
     run = f"--output_dir={tmp_path / 'run'}"
     flags = ("--problem=digits_in_words", "--hparams_set=transformer_tiny", "--train_steps=1", "--generate_data")
