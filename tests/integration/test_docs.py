@@ -19,6 +19,8 @@ SHORT = {
     "train_steps=2000": "train_steps=4",
     "save_checkpoints_steps=500": "save_checkpoints_steps=2",
     'Translator.from_run_dir("run")': 'Translator.from_run_dir("run", {"extra_length": 5}, xla_compile=False)',
+    'Parser.from_run_dir("parser")': 'Parser.from_run_dir("parser", decode_hparams="beam_size=3", xla_compile=False)',
+    '"--decode_to_file=my.out"': '"--decode_to_file=my.out", "--decode_hparams=extra_length=5", "--xla_compile=False"',
 }
 
 
