@@ -1,4 +1,4 @@
-"""The type of arrays in signatures."""
+"""Types in signatures that a type checker cannot check: arrays, states, and arguments that are passed on."""
 
 from typing import Any, TypeAlias
 
@@ -9,3 +9,6 @@ Array: TypeAlias = Any
 
 # A nested structure of arrays that only its maker looks into: the cache of a layer, the state of a model's decoder.
 State: TypeAlias = Any
+
+# An argument that is passed on to another function, whose documentation gives its type.
+Forwarded: TypeAlias = Any

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, cast
 
 import keras
 
-from t2t_lite.arrays import Array, State
+from t2t_lite.arrays import Array, Forwarded, State
 from t2t_lite.config import PRECISIONS, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.base import Shape
@@ -69,7 +69,7 @@ class Seq2SeqModel(keras.Model):
             self._generator = keras.random.SeedGenerator()
             self._fit_seeds = KerasSeeds(self._generator)
 
-    def __call__(self, inputs: Array, targets: Array | None = None, *args: Any, **kwargs: Any) -> Array:
+    def __call__(self, inputs: Array, targets: Array | None = None, *args: Forwarded, **kwargs: Forwarded) -> Array:
         """Returns the logits, see `call`. Takes `inputs` and `targets`, or the pair of them as one argument."""
         # Here and not only in `call`, so that Keras does not wrap the error.
         inputs, targets = as_pair(inputs, targets)
@@ -200,7 +200,7 @@ class Seq2SeqModel(keras.Model):
     # Methods of keras.Model that write or change weights. A model that is not built yet is built first: its weights
     # depend on no input.
 
-    def save(self, filepath: str | PathLike, *args: Any, **kwargs: Any) -> None:
+    def save(self, filepath: str | PathLike, *args: Forwarded, **kwargs: Forwarded) -> None:
         """Saves the model to a .keras file, see `keras.Model.save`.
 
         Raises:

@@ -1,10 +1,10 @@
 """The Transformer with hard monotonic alignment: the decoder sees the encoder's output for the next source token."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import keras
 
-from t2t_lite.arrays import Array, State
+from t2t_lite.arrays import Array, Forwarded, State
 from t2t_lite.config import HParams
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
@@ -98,7 +98,7 @@ def aligned_encoder_states(encoded: Array, source_mask: Array, counts: Array) ->
 
 
 def make_transformer(
-    hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None, **kwargs: Any
+    hparams: HParams, vocab_size: int, inputs_vocab_size: int | None = None, **kwargs: Forwarded
 ) -> Transformer:
     """Returns a `HardAlignmentTransformer` if `hard_alignment_token` is set, otherwise a `Transformer`.
 

@@ -1,10 +1,12 @@
 """The parser: a translator whose output symbols are turned into trees and repaired."""
 
 import collections
+import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, Literal, overload
+from os import PathLike
+from typing import Literal, overload
 
+from t2t_lite.arrays import Forwarded
 from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
@@ -37,29 +39,40 @@ class Parser:
         self._symbols: TreeSymbols | None = None  # made when a search needs them
         self.parsed = self.repaired = 0
         self.repairs: collections.Counter[str] = collections.Counter()
+        self._counting = threading.Lock()
 
     @classmethod
     def from_run_dir(
-        cls, path: Path | Sequence[Path], split: Callable[[str], list[str]] = split_at_blanks, **options: Any
+        cls,
+        path: str | PathLike | Sequence[str | PathLike],
+        split: Callable[[str], list[str]] = split_at_blanks,
+        **options: Forwarded,
     ) -> "Parser":
         """Loads the model of a run directory; arguments and errors are those of `Translator.from_run_dir`."""
         return cls(Translator.from_run_dir(path, **options), split)
 
-    @overload
-    def translate(self, lines: str, return_scores: Literal[False] = ..., **options: Any) -> str: ...
+    def __repr__(self) -> str:
+        return repr(self._translator).replace(type(self._translator).__name__, type(self).__name__, 1)
 
     @overload
-    def translate(self, lines: Sequence[str], return_scores: Literal[False] = ..., **options: Any) -> list[str]: ...
+    def translate(self, lines: str, return_scores: Literal[False] = ..., **options: Forwarded) -> str: ...
 
     @overload
-    def translate(self, lines: str, return_scores: Literal[True], **options: Any) -> Hypothesis: ...
+    def translate(
+        self, lines: Sequence[str], return_scores: Literal[False] = ..., **options: Forwarded
+    ) -> list[str]: ...
 
     @overload
-    def translate(self, lines: Sequence[str], return_scores: Literal[True], **options: Any) -> list[Hypothesis]: ...
+    def translate(self, lines: str, return_scores: Literal[True], **options: Forwarded) -> Hypothesis: ...
+
+    @overload
+    def translate(
+        self, lines: Sequence[str], return_scores: Literal[True], **options: Forwarded
+    ) -> list[Hypothesis]: ...
 
     @or_a_single_text("lines")
     def translate(
-        self, lines: Sequence[str] | str, return_scores: bool = False, **options: Any
+        self, lines: Sequence[str] | str, return_scores: bool = False, **options: Forwarded
     ) -> list[str] | list[Hypothesis] | str | Hypothesis:
         """Parses lines; arguments are those of `Translator.translate`, without prefixes.
 
@@ -72,13 +85,13 @@ class Parser:
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
     @overload
-    def n_best(self, lines: str, **options: Any) -> list[Hypothesis]: ...
+    def n_best(self, lines: str, **options: Forwarded) -> list[Hypothesis]: ...
 
     @overload
-    def n_best(self, lines: Sequence[str], **options: Any) -> list[list[Hypothesis]]: ...
+    def n_best(self, lines: Sequence[str], **options: Forwarded) -> list[list[Hypothesis]]: ...
 
     @or_a_single_text("lines")
-    def n_best(self, lines: Sequence[str] | str, **options: Any) -> list[list[Hypothesis]] | list[Hypothesis]:
+    def n_best(self, lines: Sequence[str] | str, **options: Forwarded) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Parses lines and returns all trees of each, best first. Repair may have made two of them equal."""
         words, texts = self._cut(lines, options)
         found = self._translator.n_best(texts, **self._constrained(words, options))
@@ -113,24 +126,24 @@ class Parser:
         kinds = ", ".join(f"{kind} {self.repairs[kind]}" for kind in REPAIRS if self.repairs[kind])
         return f"{self.repaired:,} of {self.parsed:,} trees ({share:.1f}%) needed repair{': ' + kinds if kinds else ''}"
 
-    def tally(self) -> dict[str, Any]:
+    def tally(self) -> dict[str, Forwarded]:
         """Returns the counts behind `report` as a JSON-compatible dict, for `add`."""
         return {"parsed": self.parsed, "repaired": self.repaired, "repairs": dict(self.repairs)}
 
-    def add(self, tally: dict[str, Any]) -> None:
+    def add(self, tally: dict[str, Forwarded]) -> None:
         """Adds the counts of another parser or of an earlier run."""
         self.parsed += tally["parsed"]
         self.repaired += tally["repaired"]
         self.repairs.update(tally["repairs"])
 
-    def _cut(self, lines: Sequence[str], options: dict[str, Any]) -> tuple[list[list[str]], list[str]]:
+    def _cut(self, lines: Sequence[str], options: dict[str, Forwarded]) -> tuple[list[list[str]], list[str]]:
         """Returns (words of each line, lines as the model reads them)."""
         if options.pop("prefixes", None):
             raise UserError("a parser takes no prefixes, because its trees cover the words of the line")
         words = [self._split(line) for line in lines]
         return words, [" ".join(each) for each in words]
 
-    def options_of(self, batch: Sequence[str], **options: Any) -> dict[str, Any]:
+    def options_of(self, batch: Sequence[str], **options: Forwarded) -> dict[str, Forwarded]:
         """Returns the options with which a `Translator` searches for the trees of lines.
 
         Args:
@@ -145,7 +158,7 @@ class Parser:
         """
         return self._constrained([self._split(line) for line in batch], options)
 
-    def _constrained(self, words: list[list[str]], options: dict[str, Any]) -> dict[str, Any]:
+    def _constrained(self, words: list[list[str]], options: dict[str, Forwarded]) -> dict[str, Forwarded]:
         names = self.decode_hparams.names()
         settings = {name: value for name, value in options.items() if name in names}
         if not self.decode_hparams.replace(**settings).only_trees:
@@ -164,9 +177,10 @@ class Parser:
             return beams
         trees = [repair(hypothesis.text, words) for hypothesis in beams]
         needed = trees[0][1]
-        self.parsed += 1
-        self.repaired += bool(needed)
-        self.repairs.update(needed)
+        with self._counting:
+            self.parsed += 1
+            self.repaired += bool(needed)
+            self.repairs.update(needed)
         return [hypothesis._replace(text=str(tree)) for hypothesis, (tree, _) in zip(beams, trees)]
 
 

@@ -234,3 +234,21 @@ def test_a_program_can_show_the_log(train, capsys):
         assert printed.out.count("step 1/1  epoch 1  loss") == 1 and printed.err == ""
     finally:
         logger.handlers[:], logger.level, logger.propagate = before
+
+
+def test_a_translators_repr_says_model_checkpoint_and_problem(trained):
+    translator = t2t.Translator.from_run_dir(trained.output_dir, checkpoint_path=trained.checkpoints[0])
+    said = f"model=transformer, checkpoint={trained.checkpoints[0]}, problem=grammar_ende>"
+    assert repr(translator) == f"<Translator {said}" and repr(t2t.Parser(translator)) == f"<Parser {said}"
+    several = t2t.Translator.from_run_dir([trained.output_dir, trained.output_dir])
+    assert repr(several).count("checkpoint=") == 2 and "model=transformer and transformer" in repr(several)
+
+
+def test_samples_are_those_of_the_search_settings_and_warming_up_changes_nothing(trained):
+    translator = t2t.Translator.from_run_dir(trained.output_dir, {"extra_length": 3}, xla_compile=False)
+    translator.warm_up(beam_size=2)
+    lines = ["The dog sleeps.", "She sings."]
+    samples = translator.sample(lines, num_samples=3, sampling_keep_top_k=5, random_seed=4)
+    settings = {"sampling_method": "random", "beam_size": 3, "sampling_keep_top_k": 5, "random_seed": 4}
+    assert samples == translator.n_best(lines, **settings) and [len(each) for each in samples] == [3, 3]
+    assert translator.sample(lines[1], num_samples=3, sampling_keep_top_k=5, random_seed=4) != []

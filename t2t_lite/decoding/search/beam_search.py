@@ -7,11 +7,11 @@ returns the logits of the next token, and its state is a nest of tensors.
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import tensorflow as tf
 
-from t2t_lite.arrays import Array
+from t2t_lite.arrays import Array, Forwarded
 from t2t_lite.decoding.search.beam_state import (
     EXISTS,
     NONE,
@@ -267,7 +267,7 @@ def beam_search(
     alpha: float,
     max_length: int | tf.Tensor,
     length_limits: tf.Tensor | None = None,
-    **options: Any,
+    **options: Forwarded,
 ) -> SearchResult:
     """Runs a complete search in one call.
 
