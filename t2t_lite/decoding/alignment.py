@@ -1,13 +1,13 @@
 """Word alignments from attention weights."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.arrays import Array
 from t2t_lite.decoding.batching import by_length, padded
+from t2t_lite.decoding.pair_graph import PairGraph
 from t2t_lite.models.base import Seq2SeqModel
 
 
@@ -20,7 +20,7 @@ class CrossAttentionWeights:
 
     def __init__(self, model: Seq2SeqModel) -> None:
         self._model = model
-        self._graphs: dict[int, Callable[[Array, Array], tf.Tensor]] = {}  # by layer
+        self._graphs: dict[int, PairGraph] = {}  # by layer
 
     def __call__(
         self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int, batch_tokens: int
@@ -36,17 +36,16 @@ class CrossAttentionWeights:
           float32 [output tokens, source tokens] for each pair.
         """
         if layer not in self._graphs:
-            ids = tf.TensorSpec([None, None], tf.int32)
 
             def attention(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
                 return tf.reduce_mean(self._model.attention(inputs, targets, "cross", layer), 1)
 
-            self._graphs[layer] = tf.function(attention, input_signature=[ids, ids], autograph=False)
+            self._graphs.setdefault(layer, PairGraph(attention))
         found = [np.zeros([0, 0])] * len(sources)
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
         for rows in by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):
             inputs, targets = (padded([side[row] for row in rows]) for side in (sources, outputs))
-            for row, weights in zip(rows, self._graphs[layer](inputs, targets).numpy()):
+            for row, weights in zip(rows, self._graphs[layer](inputs, targets)):
                 found[row] = weights[: len(outputs[row]), : len(sources[row])]
         return found
 

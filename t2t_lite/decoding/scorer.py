@@ -8,6 +8,7 @@ from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import PAD_ID
 from t2t_lite.decoding.batching import by_length, padded
 from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.pair_graph import PairGraph
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.models.base import Seq2SeqModel
 
@@ -23,7 +24,6 @@ class Scorer:
     """
 
     def __init__(self, model: Seq2SeqModel | Ensemble) -> None:
-        ids = tf.TensorSpec([None, None], tf.int32)
         self._vocab_size = model.vocab_size
 
         def log_probs(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
@@ -31,7 +31,7 @@ class Scorer:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(targets, logits)  # [batch, length]
             return -tf.reduce_sum(tf.where(targets != 0, losses, 0.0), 1)
 
-        self._log_probs = tf.function(log_probs, input_signature=[ids, ids], autograph=False)
+        self._log_probs = PairGraph(log_probs)
 
     def __call__(
         self, sources: Sequence[list[int]], outputs: Sequence[list[int]], settings: DecodeHParams
@@ -55,6 +55,6 @@ class Scorer:
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
         for rows in by_length(range(len(lengths)), lengths, lambda length: positions // length):
             inputs, targets = (padded([side[row] for row in rows]) for side in (sources, outputs))
-            for row, log_prob in zip(rows, self._log_probs(inputs, targets).numpy().tolist()):
+            for row, log_prob in zip(rows, self._log_probs(inputs, targets).tolist()):
                 found[row] = (log_prob / length_penalty(len(outputs[row]), settings.alpha), log_prob)
         return found

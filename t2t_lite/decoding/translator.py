@@ -266,7 +266,7 @@ class Translator:
             first = UNKNOWN_ID + 1
             known = range(first, min(self.inputs_vocabulary.size, first + 40))
             ids = [[known[place % len(known)] for place in range(length)] for length in (4, 12, 40)]
-            lines = self.inputs_vocabulary.decode(ids)
+            lines = [self.inputs_vocabulary.decode([row])[0] for row in ids]
         for part in [*([line] for line in lines), lines]:
             self._search_lines(Lines(part), self._settings(settings), 1)
 

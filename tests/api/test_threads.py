@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import tensorflow as tf
+from support.commands import user_environment
 
 import t2t_lite as t2t
 
@@ -85,3 +86,15 @@ def test_threads_find_problems_that_nobody_has_loaded():
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == str(names)
+
+
+def test_many_translators_in_a_process_print_nothing(small_run):
+    program = (
+        f"import t2t_lite as t2t\nfor _ in range(6):\n"
+        f"    translator = t2t.Translator.from_run_dir({str(small_run)!r}, {SETTINGS}, xla_compile=False)\n"
+        f"    translator.score('a', 'b'); translator.align('a', 'b'); translator.translate('a')\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=user_environment()
+    )
+    assert (result.stdout, result.stderr) == ("", "")

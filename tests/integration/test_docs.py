@@ -99,6 +99,7 @@ def test_the_examples_of_the_python_api_run_one_after_the_other(tmp_path, comman
         [sys.executable, "program.py"], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
     )
     assert result.returncode == 0, result.stderr
+    assert "retracing" not in result.stderr
 
 
 def test_the_script_of_the_readme_is_the_one_whose_output_it_states():
