@@ -23,8 +23,6 @@ class PairGraph:
     def __call__(self, inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Returns the function's result. The first call makes the graph."""
         with self._lock:
-            if self._graph is None:
-                # Made explicitly, because TensorFlow warns of many graphs made by calls, as those of several models.
-                self._graph = self._function.get_concrete_function()
-            graph = self._graph
+            # Made explicitly, because TensorFlow warns of many graphs made by calls, as those of several models.
+            graph = self._graph = self._graph or self._function.get_concrete_function()
         return graph(tf.constant(inputs, tf.int32), tf.constant(targets, tf.int32)).numpy()
