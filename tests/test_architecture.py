@@ -230,6 +230,15 @@ def library_modules():
     return [name for name in TREES if not any(is_within(name, package) for package in outside)]
 
 
+def test_only_commands_print():
+    printing = {
+        name: [node.lineno for node in ast.walk(TREES[name]) if isinstance(node, ast.Name) and node.id == "print"]
+        for name in TREES
+        if not is_within(name, "t2t_lite.bin")
+    }
+    assert {name: lines for name, lines in printing.items() if lines} == {}
+
+
 def test_the_library_never_imports_problems_hparams_or_bin():
     for name in library_modules():
         for folder in ("problems", "hparams", "bin"):

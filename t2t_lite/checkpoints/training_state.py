@@ -12,6 +12,7 @@ from t2t_lite.checkpoints import storage, versions
 from t2t_lite.checkpoints.storage import KerasVariable
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.errors import UserError
+from t2t_lite.log import LOG
 
 
 class Model(Protocol):
@@ -84,7 +85,7 @@ class TrainingState(Generic[OptimizerT]):
         with self.optimizer.averages_in_place():
             return storage.write_average(Path(directory) / f"average-{self.step}", self._model)
 
-    def restore(self, directory: Path, warn: Callable[[str], None] = print) -> Path | None:
+    def restore(self, directory: Path, warn: Callable[[str], None] = LOG.warning) -> Path | None:
         """Reads the last readable checkpoint of a directory, and returns its path, or None if there is none.
 
         Args:

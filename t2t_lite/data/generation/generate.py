@@ -25,6 +25,7 @@ from t2t_lite.data.problem import SPLITS, Example, Problem
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder
+from t2t_lite.log import LOG
 
 MANY_DROPPED = 0.1  # share of a dev or test split
 
@@ -52,7 +53,7 @@ def generate(
     problem: Problem,
     data_dir: Path,
     tmp_dir: Path,
-    say: Callable[[str], None] = print,
+    say: Callable[[str], None] = LOG.info,
     options: GenerateOptions = GenerateOptions(),
 ) -> Manifest:
     """Generates the data of a problem. Complete files are kept, so an interrupted run can be resumed.
