@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from t2t_lite.config import DecodeHParams, HParams
     from t2t_lite.data.problem import Example, Problem, get_problem
     from t2t_lite.decoding.translator import Hypothesis, Translator
+    from t2t_lite.display import Display
     from t2t_lite.errors import UserError
     from t2t_lite.log import log_to_stdout
     from t2t_lite.parsing.parser import Parser
@@ -36,6 +37,7 @@ _MODULES = {
     "AveragedCheckpoints": "api.checkpoints",
     "Callback": "training.callbacks",
     "DecodeHParams": "config",
+    "Display": "display",
     "EvaluationResult": "api.evaluation",
     "Example": "data.problem",
     "GeneratedData": "api.data",
@@ -71,6 +73,7 @@ __all__ = [
     "AveragedCheckpoints",
     "Callback",
     "DecodeHParams",
+    "Display",
     "EvaluationResult",
     "Example",
     "GeneratedData",

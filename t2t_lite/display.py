@@ -15,6 +15,10 @@ class Display:
         """Shows a line."""
         LOG.info(line)
 
+    def text(self, text: str) -> None:
+        """Shows a text of the user as it is."""
+        self.say(text)
+
     def text_checks(self, checks: "TextChecks") -> None:
         """Shows what the checks of the user's text found."""
         for finding in checks.findings():

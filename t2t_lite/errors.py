@@ -23,7 +23,8 @@ class UserError(Exception):
 
 def as_flags(message: str) -> str:
     """Returns a message with the arguments that it names, such as `data_dir=x`, as flags of a command: --data_dir=x."""
-    return re.sub("`([a-z][a-z0-9_]*(?:=[^`]*)?)`", r"--\1", message)
+    first, end, others = message.partition("\n")  # other lines are not ours, such as the traceback of a plug-in
+    return re.sub("`([a-z][a-z0-9_]*(?:=[^`]*)?)`", r"--\1", first) + end + others
 
 
 def nearest(name: str, known: Iterable[str], how_many: int = 3) -> str:

@@ -25,6 +25,8 @@ def log_to_stdout(level: int | str = logging.INFO) -> None:
         LOG.removeHandler(handler)
     handler = _Output()
     handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setLevel(level)
     LOG.addHandler(handler)
-    LOG.setLevel(level)
+    if not LOG.isEnabledFor(handler.level):  # never less for other handlers
+        LOG.setLevel(handler.level)
     LOG.propagate = False

@@ -7,10 +7,16 @@ import importlib.machinery
 import logging
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from t2t_lite.errors import UserError
+
+# The blocks of `settings_restored` that have not ended, and what the first of them found.
+_blocks: list[None] = []
+_before = gc.get_threshold(), logging.NOTSET
+_counting = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -62,14 +68,24 @@ def import_tensorflow() -> None:
 
 @contextlib.contextmanager
 def settings_restored() -> Iterator[None]:
-    """Restores, at the end of the block, the settings of the process that `import_tensorflow` changes."""
-    thresholds, logger = gc.get_threshold(), logging.getLogger("tensorflow")
-    level = logger.level
+    """Restores, at the end of the block, the settings of the process that `import_tensorflow` changes.
+
+    If blocks overlap in several threads, the last one to end restores what the first one found.
+    """
+    global _before
+    logger = logging.getLogger("tensorflow")
+    with _counting:
+        if not _blocks:
+            _before = gc.get_threshold(), logger.level
+        _blocks.append(None)
     try:
         yield
     finally:
-        gc.set_threshold(*thresholds)
-        logger.setLevel(level)
+        with _counting:
+            _blocks.pop()
+            if not _blocks:
+                gc.set_threshold(*_before[0])
+                logger.setLevel(_before[1])
 
 
 class _QuietLoader(importlib.abc.Loader):

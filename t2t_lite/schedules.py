@@ -3,6 +3,7 @@
 import keras
 
 from t2t_lite.arrays import Array
+from t2t_lite.errors import UserError
 from t2t_lite.keras_ops import ops
 
 
@@ -31,6 +32,9 @@ class InverseSqrt(keras.optimizers.schedules.LearningRateSchedule):
     Call arguments:
       step: the number of updates made so far: Keras counts from 0, the paper's step_num from 1.
 
+    Raises:
+      UserError: if warmup_steps is below 1.
+
     Example: the paper's optimizer.
 
     >>> schedule = InverseSqrt(hidden_size=512, warmup_steps=4000)
@@ -40,6 +44,8 @@ class InverseSqrt(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, hidden_size: int, warmup_steps: int, constant: float = 1.0) -> None:
+        if warmup_steps < 1:
+            raise UserError(f"warmup_steps={warmup_steps} is too small: it must be at least 1")
         self.hidden_size = hidden_size
         self.warmup_steps = warmup_steps
         self.constant = constant

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import rich.console
 import rich.progress
 
-from t2t_lite.bin.cli.run import say
 from t2t_lite.display import Display
 from t2t_lite.errors import as_flags
 
@@ -25,10 +24,14 @@ class CommandDisplay(Display):
 
     def say(self, line: str) -> None:
         """Prints a line, above the bar if there is one."""
+        self.text(as_flags(line))
+
+    def text(self, text: str) -> None:
+        """Prints a text as it is."""
         if self._console:
-            self._console.print(as_flags(line), markup=False)
+            self._console.print(text, markup=False)
         else:
-            say(line)
+            print(text, flush=True)
 
     def text_checks(self, checks: "TextChecks") -> None:
         """Prints tables of what was found in the user's text."""

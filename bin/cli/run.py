@@ -50,7 +50,10 @@ def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str]
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except SystemExit as end:
-        return int(end.code or 0)
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+            return 1
+        return end.code or 0
     return 0
 
 
@@ -65,12 +68,14 @@ class _Printer(logging.Handler):
 @contextlib.contextmanager
 def _warnings_printed() -> Iterator[None]:
     """Prints the library's warnings inside the block, and hides them from the handlers of the program around it."""
-    handlers, propagate = LOG.handlers[:], LOG.propagate
+    handlers, propagate, level = LOG.handlers[:], LOG.propagate, LOG.level
     LOG.handlers[:], LOG.propagate = [_Printer(logging.WARNING)], False
+    LOG.setLevel(logging.WARNING)
     try:
         yield
     finally:
         LOG.handlers[:], LOG.propagate = handlers, propagate
+        LOG.setLevel(level)
 
 
 @contextlib.contextmanager

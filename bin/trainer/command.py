@@ -142,6 +142,7 @@ def _main(flags: Sequence[str]) -> None:
         for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
             if not getattr(arguments, flag):
                 parser.error(f"--{flag} is required")
+    TrainOptions(**_options(arguments))  # checks the flags before anything is waited for or trusted
     if arguments.problem_options and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
     _run(arguments)

@@ -4,6 +4,8 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_lite.training.options import check_count
+
 
 class AveragedCheckpoints(NamedTuple):
     """An average of checkpoints."""
@@ -27,6 +29,7 @@ def average_checkpoints(output_dir: str | PathLike, n: int | None = None) -> Ave
     from t2t_lite.quiet import import_tensorflow, settings_restored
     from t2t_lite.run_dir import settings_of
 
+    check_count("n", n, 1)
     directory = Path(output_dir)
     hparams = settings_of(directory)
     with settings_restored():

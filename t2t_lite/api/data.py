@@ -2,15 +2,18 @@
 
 import copy
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.data.manifest import FILENAME, Manifest, read_manifest
-from t2t_lite.data.problem import SIDES, SPLITS, Problem, get_problem
+from t2t_lite.data.problem import REVERSED_SUFFIX, SIDES, SPLITS, Problem, get_problem
 from t2t_lite.display import Display
-from t2t_lite.errors import UserError
+from t2t_lite.errors import UserError, nearest
+from t2t_lite.registry import PROBLEMS
+from t2t_lite.training.options import check_count
 
 if TYPE_CHECKING:
     from t2t_lite.data.generation.text_checks import TextChecks
@@ -83,9 +86,14 @@ def generate_data(
     from t2t_lite.quiet import import_tensorflow, settings_restored
 
     if isinstance(problem, str):
-        problem = get_problem(problem, **{name: _option_text(value) for name, value in problem_options.items()})
+        options = {name: _option_text(value) for name, value in problem_options.items() if value is not None}
+        _check_names(problem, options)
+        problem = get_problem(problem, **options)
     elif problem_options:
         raise UserError(f"give the options ({', '.join(problem_options)}) to get_problem, which made this problem")
+    counts = {"num_workers": 0, "max_cases": 0, "num_shards": 1, "vocab_size": 1}
+    for (name, least), value in zip(counts.items(), (num_workers, max_cases, num_shards, vocab_size)):
+        check_count(name, value, least)
     vocab_file = None if vocab_file is None else str(vocab_file)
     problem = _with(problem, num_shards=num_shards, vocab_kind=vocab_kind, vocab_size=vocab_size, vocab_file=vocab_file)
     display = display or Display()
@@ -107,6 +115,16 @@ def generate_data(
         options = GenerateOptions(num_workers, max_cases, runner, beam_options, report)
         manifest = generate(problem, data_dir, tmp_dir, display.say, options)
     return _generated(problem, data_dir, manifest, seen[0] if seen else None)
+
+
+def _check_names(problem: str, options: Mapping[str, str]) -> None:
+    """Refuses arguments that are neither those of `generate_data` nor options of the problem."""
+    name = problem if problem in PROBLEMS else problem.removesuffix(REVERSED_SUFFIX)
+    flags = PROBLEMS[name].flags
+    own = [name for name in inspect.signature(generate_data).parameters if name != "problem_options"]
+    for option in options:
+        if option not in flags:
+            raise UserError(f"generate_data() has no argument '{option}'{nearest(option, [*own, *flags])}", status=2)
 
 
 def _with(problem: Problem, **settings: int | str | None) -> Problem:

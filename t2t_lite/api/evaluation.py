@@ -68,7 +68,10 @@ def evaluate(
     if split not in ("dev", "test"):
         raise UserError(f"`split={split}` is not one of dev and test", status=2)
     run_dir, data_dir = open_run_dir(Path(output_dir)), Path(data_dir)
-    run_dir.problem.decode_hparams.changed(decode_hparams)
+    if decode_hparams and not decode:
+        raise UserError("`decode_hparams` needs `decode`", status=2)
+    if run_dir.problem.decode_hparams.changed(decode_hparams).only_trees and run_dir.problem.metric != "parseval":
+        raise UserError(f"only_trees=True is for parsing, and '{run_dir.problem.name}' is not", status=2)
     manifest = check_data(data_dir, run_dir.problem)
     with settings_restored():
         import_tensorflow()

@@ -1,5 +1,6 @@
 """Loads models."""
 
+import zipfile
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +49,7 @@ def _load_file(path: Path) -> "keras.Model":
 
     try:
         model = keras.models.load_model(path)
-    except (ValueError, TypeError, OSError, KeyError) as error:
+    except (ValueError, TypeError, OSError, KeyError, zipfile.BadZipFile) as error:
         raise UserError(f"{path} cannot be loaded as a Keras model: {str(error).splitlines()[0]}") from error
     if not isinstance(model, keras.Model):
         raise UserError(f"{path} is not a Keras model")

@@ -2,8 +2,9 @@
 
 import contextlib
 import dataclasses
+import inspect
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -13,14 +14,13 @@ from t2t_lite.config import HParams, SettingValue
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.registry import MODELS
+from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.training.callbacks import Callback
-from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.options import TrainKeywords, TrainOptions
 
 if TYPE_CHECKING:
     from t2t_lite.run_dir import RunDir
     from t2t_lite.training.monitoring.history import Columns
-    from t2t_lite.training.options import TrainKeywords
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,12 +62,12 @@ def train(
     num_gpus: int | None = None,
     virtual_devices: int = 0,
     display: Display | None = None,
-    **options: "Unpack[TrainKeywords]",
+    **options: Unpack[TrainKeywords],
 ) -> TrainResult:
     """Trains a model, as t2t-lite-trainer does. The same call resumes a training that was stopped.
 
     Args:
-      problem: the name of a problem, or a `Problem`.
+      problem: the name of a registered problem, or an object of one, whose options are for `generate_data`.
       hparams_set: the name of an hparam set; None if `hparams` is complete.
       data_dir: the folder with the problem's data.
       output_dir: the run directory: settings, vocabularies, checkpoints, logs.
@@ -92,9 +92,14 @@ def train(
 
     workers, worker = workers_of_environment()
     generated = get_problem(problem) if isinstance(problem, str) else problem
+    if generated.data_name not in PROBLEMS:
+        raise UserError(
+            f"problem '{generated.data_name}' is not registered; decorate its class with @PROBLEMS.register"
+        )
     problem = get_problem(generated.name)
     settings = _settings(hparams_set, hparams, model, train_steps)
-    checked = _options(options)
+    checked = _options(options, problem.flags)
+    callbacks = list(callbacks)
     # Check the arguments before data is generated and TensorFlow is imported.
     problem.check_hparams(settings)
     check_evaluation(problem, checked)
@@ -115,11 +120,7 @@ def check_evaluation(problem: Problem, options: TrainOptions) -> None:
     from t2t_lite.training.evaluation.model_selection import check_metric
 
     check_metric(options.eval_metric, problem)
-    if options.eval_metric in ("bleu", "f1") and not options.eval_decode and options.schedule != "train":
-        raise UserError(f"`eval_metric={options.eval_metric}` needs `eval_decode`", status=2)
-    if options.decode_hparams and not options.eval_decode:
-        raise UserError("`decode_hparams` needs `eval_decode`", status=2)
-    if problem.decode_hparams.override(options.decode_hparams).only_trees and problem.metric != "parseval":
+    if problem.decode_hparams.changed(options.decode_hparams).only_trees and problem.metric != "parseval":
         raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
 
 
@@ -130,16 +131,20 @@ def _settings(
     train_steps: int | None,
 ) -> HParams:
     settings = resolve_hparams(hparams_set, hparams)
-    changes = {"model": model, "train_steps": train_steps}
+    changes = {"model": model or None, "train_steps": train_steps}
     settings = settings.replace(**{name: value for name, value in changes.items() if value is not None})
     MODELS.check(settings.model)
     return settings
 
 
-def _options(options: "TrainKeywords") -> TrainOptions:
-    known = TrainOptions.__dataclass_fields__
+def _options(options: TrainKeywords, problem_flags: Collection[str]) -> TrainOptions:
+    known = [*TrainKeywords.__annotations__, *inspect.signature(train).parameters]
     for name in options:
-        if name not in known:
+        if name not in TrainKeywords.__annotations__:
+            if name in problem_flags:
+                raise UserError(
+                    f"`{name}` is an option of the problem: give it to get_problem, and its result to train"
+                )
             raise UserError(f"train() has no argument '{name}'{nearest(name, known)}", status=2)
     if options.get("schedule") == "eval":
         raise UserError("train() cannot only evaluate; use t2t_lite.evaluate, or t2t-lite-trainer --schedule=eval")

@@ -82,7 +82,7 @@ def _locked_for_writing(path: Path) -> Iterator[str]:
     except (tf.errors.OpError, OSError) as error:
         reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
         raise UserError(
-            f"cannot write checkpoint {path} ({reason}); free space on that disk and run the same command again; "
+            f"cannot write checkpoint {path} ({reason}); free space on that disk and start it again; "
             f"earlier checkpoints are intact"
         ) from error
 

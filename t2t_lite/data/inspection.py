@@ -86,7 +86,7 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
     folder = paths[0].parent
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path} is missing; regenerate it with t2t-lite-datagen and the same flags as before")
+            raise UserError(f"{path} is missing; regenerate it with t2t-lite-datagen and the same settings as before")
     of_inputs, of_targets = (open_vocabulary(folder / each["file"]) for each in manifest.vocabularies)
     found = Inspection(manifest, split, paths, (of_inputs, of_targets))
     features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}

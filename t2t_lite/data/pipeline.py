@@ -29,7 +29,7 @@ def reading_shards(name: str, data_dir: Path) -> Iterator[None]:
         found = _damaged_shards(name, Path(data_dir))
         which = " and ".join(map(str, found)) or f"a shard of '{name}' in {data_dir}"
         raise UserError(
-            f"{which} is damaged; remove it and run t2t-lite-datagen again with the same flags as before"
+            f"{which} is damaged; remove it and run t2t-lite-datagen again with the same settings as before"
         ) from error
 
 

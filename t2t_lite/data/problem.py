@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from t2t_lite.config import DecodeHParams, HParams
-from t2t_lite.errors import UserError
+from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import PROBLEMS, snake_case
 
 SPLITS = ("train", "dev", "test")
@@ -245,6 +245,10 @@ _RENAMED = {"flaw": "drop_reason", "remarks": "notes", "check_given": "check_opt
 
 
 def _checked(problem: Problem) -> Problem:
+    for option in problem.options:
+        if option not in problem.flags:
+            hint = nearest(option, problem.flags) if problem.flags else "; it has none"
+            raise UserError(f"problem '{problem.name}' has no option '{option}'{hint}", status=2)
     for old, new in _RENAMED.items():
         if hasattr(problem, old):
             raise UserError(f"problem '{problem.name}': its method {old} is called {new} since version 0.2; rename it")

@@ -231,31 +231,34 @@ class Translator:
         return self._search_lines(query, self._settings(settings), 0)
 
     @overload
-    def sample(self, lines: str, num_samples: int = ..., **settings: SettingValue) -> list[Hypothesis]: ...
+    def sample(
+        self, lines: str, num_samples: int = ..., first_line: int = ..., **settings: SettingValue
+    ) -> list[Hypothesis]: ...
 
     @overload
     def sample(
-        self, lines: Sequence[str], num_samples: int = ..., **settings: SettingValue
+        self, lines: Sequence[str], num_samples: int = ..., first_line: int = ..., **settings: SettingValue
     ) -> list[list[Hypothesis]]: ...
 
     @or_a_single_text("lines")
     def sample(
-        self, lines: Sequence[str] | str, num_samples: int = 1, **settings: SettingValue
+        self, lines: Sequence[str] | str, num_samples: int = 1, first_line: int = 1, **settings: SettingValue
     ) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Draws translations at random, token by token, from the model's probabilities.
 
         Args:
           lines: see `translate`.
           num_samples: number of samples for each line.
+          first_line: the number of the first line.
           settings: `DecodeHParams`, such as sampling_temp=0.8, sampling_keep_top_k=20 or random_seed=2.
 
         Returns:
-          the samples of each line, in the order they were drawn. A line has the same samples in any company.
+          the samples of each line, in the order they were drawn. They depend on random_seed and the line's number.
         """
         settings = {"sampling_method": "random", "beam_size": num_samples} | settings
-        return self._search_lines(Lines(lines), self._settings(settings), 0)
+        return self._search_lines(Lines(lines, first_line=first_line), self._settings(settings), 0)
 
-    def warm_up(self, lines: Sequence[str] | None = None, **settings: SettingValue) -> None:
+    def warm_up(self, lines: Sequence[str] | str | None = None, **settings: SettingValue) -> None:
         """Translates some lines, so that what is compiled at first use is compiled now and not for the first user.
 
         Args:
@@ -267,6 +270,7 @@ class Translator:
             known = range(first, min(self.inputs_vocabulary.size, first + 40))
             ids = [[known[place % len(known)] for place in range(length)] for length in (4, 12, 40)]
             lines = [self.inputs_vocabulary.decode([row])[0] for row in ids]
+        lines = [lines] if isinstance(lines, str) else lines
         for part in [*([line] for line in lines), lines]:
             self._search_lines(Lines(part), self._settings(settings), 1)
 

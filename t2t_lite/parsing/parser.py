@@ -45,11 +45,12 @@ class Parser:
     def from_run_dir(
         cls,
         path: str | PathLike | Sequence[str | PathLike],
+        *options: Forwarded,
         split: Callable[[str], list[str]] = split_at_blanks,
-        **options: Forwarded,
+        **more: Forwarded,
     ) -> "Parser":
         """Loads the model of a run directory; arguments and errors are those of `Translator.from_run_dir`."""
-        return cls(Translator.from_run_dir(path, **options), split)
+        return cls(Translator.from_run_dir(path, *options, **more), split)
 
     def __repr__(self) -> str:
         return repr(self._translator).replace(type(self._translator).__name__, type(self).__name__, 1)
@@ -132,9 +133,10 @@ class Parser:
 
     def add(self, tally: dict[str, Forwarded]) -> None:
         """Adds the counts of another parser or of an earlier run."""
-        self.parsed += tally["parsed"]
-        self.repaired += tally["repaired"]
-        self.repairs.update(tally["repairs"])
+        with self._counting:
+            self.parsed += tally["parsed"]
+            self.repaired += tally["repaired"]
+            self.repairs.update(tally["repairs"])
 
     def _cut(self, lines: Sequence[str], options: dict[str, Forwarded]) -> tuple[list[list[str]], list[str]]:
         """Returns (words of each line, lines as the model reads them)."""

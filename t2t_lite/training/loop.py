@@ -187,8 +187,9 @@ class TrainingLoop:
         }
 
     def _is_stopped_here(self) -> bool:
-        """Returns whether a callback has asked to stop, and there are no other workers that have to agree."""
-        return self._callbacks.stop and not has_workers(self._strategy)
+        """Returns whether a callback stops the run now: before its last step, and without other workers."""
+        is_last = self._step >= self._hparams.train_steps
+        return self._callbacks.stop and not is_last and not has_workers(self._strategy)
 
     def _save(self, batch: DistributedBatch) -> None:
         self._state.epoch.assign(first_replica(batch["epoch"]))
@@ -264,9 +265,7 @@ class TrainingLoop:
             name = signal.Signals(number).name
         else:
             name = "a callback" if self._callbacks.stop else "another worker"
-        self._progress.say(
-            f"stopped by {name} after step {self._step}, which is saved; run the same command again to resume"
-        )
+        self._progress.say(f"stopped by {name} after step {self._step}, which is saved; start it again to resume")
         if self._callbacks.stop and not number:
             return Ending(self._step, CALLBACK)
         return Ending(self._step, SIGNAL, number or signal.SIGTERM)

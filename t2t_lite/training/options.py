@@ -1,8 +1,11 @@
 """Options of a training run."""
 
 import dataclasses
+from collections.abc import Mapping
+from os import PathLike
 from typing import TypedDict
 
+from t2t_lite.config import SettingValue
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.training.evaluation.model_selection import METRICS
 
@@ -35,7 +38,7 @@ class TrainOptions:
       keep_best_n: how many of the best checkpoints to keep in addition.
       eval_metric: the metric that ranks checkpoints: a value of `model_selection.METRICS`.
       eval_decode: whether evaluations translate (or parse) the dev split, for BLEU (or F1).
-      decode_hparams: "name=value,...": changes to the problem's search settings for these evaluations.
+      decode_hparams: changes to the problem's search settings for these evaluations, as a dict or "name=value,...".
       early_stopping_patience: stop after this many evaluations without a better one; 0: never.
       eval_wait_secs: with schedule=eval, stop after this many seconds without a new checkpoint.
       log_step_count_steps: steps between progress reports.
@@ -56,12 +59,12 @@ class TrainOptions:
     keep_best_n: int = 0
     eval_metric: str = "loss"
     eval_decode: bool = False
-    decode_hparams: str = ""
+    decode_hparams: str | Mapping[str, SettingValue] = ""
     early_stopping_patience: int = 0
     eval_wait_secs: int = 3600
     log_step_count_steps: int = 100
     random_seed: int = 1
-    warm_start_from: str | None = None
+    warm_start_from: str | PathLike | None = None
     max_tokens_per_replica: int | None = None
     free_bytes: int | None = None
     xla_compile: bool = False
@@ -73,8 +76,21 @@ class TrainOptions:
             if (value := getattr(self, name)) not in known:
                 raise UserError(f"`{name}={value}` is unknown{nearest(str(value), known)}", status=2)
         for name in _COUNTS:
-            if (value := getattr(self, name)) is not None and value < _COUNTS[name]:
-                raise UserError(f"`{name}={value}` is too small: it must be at least {_COUNTS[name]}", status=2)
+            check_count(name, getattr(self, name), _COUNTS[name])
+        if self.eval_metric in ("bleu", "f1") and not self.eval_decode and self.schedule != "train":
+            raise UserError(f"`eval_metric={self.eval_metric}` needs `eval_decode`", status=2)
+        if self.decode_hparams and not self.eval_decode:
+            raise UserError("`decode_hparams` needs `eval_decode`", status=2)
+
+
+def check_count(name: str, value: object, least: int) -> None:
+    """Raises UserError unless an argument is a whole number of at least `least`, or None."""
+    if value is None:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UserError(f"`{name}` takes a whole number, not {value!r}", status=2)
+    if value < least:
+        raise UserError(f"`{name}={value}` is too small: it must be at least {least}", status=2)
 
 
 class TrainKeywords(TypedDict, total=False):
@@ -87,12 +103,12 @@ class TrainKeywords(TypedDict, total=False):
     keep_best_n: int
     eval_metric: str
     eval_decode: bool
-    decode_hparams: str
+    decode_hparams: str | Mapping[str, SettingValue]
     early_stopping_patience: int
     eval_wait_secs: int
     log_step_count_steps: int
     random_seed: int
-    warm_start_from: str | None
+    warm_start_from: str | PathLike | None
     max_tokens_per_replica: int | None
     xla_compile: bool
     peak_tflops: float | None

@@ -206,6 +206,10 @@ def test_settings_are_found_by_name_and_changed():
         ({"schedule": "eval"}, r"train\(\) cannot only evaluate"),
         ({"save_checkpoint_steps": 3}, r"train\(\) has no argument 'save_checkpoint_steps'; did you mean 'save_che"),
         ({"keep_checkpoint_max": 0}, "`keep_checkpoint_max=0` is too small: it must be at least 1"),
+        ({"save_checkpoints_steps": "5"}, "`save_checkpoints_steps` takes a whole number, not '5'"),
+        ({"decode_hparams": {"beam_size": 2}}, "`decode_hparams` needs `eval_decode`"),
+        ({"free_bytes": 1}, r"train\(\) has no argument 'free_bytes'"),
+        ({"num_gpu": 1}, r"train\(\) has no argument 'num_gpu'; did you mean 'num_gpus'"),
         ({"model": "transformator"}, r"unknown model 'transformator' \(`model`\); did you mean 'transformer'"),
         ({"warm_start_from": "none"}, "`warm_start_from=none` is neither a run directory nor a checkpoint in one"),
     ],
@@ -244,11 +248,57 @@ def test_a_translators_repr_says_model_checkpoint_and_problem(trained):
     assert repr(several).count("checkpoint=") == 2 and "model=transformer and transformer" in repr(several)
 
 
-def test_samples_are_those_of_the_search_settings_and_warming_up_changes_nothing(trained):
+def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
     translator = t2t.Translator.from_run_dir(trained.output_dir, {"extra_length": 3}, xla_compile=False)
     translator.warm_up(beam_size=2)
     lines = ["The dog sleeps.", "She sings."]
     samples = translator.sample(lines, num_samples=3, sampling_keep_top_k=5, random_seed=4)
     settings = {"sampling_method": "random", "beam_size": 3, "sampling_keep_top_k": 5, "random_seed": 4}
     assert samples == translator.n_best(lines, **settings) and [len(each) for each in samples] == [3, 3]
-    assert translator.sample(lines[1], num_samples=3, sampling_keep_top_k=5, random_seed=4) != []
+    second = {"num_samples": 3, "sampling_keep_top_k": 5, "random_seed": 4, "first_line": 2}
+    alone = translator.sample(lines[1], **second)
+    assert [each.text for each in alone] == [each.text for each in samples[1]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_case": 50}, r"generate_data\(\) has no argument 'max_case'; did you mean 'max_cases'"),
+        ({"num_shards": 0}, "`num_shards=0` is too small"),
+        ({"max_cases": -5}, "`max_cases=-5` is too small"),
+        ({"vocab_size": "400"}, "`vocab_size` takes a whole number, not '400'"),
+    ],
+)
+def test_wrong_arguments_of_data_generation_are_refused(tmp_path, options, message):
+    with pytest.raises(t2t.UserError, match=message):
+        t2t.generate_data("algorithmic_copy", tmp_path / "data", **options)
+    assert not (tmp_path / "data").exists()
+
+
+def test_unknown_options_and_unregistered_problems_are_refused(train):
+    with pytest.raises(
+        t2t.UserError, match="problem 'text_pairs' has no option 'train_sauce'; did you mean 'train_sou"
+    ):
+        t2t.get_problem("text_pairs", train_sauce="x")
+
+    class Unheard(t2t.Problem):
+        def examples(self, split, files):
+            return iter(())
+
+    with pytest.raises(t2t.UserError, match=r"problem 'unheard' is not registered; decorate .*PROBLEMS\.register"):
+        t2t.train(Unheard(), "transformer_tiny", data_dir="none", output_dir="none")
+    with pytest.raises(t2t.UserError, match="`n=0` is too small"):
+        t2t.average_checkpoints("none", n=0)
+
+
+def test_a_line_that_a_killed_process_left_incomplete_harms_no_history(train):
+    run = train(train_steps=2).output_dir
+    with open(run / "log.jsonl", "a") as log:
+        log.write('{"time": 1, "part": "tr')
+    result = train(run, train_steps=4)
+    assert (result.step, result.history["step"]) == (4, [1, 2, 3, 4])
+
+
+def test_a_callback_that_stops_the_last_step_leaves_it_evaluated(train):
+    result = train(callbacks=[Recorder(step=4)], train_steps=4)
+    assert (result.ended_by, result.evaluations["step"]) == ("last step", [2, 4])

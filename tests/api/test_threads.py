@@ -43,7 +43,7 @@ def test_eight_threads_translate_while_a_training_runs_as_each_would_alone(small
             return len(during) >= NUM_THREADS and step >= 6  # once all threads have worked beside the training
 
     def user(number):
-        is_training.wait()
+        assert is_training.wait(timeout=300)  # not forever, if the training fails
         # Every second user loads a model of his own, which draws random numbers while the training does.
         translator = t2t.Translator.from_run_dir(small_run, SETTINGS, xla_compile=False) if number % 2 else shared
         found = outputs_of(translator, number)

@@ -47,7 +47,7 @@ def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_di
             then, now = (f"`{name}={each[name]}`" if each.get(name) else f"no `{name}`" for each in (made_with, asked))
             raise UserError(
                 f"the data in {data_dir} was made with {then}, but this run has {now}; "
-                f"use another `data_dir`, or the same flags as before"
+                f"use another `data_dir`, or the same settings as before"
             )
 
 

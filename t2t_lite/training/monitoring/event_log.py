@@ -17,7 +17,11 @@ class EventLog:
 
     def __init__(self, directory: Path) -> None:
         self._writers = {part: tf.summary.create_file_writer(str(directory / part)) for part in ("train", "eval")}
-        self._log = open(directory / "log.jsonl", "a", encoding="utf-8")  # noqa: SIM115
+        path = directory / "log.jsonl"
+        is_torn = path.exists() and path.read_bytes()[-1:] not in (b"", b"\n")  # a killed process may leave half a line
+        self._log = open(path, "a", encoding="utf-8")  # noqa: SIM115
+        if is_torn:
+            self._log.write("\n")
 
     def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Writes one report.

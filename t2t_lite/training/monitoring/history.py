@@ -17,13 +17,22 @@ def read_reports(directory: Path) -> Columns:
     path = Path(directory) / "log.jsonl"
     if not path.exists():
         return {"step": []}
-    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}"))
-    return _columns(row for row in rows if row["part"] == "train")
+    rows = map(_report, path.read_text(encoding="utf-8", errors="replace").splitlines())
+    return _columns(row for row in rows if row.get("part") == "train")
 
 
 def read_evaluation_columns(directory: Path) -> Columns:
     """Returns the evaluations of a run: "step" and the figures of `evaluations.json`, by step."""
     return _columns({"step": step, **figures} for step, figures in read_evaluations(directory).items())
+
+
+def _report(line: str) -> dict[str, object]:
+    """Returns the report in a line; {} for a line that a killed process has left incomplete."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _columns(rows: Iterable[Mapping[str, object]]) -> Columns:

@@ -72,7 +72,8 @@ class Progress:
             f"token accuracy {figures['accuracy']:.1%}{more}"
         )
         for sample in samples:
-            self.say("\n".join(f"  {name:<9}  {text}" for name, text in sample._asdict().items()))
+            if self._display:
+                self._display.text("\n".join(f"  {name:<9}  {text}" for name, text in sample._asdict().items()))
         if self._log:
             self._log.record("eval", step, figures, samples)
 

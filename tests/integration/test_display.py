@@ -1,0 +1,52 @@
+"""What commands show: a bar on a terminal, lines elsewhere, flags instead of arguments, and a user's text as it is."""
+
+import io
+import sys
+
+import pytest
+
+from t2t_lite.bin.cli.display import CommandDisplay
+from t2t_lite.errors import as_flags
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("output", [io.StringIO, Terminal])
+def test_lines_figures_and_text_of_a_training(output, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", output())
+    display = CommandDisplay()
+    display.say("before, with `data_dir=x`")
+    display.start_training(2, 10)
+    display.after_step(3)
+    display.report(3, 10, "loss 7.1", "0:00:09 left")
+    display.say("raise `train_steps` to continue")
+    display.text("a text with `code`, [brackets] and `n=3`")
+    display.end_training()
+    display.say("after")
+    shown = sys.stdout.getvalue()
+    for line in (
+        "before, with --data_dir=x",
+        "raise --train_steps to continue",
+        "`code`, [brackets] and `n=3`",
+        "after",
+    ):
+        assert line in shown
+    assert ("step 3/10  loss 7.1  0:00:09 left" in shown) == (output is io.StringIO)
+    assert "loss 7.1" in shown and "step 3/10" in shown
+
+
+def test_only_arguments_in_the_first_line_become_flags():
+    message = "`output_dir=a b`: 2 `hparams`, not `Names` or `x y`\nFile `code` and `n`"
+    assert as_flags(message) == "--output_dir=a b: 2 --hparams, not `Names` or `x y`\nFile `code` and `n`"
+
+
+def test_wrong_evaluation_flags_are_refused_before_a_run_is_waited_for(command, tmp_path):
+    flags = (f"--output_dir={tmp_path / 'none'}", f"--data_dir={tmp_path}", "--eval_wait_secs=3000", "--schedule=eval")
+    result = command("trainer", *flags, "--eval_metric=bleu")
+    assert (
+        result.returncode == 2 and result.stderr == "t2t-lite-trainer: error: --eval_metric=bleu needs --eval_decode\n"
+    )
