@@ -52,7 +52,7 @@ RULES = {
         ("keras", "numpy"),
     ),
     "losses": (("keras_ops", "errors", "arrays"), ("keras",)),
-    "schedules": (("keras_ops", "arrays"), ("keras",)),
+    "schedules": (("keras_ops", "errors", "arrays"), ("keras",)),
     "checkpoints": (("checkpoints", "locks", *BASIS), ("tensorflow", "numpy")),
     "data": (
         ("data", "plugins", *BASIS),

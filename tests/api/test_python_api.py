@@ -85,7 +85,7 @@ def test_its_history_is_columns_of_equal_length(trained):
     ("stop_at", "last", "evaluated"),
     [({"step": 3}, 3, [2]), ({"evaluation": 4}, 4, [2, 4]), ({"checkpoint": 2}, 2, [2])],
 )
-def test_a_callback_follows_and_stops_a_training_that_can_be_resumed(train, small_run, stop_at, last, evaluated):
+def test_a_callback_follows_and_stops_a_training(train, stop_at, last, evaluated):
     recorder = Recorder(**stop_at)
     result = train(callbacks=[t2t.Callback(), recorder])
     assert (result.step, result.ended_by) == (last, "callback")
@@ -95,8 +95,14 @@ def test_a_callback_follows_and_stops_a_training_that_can_be_resumed(train, smal
     names = {"loss", "nll_loss", "target_tokens", "gradient_norm", "learning_rate", "epoch", "skipped"}
     assert set(recorder.steps[0][1]) == names and recorder.steps[0][1]["epoch"] == 1
     assert result.history["loss"][0] == pytest.approx(recorder.steps[0][1]["loss"], abs=1e-6)
-    resumed = train(result.output_dir)
-    assert (resumed.step, resumed.ended_by) == (6, "last step")
+
+
+def test_a_stopped_training_is_resumed_even_if_its_log_is_damaged(train, small_run):
+    run = train(callbacks=[Recorder(step=3)]).output_dir
+    with open(run / "log.jsonl", "a") as log:
+        log.write('{"time": 1, "part": "tr')  # as a killed process leaves it
+    resumed = train(run)
+    assert (resumed.step, resumed.ended_by, resumed.history["step"]) == (6, "last step", [1, 4, 6])
     assert_same_weights(resumed.checkpoints[-1], small_run / "ckpt-6")
 
 
@@ -220,22 +226,23 @@ def test_errors_are_one_line_and_name_arguments(train, options, message):
     assert "\n" not in str(caught.value) and "--" not in str(caught.value).replace("t2t-lite-trainer --schedule", "")
 
 
-def test_the_library_logs_and_prints_nothing(train, capfd, logged):
-    train(train_steps=1)
+def test_the_library_prints_nothing_and_logs_what_a_program_can_show(train, capfd, logged):
+    logger = logging.getLogger("t2t_lite")
+    before = logger.handlers[:], logger.level, logger.propagate
+    result = train(train_steps=1)
     assert capfd.readouterr() == ("", "")
     lines = logged()
     assert lines[0].startswith("grammar_ende: 1,500 training pairs") and any("dev loss" in line for line in lines)
-
-
-def test_a_program_can_show_the_log(train, capsys):
-    logger = logging.getLogger("t2t_lite")
-    before = logger.handlers[:], logger.level, logger.propagate
     try:
         t2t.log_to_stdout()
         t2t.log_to_stdout()  # a notebook's cell is often run twice
-        train(train_steps=1)
-        printed = capsys.readouterr()
-        assert printed.out.count("step 1/1  epoch 1  loss") == 1 and printed.err == ""
+        train(result.output_dir, train_steps=2)
+        printed = capfd.readouterr()
+        assert printed.out.count("step 2/2  epoch 1  loss") == 1 and printed.err == ""
+        t2t.log_to_stdout("WARNING")
+        logger.info("progress")
+        logger.warning("a warning")
+        assert capfd.readouterr() == ("a warning\n", "")
     finally:
         logger.handlers[:], logger.level, logger.propagate = before
 
@@ -289,14 +296,6 @@ def test_unknown_options_and_unregistered_problems_are_refused(train):
         t2t.train(Unheard(), "transformer_tiny", data_dir="none", output_dir="none")
     with pytest.raises(t2t.UserError, match="`n=0` is too small"):
         t2t.average_checkpoints("none", n=0)
-
-
-def test_a_line_that_a_killed_process_left_incomplete_harms_no_history(train):
-    run = train(train_steps=2).output_dir
-    with open(run / "log.jsonl", "a") as log:
-        log.write('{"time": 1, "part": "tr')
-    result = train(run, train_steps=4)
-    assert (result.step, result.history["step"]) == (4, [1, 2, 3, 4])
 
 
 def test_a_callback_that_stops_the_last_step_leaves_it_evaluated(train):

@@ -6,6 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from support.commands import user_environment
 
@@ -30,6 +31,7 @@ def outputs_of(translator, number):
     ]
 
 
+@pytest.mark.slow
 def test_eight_threads_translate_while_a_training_runs_as_each_would_alone(small_run, grammar_data, tmp_path):
     alone = t2t.Translator.from_run_dir(small_run, SETTINGS, xla_compile=False)
     expected = [outputs_of(alone, number) for number in range(NUM_THREADS)]
@@ -88,6 +90,7 @@ def test_threads_find_problems_that_nobody_has_loaded():
     assert result.stdout.strip() == str(names)
 
 
+@pytest.mark.slow
 def test_many_translators_in_a_process_print_nothing(small_run):
     program = (
         f"import t2t_lite as t2t\nfor _ in range(6):\n"

@@ -46,6 +46,7 @@ kernel.write(json.dumps([statuses, sys.stdout.text, sys.stderr.text, state() == 
 """
 
 
+@pytest.mark.slow
 def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_flags, grammar_data, tmp_path):
     run = f"--output_dir={tmp_path / 'run'}"
     (tmp_path / "in.txt").write_text("The dog sleeps.\nShe sings.\n")

@@ -239,6 +239,7 @@ def test_standard_input_is_accepted_as_a_tsv_file(texts, process, tmp_path):
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
+@pytest.mark.slow
 def test_another_text_from_a_pipe_is_refused_and_does_not_replace_the_first(texts, process, tmp_path):
     content = (texts / "train.tsv").read_bytes()
     flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-")
