@@ -13,8 +13,8 @@ from types import ModuleType
 
 from t2t_lite.errors import UserError
 
-# The blocks of `settings_restored` that have not ended, and what the first of them found.
-_blocks: list[None] = []
+# How many blocks of `settings_restored` have not ended, and what the first of them found.
+_open_blocks = 0
 _before = gc.get_threshold(), logging.NOTSET
 _counting = threading.Lock()
 
@@ -72,18 +72,18 @@ def settings_restored() -> Iterator[None]:
 
     If blocks overlap in several threads, the last one to end restores what the first one found.
     """
-    global _before
+    global _before, _open_blocks
     logger = logging.getLogger("tensorflow")
     with _counting:
-        if not _blocks:
+        if not _open_blocks:
             _before = gc.get_threshold(), logger.level
-        _blocks.append(None)
+        _open_blocks += 1
     try:
         yield
     finally:
         with _counting:
-            _blocks.pop()
-            if not _blocks:
+            _open_blocks -= 1
+            if not _open_blocks:
                 gc.set_threshold(*_before[0])
                 logger.setLevel(_before[1])
 

@@ -122,7 +122,18 @@ RULES_AT_LOADING = {
     "locks": (("errors", "files"), ()),
     "trust": (("errors", "files"), ()),
     "plugins": (("registry", "errors"), ()),
-    "api": (("api", "data.problem", "data.manifest", "training.callbacks", "training.options", *BASIS), ()),
+    "api": (
+        (
+            "api",
+            "data.problem",
+            "data.manifest",
+            "training.callbacks",
+            "training.options",
+            "training.evaluation.model_selection",
+            *BASIS,
+        ),
+        (),
+    ),
     "display": (("log",), ()),
 }
 

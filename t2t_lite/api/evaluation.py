@@ -7,6 +7,7 @@ from pathlib import Path
 
 from t2t_lite.config import SettingValue
 from t2t_lite.errors import UserError
+from t2t_lite.training.evaluation.model_selection import check_search
 from t2t_lite.training.options import TrainOptions
 
 
@@ -70,8 +71,7 @@ def evaluate(
     run_dir, data_dir = open_run_dir(Path(output_dir)), Path(data_dir)
     if decode_hparams and not decode:
         raise UserError("`decode_hparams` needs `decode`", status=2)
-    if run_dir.problem.decode_hparams.changed(decode_hparams).only_trees and run_dir.problem.metric != "parseval":
-        raise UserError(f"only_trees=True is for parsing, and '{run_dir.problem.name}' is not", status=2)
+    check_search(decode_hparams, run_dir.problem)
     manifest = check_data(data_dir, run_dir.problem)
     with settings_restored():
         import_tensorflow()

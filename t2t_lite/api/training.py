@@ -16,6 +16,7 @@ from t2t_lite.display import Display
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.training.callbacks import Callback
+from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainKeywords, TrainOptions
 
 if TYPE_CHECKING:
@@ -117,11 +118,8 @@ def train(
 
 def check_evaluation(problem: Problem, options: TrainOptions) -> None:
     """Raises UserError if options of evaluation do not fit the problem."""
-    from t2t_lite.training.evaluation.model_selection import check_metric
-
     check_metric(options.eval_metric, problem)
-    if problem.decode_hparams.changed(options.decode_hparams).only_trees and problem.metric != "parseval":
-        raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
+    check_search(options.decode_hparams, problem)
 
 
 def _settings(

@@ -45,7 +45,7 @@ def trained(train):
 
 
 class Recorder(t2t.Callback):
-    """Keeps what it is told, and stops the training when one of its conditions holds."""
+    """Records all calls, and stops the training at a given step, evaluation or checkpoint."""
 
     def __init__(self, **stop_at):
         self.steps, self.evaluations, self.checkpoints, self.stop_at = [], [], [], stop_at

@@ -154,7 +154,7 @@ def test_the_config_has_every_constructor_argument(name):
 def test_a_mixed_policy_computes_in_16_bits_with_float32_variables(name, policy):
     make, arguments = CASES[name]
     layer = make(dtype=policy)
-    # A layer of layers leaves their policies to whoever made them.
+    # The sub-layers of these two have policies of their own.
     if not isinstance(layer, EncoderLayer | DecoderLayer):
         assert keras.backend.standardize_dtype(output(layer, arguments).dtype) == policy.removeprefix("mixed_")
     assert {variable.dtype for variable in layer.variables} <= {"float32"}

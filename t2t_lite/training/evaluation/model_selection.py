@@ -5,8 +5,10 @@ here is a function of it, so a resumed training decides like an uninterrupted on
 """
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
+from t2t_lite.config import SettingValue
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
@@ -28,6 +30,12 @@ def check_metric(metric: str, problem: Problem) -> None:
         raise UserError(
             f"`eval_metric={metric}`: '{problem.name}' is scored by {figure_of(problem)}; use that, or loss", status=2
         )
+
+
+def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Problem) -> None:
+    """Raises UserError if changes to a problem's search settings are invalid or do not suit it."""
+    if problem.decode_hparams.changed(decode_hparams).only_trees and problem.metric != "parseval":
+        raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
 
 
 def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
