@@ -44,7 +44,7 @@ def batches():
 
 
 def compiled(model, rate=None):
-    schedule = InverseSqrt(model.hparams.hidden_size, warmup_steps=4)
+    schedule = InverseSqrt(model.hparams.hidden_size, warmup_steps=model.hparams.learning_rate_warmup_steps)
     adam = keras.optimizers.Adam(schedule if rate is None else rate, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
     model.compile(adam, SmoothedCrossEntropy(0.1))
     return model
@@ -207,7 +207,7 @@ def test_symbolic_tensors_make_a_functional_model(model):
 
 def test_three_steps_of_fit_equal_three_of_the_trainer():
     changes = dict.fromkeys(("residual_dropout", "attention_dropout", "relu_dropout"), 0.0)
-    ours = make(learning_rate_warmup_steps=4, **changes)
+    ours = make(learning_rate_warmup_steps=16, **changes)
     keras_model = keras.models.clone_model(ours)
     keras_model.set_weights(ours.get_weights())
     before = ours.get_weights()
