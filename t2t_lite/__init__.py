@@ -9,7 +9,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING
 
-from t2t_lite import registry
+from t2t_lite import built_in, registry
 from t2t_lite.quiet import QuietFinder, select_tensorflow
 
 if TYPE_CHECKING:
@@ -120,5 +120,6 @@ def _load_all_once() -> None:
     plugins.load_all_once()
 
 
+assert built_in  # importing it has registered what is built in
 registry.set_loader(_load_all_once)
 sys.meta_path.insert(0, QuietFinder())

@@ -1,15 +1,12 @@
-"""Settings: frozen, typed and flat. An hparams set is an `HParams`; "name=value,..." changes single settings."""
+"""The settings of models and trainings, and those of decoding. An hparams set is an `HParams`."""
 
 import dataclasses
-import inspect
-import json
 import math
-import re
 from collections.abc import Mapping
-from typing import ClassVar, Self, TypeAlias, get_type_hints
+from typing import ClassVar
 
-from t2t_lite.aliases import alias_hint
-from t2t_lite.errors import UserError, nearest
+from t2t_lite.registry import MODELS, POSITION_ENCODINGS, REGISTRIES_OF_SETTINGS
+from t2t_lite.settings import Settings
 
 # Limits for warnings: batches smaller than a long sentence, and beams wider than any paper finds useful.
 FEW_TOKENS = 32
@@ -17,156 +14,25 @@ WIDE_BEAM = 100
 # The deepest published model (Wang et al. 2022). More layers are probably a typo, and take hours to build.
 MAX_LAYERS = 1000
 
-SettingValue: TypeAlias = int | float | str | bool
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 SAMPLING_METHODS = ("argmax", "random")
-# The allowed values of settings; the first one is the paper's.
+# The allowed values of settings that choose code of the model; the first one is the paper's. Those of the settings in
+# REGISTRIES_OF_SETTINGS are the names that are registered.
 CHOICES = {
-    "self_attention_type": ("full", "local", "recurrent", "convolution", "separable_convolution"),
-    "feed_forward_type": ("relu", "swiglu", "attention"),
-    "position_encoding": ("sinusoidal", "sinusoidal_halves", "learned", "relative", "rotary"),
     "norm_position": ("post", "pre"),
-    "norm_type": ("layer", "rms"),
     "tied_embeddings": ("all", "decoder", "none"),
     "precision": PRECISIONS,
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Settings:
-    """Base class of settings. Subclasses are frozen dataclasses with int, float, str and bool fields."""
-
-    # Old names of settings, in files and on command lines, with their names since version 0.2.
-    FLAG: ClassVar[str]  # the name of the argument and of the flag that take settings of this kind
-    RENAMED: ClassVar[dict[str, str]] = {}
-
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for name in (field.name for field in dataclasses.fields(self)):
-            kind, value = hints[name], getattr(self, name)
-            if kind is float and type(value) is int:
-                # 0 and 0.0 must be the same in files and comparisons.
-                object.__setattr__(self, name, float(value))
-            elif type(value) is not kind:
-                raise UserError(f"`{self.FLAG}`: {name} takes {_TYPE_NAMES[kind]}, not {value!r}", status=2)
-
-    @classmethod
-    def current_name(cls, name: str) -> str:
-        """Returns the current name of a setting, given that or an old one."""
-        return cls.RENAMED.get(name, name)
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """Returns the names of all settings."""
-        return [field.name for field in dataclasses.fields(cls)]
-
-    def replace(self, **changes: SettingValue) -> Self:
-        """Returns a copy with some settings changed, and checks the values.
-
-        Raises:
-          UserError: on an unknown name (with the nearest names) or an invalid value.
-        """
-        changes = {self.current_name(name): value for name, value in changes.items()}
-        for name in changes:
-            if name not in self.names():
-                hint = alias_hint(self.FLAG, name) or nearest(name, self.names())
-                raise UserError(f"unknown setting '{name}'{hint}", status=2)
-        return dataclasses.replace(self, **changes)
-
-    def changed(self, changes: Mapping[str, SettingValue] | str | None) -> Self:
-        """Returns a copy with changes, given as a dict (see `replace`) or as a text (see `override`); None: none."""
-        return self.override(changes) if isinstance(changes, str) else self.replace(**(changes or {}))
-
-    def override(self, text: str) -> Self:
-        """Returns a copy changed by "name=value,name=value", the syntax of the command-line flag.
-
-        Raises:
-          UserError: on an unknown name (with the nearest names), a value of the wrong type, or a malformed pair.
-        """
-        hints = get_type_hints(type(self))
-        known = {field.name: hints[field.name] for field in dataclasses.fields(self)}
-        changes: dict[str, SettingValue] = {}
-        unknown = []
-        for pair in filter(None, (part.strip() for part in text.split(","))):
-            name, equals, value = (part.strip() for part in pair.partition("="))
-            if not equals:
-                raise UserError(f"`{self.FLAG}`: '{pair}' is not of the form name=value", status=2)
-            name = self.current_name(name)
-            if name not in known:
-                hint = alias_hint(self.FLAG, name) or nearest(name, known)
-                unknown.append(f"unknown name '{name}'{hint}")
-                continue
-            if name in changes:
-                raise UserError(f"`{self.FLAG}`: {name} is given twice", status=2)
-            changes[name] = _parse(value, known[name], f"`{self.FLAG}`: {name}")
-        if unknown:
-            raise UserError(f"`{self.FLAG}`: {'. '.join(unknown)}", status=2)
-        return self.replace(**changes)
-
-    def warnings(self) -> list[str]:
-        """Returns a line about each setting that is valid but probably a mistake, with its effect."""
-        return []
-
-    def to_json(self) -> str:
-        """Returns the settings as JSON, one per line."""
-        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str, where: str) -> Self:
-        """Reads the output of `to_json`. `where` is the file name for error messages.
-
-        Raises:
-          UserError: if the text is not a JSON object or has unknown names.
-        """
-        try:
-            return cls(**{cls.current_name(name): value for name, value in json.loads(text).items()})
-        except (ValueError, TypeError, AttributeError, UserError) as error:
-            raise UserError(
-                f"{where} does not contain settings of this version: {error}; replace it by an intact copy"
-            ) from error
-
-    def difference(self, other: Self) -> list[str]:
-        """Returns "name: mine, not theirs" for each setting that differs in `other`."""
-        mine, theirs = dataclasses.asdict(self), dataclasses.asdict(other)
-        return [f"{name}: {mine[name]}, not {theirs[name]}" for name in mine if mine[name] != theirs[name]]
-
-    def _require(self, name: str, ok: bool, rule: str) -> None:
-        if not ok:
-            raise UserError(f"`{self.FLAG}`: {name}={getattr(self, name)} is out of range: it must be {rule}", status=2)
-
-
-def meaning(settings: type[_Settings], name: str) -> str:
-    """Returns the comment beside a setting's definition; "" if there is none."""
-    lines = inspect.getsource(settings).splitlines()
-    (line,) = [line for line in lines if re.match(rf"    {name}: \w+ = ", line)]
-    return line.partition("  # ")[2]
-
-
-def _parse(text: str, kind: type[SettingValue], where: str) -> SettingValue:
-    """Parses one value of a field's type; `where` names the setting in error messages."""
-    try:
-        return parse_bool(text) if kind is bool else kind(text)
-    except ValueError as error:
-        raise UserError(f"{where} takes {_TYPE_NAMES[kind]}, not '{text}'", status=2) from error
-
-
-_TYPE_NAMES = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
-_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-
-
-def parse_bool(text: str) -> bool:
-    """Parses "True", "False", "1" or "0", in any case.
-
-    Raises:
-      ValueError: if the text is none of these.
-    """
-    if text.lower() not in _BOOLEANS:
-        raise ValueError(f"takes True or False, not '{text}'")
-    return _BOOLEANS[text.lower()]
+def choices() -> dict[str, tuple[str, ...]]:
+    """Returns the allowed values of every setting of `HParams` that has a choice, plug-ins' included."""
+    registered = {name: tuple(registry.names()) for name, registry in REGISTRIES_OF_SETTINGS.items()}
+    return {name: values for name, values in registered.items() if name != "model"} | CHOICES
 
 
 @dataclasses.dataclass(frozen=True)
-class HParams(_Settings):
+class HParams(Settings):
     """The settings of a model and its training. The defaults are the paper's base model."""
 
     FLAG: ClassVar[str] = "hparams"
@@ -213,21 +79,38 @@ class HParams(_Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         may_be_0 = ("attention_key_size", "attention_value_size", "hard_alignment_token")
-        for field in dataclasses.fields(self):
+        for field in dataclasses.fields(HParams):
             value = getattr(self, field.name)
             if isinstance(value, int):
                 least = 0 if field.name in may_be_0 else 1
-                self._require(field.name, value >= least, f"at least {least}")
+                self.require(field.name, value >= least, f"at least {least}")
         for name in ("num_encoder_layers", "num_decoder_layers"):
-            self._require(name, getattr(self, name) <= MAX_LAYERS, f"at most {MAX_LAYERS:,}")
+            self.require(name, getattr(self, name) <= MAX_LAYERS, f"at most {MAX_LAYERS:,}")
         dropouts = ("residual_dropout", "attention_dropout", "relu_dropout")
         for name in (*dropouts, "label_smoothing", "adam_beta1", "adam_beta2", "ema_decay"):
-            self._require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
+            self.require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
         for name in ("learning_rate_constant", "adam_epsilon"):
-            self._require(name, 0.0 < getattr(self, name) < math.inf, "above 0 and finite")
-        for name, choices in CHOICES.items():
-            self._require(name, getattr(self, name) in choices, " or ".join(choices))
+            self.require(name, 0.0 < getattr(self, name) < math.inf, "above 0 and finite")
+        for name, values in CHOICES.items():
+            self.require(name, getattr(self, name) in values, " or ".join(values))
+        self._check_registered()
         self._check_sizes()
+
+    @classmethod
+    def class_for(cls, values: Mapping[str, object]) -> "type[HParams]":
+        """Returns the class of settings that the model in `values` was registered with."""
+        model = values.get("model", cls.model)
+        if not isinstance(model, str) or model not in MODELS:
+            return cls
+        return MODELS.fact(model, "hparams_class", HParams)
+
+    @classmethod
+    def hint(cls, name: str) -> str:
+        """Returns what to add to a message about an unknown name."""
+        for model in MODELS:
+            if name in cls.class_for({"model": model}).names():
+                return f"; the model {model} has it: add model={model}"
+        return super().hint(name)
 
     def warnings(self) -> list[str]:
         """Returns a line about each setting that is valid but probably a mistake, with its effect."""
@@ -247,27 +130,30 @@ class HParams(_Settings):
             )
         return messages
 
+    def _check_registered(self) -> None:
+        """Checks the settings that choose something from a registry; `model` is checked where it is made."""
+        for name, registry in REGISTRIES_OF_SETTINGS.items():
+            value = getattr(self, name)
+            if name == "model":
+                continue
+            self.require(name, value in registry, " or ".join(registry))
+            for other, values in registry.fact(value, "requires", {}).items():
+                self.require(other, getattr(self, other) in values, f"{' or '.join(values)} with {name}={value}")
+
     def _check_sizes(self) -> None:
         """Checks that the sizes of a model are consistent."""
         if not (self.attention_key_size and self.attention_value_size):
-            self._require(
+            self.require(
                 "num_heads", self.hidden_size % self.num_heads == 0, f"a divisor of hidden_size ({self.hidden_size})"
             )
-        self._require("hidden_size", self.hidden_size % 2 == 0, "even, because sines and cosines come in pairs")
-        self._require("kernel_size", self.kernel_size % 2 == 1, "odd, so that the window has a center")
-        self._require("neighborhood_size", self.neighborhood_size % 2 == 0, "even: as many before as after")
+        self.require("hidden_size", self.hidden_size % 2 == 0, "even, because sines and cosines come in pairs")
+        self.require("kernel_size", self.kernel_size % 2 == 1, "odd, so that the window has a center")
+        self.require("neighborhood_size", self.neighborhood_size % 2 == 0, "even: as many before as after")
         if self.position_encoding == "learned":
             # A single vector would be broadcast over sequences of any length.
-            self._require("max_length", self.max_length >= 2, "at least 2 with position_encoding=learned")
-        types = {"relative": ("full",), "rotary": ("full", "local")}.get(self.position_encoding)
-        if types:
-            self._require(
-                "self_attention_type",
-                self.self_attention_type in types,
-                f"{' or '.join(types)} with position_encoding={self.position_encoding}",
-            )
+            self.require("max_length", self.max_length >= 2, "at least 2 with position_encoding=learned")
         if self.position_encoding == "rotary":
-            self._require(
+            self.require(
                 "position_encoding", self.key_size % 2 == 0, f"for heads of an even key size, not {self.key_size}"
             )
 
@@ -283,12 +169,12 @@ class HParams(_Settings):
 
     @property
     def max_positions(self) -> int | None:
-        """The longest supported sequence, in tokens; None: any. Only learned positions are limited."""
-        return self.max_length if self.position_encoding == "learned" else None
+        """The longest supported sequence, in tokens; None: any. Only positions such as learned ones are limited."""
+        return self.max_length if POSITION_ENCODINGS.fact(self.position_encoding, "is_limited", False) else None
 
 
 @dataclasses.dataclass(frozen=True)
-class DecodeHParams(_Settings):
+class DecodeHParams(Settings):
     """The settings of decoding. The defaults are the paper's for translation (section 6.1)."""
 
     FLAG: ClassVar[str] = "decode_hparams"
@@ -316,7 +202,7 @@ class DecodeHParams(_Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("beam_size", "max_input_length", "batch_tokens", "diverse_beam_groups"):
-            self._require(name, getattr(self, name) >= 1, "at least 1")
+            self.require(name, getattr(self, name) >= 1, "at least 1")
         for name in (
             "alpha",
             "extra_length",
@@ -327,15 +213,15 @@ class DecodeHParams(_Settings):
             "sampling_keep_top_k",
             "random_seed",
         ):
-            self._require(name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
-        self._require("sampling_temp", 0 < self.sampling_temp < math.inf, "above 0 and finite")
-        self._require("sampling_keep_top_p", 0 < self.sampling_keep_top_p <= 1, "above 0 and at most 1")
+            self.require(name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
+        self.require("sampling_temp", 0 < self.sampling_temp < math.inf, "above 0 and finite")
+        self.require("sampling_keep_top_p", 0 < self.sampling_keep_top_p <= 1, "above 0 and at most 1")
         for name, choices in (("sampling_method", SAMPLING_METHODS), ("precision", PRECISIONS)):
-            self._require(name, getattr(self, name) in choices, " or ".join(choices))
+            self.require(name, getattr(self, name) in choices, " or ".join(choices))
         for name in ("min_length_ratio", "no_repeat_ngram_size") if self.only_trees else ():
             # Trees repeat their symbols, and a tree cannot get longer once it covers all words.
-            self._require(name, getattr(self, name) == 0, "0 with only_trees=True")
-        self._require(
+            self.require(name, getattr(self, name) == 0, "0 with only_trees=True")
+        self.require(
             "diverse_beam_groups",
             self.beam_size % self.diverse_beam_groups == 0,
             f"a divisor of beam_size ({self.beam_size})",

@@ -1,4 +1,4 @@
-"""Loads everything that registers itself: the built-in problems, hparams sets and models, and plug-ins.
+"""Loads everything that registers itself: the built-in problems and hparams sets, and plug-ins.
 
 A plug-in is an installed package with an entry point in the group `t2t_lite.plugins`, or a folder of the user
 (`--t2t_usr_dir`). Only this module of the library imports `problems/` and `hparams/`, and only on request.
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from t2t_lite.errors import UserError
-from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Origin, registering
+from t2t_lite.registry import REGISTRIES, Origin, registering
 
 GROUP = "t2t_lite.plugins"
 
@@ -32,7 +32,7 @@ def load_all(usr_dir: str | None = None) -> None:
     The registries do the same, without a user folder, at the first unknown name.
 
     Args:
-      usr_dir: a folder with Python files that register problems, hparams sets or models.
+      usr_dir: a folder with Python files that register problems, hparams sets, models and so on.
 
     Raises:
       UserError: if a plug-in cannot be imported (with the whole traceback), or registers a name that is taken.
@@ -95,15 +95,15 @@ def load_usr_dir(usr_dir: str) -> None:
         for name in names:
             importlib.import_module(f"{package}.{name}")
 
-    before = [len(registry.names()) for registry in (PROBLEMS, HPARAMS, MODELS)]
+    before = [len(registry.names()) for registry in REGISTRIES]
     with registering(Origin("t2t_usr_dir", str(folder))):
         try:
             _import(load, f"`t2t_usr_dir={usr_dir}`")
         except UserError:
             sys.modules.pop(package, None)
             raise
-    if before == [len(registry.names()) for registry in (PROBLEMS, HPARAMS, MODELS)]:
-        raise UserError(f"`t2t_usr_dir={usr_dir}` registers no problem, hparams set or model")
+    if before == [len(registry.names()) for registry in REGISTRIES]:
+        raise UserError(f"`t2t_usr_dir={usr_dir}` registers nothing: no problem, hparams set, model or other part")
 
 
 def _import(load: Callable[[], object], what: str) -> None:
@@ -134,6 +134,3 @@ def _load_builtins() -> None:
         package = importlib.import_module(package_name)
         for module in pkgutil.iter_modules(package.__path__):
             importlib.import_module(f"{package_name}.{module.name}")
-    MODELS.register_lazily(
-        "transformer", "t2t_lite.models.hard_alignment:make_transformer", "The paper's encoder-decoder (section 3)."
-    )

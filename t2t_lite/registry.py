@@ -1,19 +1,20 @@
-"""Registries of problems, hparams sets and models, which the command line selects by name."""
+"""Registries: what settings and flags select by name, built in or from plug-ins."""
 
 import contextlib
 import functools
 import importlib
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
 
-# What is registered: a problem class, a function that returns settings, a class or function that makes a model.
+# What is registered: a class, or a function that returns settings or makes a layer, a model, an optimizer and so on.
 Entry: TypeAlias = Callable[..., Any]
 E = TypeVar("E", bound=Entry)
+F = TypeVar("F")
 
 
 def snake_case(name: str) -> str:
@@ -61,33 +62,53 @@ class Registry:
         self._files: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
         self._origins: dict[str, Origin] = {}
+        self._facts: dict[str, Mapping[str, Any]] = {}
 
     @overload
-    def register(self, item: E, *, name: str | None = ...) -> E: ...
+    def register(self, item: E, *, name: str | None = ..., **facts: object) -> E: ...
 
     @overload
-    def register(self, item: str | None = ..., *, name: str | None = ...) -> Callable[[E], E]: ...
+    def register(self, item: str | None = ..., *, name: str | None = ..., **facts: object) -> Callable[[E], E]: ...
 
-    def register(self, item: E | str | None = None, *, name: str | None = None) -> E | Callable[[E], E]:
+    def register(
+        self, item: E | str | None = None, *, name: str | None = None, **facts: object
+    ) -> E | Callable[[E], E]:
         """Registers a class or function under `name`, by default its own name in snake case.
 
         Use it as a decorator: `@register`, `@register(name="x")` or `@register("x")`.
+
+        Args:
+          item: the class or function, or its name.
+          name: its name.
+          facts: what must be known of it without importing it, see `fact`.
 
         Raises:
           UserError: if the name is taken; the message names both places.
         """
         if item is None or isinstance(item, str):
             given = item or name
-            return lambda decorated: self.register(decorated, name=given)
+            return lambda decorated: self.register(decorated, name=given, **facts)
         place = f"{item.__module__}.{item.__qualname__}"
         file = getattr(sys.modules.get(item.__module__), "__file__", None) or ""
         summary = (item.__doc__ or "").strip().split("\n")[0]
-        self._add(name or snake_case(item.__name__), item, place, summary, file)
+        name = name or snake_case(item.__name__)
+        self._add(name, item, place, summary, file)
+        self._facts[name] = facts
         return item
 
-    def register_lazily(self, name: str, reference: str, summary: str) -> None:
+    def register_lazily(self, name: str, reference: str, summary: str, **facts: object) -> None:
         """Registers "module:attribute", which is imported on first use, so that listings need no TensorFlow."""
         self._add(name, reference, reference, summary)
+        self._facts[name] = facts
+
+    def unregister(self, name: str) -> None:
+        """Removes what is registered under `name`."""
+        for known in (self._entries, self._places, self._files, self._summaries, self._origins, self._facts):
+            known.pop(name, None)
+
+    def fact(self, name: str, key: str, default: F) -> F:
+        """Returns what `register` was told of the object called `name` under `key`, or the default."""
+        return self._facts[name].get(key, default)
 
     def _add(self, name: str, entry: Entry | str, place: str, summary: str, file: str = "") -> None:
         # Importing the same module again (a reload in a notebook) replaces an entry; another place is a conflict.
@@ -178,11 +199,25 @@ class SetRegistry(Registry):
 PROBLEMS = Registry("problem", "problem")
 HPARAMS = SetRegistry("hparams set", "hparams_set")
 MODELS = Registry("model", "model")
+SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_type")
+FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type")
+POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding")
+NORM_TYPES = Registry("norm type", "hparams=norm_type")
+
+# The registries whose names are the choices of a setting.
+REGISTRIES_OF_SETTINGS = {
+    "model": MODELS,
+    "self_attention_type": SELF_ATTENTION_TYPES,
+    "feed_forward_type": FEED_FORWARD_TYPES,
+    "position_encoding": POSITION_ENCODINGS,
+    "norm_type": NORM_TYPES,
+}
+REGISTRIES = (PROBLEMS, HPARAMS, *REGISTRIES_OF_SETTINGS.values())
 
 
 def set_loader(load: Callable[[], None]) -> None:
-    """Sets the function that registers everything there is; the three registries call it when a name is missing."""
-    for registry in (PROBLEMS, HPARAMS, MODELS):
+    """Sets the function that registers everything there is; registries call it when a name is missing."""
+    for registry in REGISTRIES:
         registry.load = load
 
 

@@ -26,7 +26,8 @@ from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder, sha256_of, write_text, written_whole
 from t2t_lite.plugins import load_usr_dir
-from t2t_lite.registry import MODELS, PROBLEMS, Origin, Registry
+from t2t_lite.registry import PROBLEMS, REGISTRIES_OF_SETTINGS, Origin, Registry
+from t2t_lite.settings import SettingValue
 from t2t_lite.trust import is_trusted, trust
 
 # Settings that may change when a run is resumed.
@@ -61,15 +62,15 @@ def open_run_dir(path: Path) -> RunDir:
 
     Raises:
       UserError: if it is not a run directory, a vocabulary is not the one that the model was trained with, or the
-        problem or model comes from a plug-in that is neither loaded nor trusted.
+        problem, the model or another part comes from a plug-in that is neither loaded nor trusted.
     """
     path = Path(path)
-    about, hparams, run = _read(path)
+    about, settings, run = _read(path)
     try:
         name = run["problem"]
         entries = (run["vocabulary"], run.get("inputs_vocabulary", run["vocabulary"]))
         digests = {path / entry["file"]: entry["sha256"] for entry in entries}
-        its_names = _names(run, hparams)
+        its_names = _names(name, settings)
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{about} is damaged: {error!r}") from error
     for what, folder in _missing_plugins(path, about, run, its_names):
@@ -80,6 +81,7 @@ def open_run_dir(path: Path) -> RunDir:
                 f"t2t_lite.plugins.load_usr_dir('{folder}')"
             )
         load_usr_dir(str(folder))
+    hparams = HParams.from_json(json.dumps(settings), str(path / "hparams.json"))
     try:
         problem = get_problem(name)
     except UserError as error:
@@ -119,17 +121,17 @@ def files_of(path: Path) -> list[Path]:
     return [file for name in names for file in Path(path).glob(name)]
 
 
-def settings_of(path: Path) -> HParams:
-    """Returns the settings of a run directory, without checking anything else in it.
+def stored_setting(path: Path, name: str) -> SettingValue:
+    """Returns one setting of a run directory, as it is stored. Nothing else is checked, and no plug-in is needed.
 
     Raises:
       UserError: if it is not a run directory.
     """
-    return _read(Path(path))[1]
+    return _read(Path(path))[1].get(name, getattr(HParams, name))
 
 
 def trust_plugins_of(path: Path) -> list[Path]:
-    """Permanently trusts the plug-in folders of a run's problem and model that are not loaded yet.
+    """Permanently trusts the plug-in folders of a run that are not loaded yet.
 
     Returns:
       the folders.
@@ -138,9 +140,9 @@ def trust_plugins_of(path: Path) -> list[Path]:
       UserError: if it is not a run directory, or names a folder that cannot be trusted; no folder is trusted then.
     """
     path = Path(path)
-    about, hparams, run = _read(path)
+    about, settings, run = _read(path)
     try:
-        its_names = _names(run, hparams)
+        its_names = _names(run["problem"], settings)
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{about} is damaged: {error!r}") from error
     folders = [folder for _, folder in _missing_plugins(path, about, run, its_names)]
@@ -149,17 +151,22 @@ def trust_plugins_of(path: Path) -> list[Path]:
     return folders
 
 
-def _names(run: _Run, hparams: HParams) -> dict[Registry, str]:
-    """Returns the names of a run's problem and model, by registry."""
-    return {PROBLEMS: run["problem"].removesuffix(REVERSED_SUFFIX), MODELS: hparams.model}
+def _names(problem: str, settings: dict[str, Any]) -> dict[Registry, str]:
+    """Returns the names of a run's problem, model and so on, by registry."""
+    chosen = {registry: settings.get(name, getattr(HParams, name)) for name, registry in REGISTRIES_OF_SETTINGS.items()}
+    if not all(isinstance(name, str) for name in chosen.values()):
+        raise TypeError(f"names must be strings: {list(chosen.values())}")
+    return {PROBLEMS: problem.removesuffix(REVERSED_SUFFIX)} | chosen
 
 
-def _read(path: Path) -> tuple[Path, HParams, _Run]:
-    """Returns (the path of run.json, the settings, the content of run.json)."""
+def _read(path: Path) -> tuple[Path, dict[str, Any], _Run]:
+    """Returns (the path of run.json, the settings as stored, the content of run.json)."""
     settings, about = path / "hparams.json", path / "run.json"
     try:
-        hparams = HParams.from_json(settings.read_text(encoding="utf-8"), str(settings))
-        return about, hparams, dict(json.loads(about.read_text(encoding="utf-8")))
+        stored = json.loads(settings.read_text(encoding="utf-8"))
+        if not isinstance(stored, dict):
+            raise TypeError("not a JSON object")
+        return about, stored, dict(json.loads(about.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"`output_dir={path}` {_why_no_run(path, Path(error.filename).name)}") from error
     except (ValueError, TypeError) as error:
@@ -176,7 +183,7 @@ def _why_no_run(path: Path, missing: str) -> str:
 
 
 def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
-    """Returns the origins of problem and model that come from plug-ins; `about` is the path of run.json."""
+    """Returns the origins of what comes from plug-ins; `about` is the path of run.json."""
     try:
         origins = {kind: Origin(*origin) for kind, origin in run.get("plugins", {}).items()}
         for origin in origins.values():
@@ -188,7 +195,7 @@ def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
 
 
 def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry, str]) -> list[tuple[str, Path]]:
-    """Returns (description, folder) of the problem and model that are not registered and come from a plug-in folder.
+    """Returns (description, folder) of what is not registered and comes from a plug-in folder.
 
     Raises:
       UserError: if one comes from a package that is not installed, or from a folder that is inside the run directory,
@@ -224,8 +231,8 @@ def _why_not(folder: Path, run: Path) -> str | None:
 
 
 def _origins(problem: Problem, hparams: HParams) -> dict[str, Origin]:
-    """Returns the plug-ins that the problem and the model come from, if any."""
-    names = {PROBLEMS: problem.data_name, MODELS: hparams.model}
+    """Returns the plug-ins that the problem, the model and so on come from, if any."""
+    names = _names(problem.data_name, dataclasses.asdict(hparams))
     return {registry.kind: origin for registry, name in names.items() if (origin := registry.origin(name))}
 
 

@@ -49,6 +49,20 @@ SMALL_FLAGS = (
 )
 
 
+@pytest.fixture
+def registered():
+    """A function of (registry, name, entry, facts) that registers something until the end of a test."""
+    done = []
+
+    def register(registry, name, entry, **facts):
+        registry.register(entry, name=name, **facts)
+        done.append((registry, name))
+
+    yield register
+    for registry, name in done:
+        registry.unregister(name)
+
+
 @pytest.fixture(scope="session")
 def multi30k_dir() -> Path:
     """The folder with the Multi30k files, which no test may write to."""

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 
 from t2t_lite.aliases import alias_hint
-from t2t_lite.config import parse_bool
 from t2t_lite.errors import nearest
+from t2t_lite.settings import parse_bool
 
 
 def path(text: str) -> str:

@@ -4,10 +4,11 @@ import dataclasses
 import inspect
 import typing
 
-from t2t_lite.config import DecodeHParams, HParams, meaning
+from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Registry
+from t2t_lite.settings import meaning
 
 
 def print_registry_help(name: str = "") -> None:

@@ -27,13 +27,13 @@ def average_checkpoints(output_dir: str | PathLike, n: int | None = None) -> Ave
       UserError: if it is not a run directory, there are fewer than n checkpoints, or one cannot be read.
     """
     from t2t_lite.quiet import import_tensorflow, settings_restored
-    from t2t_lite.run_dir import settings_of
+    from t2t_lite.run_dir import stored_setting
 
     check_count("n", n, 1)
     directory = Path(output_dir)
-    hparams = settings_of(directory)
+    number = stored_setting(directory, "average_checkpoints") if n is None else n
     with settings_restored():
         import_tensorflow()
         from t2t_lite.checkpoints.averaging import average_checkpoints as average
 
-        return AveragedCheckpoints(*average(directory, hparams.average_checkpoints if n is None else n))
+        return AveragedCheckpoints(*average(directory, int(number)))

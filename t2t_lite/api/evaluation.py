@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 
-from t2t_lite.config import SettingValue
 from t2t_lite.errors import UserError
+from t2t_lite.settings import SettingValue
 from t2t_lite.training.evaluation.model_selection import check_search
 from t2t_lite.training.options import TrainOptions
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from t2t_lite.config import HParams, SettingValue
+from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
+from t2t_lite.settings import SettingValue
 
 
 def get_hparams(hparams_set: str, **changes: SettingValue) -> HParams:

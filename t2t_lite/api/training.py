@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from t2t_lite.api.settings import resolve_hparams
-from t2t_lite.config import HParams, SettingValue
+from t2t_lite.config import HParams
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import MODELS, PROBLEMS
+from t2t_lite.settings import SettingValue
 from t2t_lite.training.callbacks import Callback
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainKeywords, TrainOptions

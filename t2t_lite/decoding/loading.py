@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
-from t2t_lite.config import DecodeHParams, HParams, SettingValue
+from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.run_dir import RunDir, open_run_dir
+from t2t_lite.settings import SettingValue
 
 
 class Loaded(NamedTuple):

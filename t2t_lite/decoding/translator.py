@@ -8,7 +8,7 @@ from typing import Literal, overload
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.config import DecodeHParams, SettingValue
+from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import CrossAttentionWeights, alignment
 from t2t_lite.decoding.batching import padded
@@ -22,6 +22,7 @@ from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.settings import SettingValue
 
 
 class Translator:

@@ -6,9 +6,14 @@ from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
 from t2t_lite.layers.local_attention import LocalSelfAttention
-from t2t_lite.layers.norm import LayerNorm
+from t2t_lite.layers.norm import LayerNorm, RMSNorm
 from t2t_lite.layers.parameter_attention import ParameterAttention
-from t2t_lite.layers.positions import LearnedPositions
+from t2t_lite.layers.positions import (
+    LearnedPositions,
+    NoPositions,
+    SinusoidalHalves,
+    SinusoidalPositions,
+)
 from t2t_lite.layers.recurrent import GatedUnits, Recurrent
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
 from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual
@@ -26,9 +31,13 @@ __all__ = [
     "LearnedPositions",
     "LocalSelfAttention",
     "MultiHeadAttention",
+    "NoPositions",
     "ParameterAttention",
+    "RMSNorm",
     "Recurrent",
     "RelativeSelfAttention",
     "Residual",
     "SelfAttention",
+    "SinusoidalHalves",
+    "SinusoidalPositions",
 ]

@@ -1,12 +1,14 @@
 """Layer normalization."""
 
 from collections.abc import Callable
+from typing import Any, cast
 
 import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.registry import NORM_TYPES
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -45,6 +47,32 @@ class LayerNorm(Layer):
         # A function with a custom gradient takes tensors only, so the variables are converted here.
         gamma, beta = (ops.reshape(variable, (-1,)) for variable in (self.gamma, self.beta))
         return ops.cast(_layer_norm(self.epsilon)(ops.cast(x, "float32"), gamma, beta), self.compute_dtype)
+
+
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class RMSNorm(keras.layers.RMSNormalization):
+    """Root mean square normalization, without mean and offset (Zhang and Sennrich 2019, arXiv 1910.07467).
+
+    Args:
+      epsilon: added to the mean square.
+
+    Call arguments:
+      x: float [..., channels].
+
+    Example:
+
+    >>> y = RMSNorm()(ops.array([[3.0, 4.0]]))
+    >>> print(ops.convert_to_numpy(y).round(2))
+    [[0.85 1.13]]
+    """
+
+    def __init__(self, epsilon: float = 1e-6, **kwargs: object) -> None:
+        super().__init__(epsilon=epsilon, **cast(dict[str, Any], kwargs))
+
+
+def make_norm(norm_type: str, **kwargs: object) -> keras.layers.Layer:
+    """Returns a norm over the channels, one of `NORM_TYPES`."""
+    return NORM_TYPES[norm_type](**kwargs)
 
 
 def _layer_norm(epsilon: float) -> Callable[[Array, Array, Array], Array]:

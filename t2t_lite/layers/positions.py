@@ -1,10 +1,4 @@
-"""Positional encodings: added to embeddings or, with `rotate`, applied to queries and keys.
-
-To add one that is added to embeddings, write its function here, put it into `ADDED_ENCODINGS`, and put its name into
-`CHOICES["position_encoding"]` of t2t_lite/config.py. Nothing else changes.
-"""
-
-from collections.abc import Callable
+"""Positional encodings: layers that add them to embeddings, and `rotate`, which is applied to queries and keys."""
 
 import keras
 import numpy as np
@@ -46,15 +40,6 @@ def sinusoidal_halves(positions: Array, hidden_size: int) -> Array:
     return ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)
 
 
-# The values of `position_encoding` that are added to embeddings, with their functions (positions, hidden_size), and
-# those that are part of attention instead.
-ADDED_ENCODINGS: dict[str, Callable[[Array, int], Array]] = {
-    "sinusoidal": sinusoids,
-    "sinusoidal_halves": sinusoidal_halves,
-}
-ATTENTION_ENCODINGS = ("relative", "rotary")
-
-
 def rotate(x: Array, positions: Array) -> Array:
     """Rotates each pair of channels by an angle that grows with the position (Su et al. 2021, arXiv 2104.09864).
 
@@ -82,7 +67,87 @@ def _angles(positions: Array, exponents: np.ndarray) -> Array:
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
-class LearnedPositions(Layer):
+class PositionEncoding(Layer):
+    """Adds a vector for each position to embeddings. Subclasses define `encode`.
+
+    Args:
+      hidden_size: width of a vector.
+
+    Call arguments:
+      x: float [batch, length, hidden], positions 0 to length - 1.
+    """
+
+    def __init__(self, hidden_size: int, **kwargs: object) -> None:
+        super().__init__(**kwargs)
+        self.hidden_size = hidden_size
+
+    def encode(self, positions: Array) -> Array:
+        """Returns the vectors of int positions [length]: float [length, hidden]."""
+        raise NotImplementedError("a position encoding defines encode()")
+
+    def call(self, x: Array) -> Array:
+        """Returns x plus the vectors of its positions, float [batch, length, hidden]."""
+        return self._add(x, ops.arange(ops.shape(x)[1]))
+
+    def step(self, x: Array, position: int | Array) -> Array:
+        """Adds the vector of an int `position` to the embeddings of one step of a search, [batch, beam, hidden]."""
+        return self._add(x, ops.reshape(position, (1,)))
+
+    def _add(self, x: Array, positions: Array) -> Array:
+        return x + ops.cast(self.encode(positions), x.dtype)
+
+
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class SinusoidalPositions(PositionEncoding):
+    """Adds the paper's `sinusoids`.
+
+    Example:
+
+    >>> ops.shape(SinusoidalPositions(hidden_size=8)(ops.ones((2, 5, 8))))
+    (2, 5, 8)
+    """
+
+    def encode(self, positions: Array) -> Array:
+        """See `PositionEncoding`."""
+        return sinusoids(positions, self.hidden_size)
+
+
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class SinusoidalHalves(PositionEncoding):
+    """Adds tensor2tensor's `sinusoidal_halves`.
+
+    Example:
+
+    >>> ops.shape(SinusoidalHalves(hidden_size=8)(ops.ones((2, 5, 8))))
+    (2, 5, 8)
+    """
+
+    def encode(self, positions: Array) -> Array:
+        """See `PositionEncoding`."""
+        return sinusoidal_halves(positions, self.hidden_size)
+
+
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class NoPositions(PositionEncoding):
+    """Adds nothing: for encodings that are part of attention.
+
+    Example:
+
+    >>> ops.shape(NoPositions(hidden_size=8)(ops.ones((2, 5, 8))))
+    (2, 5, 8)
+    """
+
+    def call(self, x: Array) -> Array:
+        """Returns x."""
+        return x
+
+    def step(self, x: Array, position: int | Array) -> Array:
+        """Returns x."""
+        return x
+
+
+@keras.saving.register_keras_serializable(package="t2t_lite")
+class LearnedPositions(PositionEncoding):
     """A trainable vector for each position (table 3, row E; Gehring et al. 2017).
 
     Args:
@@ -100,9 +165,8 @@ class LearnedPositions(Layer):
     """
 
     def __init__(self, max_length: int, hidden_size: int, **kwargs: object) -> None:
-        super().__init__(**kwargs)
+        super().__init__(hidden_size, **kwargs)
         self.max_length = max_length
-        self.hidden_size = hidden_size
 
     def build(self, input_shape: Shape | None = None) -> None:
         """Creates the vectors, float32 [max_length, hidden]."""
@@ -115,6 +179,10 @@ class LearnedPositions(Layer):
     def call(self, x: Array) -> Array:
         """Returns x plus the vectors of its positions, float [batch, length, hidden]."""
         return x + self.first(ops.shape(x)[1])
+
+    def step(self, x: Array, position: int | Array) -> Array:
+        """Adds the vector of a position below max_length, see `PositionEncoding`."""
+        return x + self.at(position)
 
     def first(self, length: int | Array) -> Array:
         """Returns the vectors of positions 0 to length - 1, float [length, hidden].

@@ -11,13 +11,7 @@ from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.dropout import Dropout, Seeds
-from t2t_lite.layers.norm import LayerNorm
-
-
-def make_norm(norm_type: str, **kwargs: object) -> keras.layers.Layer:
-    """Returns a norm over the channels: "layer" (Ba et al. 2016), or "rms" without mean and offset (Zhang 2019)."""
-    kinds = {"layer": LayerNorm, "rms": keras.layers.RMSNormalization}
-    return kinds[norm_type](epsilon=1e-6, **kwargs)
+from t2t_lite.layers.norm import make_norm
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -29,7 +23,7 @@ class Residual(Layer):
     Args:
       dropout: rate of the dropout on y.
       norm_position: "post", as in the paper, or "pre" (Xiong et al. 2020, arXiv 2002.04745).
-      norm_type: see `make_norm`.
+      norm_type: one of `NORM_TYPES`.
 
     Call arguments:
       x, y: float [batch, length, hidden], input and output of the sub-layer.

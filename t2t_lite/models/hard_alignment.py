@@ -66,7 +66,7 @@ class HardAlignmentTransformer(Transformer):
         """Returns (logits, state, attention), see `Seq2SeqModel`."""
         counts = gather_parents(state.counts, ancestry) + self._is_aligned(ids)
         aligned = aligned_encoder_states(encoded_source.encoded, encoded_source.source_mask, counts)
-        x = self._embed_step(self.embedding(ids) + aligned, position)
+        x = self.position_encodings["targets"].step(self.embedding(ids) + aligned, position)
         return self._step(x, position, encoded_source, state._replace(counts=counts), ancestry)
 
     def _encoded_source(self, encoded: Array, source_mask: Array) -> AlignedSource:

@@ -10,9 +10,17 @@ from t2t_lite.layers.convolution import Convolution
 from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
 from t2t_lite.layers.local_attention import LocalSelfAttention
 from t2t_lite.layers.parameter_attention import ParameterAttention
+from t2t_lite.layers.positions import (
+    LearnedPositions,
+    NoPositions,
+    PositionEncoding,
+    SinusoidalHalves,
+    SinusoidalPositions,
+)
 from t2t_lite.layers.recurrent import Recurrent
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
 from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual, SelfAttentionInterface
+from t2t_lite.registry import FEED_FORWARD_TYPES, POSITION_ENCODINGS, SELF_ATTENTION_TYPES
 
 
 def encoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> EncoderLayer:
@@ -39,36 +47,94 @@ def decoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> De
 
 
 def self_attention(hparams: HParams, causal: bool, index: int, policy: keras.DTypePolicy) -> SelfAttentionInterface:
-    """Returns the self-attention or its replacement (`self_attention_type`)."""
-    kind = hparams.self_attention_type
-    common: dict[str, Any] = {"causal": causal, "name": "self_attention", "dtype": policy}
-    if kind == "recurrent":
-        return Recurrent(hparams.hidden_size, **common)
-    if kind in ("convolution", "separable_convolution"):
-        return Convolution(
-            hparams.hidden_size,
-            kernel_size=hparams.kernel_size,
-            separable=kind == "separable_convolution",
-            dilation=hparams.dilation_growth**index,
-            **common,
-        )
-    heads = _heads(hparams) | common
-    if hparams.position_encoding == "relative":
-        return RelativeSelfAttention(max_relative_position=hparams.max_relative_position, **heads)
-    heads["rotary"] = hparams.position_encoding == "rotary"
-    if kind == "local":
-        return LocalSelfAttention(neighborhood_size=hparams.neighborhood_size, **heads)
-    return SelfAttention(**heads)
+    """Returns the self-attention of layer number `index`, or its replacement, one of `SELF_ATTENTION_TYPES`."""
+    make = SELF_ATTENTION_TYPES[hparams.self_attention_type]
+    return make(hparams, causal, index, name="self_attention", dtype=policy)
 
 
 def feed_forward(hparams: HParams, policy: keras.DTypePolicy) -> keras.layers.Layer:
-    """Returns the feed-forward network or its replacement (`feed_forward_type`)."""
-    common: dict[str, Any] = {"name": "feed_forward", "dtype": policy}
-    if hparams.feed_forward_type == "attention":
-        pairs = (hparams.parameter_heads, hparams.parameter_head_size, hparams.parameter_pairs)
-        return ParameterAttention(hparams.hidden_size, *pairs, dropout=hparams.attention_dropout, **common)
-    kind = {"relu": FeedForward, "swiglu": GatedFeedForward}[hparams.feed_forward_type]
-    return kind(hparams.hidden_size, hparams.filter_size, hparams.relu_dropout, **common)
+    """Returns the feed-forward network or its replacement, one of `FEED_FORWARD_TYPES`."""
+    return FEED_FORWARD_TYPES[hparams.feed_forward_type](hparams, name="feed_forward", dtype=policy)
+
+
+def position_encoding(hparams: HParams, side: str, policy: keras.DTypePolicy) -> PositionEncoding:
+    """Returns the position encoding of a side, "inputs" or "targets", one of `POSITION_ENCODINGS`."""
+    return POSITION_ENCODINGS[hparams.position_encoding](hparams, name=f"{side}_positions", dtype=policy)
+
+
+# What is registered as self-attention type: functions of (hparams, causal, number of the layer, name and dtype).
+
+
+def full_attention(hparams: HParams, causal: bool, index: int, **options: Any) -> SelfAttention:
+    """Returns attention to all positions, with the position encodings that are part of attention."""
+    if hparams.position_encoding == "relative":
+        distance = hparams.max_relative_position
+        return RelativeSelfAttention(causal=causal, max_relative_position=distance, **_heads(hparams), **options)
+    return SelfAttention(causal=causal, rotary=hparams.position_encoding == "rotary", **_heads(hparams), **options)
+
+
+def local_attention(hparams: HParams, causal: bool, index: int, **options: Any) -> LocalSelfAttention:
+    """Returns restricted attention."""
+    options |= {"neighborhood_size": hparams.neighborhood_size, "rotary": hparams.position_encoding == "rotary"}
+    return LocalSelfAttention(causal=causal, **_heads(hparams), **options)
+
+
+def recurrent(hparams: HParams, causal: bool, index: int, **options: Any) -> Recurrent:
+    """Returns gated recurrent units."""
+    return Recurrent(hparams.hidden_size, causal=causal, **options)
+
+
+def convolution(hparams: HParams, causal: bool, index: int, separable: bool = False, **options: Any) -> Convolution:
+    """Returns a convolution; the dilation grows with the number of the layer."""
+    options |= {"kernel_size": hparams.kernel_size, "dilation": hparams.dilation_growth**index}
+    return Convolution(hparams.hidden_size, causal=causal, separable=separable, **options)
+
+
+def separable_convolution(hparams: HParams, causal: bool, index: int, **options: Any) -> Convolution:
+    """Returns a separable convolution, see `convolution`."""
+    return convolution(hparams, causal, index, separable=True, **options)
+
+
+# What is registered as feed-forward type: functions of (hparams, name and dtype).
+
+
+def relu(hparams: HParams, **options: Any) -> FeedForward:
+    """Returns the paper's feed-forward network."""
+    return FeedForward(hparams.hidden_size, hparams.filter_size, hparams.relu_dropout, **options)
+
+
+def swiglu(hparams: HParams, **options: Any) -> GatedFeedForward:
+    """Returns a gated feed-forward network."""
+    return GatedFeedForward(hparams.hidden_size, hparams.filter_size, hparams.relu_dropout, **options)
+
+
+def parameter_attention(hparams: HParams, **options: Any) -> ParameterAttention:
+    """Returns attention over parameters."""
+    pairs = (hparams.parameter_heads, hparams.parameter_head_size, hparams.parameter_pairs)
+    return ParameterAttention(hparams.hidden_size, *pairs, dropout=hparams.attention_dropout, **options)
+
+
+# What is registered as position encoding: functions of (hparams, name and dtype).
+
+
+def sinusoidal(hparams: HParams, **options: Any) -> PositionEncoding:
+    """Returns the paper's encoding."""
+    return SinusoidalPositions(hparams.hidden_size, **options)
+
+
+def sinusoidal_halves(hparams: HParams, **options: Any) -> PositionEncoding:
+    """Returns tensor2tensor's encoding."""
+    return SinusoidalHalves(hparams.hidden_size, **options)
+
+
+def learned_positions(hparams: HParams, **options: Any) -> PositionEncoding:
+    """Returns a trainable vector for each of max_length positions."""
+    return LearnedPositions(hparams.max_length, hparams.hidden_size, **options)
+
+
+def no_positions(hparams: HParams, **options: Any) -> PositionEncoding:
+    """Returns an encoding that adds nothing, because positions are part of attention."""
+    return NoPositions(hparams.hidden_size, **options)
 
 
 def _heads(hparams: HParams) -> dict[str, Any]:

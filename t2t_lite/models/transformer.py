@@ -13,10 +13,10 @@ from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.masks import padding_mask
-from t2t_lite.layers.positions import ADDED_ENCODINGS, ATTENTION_ENCODINGS, LearnedPositions
-from t2t_lite.layers.transformer import Stepping, make_norm
+from t2t_lite.layers.norm import make_norm
+from t2t_lite.layers.transformer import Stepping
 from t2t_lite.models.base import Seq2SeqModel, as_pair
-from t2t_lite.models.sublayers import decoder_layer, encoder_layer
+from t2t_lite.models.sublayers import decoder_layer, encoder_layer, position_encoding
 
 
 class EncodedSource(NamedTuple):
@@ -79,16 +79,11 @@ class Transformer(Seq2SeqModel):
             self.inputs_embedding = make(self.inputs_vocab_size, "inputs_embedding")
         if hparams.tied_embeddings == "none":
             self.projection = make(self.vocab_size, "projection")
-        self.learned_positions = {}
-        if hparams.position_encoding == "learned":
-            self.learned_positions = {
-                side: LearnedPositions(hparams.max_length, hparams.hidden_size, name=f"{side}_positions", dtype=policy)
-                for side in ("inputs", "targets")
-            }
+        self.position_encodings = {side: position_encoding(hparams, side, policy) for side in ("inputs", "targets")}
 
     @property
     def max_positions(self) -> int | None:
-        """See `Seq2SeqModel`; only learned positions are limited."""
+        """See `Seq2SeqModel`; only positions such as learned ones are limited."""
         return self.hparams.max_positions
 
     @property
@@ -102,7 +97,7 @@ class Transformer(Seq2SeqModel):
             part.build((None, None))
         for layer in (
             self.embedding_dropout,
-            *self.learned_positions.values(),
+            *self.position_encodings.values(),
             *self.encoder_layers,
             *self.decoder_layers,
             *self.final_norms.values(),
@@ -149,7 +144,7 @@ class Transformer(Seq2SeqModel):
         self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
     ) -> tuple[Array, State, Array]:
         """Returns (logits, state, attention of `alignment_layer`), see `Seq2SeqModel`."""
-        x = self._embed_step(self.embedding(ids), position)  # [batch, beam, hidden]
+        x = self.position_encodings["targets"].step(self.embedding(ids), position)  # [batch, beam, hidden]
         return self._step(x, position, encoded_source, state, ancestry)
 
     def attention(self, inputs: Array, targets: Array, kind: str, layer: int) -> Array:
@@ -220,27 +215,10 @@ class Transformer(Seq2SeqModel):
         `added`, float [batch, length, hidden] or None, is added before the dropout.
         """
         x = (self.inputs_embedding if side == "inputs" else self.embedding)(ids)
-        length = ops.shape(ids)[1]
-        if self.learned_positions:
-            x = x + self.learned_positions[side].first(length)
-        else:
-            x = self._add_encoding(x, ops.arange(length))
+        x = self.position_encodings[side](x)
         if added is not None:
             x = x + added
         return self.embedding_dropout(x, seeds=seeds)
-
-    def _embed_step(self, x: Array, position: int | Array) -> Array:
-        """Adds the positional encoding of an int `position` to the embeddings of one step, [batch, beam, hidden]."""
-        if self.learned_positions:
-            return x + self.learned_positions["targets"].at(position)
-        return self._add_encoding(x, ops.reshape(position, (1,)))
-
-    def _add_encoding(self, x: Array, positions: Array) -> Array:
-        """Adds the encoding of int positions [length], if `position_encoding` is added to embeddings."""
-        if self.hparams.position_encoding in ATTENTION_ENCODINGS:
-            return x
-        encode = ADDED_ENCODINGS[self.hparams.position_encoding]
-        return x + ops.cast(encode(positions, self.hparams.hidden_size), x.dtype)
 
 
 def shift_right(targets: Array) -> Array:

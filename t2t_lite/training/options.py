@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TypedDict
 
-from t2t_lite.config import SettingValue
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.settings import SettingValue
 from t2t_lite.training.evaluation.model_selection import METRICS
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")

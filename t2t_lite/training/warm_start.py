@@ -11,6 +11,7 @@ from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
 from t2t_lite.data.vocab import UNKNOWN_ID, open_vocabulary
 from t2t_lite.errors import UserError
+from t2t_lite.layers.positions import LearnedPositions
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.run_dir import RunDir, open_run_dir
@@ -167,11 +168,12 @@ def _rows_to_take(model: Seq2SeqModel, run_dir: RunDir, vocabulary: Path, inputs
         if mine is not None and theirs is not None:
             shared = _shared_tokens(here[side], there[side])
             found.setdefault(_name(mine.weight), _Rows(_name(theirs.weight), *shared, "tokens"))
-    positions = getattr(other, "learned_positions", {})
-    for side, mine in getattr(model, "learned_positions", {}).items():
-        if side in positions:
-            common = list(range(min(mine.max_length, positions[side].max_length)))
-            found[_name(mine.weight)] = _Rows(_name(positions[side].weight), common, common, "positions")
+    positions = getattr(other, "position_encodings", {})
+    for side, mine in getattr(model, "position_encodings", {}).items():
+        theirs = positions.get(side)
+        if isinstance(mine, LearnedPositions) and isinstance(theirs, LearnedPositions):
+            common = list(range(min(mine.max_length, theirs.max_length)))
+            found[_name(mine.weight)] = _Rows(_name(theirs.weight), common, common, "positions")
     return found
 
 

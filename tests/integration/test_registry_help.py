@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from t2t_lite.config import DecodeHParams, HParams, meaning
+from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
+from t2t_lite.settings import meaning
 
 
 def shown(command, name):

@@ -143,7 +143,7 @@ def ids(length):
 def test_a_model_adds_learned_positions_to_both_sides(model):
     before = np.array(model(ids(3), ids(4)))
     for side in ("inputs", "targets"):
-        weight = model.learned_positions[side].weight
+        weight = model.position_encodings[side].weight
         kept = np.array(weight)
         weight.assign(kept[[1, 0, 2, 3]])
         assert np.abs(np.array(model(ids(3), ids(4))) - before).max() > 1e-3

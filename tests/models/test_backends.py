@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_lite.config import CHOICES, HParams
+from t2t_lite.config import HParams, choices
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 from t2t_lite.models.hard_alignment import make_transformer
 
@@ -28,7 +28,7 @@ BASE = HParams(
     max_length=12,
 )
 # Every value of every setting that selects a part of the model.
-CHANGES = [{name: word} for name, words in CHOICES.items() if name != "precision" for word in words]
+CHANGES = [{name: word} for name, words in choices().items() if name != "precision" for word in words]
 CHANGES.append({"hard_alignment_token": 5})
 INPUTS = np.array([[3, 4, 5, 6, 7, 1], [7, 8, 1, 0, 0, 0]], "int32")
 TARGETS = np.array([[9, 2, 12, 1, 0, 0, 0], [5, 5, 3, 4, 6, 2, 1]], "int32")

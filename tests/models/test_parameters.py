@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_lite.config import CHOICES, HParams
+from t2t_lite.config import HParams, choices
 from t2t_lite.errors import UserError
 from t2t_lite.hparams.paper_figures import PAPER_FIGURES
 from t2t_lite.models import parameters
@@ -75,7 +75,7 @@ def test_the_parts_of_the_base_model_follow_the_papers_formulae():
 
 
 def words():
-    return [(name, word) for name, choices in CHOICES.items() for word in choices]
+    return [(name, word) for name, words in choices().items() for word in words]
 
 
 @pytest.mark.parametrize(("name", "word"), words())

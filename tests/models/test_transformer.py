@@ -5,14 +5,14 @@ import pytest
 import tensorflow as tf
 from support.seeds import seeds_of
 
-from t2t_lite.config import CHOICES, HParams
+from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
-from t2t_lite.layers.positions import ADDED_ENCODINGS
+from t2t_lite.layers.positions import PositionEncoding
 from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.registry import HPARAMS, MODELS
+from t2t_lite.registry import HPARAMS, MODELS, POSITION_ENCODINGS
 
 VOCAB = 13
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=16, filter_size=24, num_heads=4)
@@ -256,12 +256,13 @@ def test_hard_alignment_is_refused_by_a_model_without_it():
         make(SMALL.replace(hard_alignment_token=5))
 
 
-def test_a_new_encoding_needs_a_function_and_its_name_only(monkeypatch):
-    choices = (*CHOICES["position_encoding"], "ramp")
-    monkeypatch.setitem(CHOICES, "position_encoding", choices)
-    monkeypatch.setitem(
-        ADDED_ENCODINGS, "ramp", lambda positions, size: tf.cast(positions, "float32")[:, None] * tf.ones([size])
-    )
+class RampPositions(PositionEncoding):
+    def encode(self, positions):
+        return tf.cast(positions, "float32")[:, None] * tf.ones([self.hidden_size])
+
+
+def test_a_new_encoding_needs_a_class_and_its_name_only(registered):
+    registered(POSITION_ENCODINGS, "ramp", lambda hparams, **options: RampPositions(hparams.hidden_size, **options))
     model = make(SMALL.replace(position_encoding="ramp"))
     ids, room = np.array([[5, 5, 5]], "int32"), TARGETS.shape[1]
     embedded = np.array(model._embed(ids, "inputs", None))

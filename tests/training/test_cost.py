@@ -5,7 +5,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from t2t_lite.config import CHOICES, HParams
+from t2t_lite.config import HParams, choices
 from t2t_lite.hparams.paper_figures import PAPER_FIGURES
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
@@ -29,7 +29,7 @@ SMALL = HParams(
     parameter_pairs=7,
 )
 CHANGES = [
-    *({name: word} for name, words in CHOICES.items() if name != "precision" for word in words),
+    *({name: word} for name, words in choices().items() if name != "precision" for word in words),
     {"self_attention_type": "local", "position_encoding": "rotary"},
     {"self_attention_type": "convolution", "dilation_growth": 2},
     {"attention_key_size": 0, "attention_value_size": 0},

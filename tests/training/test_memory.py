@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.config import CHOICES, HParams
+from t2t_lite.config import PRECISIONS, HParams, choices
 from t2t_lite.errors import UserError
 from t2t_lite.free_memory import free_memory
 from t2t_lite.models.parameters import count_parameters
@@ -101,7 +101,7 @@ def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
 @pytest.mark.parametrize(
     "changes",
     [
-        *({name: word} for name, words in CHOICES.items() for word in words),
+        *({name: word} for name, words in choices().items() for word in words),
         {"self_attention_type": "local", "attention_dropout": 0.1},
         {"feed_forward_type": "attention", "attention_dropout": 0.1},
         {"residual_dropout": 0.0, "relu_dropout": 0.1},
@@ -133,7 +133,7 @@ def test_full_attention_keeps_its_weights_per_position():
 
 
 def test_the_logits_are_counted_four_times():
-    for precision in CHOICES["precision"]:
+    for precision in PRECISIONS:
         hparams = SMALL.replace(precision=precision)
         growth = bytes_per_token(hparams, VOCAB + 1000, 64) - bytes_per_token(hparams, VOCAB, 64)
         assert growth == pytest.approx(ALLOCATOR_OVERHEAD * 1000 * 4 * 4)

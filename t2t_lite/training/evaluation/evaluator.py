@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from t2t_lite.config import SettingValue
 from t2t_lite.data.pipeline import batches
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import open_vocabulary
@@ -18,6 +17,7 @@ from t2t_lite.parsing.parser import Parser
 from t2t_lite.run_dir import RunDir
 from t2t_lite.scoring.bleu import corpus_bleu
 from t2t_lite.scoring.parseval import score_trees
+from t2t_lite.settings import SettingValue
 from t2t_lite.training.evaluation.model_selection import figure_of
 from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches

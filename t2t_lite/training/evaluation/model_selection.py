@@ -8,10 +8,10 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from t2t_lite.config import SettingValue
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
+from t2t_lite.settings import SettingValue
 
 METRICS = ("loss", "perplexity", "accuracy", "bleu", "f1")
 # The figure that decoding the dev split yields, by the problem's metric.

@@ -1,0 +1,58 @@
+"""Registers what comes with the library, by the places of its code, which is imported on first use."""
+
+from t2t_lite.registry import (
+    FEED_FORWARD_TYPES,
+    MODELS,
+    NORM_TYPES,
+    POSITION_ENCODINGS,
+    SELF_ATTENTION_TYPES,
+)
+
+_SUBLAYERS = "t2t_lite.models.sublayers:"
+
+MODELS.register_lazily(
+    "transformer", "t2t_lite.models.hard_alignment:make_transformer", "The paper's encoder-decoder (section 3)."
+)
+
+for _name, _function, _summary in (
+    ("full", "full_attention", "The paper's: every position attends to all it may see (section 3.2)."),
+    ("local", "local_attention", "Restricted to neighbors, neighborhood_size of them (section 4)."),
+    ("recurrent", "recurrent", "Gated recurrent units instead of attention (table 1)."),
+    ("convolution", "convolution", "A convolution over kernel_size positions (table 1)."),
+    ("separable_convolution", "separable_convolution", "A convolution of each channel, then a mix of channels."),
+):
+    SELF_ATTENTION_TYPES.register_lazily(_name, _SUBLAYERS + _function, _summary)
+
+for _name, _function, _summary in (
+    ("relu", "relu", "The paper's: two products with a ReLU between them (equation 2)."),
+    ("swiglu", "swiglu", "Gated, without biases (Shazeer 2020)."),
+    ("attention", "parameter_attention", "Attention over parameters (the paper's appendix)."),
+):
+    FEED_FORWARD_TYPES.register_lazily(_name, _SUBLAYERS + _function, _summary)
+
+
+def _requires_attention(*types: str) -> dict[str, object]:
+    return {"requires": {"self_attention_type": types}}
+
+
+for _name, _function, _summary, _facts in (
+    ("sinusoidal", "sinusoidal", "The paper's, sines and cosines interleaved (section 3.5).", {}),
+    ("sinusoidal_halves", "sinusoidal_halves", "tensor2tensor's: all sines, then all cosines.", {}),
+    ("learned", "learned_positions", "A trainable vector for each position (table 3, row E).", {"is_limited": True}),
+    (
+        "relative",
+        "no_positions",
+        "Relative, in attention (Shaw 2018).",
+        {"requires": {"self_attention_type": ("full",)}},
+    ),
+    (
+        "rotary",
+        "no_positions",
+        "Rotary, in attention (Su 2021).",
+        {"requires": {"self_attention_type": ("full", "local")}},
+    ),
+):
+    POSITION_ENCODINGS.register_lazily(_name, _SUBLAYERS + _function, _summary, **_facts)
+
+NORM_TYPES.register_lazily("layer", "t2t_lite.layers.norm:LayerNorm", "Mean 0, variance 1, scale and offset (Ba 2016).")
+NORM_TYPES.register_lazily("rms", "t2t_lite.layers.norm:RMSNorm", "Root mean square 1 and scale (Zhang 2019).")

@@ -1,0 +1,161 @@
+"""What all settings have in common: frozen, typed and flat, as "name=value,..." on a command line, as JSON in files."""
+
+import dataclasses
+import inspect
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeAlias, get_type_hints
+
+from t2t_lite.aliases import alias_hint
+from t2t_lite.errors import UserError, nearest
+
+SettingValue: TypeAlias = int | float | str | bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Base class of settings. Subclasses are frozen dataclasses with int, float, str and bool fields."""
+
+    FLAG: ClassVar[str]  # the name of the argument and of the flag that take settings of this kind
+    # Old names of settings, in files and on command lines, with their names since version 0.2.
+    RENAMED: ClassVar[dict[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(type(self))
+        for name in (field.name for field in dataclasses.fields(self)):
+            kind, value = hints[name], getattr(self, name)
+            if kind is float and type(value) is int:
+                # 0 and 0.0 must be the same in files and comparisons.
+                object.__setattr__(self, name, float(value))
+            elif type(value) is not kind:
+                raise UserError(f"`{self.FLAG}`: {name} takes {_TYPE_NAMES[kind]}, not {value!r}", status=2)
+
+    @classmethod
+    def current_name(cls, name: str) -> str:
+        """Returns the current name of a setting, given that or an old one."""
+        return cls.RENAMED.get(name, name)
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Returns the names of all settings."""
+        return [field.name for field in dataclasses.fields(cls)]
+
+    def replace(self, **changes: SettingValue) -> Self:
+        """Returns a copy with some settings changed, and checks the values.
+
+        Raises:
+          UserError: on an unknown name (with the nearest names) or an invalid value.
+        """
+        changes = {self.current_name(name): value for name, value in changes.items()}
+        kind = self.class_for(self._values() | changes)
+        for name in changes:
+            if name not in kind.names():
+                raise UserError(f"unknown setting '{name}'{kind.hint(name)}", status=2)
+        values = {name: value for name, value in self._values().items() if name in kind.names()}
+        return kind(**(values | changes))
+
+    def changed(self, changes: Mapping[str, SettingValue] | str | None) -> Self:
+        """Returns a copy with changes, given as a dict (see `replace`) or as a text (see `override`); None: none."""
+        return self.override(changes) if isinstance(changes, str) else self.replace(**(changes or {}))
+
+    def override(self, text: str) -> Self:
+        """Returns a copy changed by "name=value,name=value", the syntax of the command-line flag.
+
+        Raises:
+          UserError: on an unknown name (with the nearest names), a value of the wrong type, or a malformed pair.
+        """
+        texts: dict[str, str] = {}
+        for pair in filter(None, (part.strip() for part in text.split(","))):
+            name, equals, value = (part.strip() for part in pair.partition("="))
+            if not equals:
+                raise UserError(f"`{self.FLAG}`: '{pair}' is not of the form name=value", status=2)
+            name = self.current_name(name)
+            if name in texts:
+                raise UserError(f"`{self.FLAG}`: {name} is given twice", status=2)
+            texts[name] = value
+        kind = self.class_for(self._values() | texts)
+        if unknown := [f"unknown name '{name}'{kind.hint(name)}" for name in texts if name not in kind.names()]:
+            raise UserError(f"`{self.FLAG}`: {'. '.join(unknown)}", status=2)
+        hints = get_type_hints(kind)
+        return self.replace(
+            **{name: _parse(value, hints[name], f"`{self.FLAG}`: {name}") for name, value in texts.items()}
+        )
+
+    @classmethod
+    def class_for(cls, values: Mapping[str, object]) -> type[Self]:
+        """Returns the class that has the fields for these values: this one, unless a subclass chooses by a value."""
+        return cls
+
+    @classmethod
+    def hint(cls, name: str) -> str:
+        """Returns what to add to a message about an unknown name."""
+        return alias_hint(cls.FLAG, name) or nearest(name, cls.names())
+
+    def _values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.names()}
+
+    def warnings(self) -> list[str]:
+        """Returns a line about each setting that is valid but probably a mistake, with its effect."""
+        return []
+
+    def to_json(self) -> str:
+        """Returns the settings as JSON, one per line."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Self:
+        """Reads the output of `to_json`. `where` is the file name for error messages.
+
+        Raises:
+          UserError: if the text is not a JSON object or has unknown names.
+        """
+        try:
+            values = {cls.current_name(name): value for name, value in json.loads(text).items()}
+            return cls.class_for(values)(**values)
+        except (ValueError, TypeError, AttributeError, UserError) as error:
+            raise UserError(
+                f"{where} does not contain settings of this version: {error}; replace it by an intact copy"
+            ) from error
+
+    def difference(self, other: Self) -> list[str]:
+        """Returns "name: mine, not theirs" for each setting that differs in `other`."""
+        mine, theirs = self._values(), other._values()
+        common = [name for name in mine if name in theirs]
+        return [f"{name}: {mine[name]}, not {theirs[name]}" for name in common if mine[name] != theirs[name]]
+
+    def require(self, name: str, ok: bool, rule: str) -> None:
+        """Raises UserError unless `ok`; `rule` says what the setting called `name` must be."""
+        if not ok:
+            raise UserError(f"`{self.FLAG}`: {name}={getattr(self, name)} is out of range: it must be {rule}", status=2)
+
+
+def meaning(settings: type[Settings], name: str) -> str:
+    """Returns the comment beside a setting's definition; "" if there is none."""
+    (kind,) = [kind for kind in settings.__mro__ if name in vars(kind).get("__annotations__", {})]
+    lines = inspect.getsource(kind).splitlines()
+    (line,) = [line for line in lines if re.match(rf"    {name}: \w+ = ", line)]
+    return line.partition("  # ")[2]
+
+
+def _parse(text: str, kind: type[SettingValue], where: str) -> SettingValue:
+    """Parses one value of a field's type; `where` names the setting in error messages."""
+    try:
+        return parse_bool(text) if kind is bool else kind(text)
+    except ValueError as error:
+        raise UserError(f"{where} takes {_TYPE_NAMES[kind]}, not '{text}'", status=2) from error
+
+
+_TYPE_NAMES = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
+_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+
+
+def parse_bool(text: str) -> bool:
+    """Parses "True", "False", "1" or "0", in any case.
+
+    Raises:
+      ValueError: if the text is none of these.
+    """
+    if text.lower() not in _BOOLEANS:
+        raise ValueError(f"takes True or False, not '{text}'")
+    return _BOOLEANS[text.lower()]
