@@ -10,11 +10,13 @@ from t2t_lite.errors import UserError
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.cost import StepBytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.masks import padding_mask
 from t2t_lite.layers.norm import make_norm
 from t2t_lite.layers.transformer import Stepping
+from t2t_lite.models import transformer_cost
 from t2t_lite.models.base import Seq2SeqModel, as_pair
 from t2t_lite.models.sublayers import decoder_layer, encoder_layer, position_encoding
 
@@ -41,6 +43,7 @@ class Transformer(Seq2SeqModel):
     """
 
     has_hard_alignment = False
+    costs_like_transformer = True  # not inherited: a subclass that computes the same says so, others are traced
 
     def __init__(
         self,
@@ -117,6 +120,26 @@ class Transformer(Seq2SeqModel):
         for layer in self.decoder_layers:
             x = layer(x, layer.cross_keys_values(encoded), source_mask, seeds=seeds).x
         return self._logits(x)
+
+    def parameter_parts(self) -> dict[str, int]:
+        """See `Seq2SeqModel`; the parts are those of the paper's table 3, and other variables by layer."""
+        return transformer_cost.parameter_parts(self)
+
+    def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
+        """See `Seq2SeqModel`; by formulas, unless a layer or subclass has none."""
+        if self._has_formulas():
+            return transformer_cost.step_flops(self, source_length, target_length)
+        return super().step_flops(source_length, target_length)
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """See `Seq2SeqModel`; by formulas, unless a layer or subclass has none."""
+        if self._has_formulas():
+            return transformer_cost.step_bytes(self, length)
+        return super().step_bytes(length)
+
+    def _has_formulas(self) -> bool:
+        # A subclass may compute anything. It has formulas if it says so: costs_like_transformer = True.
+        return bool(vars(type(self)).get("costs_like_transformer")) and transformer_cost.formulas_hold(self)
 
     def freeze(self) -> None:
         """See `Seq2SeqModel`."""

@@ -90,7 +90,7 @@ class TrainingLoop:
         training, options = self._training, self._options
         lengths = [training.manifest.mean_length("train", side) for side in SIDES]
         lengths = training.run_dir.problem.in_direction(lengths)
-        flops = sum(training_step_flops(self._hparams, training.model.vocab_size, *lengths).values())
+        flops = sum(training_step_flops(training.model, *lengths).values())
         known_peak = options.peak_tflops and peak_flops(self._strategy, self._hparams.precision, options.peak_tflops)
         measure = None if known_peak else lambda: peak_flops(self._strategy, self._hparams.precision)
         replicas = self._strategy.num_replicas_in_sync
