@@ -10,7 +10,6 @@ from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, REGISTRIES, Registry
 from t2t_lite.settings import meaning
 
-
 _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPARAMS)]
 
 

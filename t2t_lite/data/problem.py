@@ -99,6 +99,7 @@ class Problem:
     symbols: tuple[str, ...] = ()  # texts that are always one token, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
+    has_inputs: bool = True  # False: texts alone, all inputs are ""; the lines to decode are then beginnings of outputs
     metric: str = "bleu"  # how outputs are scored; "parseval" for trees
     decode_hparams: DecodeHParams = DecodeHParams()
     sources: tuple[AnySource, ...] = ()
@@ -201,7 +202,7 @@ class Problem:
 
     def drop_reason(self, split: str, example: Example) -> str | None:
         """Returns why a pair is dropped, in a few words that the manifest counts; None keeps the pair."""
-        for side in example:
+        for side in example if self.has_inputs else example[1:]:
             if isinstance(side, Unusable):
                 return str(side)
             if not side or side.isspace():
@@ -259,6 +260,8 @@ def _checked(problem: Problem) -> Problem:
             f"problem '{problem.name}': examples must take (self, split, files), not "
             f"{inspect.signature(type(problem).examples)}"
         ) from error
+    if problem.is_reversed and not problem.has_inputs:
+        raise UserError(f"problem '{problem.name}' has no inputs, and so no reverse; use {problem.data_name}", status=2)
     if problem.metric not in METRICS:
         known = ", ".join(METRICS)
         raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown; use one of {known}")

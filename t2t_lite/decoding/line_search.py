@@ -34,6 +34,7 @@ class Lines(NamedTuple):
     first_line: int = 1
     on_done: Callable[[int], None] | None = None
     constraints: Sequence[LineConstraint] = ()
+    skip_blank: bool = True  # a blank line has an empty output
 
 
 class LineSearch:
@@ -81,7 +82,7 @@ class LineSearch:
         request = SearchRequest(sources, settings, constraints, self._model.max_positions, lines.first_line)
         results = [[Hypothesis("", 0.0, 0.0)] for _ in lines.texts]
         searcher = self._searcher(settings, num_wanted, constraints)
-        with_text = [row for row, line in enumerate(lines.texts) if line.strip()]
+        with_text = [row for row, line in enumerate(lines.texts) if line.strip() or not lines.skip_blank]
         on_done = lines.on_done or (lambda number: None)
         if len(with_text) < len(lines.texts):
             on_done(len(lines.texts) - len(with_text))

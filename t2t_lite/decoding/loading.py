@@ -7,6 +7,7 @@ from typing import NamedTuple
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
 from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.data.problem import Problem
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
@@ -24,7 +25,7 @@ class Loaded(NamedTuple):
     vocabulary: Vocabulary  # of the targets
     inputs_vocabulary: Vocabulary
     decode_hparams: DecodeHParams  # the defaults of the first run directory's problem, with the changes applied
-    problem: str  # its name
+    problem: Problem
 
 
 def load(
@@ -61,7 +62,7 @@ def load(
                     f"{mine.path} and {theirs.path} differ; only models with the same vocabulary can be used together"
                 )
     models = [_model_of(run_dir, checkpoint, settings, first) for run_dir, checkpoint in zip(run_dirs, checkpoints)]
-    return Loaded(models, checkpoints, first[-1], first[0], settings, run_dirs[0].problem.name)
+    return Loaded(models, checkpoints, first[-1], first[0], settings, run_dirs[0].problem)
 
 
 def checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable[[str], None] = LOG.warning) -> Path:

@@ -39,6 +39,7 @@ class Translator:
         faster after that.
       num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
       problem: the name of the problem that the model was trained for, for reports.
+      has_inputs: whether the model reads inputs. If not, a line is the beginning of its own output, which is completed.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Translator:
         xla_compile: bool = True,
         num_threads: int | None = None,
         problem: str = "",
+        has_inputs: bool = True,
     ) -> None:
         self.model = model
         self.vocabulary = vocabulary
@@ -59,6 +61,7 @@ class Translator:
         self.decode_hparams = decode_hparams
         self.checkpoints = list(checkpoints)
         self.problem = problem
+        self.has_inputs = has_inputs
         # On a CPU the matrix products of one batch are too small to use all cores; a GPU runs one batch at a time.
         processors = 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
         self.num_threads = num_threads or processors
@@ -104,7 +107,8 @@ class Translator:
             loaded.inputs_vocabulary,
             xla_compile,
             num_threads,
-            loaded.problem,
+            loaded.problem.name,
+            loaded.problem.has_inputs,
         )
 
     def __repr__(self) -> str:
@@ -188,7 +192,7 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints)
+        query = self._query(lines, prefixes, first_line, on_done, constraints)
         best = [beams[0] for beams in self._search_lines(query, self._settings(settings), 1)]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
@@ -228,7 +232,7 @@ class Translator:
 
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints)
+        query = self._query(lines, prefixes, first_line, on_done, constraints)
         return self._search_lines(query, self._settings(settings), 0)
 
     @overload
@@ -257,7 +261,7 @@ class Translator:
           the samples of each line, in the order they were drawn. They depend on random_seed and the line's number.
         """
         settings = {"sampling_method": "random", "beam_size": num_samples} | settings
-        return self._search_lines(Lines(lines, first_line=first_line), self._settings(settings), 0)
+        return self._search_lines(self._query(lines, None, first_line), self._settings(settings), 0)
 
     def warm_up(self, lines: Sequence[str] | str | None = None, **settings: SettingValue) -> None:
         """Translates some lines, so that what is compiled at first use is compiled now and not for the first user.
@@ -273,7 +277,7 @@ class Translator:
             lines = [self.inputs_vocabulary.decode([row])[0] for row in ids]
         lines = [lines] if isinstance(lines, str) else lines
         for part in [*([line] for line in lines), lines]:
-            self._search_lines(Lines(part), self._settings(settings), 1)
+            self._search_lines(self._query(part), self._settings(settings), 1)
 
     @overload
     def score(self, inputs: str, targets: str, first_line: int = ...) -> Hypothesis: ...
@@ -364,6 +368,20 @@ class Translator:
             alignment(weights, self.inputs_vocabulary.tokens_of(source), self.vocabulary.tokens_of(output))
             for weights, source, output in zip(found, sources, outputs)
         ]
+
+    def _query(
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        first_line: int = 1,
+        on_done: Callable[[int], None] | None = None,
+        constraints: Sequence[LineConstraint] = (),
+    ) -> Lines:
+        if self.has_inputs:
+            return Lines(lines, prefixes, first_line, on_done, constraints)
+        if prefixes is not None:
+            raise UserError(f"'{self.problem}' has no inputs: the lines themselves are the beginnings of the outputs")
+        return Lines([""] * len(lines), lines, first_line, on_done, constraints, skip_blank=False)
 
     def _single_model(self) -> Seq2SeqModel:
         if isinstance(self.model, Ensemble):

@@ -115,7 +115,7 @@ class Seq2SeqModel(keras.Model):
     @property
     def alignment_layer(self) -> int:
         """The decoder layer whose cross-attention, averaged over its heads, is closest to a word alignment."""
-        raise NotImplementedError("a model defines alignment_layer")
+        raise UserError(f"{type(self).__name__} has no cross-attention, and so no alignments")
 
     def build(self, input_shape: object = None) -> None:
         """Creates all weights. They do not depend on `input_shape`."""
@@ -168,7 +168,7 @@ class Seq2SeqModel(keras.Model):
 
     def decode_step(
         self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
-    ) -> tuple[Array, State, Array]:
+    ) -> tuple[Array, State, Array | None]:
         """Returns the logits of the next token of every hypothesis.
 
         Args:
@@ -180,7 +180,7 @@ class Seq2SeqModel(keras.Model):
 
         Returns:
           (logits, float [batch, beam, vocab]; the new state; the cross-attention weights of `alignment_layer`, averaged
-          over its heads, float32 [batch, beam, source length], with rows that sum to 1).
+          over its heads, float32 [batch, beam, source length], with rows that sum to 1; or None without cross-attention).
         """
         raise NotImplementedError("a model defines decode_step()")
 
@@ -198,7 +198,7 @@ class Seq2SeqModel(keras.Model):
         Raises:
           ValueError: if the model has no such layer, or the layer has no attention weights.
         """
-        raise NotImplementedError("a model defines attention()")
+        raise ValueError(f"{type(self).__name__} does not give its attention weights")
 
     # What a model costs. A model with formulas of its own overrides these.
 
