@@ -7,12 +7,13 @@ import typing
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Registry
+from t2t_lite.registry import HPARAMS, METRICS, MODELS, PROBLEMS, Registry
+from t2t_lite.scoring.metric import figure_of, needs_of
 from t2t_lite.settings import meaning
 
 
 def print_registry_help(name: str = "") -> None:
-    """Prints all names with a summary of each; or, given a name, the details of that problem, set, model or setting.
+    """Prints all names with a summary of each; or the details of that problem, set, model, metric or setting.
 
     Raises:
       UserError: if the name is unknown; the message suggests the nearest names.
@@ -28,6 +29,7 @@ def _print_names() -> None:
         f"Problems (each also as NAME{REVERSED_SUFFIX}, with its sides swapped)": PROBLEMS,
         "Hparam sets": HPARAMS,
         "Models": MODELS,
+        "Metrics": METRICS,
     }
     width = max(len(name) for registry in registries.values() for name in registry.names())
     for title, registry in registries.items():
@@ -39,7 +41,8 @@ def _print_names() -> None:
 def _print_entry(name: str) -> None:
     """Prints everything with this name: problem, set, model and settings."""
     name = HParams.current_name(name)
-    describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set, MODELS: _describe_model}
+    describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
+    describers |= {MODELS: _describe_model, METRICS: _describe_metric}
     found = [registry for registry in describers if _is_in(name, registry)]
     settings = [each for each in (HParams, DecodeHParams) if name in each.names()]
     for each in settings:
@@ -48,7 +51,9 @@ def _print_entry(name: str) -> None:
     if not found and not settings:
         names = {known for registry in describers for known in registry.names()}
         hint = nearest(name, names)
-        raise UserError(f"--registry_help: no problem, hparams set or model has the name '{name}'{hint}", status=2)
+        raise UserError(
+            f"--registry_help: no problem, hparams set, model or metric has the name '{name}'{hint}", status=2
+        )
     for registry in found:
         print(f"{registry.kind} {name} (--{registry.flag}={name})")
         describers[registry](name)
@@ -101,3 +106,9 @@ def _describe_problem(name: str) -> None:
 def _describe_model(name: str) -> None:
     # Only the summary: the model itself would import Keras.
     print(MODELS.summary(name) or "no documentation")
+
+
+def _describe_metric(name: str) -> None:
+    print(METRICS.summary(name) or "no documentation")
+    best = "highest" if METRICS.fact(name, "higher_is_better", True) else "lowest"
+    print(f"of {needs_of(name)}; the {best} is the best; in evaluations it is called {figure_of(name)}")
