@@ -57,7 +57,7 @@ RULES = {
     "schedules": (("keras_ops", "errors", "arrays"), ("keras",)),
     "checkpoints": (("checkpoints", "locks", *BASIS), ("tensorflow", "numpy")),
     "data": (
-        ("data", "plugins", *BASIS),
+        ("data", "plugins", "scoring.metric", *BASIS),
         (
             "tensorflow",
             "tensorflow_text",
@@ -88,7 +88,7 @@ RULES = {
     "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
     "benchmark": (
-        ("benchmark", "layers", "training", "decoding", "data", *BASIS),
+        ("benchmark", "layers", "training", "decoding", "data", "scoring.metric", *BASIS),
         ("tensorflow", "keras", "numpy", "matplotlib"),
     ),
     "training": (
@@ -115,7 +115,8 @@ RULES_AT_LOADING = {
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ()),
     "hparams": (("hparams", "config", "registry", "errors"), ()),
     "registry": (("errors", "aliases"), ()),
-    "data.problem": (("config", "registry", "errors", "files"), ()),
+    "data.problem": (("config", "registry", "errors", "files", "scoring.metric"), ()),
+    "scoring.metric": (("registry", "errors"), ()),
     "training.cost": (("config", "errors"), ()),
     "run_dir": (("data.problem", "plugins", "checkpoints.versions", "trust", *BASIS), ()),
     "checkpoints.versions": (("errors", "files"), ()),
@@ -127,6 +128,7 @@ RULES_AT_LOADING = {
     "api": (
         (
             "api",
+            "scoring.metric",
             "data.problem",
             "data.manifest",
             "training.callbacks",

@@ -7,7 +7,8 @@ import typing
 from t2t_lite.config import DecodeHParams, HParams, choices
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, REGISTRIES, Registry
+from t2t_lite.registry import HPARAMS, METRICS, MODELS, PROBLEMS, REGISTRIES, Registry
+from t2t_lite.scoring.metric import figure_of, needs_of
 from t2t_lite.settings import meaning
 
 _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPARAMS)]
@@ -41,7 +42,7 @@ def _print_entry(name: str) -> None:
     """Prints everything with this name: registered entries and settings."""
     name = HParams.current_name(name)
     describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
-    describers |= dict.fromkeys(_OTHERS, _describe_summary) | {MODELS: _describe_model}
+    describers |= dict.fromkeys(_OTHERS, _describe_summary) | {MODELS: _describe_model, METRICS: _describe_metric}
     found = [registry for registry in describers if _is_in(name, registry)]
     settings = [each for each in (HParams, DecodeHParams, *_settings_of_models().values()) if name in vars(each)]
     for each in settings:
@@ -124,3 +125,9 @@ def _settings_of_models() -> dict[str, type[HParams]]:
     """Returns the classes of settings that models have for themselves."""
     kinds = {name: HParams.class_for({"model": name}) for name in MODELS}
     return {name: kind for name, kind in kinds.items() if kind is not HParams}
+
+
+def _describe_metric(registry: Registry, name: str) -> None:
+    _describe_summary(registry, name)
+    best = "highest" if METRICS.fact(name, "higher_is_better", True) else "lowest"
+    print(f"of {needs_of(name)}; the {best} is the best; in evaluations it is called {figure_of(name)}")

@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.registry import PROBLEMS, snake_case
+from t2t_lite.registry import METRICS, PROBLEMS, snake_case
+from t2t_lite.scoring.metric import TOKENS, TREES, needs_of
 
 SPLITS = ("train", "dev", "test")
-METRICS = ("bleu", "parseval")
 REVERSED_SUFFIX = "_rev"
 
 
@@ -100,7 +100,7 @@ class Problem:
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
     has_inputs: bool = True  # False: texts alone, all inputs are ""; the lines to decode are then beginnings of outputs
-    metric: str = "bleu"  # how outputs are scored; "parseval" for trees
+    metric: str = "bleu"  # the registered metric that scores outputs; "parseval" for trees
     decode_hparams: DecodeHParams = DecodeHParams()
     sources: tuple[AnySource, ...] = ()
     published_counts: Mapping[str, int] = {}  # number of pairs per split; a test split must match exactly
@@ -121,6 +121,11 @@ class Problem:
     def name(self) -> str:
         """The name in the registry."""
         return self.data_name + (REVERSED_SUFFIX if self.is_reversed else "")
+
+    @property
+    def writes_trees(self) -> bool:
+        """Whether outputs are trees, which is what the metric scores."""
+        return needs_of(self.metric) == TREES
 
     @property
     def vocab_filenames(self) -> tuple[str, str]:
@@ -263,6 +268,10 @@ def _checked(problem: Problem) -> Problem:
     if problem.is_reversed and not problem.has_inputs:
         raise UserError(f"problem '{problem.name}' has no inputs, and so no reverse; use {problem.data_name}", status=2)
     if problem.metric not in METRICS:
-        known = ", ".join(METRICS)
-        raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown; use one of {known}")
+        hint = nearest(problem.metric, METRICS)
+        raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown{hint}")
+    if needs_of(problem.metric) == TOKENS:
+        raise UserError(
+            f"problem '{problem.name}': metric='{problem.metric}' scores no outputs; name one that does, such as bleu"
+        )
     return problem

@@ -180,7 +180,8 @@ class Seq2SeqModel(keras.Model):
 
         Returns:
           (logits, float [batch, beam, vocab]; the new state; the cross-attention weights of `alignment_layer`, averaged
-          over its heads, float32 [batch, beam, source length], with rows that sum to 1; or None without cross-attention).
+          over its heads, float32 [batch, beam, source length], with rows that sum to 1, or None without
+          cross-attention).
         """
         raise NotImplementedError("a model defines decode_step()")
 

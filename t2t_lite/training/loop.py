@@ -18,6 +18,7 @@ from t2t_lite.training.evaluation.model_selection import (
     add_evaluation,
     best_steps,
     evaluations_without_gain,
+    metrics_of_outputs,
     read_evaluations,
 )
 from t2t_lite.training.monitoring.peak_flops import peak_flops
@@ -225,13 +226,14 @@ class TrainingLoop:
 
     def _make_evaluator(self) -> Evaluator:
         training, options = self._training, self._options
+        decodes = options.eval_decode and training.is_chief
         return Evaluator(
             training.run_dir,
             training.data_dir,
             training.strategy,
             training.model,
             training.micro_batches,
-            options.eval_decode and training.is_chief,
+            metrics_of_outputs(training.run_dir.problem, options.eval_metric) if decodes else [],
             options.decode_hparams,
         )
 

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from t2t_lite.config import DecodeHParams, HParams
-from t2t_lite.registry import HPARAMS, MODELS, REGISTRIES
+from t2t_lite.registry import HPARAMS, METRICS, MODELS, REGISTRIES
 from t2t_lite.settings import meaning
 
 
@@ -74,6 +74,15 @@ def test_a_model_is_shown_without_loading_it(command):
         "model transformer (--model=transformer)",
         MODELS.summary("transformer"),
     ]
+
+
+def test_a_metric_is_shown_with_what_it_needs_and_its_direction(command):
+    assert shown(command, "parseval").splitlines() == [
+        "metric parseval (--eval_metric=parseval)",
+        METRICS.summary("parseval"),
+        "of trees; the highest is the best; in evaluations it is called f1",
+    ]
+    assert "of texts; the lowest is the best;" in shown(command, "ter")
 
 
 @pytest.mark.parametrize(
