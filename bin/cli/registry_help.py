@@ -74,9 +74,9 @@ def _describe_set(registry: Registry, name: str) -> None:
     print("for the meaning of a setting: --registry_help=SETTING")
     width = max(map(len, values))
     for setting, value in values.items():
-        differs = value != inherited[setting]
+        differs = setting not in inherited or value != inherited[setting]  # a model's own setting is no one else's
         line = f"{'*' if differs else ' '} {setting:{width}}  {value}"
-        print(f"{line}  ({parent}: {inherited[setting]})" if differs else line)
+        print(f"{line}  ({parent}: {inherited.get(setting, 'none')})" if differs else line)
 
 
 def _describe_problem(registry: Registry, name: str) -> None:

@@ -42,7 +42,7 @@ class Ensemble:
         encoded_sources: Sequence[Any],
         states: Sequence[Any],
         ancestry: BeamAncestry,
-    ) -> tuple[tf.Tensor, list[Any], tf.Tensor]:
+    ) -> tuple[tf.Tensor, list[Any], tf.Tensor | None]:
         """Returns (logarithms of the mean probabilities, states, mean attention). See `Seq2SeqModel`."""
         logits, states, attention = zip(
             *(

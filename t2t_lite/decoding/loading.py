@@ -7,7 +7,6 @@ from typing import NamedTuple
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
 from t2t_lite.config import DecodeHParams, HParams
-from t2t_lite.data.problem import Problem
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
@@ -25,7 +24,8 @@ class Loaded(NamedTuple):
     vocabulary: Vocabulary  # of the targets
     inputs_vocabulary: Vocabulary
     decode_hparams: DecodeHParams  # the defaults of the first run directory's problem, with the changes applied
-    problem: Problem
+    problem: str  # its name
+    has_inputs: bool  # see `Problem`
 
 
 def load(
@@ -61,8 +61,9 @@ def load(
                 raise UserError(
                     f"{mine.path} and {theirs.path} differ; only models with the same vocabulary can be used together"
                 )
+    problem = run_dirs[0].problem
     models = [_model_of(run_dir, checkpoint, settings, first) for run_dir, checkpoint in zip(run_dirs, checkpoints)]
-    return Loaded(models, checkpoints, first[-1], first[0], settings, run_dirs[0].problem)
+    return Loaded(models, checkpoints, first[-1], first[0], settings, problem.name, problem.has_inputs)
 
 
 def checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable[[str], None] = LOG.warning) -> Path:

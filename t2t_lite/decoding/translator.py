@@ -67,7 +67,7 @@ class Translator:
         self.num_threads = num_threads or processors
         self._warn = warn
         self._search_lines = LineSearch(
-            model, self.vocabulary, self.inputs_vocabulary, warn, xla_compile, self.num_threads
+            model, self.vocabulary, self.inputs_vocabulary, warn, xla_compile, self.num_threads, has_inputs
         )
         self._scorer = Scorer(model)
         self._cross_attention = CrossAttentionWeights(model)
@@ -107,8 +107,8 @@ class Translator:
             loaded.inputs_vocabulary,
             xla_compile,
             num_threads,
-            loaded.problem.name,
-            loaded.problem.has_inputs,
+            loaded.problem,
+            loaded.has_inputs,
         )
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        query = self._query(lines, prefixes, first_line, on_done, constraints)
+        query = Lines(lines, prefixes, first_line, on_done, constraints)
         best = [beams[0] for beams in self._search_lines(query, self._settings(settings), 1)]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
@@ -232,7 +232,7 @@ class Translator:
 
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist.
         """
-        query = self._query(lines, prefixes, first_line, on_done, constraints)
+        query = Lines(lines, prefixes, first_line, on_done, constraints)
         return self._search_lines(query, self._settings(settings), 0)
 
     @overload
@@ -261,7 +261,7 @@ class Translator:
           the samples of each line, in the order they were drawn. They depend on random_seed and the line's number.
         """
         settings = {"sampling_method": "random", "beam_size": num_samples} | settings
-        return self._search_lines(self._query(lines, None, first_line), self._settings(settings), 0)
+        return self._search_lines(Lines(lines, first_line=first_line), self._settings(settings), 0)
 
     def warm_up(self, lines: Sequence[str] | str | None = None, **settings: SettingValue) -> None:
         """Translates some lines, so that what is compiled at first use is compiled now and not for the first user.
@@ -277,7 +277,7 @@ class Translator:
             lines = [self.inputs_vocabulary.decode([row])[0] for row in ids]
         lines = [lines] if isinstance(lines, str) else lines
         for part in [*([line] for line in lines), lines]:
-            self._search_lines(self._query(part), self._settings(settings), 1)
+            self._search_lines(Lines(part), self._settings(settings), 1)
 
     @overload
     def score(self, inputs: str, targets: str, first_line: int = ...) -> Hypothesis: ...
@@ -368,20 +368,6 @@ class Translator:
             alignment(weights, self.inputs_vocabulary.tokens_of(source), self.vocabulary.tokens_of(output))
             for weights, source, output in zip(found, sources, outputs)
         ]
-
-    def _query(
-        self,
-        lines: Sequence[str],
-        prefixes: Sequence[str] | None = None,
-        first_line: int = 1,
-        on_done: Callable[[int], None] | None = None,
-        constraints: Sequence[LineConstraint] = (),
-    ) -> Lines:
-        if self.has_inputs:
-            return Lines(lines, prefixes, first_line, on_done, constraints)
-        if prefixes is not None:
-            raise UserError(f"'{self.problem}' has no inputs: the lines themselves are the beginnings of the outputs")
-        return Lines([""] * len(lines), lines, first_line, on_done, constraints, skip_blank=False)
 
     def _single_model(self) -> Seq2SeqModel:
         if isinstance(self.model, Ensemble):

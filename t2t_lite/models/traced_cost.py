@@ -28,7 +28,7 @@ FORWARD_PASSES_OF_A_STEP = 3
 _ROWS = (2, 4)
 # Graph and kernels, measured on a CPU: a constant part, and a part per operation.
 _GRAPH_BYTES = 32 * MIB
-_BYTES_OF_AN_OPERATION = 64 * 1024
+_BYTES_OF_AN_OPERATION = 32 * 1024
 # Operations whose output is their input's buffer.
 _ALIASES = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "IdentityN", "Bitcast"})
 _CALLS = {"PartitionedCall": "f", "StatefulPartitionedCall": "f"}

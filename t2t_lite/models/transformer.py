@@ -115,7 +115,7 @@ class Transformer(Seq2SeqModel):
         inputs, targets = as_pair(inputs, targets)
         seeds = self.seeds_for(seeds, training)
         source_mask = padding_mask(inputs)
-        encoded = self._encode(inputs, source_mask, seeds)
+        encoded = self.encode(inputs, source_mask, seeds)
         x = self._embed_targets(shift_right(targets), encoded, source_mask, seeds)
         for layer in self.decoder_layers:
             x = layer(x, layer.cross_keys_values(encoded), source_mask, seeds=seeds).x
@@ -152,7 +152,7 @@ class Transformer(Seq2SeqModel):
     def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[State, State]:
         """Returns (`EncodedSource`, `DecoderState`), see `Seq2SeqModel`."""
         source_mask = padding_mask(inputs)
-        encoded_source = self._encoded_source(self._encode(inputs, source_mask, None), source_mask)
+        encoded_source = self._encoded_source(self.encode(inputs, source_mask, None), source_mask)
         batch = ops.shape(inputs)[0]
         caches = [layer.self_attention.start_cache(batch, beam_size, max_length) for layer in self.decoder_layers]
         return encoded_source, DecoderState(caches)
@@ -185,7 +185,7 @@ class Transformer(Seq2SeqModel):
             for below in layers[: layers.index(chosen)]:
                 x = below(x, source_mask)
             return self_attention.attention(chosen.self_attention_residual.before(x), source_mask)
-        encoded = self._encode(inputs, source_mask, None)
+        encoded = self.encode(inputs, source_mask, None)
         x = self._embed_targets(shift_right(targets), encoded, source_mask, None)
         for below in layers[: layers.index(chosen)]:
             x = below(x, below.cross_keys_values(encoded), source_mask).x
@@ -194,8 +194,13 @@ class Transformer(Seq2SeqModel):
         queries = chosen.cross_queries(chosen.after_self_attention(x)[0])
         return chosen.cross_attention.attention_to(queries, chosen.cross_keys_values(encoded)[0], source_mask)
 
-    def _encode(self, inputs: Array, mask: Array, seeds: Seeds | None) -> Array:
-        """Returns the encoder's output, float [batch, source, hidden]."""
+    def encode(self, inputs: Array, mask: Array, seeds: Seeds | None = None) -> Array:
+        """Returns the encoder's output, float [batch, source, hidden].
+
+        Args:
+          inputs, seeds: see `call`.
+          mask: bool [batch, 1, 1, source], True = a token, not padding.
+        """
         x = self._embed(inputs, "inputs", seeds)
         for layer in self.encoder_layers:
             x = layer(x, mask, seeds=seeds)

@@ -26,7 +26,6 @@ from t2t_lite.decoding.search.constraints import Constraint, forbid
 from t2t_lite.decoding.search.coverage_penalty import coverage_penalty
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.sampling import Sampling, sample_tokens
-from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import BeamAncestry, initial_ancestry, next_ancestry
 
 # (ids, position, decoder_state, ancestry) -> (logits, decoder_state, attention), see `BeamSearch`.
@@ -161,8 +160,6 @@ class BeamSearch:
         unconstrained = logits
         for constraint in self.constraints:
             logits = constraint.apply(logits, unconstrained, state, inputs)
-        if self.coverage_beta and attention is None:
-            raise UserError("coverage_penalty is not possible: the model has no cross-attention")
         coverage = state.coverage + attention if self.coverage_beta else ()
         width = self.beam_size // self.groups
         alive, taken, finished, done = [], [], [], []
