@@ -110,9 +110,7 @@ def test_a_figure_has_a_name_in_evaluations_and_one_in_reports():
 
 @pytest.mark.parametrize("lowercase, case", [(False, "mixed"), (True, "lc")])
 def test_every_line_carries_its_signature(lowercase, case):
-    (bleu,), (chrf,) = (
-        report(name, HYPOTHESES, REFERENCES, NAMES, lowercase=lowercase) for name in ("bleu", "chrf")
-    )
+    (bleu,), (chrf,) = (report(name, HYPOTHESES, REFERENCES, NAMES, lowercase=lowercase) for name in ("bleu", "chrf"))
     assert bleu.startswith(f"BLEU|nrefs:1|case:{case}|eff:no|tok:13a|smooth:exp|version:2.")
     assert chrf.startswith(f"chrF2|nrefs:1|case:{case}|eff:yes|nc:6|nw:0|space:no|version:2.")
     (ter,) = report("ter", HYPOTHESES, REFERENCES, NAMES)
