@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.metric import figure_of
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = {
     "t2t_lite": "t2t_lite",
@@ -246,6 +249,20 @@ def test_the_search_imports_no_model_and_no_vocabulary(name):
 def library_modules():
     outside = [f"t2t_lite.{folder}" for folder in ("problems", "hparams", "bin")]
     return [name for name in TREES if not any(is_within(name, package) for package in outside)]
+
+
+def test_no_part_compares_with_the_name_of_a_metric():
+    # What differs between metrics is a fact of their registration, so that plug-ins can add metrics.
+    names = {*METRICS, *map(figure_of, METRICS)}
+    found = [
+        (name, node.lineno)
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare | ast.match_case)
+        for part in ast.walk(node if isinstance(node, ast.Compare) else node.pattern)
+        if isinstance(part, ast.Constant) and part.value in names
+    ]
+    assert found == []
 
 
 def test_only_commands_print():
