@@ -2,8 +2,10 @@
 
 from t2t_lite.registry import (
     FEED_FORWARD_TYPES,
+    LEARNING_RATE_SCHEDULES,
     MODELS,
     NORM_TYPES,
+    OPTIMIZERS,
     POSITION_ENCODINGS,
     SELF_ATTENTION_TYPES,
 )
@@ -56,3 +58,24 @@ for _name, _function, _summary, _facts in (
 
 NORM_TYPES.register_lazily("layer", "t2t_lite.layers.norm:LayerNorm", "Mean 0, variance 1, scale and offset (Ba 2016).")
 NORM_TYPES.register_lazily("rms", "t2t_lite.layers.norm:RMSNorm", "Root mean square 1 and scale (Zhang 2019).")
+
+# `moments`: how many numbers an optimizer keeps for each weight; `decays_weights`: whether it reads weight_decay.
+for _name, _summary, _facts in (
+    ("adam", "The paper's Adam (section 5.3).", {"moments": 2, "decays_weights": False}),
+    ("adamw", "Adam with decoupled weight decay (Loshchilov 2019).", {"moments": 2}),
+    ("adafactor", "Rates relative to the size of the weights (Shazeer 2018).", {"moments": 1}),
+    ("lion", "The sign of a momentum (Chen 2023); a third to a tenth of Adam's rate.", {"moments": 1}),
+    ("sgd", "Gradient descent with momentum 0.9.", {"moments": 1}),
+):
+    OPTIMIZERS.register_lazily(_name, f"t2t_lite.training.optimizers.registered:{_name}", _summary, **_facts)
+
+# `needs_decay_steps`: whether a schedule needs learning_rate_decay_steps; False: it does not read it.
+for _name, _summary, _needs_decay_steps in (
+    ("inverse_sqrt", "The paper's: the inverse square root of the step (equation 3).", False),
+    ("cosine", "Half a cosine down to 0 at learning_rate_decay_steps (Loshchilov 2017).", True),
+    ("linear", "A line down to 0 at learning_rate_decay_steps.", True),
+    ("constant", "The peak, after warm-up.", False),
+):
+    LEARNING_RATE_SCHEDULES.register_lazily(
+        _name, f"t2t_lite.training.schedule:{_name}", _summary, needs_decay_steps=_needs_decay_steps
+    )

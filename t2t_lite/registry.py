@@ -203,6 +203,8 @@ SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_t
 FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type")
 POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding")
 NORM_TYPES = Registry("norm type", "hparams=norm_type")
+OPTIMIZERS = Registry("optimizer", "hparams=optimizer")
+LEARNING_RATE_SCHEDULES = Registry("learning rate schedule", "hparams=learning_rate_schedule")
 
 # The registries whose names are the choices of a setting.
 REGISTRIES_OF_SETTINGS = {
@@ -211,6 +213,8 @@ REGISTRIES_OF_SETTINGS = {
     "feed_forward_type": FEED_FORWARD_TYPES,
     "position_encoding": POSITION_ENCODINGS,
     "norm_type": NORM_TYPES,
+    "optimizer": OPTIMIZERS,
+    "learning_rate_schedule": LEARNING_RATE_SCHEDULES,
 }
 REGISTRIES = (PROBLEMS, HPARAMS, *REGISTRIES_OF_SETTINGS.values())
 

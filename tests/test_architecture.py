@@ -95,6 +95,7 @@ RULES = {
         (
             "training",
             "schedules",
+            "keras_ops",
             "decoding",
             "parsing",
             "scoring",
