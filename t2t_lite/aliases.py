@@ -5,8 +5,7 @@ import re
 _WHOLE_SPLIT = "not needed here: the whole dev split is evaluated, at every checkpoint"
 _RUN_KNOWS = "not needed here: the run directory (`output_dir`) records it"
 _DEVICES = "not here: devices are chosen with `strategy` and `num_gpus`, machines with `make_tf_config`"
-_ADAM = "not here: the optimizer is the paper's Adam (adam_beta1, adam_beta2, adam_epsilon)"
-_SCHEDULE = "not here: the schedule is the paper's (learning_rate_constant, learning_rate_warmup_steps)"
+_BETAS = "not here; optimizer=adafactor, lion and sgd have the betas or the momentum of their authors"
 _TOKENS = "as in the paper (t2t-lite-datagen --vocab_size)"
 _EVERY_LINE = "not here: every line is decoded, in order"
 
@@ -39,9 +38,6 @@ _NAMES: dict[str, dict[str, str]] = {
     },
     "hparams": {
         "batch_size": "batch_tokens here: real target tokens per step over all devices, not padded ones per device",
-        "learning_rate": (
-            "learning_rate_constant here: the factor of the paper's schedule, 1.0, not a rate such as 0.001"
-        ),
         "num_hidden_layers": "num_encoder_layers and num_decoder_layers here",
         "dropout|layer_prepostprocess_dropout": "residual_dropout here",
         "optimizer_adam_(beta1|beta2|epsilon)": "adam_{1} here",
@@ -49,8 +45,10 @@ _NAMES: dict[str, dict[str, str]] = {
             "not needed here: a batch counts over all devices, and gradients are accumulated to fit the memory "
             "(`max_tokens_per_replica`)"
         ),
-        "optimizer|optimizer_.*": _ADAM,
-        "learning_rate_(schedule|decay_.*|cosine_.*|minimum)": _SCHEDULE,
+        "optimizer_(adafactor|momentum)_.*": _BETAS,
+        "optimizer_.*": "not here; see optimizer",
+        "learning_rate_cosine_cycle_steps": "learning_rate_decay_steps here, with learning_rate_schedule=cosine",
+        "learning_rate_(decay_(rate|scheme|staircase)|minimum)": "not here; see learning_rate_schedule",
         "layer_(pre|post)process_sequence": "norm_position here: post as in the paper, or pre",
         "pos": "position_encoding here",
         "ffn_layer": "feed_forward_type here",
@@ -60,7 +58,8 @@ _NAMES: dict[str, dict[str, str]] = {
         "activation_dtype|weight_dtype|mixed_precision_optimizer.*": "precision here",
         "length_bucket_step|min_length_bucket|batch_shuffle_size|max_relative_position_.*": "not needed here",
         "daisy_chain_variables|scheduled_sampling_.*|moe_.*|compress_steps|use_fixed_batch_size": "not here",
-        "clip_grad_norm|weight_decay|grad_noise_scale|weight_noise": "not here, as in the paper",
+        "clip_grad_norm": "clip_norm here",
+        "grad_noise_scale|weight_noise": "not here, as in the paper",
         "initializer.*": "not here: weights are initialized as in Glorot and Bengio (2010)",
         "eval_drop_long_sequences|eval_steps": _WHOLE_SPLIT,
         "layer_prepostprocess_dropout_broadcast_dims|.*_broadcast_dims|symbol_modality_num_shards": "not needed here",
@@ -115,6 +114,19 @@ _NAMES: dict[str, dict[str, str]] = {
         "translation": "`hypothesis` here",
         "translations_dir|translation_dir|source": "not here: give one file with `hypothesis`",
     },
+    "hparams=optimizer": {
+        "(?i)(true|lazy|multistep)?_?adam": "adam here",
+        "(?i)adam_?w": "adamw here",
+        "(?i)adafactor": "adafactor here",
+        "(?i)sgd|momentum": "sgd here, with momentum 0.9",
+        "(?i)rms_?prop|yellow_?fin|adagrad": "not here; a plug-in can register it",
+    },
+    "hparams=learning_rate_schedule": {
+        r"(constant\*)?linear_warmup\*rsqrt_decay.*|legacy|noam": "inverse_sqrt here",
+        "cosdecay|.*cosine.*|sgdr": "cosine here",
+        "linear_decay": "linear here",
+        r"(constant\*)?linear_warmup": "constant here",
+    },
     "schedule": {
         "continuous_train_and_eval|train_and_evaluate_.*|local_run|test": "train_and_evaluate here, the default",
         "continuous_eval.*|evaluate|eval_.*": "eval here",
@@ -123,7 +135,7 @@ _NAMES: dict[str, dict[str, str]] = {
 
 
 _LAYERS = "num_encoder_layers and num_decoder_layers"
-_RATE = "learning_rate_constant (a factor of the paper's schedule, 1.0, not a rate such as 0.001)"
+_RATE = "learning_rate (the peak; learning_rate_constant is a factor of the paper's)"
 # Names of the paper and of most other toolkits.
 _USUAL: dict[str, dict[str, str]] = {
     "hparams": {
@@ -139,6 +151,9 @@ _USUAL: dict[str, dict[str, str]] = {
         **dict.fromkeys(("warmup", "warmup_steps"), "learning_rate_warmup_steps"),
         **dict.fromkeys(("epochs", "num_epochs", "max_epochs", "steps", "max_steps"), "train_steps"),
         **dict.fromkeys(("beta1", "beta2", "epsilon"), "adam_beta1, adam_beta2, adam_epsilon"),
+        **dict.fromkeys(("wd",), "weight_decay"),
+        **dict.fromkeys(("clip", "max_grad_norm", "grad_clip", "clipnorm", "global_clipnorm"), "clip_norm"),
+        **dict.fromkeys(("scheduler", "lr_scheduler", "lr_schedule"), "learning_rate_schedule"),
         **dict.fromkeys(("fp16", "bf16", "dtype", "amp"), "precision (mixed_bfloat16, mixed_float16)"),
     },
     "decode_hparams": {

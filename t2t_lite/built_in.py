@@ -2,9 +2,11 @@
 
 from t2t_lite.registry import (
     FEED_FORWARD_TYPES,
+    LEARNING_RATE_SCHEDULES,
     METRICS,
     MODELS,
     NORM_TYPES,
+    OPTIMIZERS,
     POSITION_ENCODINGS,
     SELF_ATTENTION_TYPES,
 )
@@ -82,3 +84,24 @@ for _name, _class, _summary, _facts in (
     ),
 ):
     METRICS.register_lazily(_name, _SCORING + _class, _summary, **_facts)
+
+# `moments`: how many numbers an optimizer keeps for each weight; `decays_weights`: whether it reads weight_decay.
+for _name, _summary, _facts in (
+    ("adam", "The paper's Adam (section 5.3).", {"moments": 2, "decays_weights": False}),
+    ("adamw", "Adam with decoupled weight decay (Loshchilov 2019).", {"moments": 2}),
+    ("adafactor", "Rates relative to the size of the weights (Shazeer 2018).", {"moments": 1}),
+    ("lion", "The sign of a momentum (Chen 2023); a third to a tenth of Adam's rate.", {"moments": 1}),
+    ("sgd", "Gradient descent with momentum 0.9.", {"moments": 1}),
+):
+    OPTIMIZERS.register_lazily(_name, f"t2t_lite.training.optimizers.registered:{_name}", _summary, **_facts)
+
+# `needs_decay_steps`: whether a schedule needs learning_rate_decay_steps; False: it does not read it.
+for _name, _summary, _needs_decay_steps in (
+    ("inverse_sqrt", "The paper's: the inverse square root of the step (equation 3).", False),
+    ("cosine", "Half a cosine down to 0 at learning_rate_decay_steps (Loshchilov 2017).", True),
+    ("linear", "A line down to 0 at learning_rate_decay_steps.", True),
+    ("constant", "The peak, after warm-up.", False),
+):
+    LEARNING_RATE_SCHEDULES.register_lazily(
+        _name, f"t2t_lite.training.schedule:{_name}", _summary, needs_decay_steps=_needs_decay_steps
+    )

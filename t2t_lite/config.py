@@ -5,7 +5,14 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
-from t2t_lite.registry import MODELS, POSITION_ENCODINGS, REGISTRIES_OF_SETTINGS
+from t2t_lite.aliases import alias_hint
+from t2t_lite.registry import (
+    LEARNING_RATE_SCHEDULES,
+    MODELS,
+    OPTIMIZERS,
+    POSITION_ENCODINGS,
+    REGISTRIES_OF_SETTINGS,
+)
 from t2t_lite.settings import Settings
 
 # Limits for warnings: batches smaller than a long sentence, and beams wider than any paper finds useful.
@@ -26,9 +33,10 @@ CHOICES = {
 
 
 def choices() -> dict[str, tuple[str, ...]]:
-    """Returns the allowed values of every setting of `HParams` that has a choice, plug-ins' included."""
-    registered = {name: tuple(registry.names()) for name, registry in REGISTRIES_OF_SETTINGS.items()}
-    return {name: values for name, values in registered.items() if name != "model"} | CHOICES
+    """Returns the allowed values of every setting that chooses code of the model, plug-ins' included."""
+    others = (MODELS, OPTIMIZERS, LEARNING_RATE_SCHEDULES)
+    parts = {name: registry for name, registry in REGISTRIES_OF_SETTINGS.items() if registry not in others}
+    return {name: tuple(registry.names()) for name, registry in parts.items()} | CHOICES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,8 +75,14 @@ class HParams(Settings):
     label_smoothing: float = 0.1  # epsilon_ls
     batch_tokens: int = 25_000  # real target tokens per optimizer step over all devices
     train_steps: int = 100_000
-    learning_rate_constant: float = 1.0  # factor of the paper's schedule
-    learning_rate_warmup_steps: int = 4000
+    optimizer: str = "adam"  # adamw, adafactor, lion or sgd; the adam_ settings are for adam and adamw
+    weight_decay: float = 0.0  # share of each matrix that an update removes, times the learning rate; not with adam
+    clip_norm: float = 0.0  # the largest global norm of the gradients of a batch; longer ones are scaled; 0: any
+    learning_rate_schedule: str = "inverse_sqrt"  # the paper's; cosine, linear or constant
+    learning_rate: float = 0.0  # the peak, after warm-up; 0: the paper's, in which learning_rate_constant is a factor
+    learning_rate_constant: float = 1.0  # factor of the paper's peak (hidden_size * learning_rate_warmup_steps)^-0.5
+    learning_rate_warmup_steps: int = 4000  # the rate grows linearly up to this step
+    learning_rate_decay_steps: int = 0  # cosine and linear: the step at which the rate reaches 0
     adam_beta1: float = 0.9
     adam_beta2: float = 0.98
     adam_epsilon: float = 1e-9
@@ -78,7 +92,12 @@ class HParams(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        may_be_0 = ("attention_key_size", "attention_value_size", "hard_alignment_token")
+        may_be_0 = (
+            "attention_key_size",
+            "attention_value_size",
+            "hard_alignment_token",
+            "learning_rate_decay_steps",
+        )
         for field in dataclasses.fields(HParams):
             value = getattr(self, field.name)
             if isinstance(value, int):
@@ -91,10 +110,13 @@ class HParams(Settings):
             self.require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
         for name in ("learning_rate_constant", "adam_epsilon"):
             self.require(name, 0.0 < getattr(self, name) < math.inf, "above 0 and finite")
+        for name in ("weight_decay", "clip_norm", "learning_rate"):
+            self.require(name, 0.0 <= getattr(self, name) < math.inf, "at least 0 and finite")
         for name, values in CHOICES.items():
             self.require(name, getattr(self, name) in values, " or ".join(values))
         self._check_registered()
         self._check_sizes()
+        self._check_updates()
 
     @classmethod
     def class_for(cls, values: Mapping[str, object]) -> "type[HParams]":
@@ -128,6 +150,27 @@ class HParams(Settings):
                 f"learning_rate_constant={self.learning_rate_constant}: this is a factor of the paper's schedule, "
                 f"usually 1; training diverges with such a high rate"
             )
+        return messages + self._warnings_of_updates()
+
+    def _warnings_of_updates(self) -> list[str]:
+        messages, steps, schedule = [], self.learning_rate_decay_steps, self.learning_rate_schedule
+        if self.learning_rate > 0.1 and self.optimizer != "sgd":
+            messages.append(
+                f"learning_rate={self.learning_rate}: this is the peak rate itself, usually about 0.001; training "
+                f"diverges with such a high rate"
+            )
+        if self.optimizer == "adamw" and not self.weight_decay:
+            messages.append("optimizer=adamw: without weight_decay it is the same as adam; 0.01 to 0.1 is usual")
+        if not self.learning_rate and self.optimizer not in ("adam", "adamw"):
+            messages.append(f"optimizer={self.optimizer}: the paper's learning rate suits Adam; set learning_rate")
+        needs_steps = LEARNING_RATE_SCHEDULES.fact(schedule, "needs_decay_steps", None)
+        if steps and needs_steps is False:
+            messages.append(f"learning_rate_decay_steps={steps} has no effect with learning_rate_schedule={schedule}")
+        elif needs_steps and steps < self.train_steps:
+            messages.append(
+                f"learning_rate_decay_steps={steps}: below train_steps={self.train_steps}; the learning rate is 0 and "
+                f"the weights stay the same from that step on"
+            )
         return messages
 
     def _check_registered(self) -> None:
@@ -136,7 +179,8 @@ class HParams(Settings):
             value = getattr(self, name)
             if name == "model":
                 continue
-            self.require(name, value in registry, " or ".join(registry))
+            if value not in registry:
+                self.require(name, False, " or ".join(registry) + alias_hint(registry.flag, value))
             for other, values in registry.fact(value, "requires", {}).items():
                 self.require(other, getattr(self, other) in values, f"{' or '.join(values)} with {name}={value}")
 
@@ -155,6 +199,19 @@ class HParams(Settings):
         if self.position_encoding == "rotary":
             self.require(
                 "position_encoding", self.key_size % 2 == 0, f"for heads of an even key size, not {self.key_size}"
+            )
+
+    def _check_updates(self) -> None:
+        """Checks that the optimizer and the schedule have the settings that they need, and no others."""
+        if not OPTIMIZERS.fact(self.optimizer, "decays_weights", True):
+            self.require("weight_decay", self.weight_decay == 0.0, f"0 with optimizer={self.optimizer}; adamw decays")
+        schedule, warmup = self.learning_rate_schedule, self.learning_rate_warmup_steps
+        if LEARNING_RATE_SCHEDULES.fact(schedule, "needs_decay_steps", None):
+            self.require(
+                "learning_rate_decay_steps",
+                self.learning_rate_decay_steps > warmup,
+                f"above learning_rate_warmup_steps={warmup} with learning_rate_schedule={schedule}, whose rate reaches "
+                f"0 at that step",
             )
 
     @property

@@ -209,6 +209,8 @@ FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type")
 POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding")
 NORM_TYPES = Registry("norm type", "hparams=norm_type")
 METRICS = Registry("metric", "eval_metric")
+OPTIMIZERS = Registry("optimizer", "hparams=optimizer")
+LEARNING_RATE_SCHEDULES = Registry("learning rate schedule", "hparams=learning_rate_schedule")
 
 # The registries whose names are the choices of a setting.
 REGISTRIES_OF_SETTINGS = {
@@ -217,6 +219,8 @@ REGISTRIES_OF_SETTINGS = {
     "feed_forward_type": FEED_FORWARD_TYPES,
     "position_encoding": POSITION_ENCODINGS,
     "norm_type": NORM_TYPES,
+    "optimizer": OPTIMIZERS,
+    "learning_rate_schedule": LEARNING_RATE_SCHEDULES,
 }
 REGISTRIES = (PROBLEMS, HPARAMS, METRICS, *REGISTRIES_OF_SETTINGS.values())
 

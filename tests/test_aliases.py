@@ -38,7 +38,8 @@ SET_NAMES = {
 }
 SETTING_NAMES = {
     ("hparams", "batch_size"): "batch_tokens",
-    ("hparams", "learning_rate"): "learning_rate_constant",
+    ("hparams", "clip_grad_norm"): "clip_norm",
+    ("hparams", "learning_rate_cosine_cycle_steps"): "learning_rate_decay_steps",
     ("hparams", "num_hidden_layers"): "num_encoder_layers",
     ("hparams", "layer_prepostprocess_dropout"): "residual_dropout",
     ("hparams", "optimizer_adam_beta2"): "adam_beta2",
@@ -124,7 +125,9 @@ def test_a_setting_given_as_a_flag_is_refused_with_its_flag(parser, flag, messag
         ("hparams", "P_drop", "residual_dropout"),
         ("hparams", "epsilon_ls", "label_smoothing"),
         ("hparams", "epochs", "train_steps"),
-        ("hparams", "lr", "learning_rate_constant"),
+        ("hparams", "lr", "learning_rate"),
+        ("hparams", "max_grad_norm", "clip_norm"),
+        ("hparams", "lr_scheduler", "learning_rate_schedule"),
         ("decode_hparams", "num_beams", "beam_size"),
         ("decode_hparams", "length_penalty", "alpha"),
     ],
@@ -169,5 +172,5 @@ def test_all_unknown_names_are_reported_at_once(capsys):
         trainer.make_parser().parse_args(["--worker_gpu=1", "--problem=x", "--eval_steps=2", "--no_such=3"])
     message = capsys.readouterr().err
     assert message.count("unknown flag --") == 3 and len(message.splitlines()) == 1
-    with pytest.raises(UserError, match=r"batch_tokens here.*\. unknown name 'learning_rate'; .*_constant"):
-        HParams().override("batch_size=1,num_heads=4,learning_rate=0.1")
+    with pytest.raises(UserError, match=r"batch_tokens here.*\. unknown name 'lr'; .* learning_rate \(the peak"):
+        HParams().override("batch_size=1,num_heads=4,lr=0.1")

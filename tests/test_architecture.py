@@ -98,6 +98,7 @@ RULES = {
         (
             "training",
             "schedules",
+            "keras_ops",
             "decoding",
             "parsing",
             "scoring",

@@ -4,10 +4,10 @@ import dataclasses
 import inspect
 import typing
 
-from t2t_lite.config import DecodeHParams, HParams, choices
+from t2t_lite.config import CHOICES, DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.registry import HPARAMS, METRICS, MODELS, PROBLEMS, REGISTRIES, Registry
+from t2t_lite.registry import HPARAMS, METRICS, MODELS, PROBLEMS, REGISTRIES, REGISTRIES_OF_SETTINGS, Registry
 from t2t_lite.scoring.metric import figure_of, needs_of
 from t2t_lite.settings import meaning
 
@@ -49,8 +49,8 @@ def _print_entry(name: str) -> None:
         of_model = "".join(f" of model {model}" for model, kind in _settings_of_models().items() if kind is each)
         print(f"setting {name}{of_model} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")
         print(meaning(each, name) or name.replace("_", " "))
-        if each is HParams and name in choices():
-            print(f"one of {', '.join(choices()[name])}")
+        if each is HParams and (values := REGISTRIES_OF_SETTINGS.get(name) or CHOICES.get(name)):
+            print(f"one of {', '.join(values)}")
     if not found and not settings:
         names = {known for registry in describers for known in registry.names()}
         hint = nearest(name, names)

@@ -25,7 +25,7 @@ class Model(Protocol):
 
 
 class Optimizer(Protocol):
-    """What is used of an `Adam`."""
+    """What is used of an optimizer."""
 
     iterations: tf.Variable
     state: dict[str, tf.Variable]
@@ -43,7 +43,7 @@ class TrainingState(Generic[OptimizerT]):
 
     Args:
       model: a built model.
-      optimizer: the model's `Adam`, whose iteration count is the step.
+      optimizer: the model's optimizer, whose iteration count is the step.
     """
 
     def __init__(self, model: Model, optimizer: OptimizerT) -> None:

@@ -13,15 +13,17 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.cost import FLOAT32, MIB
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.parameters import symbolic_model
+from t2t_lite.registry import OPTIMIZERS
 
 # The share of the free memory that a step may take. The rest is for the input pipeline, evaluation, checkpoints and
 # other processes.
 USABLE_SHARE = 0.8
 # Batches of changing shapes fragment the memory.
 ALLOCATOR_OVERHEAD = 1.15
-# float32 copies of the weights: the weights, their gradients and Adam's two moments; with several micro-batches also
-# the sum of gradients before and after an addition.
-COPIES_OF_WEIGHTS = 6
+# float32 copies of the weights: the weights, their gradients and, with several micro-batches, the sum of gradients before
+# and after an addition. The optimizer's moments, Adam's two, come on top.
+COPIES_OF_WEIGHTS = 4
+_MOMENTS = 2  # of an optimizer that does not say how many it has
 # Temporary tensors of one layer: intermediate results that are not kept, and gradients, of the widest tensor's size.
 TEMPORARY_TENSORS = 10
 
@@ -41,7 +43,8 @@ def estimate_memory(model: Seq2SeqModel, length: int) -> MemoryEstimate:
       length: tokens of both sides of every sentence; attention needs more per position in longer sentences.
     """
     hparams, step = model.hparams, model.step_bytes(length)
-    copies = COPIES_OF_WEIGHTS + (hparams.ema_decay > 0.0)
+    moments = OPTIMIZERS.fact(hparams.optimizer, "moments", _MOMENTS)
+    copies = COPIES_OF_WEIGHTS + moments + (hparams.ema_decay > 0.0)
     cast = 0 if hparams.precision == "float32" else 2
     fixed = model.count_params() * (copies * FLOAT32 + cast) + step.shared + step.graph
     temporary = TEMPORARY_TENSORS * FLOAT32 * step.widest

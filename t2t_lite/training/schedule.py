@@ -1,15 +1,61 @@
-"""The learning rate of a training, section 5.3 of the paper."""
+"""The learning rate of a training: the schedules that the setting `learning_rate_schedule` selects.
 
+Each grows linearly over learning_rate_warmup_steps to the same peak. They are functions of (step, hparams), where step
+is the number of the update, counted from 1, as a number or a tensor, and return a float32 scalar.
+"""
+
+import math
+
+from t2t_lite import schedules
 from t2t_lite.arrays import Array
 from t2t_lite.config import HParams
-from t2t_lite.schedules import inverse_sqrt
+from t2t_lite.keras_ops import ops
+from t2t_lite.registry import LEARNING_RATE_SCHEDULES
 
 
 def learning_rate(step: int | Array, hparams: HParams) -> Array:
-    """Returns the learning rate of an update, see `inverse_sqrt`.
+    """Returns the learning rate of an update by the schedule of the settings, float32 scalar.
 
     Args:
       step: the number of the update, counted from 1; number or tensor.
-      hparams: the settings; learning_rate_constant, hidden_size and learning_rate_warmup_steps are used.
+      hparams: the settings.
     """
-    return inverse_sqrt(step, hparams.hidden_size, hparams.learning_rate_warmup_steps, hparams.learning_rate_constant)
+    return ops.cast(LEARNING_RATE_SCHEDULES[hparams.learning_rate_schedule](step, hparams), "float32")
+
+
+def inverse_sqrt(step: int | Array, hparams: HParams) -> Array:
+    """Returns the rate of the paper's schedule (equation 3): after the peak, the inverse square root of the step."""
+    factor = hparams.learning_rate_constant
+    if hparams.learning_rate:
+        factor = hparams.learning_rate * (hparams.hidden_size * hparams.learning_rate_warmup_steps) ** 0.5
+    return schedules.inverse_sqrt(step, hparams.hidden_size, hparams.learning_rate_warmup_steps, factor)
+
+
+def cosine(step: int | Array, hparams: HParams) -> Array:
+    """Returns the rate of half a cosine from the peak to 0 at learning_rate_decay_steps (Loshchilov 2017)."""
+    return constant(step, hparams) * 0.5 * (1.0 + ops.cos(math.pi * _progress(step, hparams)))
+
+
+def linear(step: int | Array, hparams: HParams) -> Array:
+    """Returns the rate of a line from the peak to 0 at learning_rate_decay_steps."""
+    return constant(step, hparams) * (1.0 - _progress(step, hparams))
+
+
+def constant(step: int | Array, hparams: HParams) -> Array:
+    """Returns the rate that stays at the peak."""
+    share = ops.cast(step, "float32") / hparams.learning_rate_warmup_steps
+    return peak_learning_rate(hparams) * ops.minimum(share, 1.0)
+
+
+def peak_learning_rate(hparams: HParams) -> float:
+    """Returns the rate at the end of warm-up: `learning_rate`, or the paper's peak if that is 0."""
+    if hparams.learning_rate:
+        return hparams.learning_rate
+    return hparams.learning_rate_constant * (hparams.hidden_size * hparams.learning_rate_warmup_steps) ** -0.5
+
+
+def _progress(step: int | Array, hparams: HParams) -> Array:
+    """Returns the share of the steps between the peak and learning_rate_decay_steps that are over, 0 to 1."""
+    warmup = hparams.learning_rate_warmup_steps
+    over = (ops.cast(step, "float32") - warmup) / (hparams.learning_rate_decay_steps - warmup)
+    return ops.clip(over, 0.0, 1.0)

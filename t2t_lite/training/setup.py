@@ -17,7 +17,8 @@ from t2t_lite.models.building import make_model
 from t2t_lite.run_dir import RunDir
 from t2t_lite.training.checks import check_training
 from t2t_lite.training.memory import choose_max_tokens
-from t2t_lite.training.optimizer import Adam
+from t2t_lite.training.optimizers.base import Optimizer
+from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.step.micro_batching import MicroBatches
 from t2t_lite.training.strategy import all_gather
@@ -101,7 +102,7 @@ def build_model(
     strategy: tf.distribute.Strategy,
     random_seed: int,
     inputs_vocab_size: int | None = None,
-) -> tuple[Seq2SeqModel, Adam]:
+) -> tuple[Seq2SeqModel, Optimizer]:
     """Returns a built model with seeded weights, and its optimizer, on the devices of `strategy`.
 
     Args:
@@ -113,7 +114,7 @@ def build_model(
     """
     with strategy.scope():
         model = make_model(hparams, vocab_size, inputs_vocab_size, random_seed)
-        optimizer = Adam(model.trainable_variables, hparams)
+        optimizer = make_optimizer(model.trainable_variables, hparams)
     return model, optimizer
 
 

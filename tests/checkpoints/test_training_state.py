@@ -30,7 +30,7 @@ def make_step(model, state, seed=0):
     """One optimizer step with random gradients."""
     rng = np.random.default_rng(seed)
     gradients = [tf.constant(rng.normal(size=v.shape).astype("float32")) for v in model.trainable_variables]
-    state.optimizer.apply(tf.distribute.get_strategy(), gradients, tf.constant(1.0))
+    state.optimizer.apply(tf.distribute.get_strategy(), gradients, tf.constant(1.0), tf.constant(1.0))
     state.optimizer.count(tf.constant(True))
 
 

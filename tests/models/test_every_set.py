@@ -13,7 +13,7 @@ import tensorflow as tf
 from t2t_lite.checkpoints import storage
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.registry import HPARAMS, MODELS
-from t2t_lite.training.optimizer import Adam
+from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.step.micro_batching import distribute_batches
 from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import make_strategy
@@ -71,7 +71,7 @@ def after_one_step(name):
     hparams = SMALL[name].replace(learning_rate_warmup_steps=1, precision="float32")
     strategy = make_strategy()
     model = make(hparams)
-    optimizer = Adam(model.trainable_variables, hparams)
+    optimizer = make_optimizer(model.trainable_variables, hparams)
     before = [np.array(variable) for variable in model.variables]
     batch = {"inputs": INPUTS[None], "targets": TARGETS[None]}
     batches = distribute_batches(strategy, tf.data.Dataset.from_tensor_slices(batch))

@@ -14,7 +14,7 @@ from t2t_lite.losses import SmoothedCrossEntropy
 from t2t_lite.models import HardAlignmentTransformer, Transformer
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.schedules import InverseSqrt
-from t2t_lite.training.optimizer import Adam
+from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.step.micro_batching import distribute_batches
 from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import make_strategy
@@ -215,7 +215,8 @@ def test_three_steps_of_fit_equal_three_of_the_trainer():
     strategy = make_strategy()
     parts = batches().map(lambda pair, labels: {"inputs": pair[0], "targets": pair[1]})
     distributed = distribute_batches(strategy, parts)
-    step = TrainStep(strategy, ours, Adam(ours.trainable_variables, ours.hparams), distributed.element_spec, 1)
+    optimizer = make_optimizer(ours.trainable_variables, ours.hparams)
+    step = TrainStep(strategy, ours, optimizer, distributed.element_spec, 1)
     for batch in distributed:
         step(batch)
     worst, moved = 0.0, np.inf

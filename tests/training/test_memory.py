@@ -148,7 +148,7 @@ def test_only_relative_positions_need_much_memory_per_length():
     assert growth(position_encoding="relative") == 3 * pairs * 4 + 5 * pairs * 2 * 16 * 8
 
 
-def test_the_fixed_part_counts_the_weights_six_times_plus_once_for_an_average():
+def test_the_fixed_part_counts_the_weights_four_times_plus_moments_and_an_average():
     hparams = SMALL.replace(num_encoder_layers=1, num_decoder_layers=1)
     wide = hparams.replace(filter_size=8 * 1024)
     more = sum(count_parameters(wide, VOCAB).values()) - sum(count_parameters(hparams, VOCAB).values())
@@ -157,6 +157,7 @@ def test_the_fixed_part_counts_the_weights_six_times_plus_once_for_an_average():
         return estimate(wide.replace(**changes), 1).fixed - estimate(hparams.replace(**changes), 1).fixed
 
     assert growth() == 6 * 4 * more
+    assert growth(optimizer="sgd") == 5 * 4 * more
     assert growth(ema_decay=0.999) == 7 * 4 * more
     assert growth(precision="mixed_bfloat16") == (6 * 4 + 2) * more
 

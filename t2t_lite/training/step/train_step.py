@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.training.optimizer import Adam
+from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.step.dropout_seeds import DropoutSeeds
 from t2t_lite.training.step.loss import LossSums, smoothed_cross_entropy
 from t2t_lite.training.step.micro_batching import (
@@ -37,7 +37,7 @@ class TrainStep:
     Args:
       strategy: the devices.
       model: a built `Seq2SeqModel`.
-      optimizer: an `Adam`.
+      optimizer: the model's optimizer.
       element_spec: the element spec of the batches of `distribute_batches`.
       random_seed: the seed of dropout, see `DropoutSeeds`.
       xla_compile: whether to compile loss and gradients of a micro-batch with XLA, once for each shape.
@@ -47,7 +47,7 @@ class TrainStep:
         self,
         strategy: tf.distribute.Strategy,
         model: Seq2SeqModel,
-        optimizer: Adam,
+        optimizer: Optimizer,
         element_spec: ElementSpec,
         random_seed: int,
         xla_compile: bool = False,
@@ -102,7 +102,7 @@ class TrainStep:
         finite = tf.math.is_finite(norm) & tf.math.is_finite(figures[0])
 
         def apply() -> int:
-            optimizer.apply(strategy, gradients, loss_scale)
+            optimizer.apply(strategy, gradients, loss_scale, norm)
             return 0
 
         tf.cond(finite, apply, lambda: 0)

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.training.optimizer import LOSS_SCALE_GROWTH_STEPS, Adam
+from t2t_lite.training.optimizers.base import LOSS_SCALE_GROWTH_STEPS
+from t2t_lite.training.optimizers.registered import make_optimizer
 
 HPARAMS = HParams(hidden_size=16, num_heads=2, learning_rate_warmup_steps=2)
 START = np.array([1.0, -2.0, 0.5, 0.0])
@@ -38,12 +39,12 @@ def adam(epsilon, epsilon_inside):
 def make(hparams=HPARAMS):
     """A variable with the initial value START, and its optimizer."""
     variable = keras.Variable(START.astype("float32"), name="x")
-    return variable, Adam([variable], hparams)
+    return variable, make_optimizer([variable], hparams)
 
 
 def apply(optimizer, gradient, loss_scale=1.0):
     gradient = tf.constant(gradient.astype("float32")) * loss_scale
-    optimizer.apply(tf.distribute.get_strategy(), [gradient], tf.constant(loss_scale))
+    optimizer.apply(tf.distribute.get_strategy(), [gradient], tf.constant(loss_scale), tf.norm(gradient) / loss_scale)
     optimizer.count(tf.constant(True))
 
 

@@ -1,7 +1,8 @@
-"""Adam with the paper's schedule (section 5.3), a moving average of the weights and dynamic loss scaling."""
+"""What all optimizers have in common: skipped steps, loss scaling, clipping, weight decay, moving averages."""
 
+import abc
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import keras
 import tensorflow as tf
@@ -14,28 +15,29 @@ FIRST_LOSS_SCALE = 2.0**15
 LOSS_SCALE_GROWTH_STEPS = 2000
 
 
-class Adam:
-    """Adam (Kingma & Ba 2015) on distributed variables. Create it in the scope of the strategy.
+class Optimizer(abc.ABC):
+    """Updates distributed variables, with the learning rate of the settings' schedule.
 
     A step whose gradients are not finite is skipped: weights and moments stay unchanged, `iterations` still counts it,
-    and in mixed_float16 the loss scale is halved.
+    and in mixed_float16 the loss scale is halved. Create an optimizer in the scope of the strategy.
 
     Args:
       keras_variables: a model's trainable variables.
-      hparams: the settings; the betas, epsilon, the schedule, ema_decay and the precision are used.
+      hparams: the settings; the schedule, clip_norm, ema_decay and the precision are used.
+      weight_decay: the share of each matrix that an update removes, times the learning rate (Loshchilov and Hutter
+        2019). Vectors, which are biases and the parameters of norms, do not decay.
+      prefix: begins the names of the state in checkpoints.
     """
 
-    def __init__(self, keras_variables: Sequence[keras.Variable], hparams: HParams) -> None:
+    def __init__(
+        self, keras_variables: Sequence[keras.Variable], hparams: HParams, weight_decay: float, prefix: str
+    ) -> None:
         self.hparams = hparams
         self.variables = [variable.value for variable in keras_variables]
-        names = [variable.path.replace("/", "_") for variable in keras_variables]
+        self._weight_decay = weight_decay
         self.iterations = tf.Variable(tf.constant(0, tf.int64), name="iteration")
         self.skipped = tf.Variable(tf.constant(0, tf.int64), name="skipped")
-        self._momentums = [_zeros_like(variable) for variable in self.variables]
-        self._velocities = [_zeros_like(variable) for variable in self.variables]
-        self.state = {"adam.iteration": self.iterations, "adam.skipped": self.skipped}
-        self.state |= {f"adam.{name}_momentum": slot for name, slot in zip(names, self._momentums)}
-        self.state |= {f"adam.{name}_velocity": slot for name, slot in zip(names, self._velocities)}
+        self.state = {f"{prefix}.iteration": self.iterations, f"{prefix}.skipped": self.skipped}
         self.loss_scale = None
         if hparams.precision == "mixed_float16":
             self.loss_scale = tf.Variable(tf.constant(FIRST_LOSS_SCALE), name="loss_scale")
@@ -44,46 +46,56 @@ class Adam:
         self.averages = []
         if hparams.ema_decay:
             self.averages = [tf.Variable(variable, trainable=False) for variable in self.variables]
+            names = map(state_name, keras_variables)
             self.state |= {f"average.{name}": average for name, average in zip(names, self.averages)}
 
-    def apply(self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], loss_scale: tf.Tensor) -> None:
+    def apply(
+        self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], loss_scale: tf.Tensor, norm: tf.Tensor
+    ) -> None:
         """Makes one update. Call it in cross-replica context.
 
         Args:
           strategy: the devices.
           gradients: one per variable, of the global batch's loss times the loss scale, summed over replicas.
           loss_scale: float32 scalar.
+          norm: the global norm of the gradients of the loss itself, float32 scalar; clip_norm limits it.
         """
-        hparams = self.hparams
         made = tf.cast(self.iterations - self.skipped, tf.float32)  # updates so far
-        powers = [tf.pow(beta, made + 1.0) for beta in (hparams.adam_beta1, hparams.adam_beta2)]
-        rate = learning_rate(self.iterations + 1, hparams)
-        beta1, beta2, epsilon = (
-            tf.constant(value) for value in (hparams.adam_beta1, hparams.adam_beta2, hparams.adam_epsilon)
-        )
+        rate = learning_rate(self.iterations + 1, self.hparams)
+        divisor = self._divisor(loss_scale, norm)
+        update = self._make_update(made, rate)
 
-        def update(variable: tf.Variable, gradient: tf.Tensor, momentum: tf.Variable, velocity: tf.Variable) -> None:
-            if self.loss_scale is not None:
-                gradient /= loss_scale
-            # The fused kernel makes one pass over the four arrays; single operations would make about sixteen.
-            tf.raw_ops.ResourceApplyAdam(
-                var=variable.handle,
-                m=momentum.handle,
-                v=velocity.handle,
-                beta1_power=powers[0],
-                beta2_power=powers[1],
-                lr=rate,
-                beta1=beta1,
-                beta2=beta2,
-                epsilon=epsilon,
-                grad=gradient,
-            )
+        def update_one(variable: tf.Variable, gradient: tf.Tensor, *slots: tf.Variable) -> None:
+            if self._weight_decay and variable.shape.rank > 1:
+                variable.assign_sub(variable * (self._weight_decay * rate))
+            update(variable, gradient if divisor is None else gradient / divisor, *slots)
 
-        for variable, *others in zip(self.variables, gradients, self._momentums, self._velocities):
-            strategy.extended.update(variable, update, args=others, group=False)
+        for variable, *others in zip(self.variables, gradients, *self._slots()):
+            strategy.extended.update(variable, update_one, args=others, group=False)
         share = 1.0 - self._average_decay(made + 1.0)
         for average, variable in zip(self.averages, self.variables):
             strategy.extended.update(average, _move_average, args=(variable, share), group=False)
+
+    @abc.abstractmethod
+    def _make_update(self, made: tf.Tensor, rate: tf.Tensor) -> Callable[..., None]:
+        """Returns a function (variable, gradient, *slots) that updates a variable and its slots on one device.
+
+        Args:
+          made: number of updates so far, float32 scalar.
+          rate: the learning rate, float32 scalar.
+        """
+
+    def _slots(self) -> Sequence[Sequence[tf.Variable]]:
+        """Returns the lists of variables, one per weight each, that updates take as slots."""
+        return ()
+
+    def _divisor(self, loss_scale: tf.Tensor, norm: tf.Tensor) -> tf.Tensor | None:
+        """Returns what to divide gradients by, for the loss scale and for clipping; None: they stay as they are."""
+        divisor = None if self.loss_scale is None else loss_scale
+        if not self.hparams.clip_norm:
+            return divisor
+        excess = tf.maximum(norm / self.hparams.clip_norm, 1.0)
+        return excess if divisor is None else divisor * excess
 
     def count(self, good: tf.Tensor) -> None:
         """Counts a step, after `apply` or instead of it. Call it in cross-replica context.
@@ -127,9 +139,10 @@ class Adam:
         return tf.minimum(self.hparams.ema_decay, (1.0 + updates) / (10.0 + updates))
 
 
+def state_name(variable: keras.Variable) -> str:
+    """Returns the name of a weight in the names of an optimizer's state."""
+    return variable.path.replace("/", "_")
+
+
 def _move_average(average: tf.Variable, variable: tf.Variable, share: tf.Tensor) -> None:
     average.assign_sub(share * (average - variable))
-
-
-def _zeros_like(variable: tf.Variable) -> tf.Variable:
-    return tf.Variable(tf.zeros(variable.shape), trainable=False)

@@ -1,0 +1,63 @@
+"""The optimizers that the setting `optimizer` selects."""
+
+from collections.abc import Sequence
+
+import keras
+
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+from t2t_lite.registry import OPTIMIZERS
+from t2t_lite.training.optimizers.base import Optimizer
+from t2t_lite.training.optimizers.fused_adam import FusedAdam
+from t2t_lite.training.optimizers.keras_optimizer import KerasOptimizer
+
+
+def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) -> Optimizer:
+    """Returns the optimizer of the settings. Call it in the scope of the strategy.
+
+    Args:
+      keras_variables: a model's trainable variables.
+      hparams: the settings.
+
+    Raises:
+      UserError: if a plug-in's optimizer is not one that training can use.
+    """
+    rule = OPTIMIZERS[hparams.optimizer](hparams)
+    if not isinstance(rule, keras.optimizers.Optimizer):
+        raise UserError(
+            f"the optimizer '{hparams.optimizer}' is {type(rule).__name__}, not a keras.optimizers.Optimizer; "
+            f"register a function that takes the settings and returns one"
+        )
+    if type(rule) in (keras.optimizers.Adam, keras.optimizers.AdamW) and not rule.amsgrad:
+        return FusedAdam(keras_variables, hparams, rule)
+    return KerasOptimizer(keras_variables, hparams, rule)
+
+
+def adam(hparams: HParams) -> keras.optimizers.Optimizer:
+    """Returns the paper's Adam (section 5.3). Its learning rate, like that of the others, is set by the trainer."""
+    return keras.optimizers.Adam(beta_1=hparams.adam_beta1, beta_2=hparams.adam_beta2, epsilon=hparams.adam_epsilon)
+
+
+def adamw(hparams: HParams) -> keras.optimizers.Optimizer:
+    """Returns Adam with decoupled weight decay (Loshchilov and Hutter 2019)."""
+    return keras.optimizers.AdamW(
+        beta_1=hparams.adam_beta1,
+        beta_2=hparams.adam_beta2,
+        epsilon=hparams.adam_epsilon,
+        weight_decay=hparams.weight_decay,
+    )
+
+
+def adafactor(hparams: HParams) -> keras.optimizers.Optimizer:
+    """Returns Adafactor (Shazeer and Stern 2018). Its learning rate is relative to the size of each weight."""
+    return keras.optimizers.Adafactor(weight_decay=hparams.weight_decay)
+
+
+def lion(hparams: HParams) -> keras.optimizers.Optimizer:
+    """Returns Lion (Chen et al. 2023), with its authors' betas 0.9 and 0.99."""
+    return keras.optimizers.Lion(beta_1=0.9, beta_2=0.99, weight_decay=hparams.weight_decay)
+
+
+def sgd(hparams: HParams) -> keras.optimizers.Optimizer:
+    """Returns stochastic gradient descent with momentum 0.9."""
+    return keras.optimizers.SGD(momentum=0.9, weight_decay=hparams.weight_decay)
