@@ -67,7 +67,9 @@ class OutputWriter:
             self._translator.add(notes)
 
     def _scores(self, lines: Sequence[str], first_line: int) -> list[str]:
-        has_inputs = self._translator.has_inputs if isinstance(self._translator, Translator) else True
+        from t2t_lite.decoding.translator import Translator
+
+        has_inputs = not isinstance(self._translator, Translator) or self._translator.has_inputs
         pairs = [line.split("\t") if has_inputs else ["", line] for line in lines]
         for number, pair in enumerate(pairs, start=first_line):
             if len(pair) != 2:

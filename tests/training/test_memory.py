@@ -1,12 +1,10 @@
 """The estimate against the peak memory of training processes; its properties; free memory from literal kernel files."""
 
-import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.memory import peak_memory
 
 from t2t_lite.config import PRECISIONS, HParams, choices
 from t2t_lite.errors import UserError
@@ -29,40 +27,6 @@ def bytes_per_token(hparams, vocab_size, length):
     return estimate(hparams, length, vocab_size).per_token
 
 
-# Trains like the trainer, and prints the growth of its peak memory since before the model was built.
-TRAIN = """
-import json, sys
-from t2t_lite import quiet
-quiet.import_tensorflow()
-import numpy as np, tensorflow as tf
-from t2t_lite.config import HParams
-from t2t_lite.plugins import load_all
-from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
-from t2t_lite.training.step.train_step import TrainStep
-from t2t_lite.training.strategy import make_strategy
-from t2t_lite.training.setup import build_model
-
-def status(name):
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith(name))
-
-load_all()
-case = json.loads(sys.argv[1])
-strategy = make_strategy()
-tf.matmul(tf.ones((512, 512)), tf.ones((512, 512)))  # loads the libraries that are loaded late
-before = status("VmRSS")
-vocab_size = case["vocab_size"]
-model, optimizer = build_model(HParams(**case["hparams"]), vocab_size, strategy, 1, vocab_size)
-rows = np.random.default_rng(1).integers(3, vocab_size, (1, case["rows"], case["length"])).astype("int32")
-batches = tf.data.Dataset.from_tensor_slices({"inputs": rows, "targets": rows}).repeat(2)
-batches = distribute_batches(strategy, batches, MicroBatches(case["max_tokens"]))
-train_step = TrainStep(strategy, model, optimizer, batches.element_spec, random_seed=1)
-for batch in batches:
-    train_step(batch)
-print(json.dumps({"peak": status("VmHWM") - before, "micro_batches": batch["targets"].shape[0]}))
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("hparams", "vocab_size", "rows", "length", "micro_batches"),
@@ -83,14 +47,8 @@ print(json.dumps({"peak": status("VmHWM") - before, "micro_batches": batch["targ
 def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
     hparams, vocab_size, rows, length, micro_batches
 ):
-    if not Path("/proc/self/status").exists():
-        pytest.skip("measures with /proc/self/status, which is not there")
     positions = rows * length // micro_batches
-    case = {"hparams": json.loads(hparams.to_json()), "vocab_size": vocab_size, "rows": rows, "length": length}
-    program = [sys.executable, "-c", TRAIN, json.dumps(case | {"max_tokens": positions})]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    measured = json.loads(done.stdout.splitlines()[-1])
+    measured = peak_memory(hparams, vocab_size, rows, length, positions)
     assert measured["micro_batches"] == micro_batches
     fixed, per_token = estimate(hparams, length, vocab_size)
     assert 1.0 <= (fixed + positions * per_token) / measured["peak"] <= 2.0

@@ -1,10 +1,10 @@
 """A plug-in: what it registers is there for every command once the package is installed."""
 
 from t2t_lite.registry import MODELS, POSITION_ENCODINGS
-from t2t_lite_example import problem, sets, texts
+from t2t_lite_example import metric, problem, sets, texts
 from t2t_lite_example.settings import LengthHParams
 
-__all__ = ["problem", "sets", "texts"]
+__all__ = ["metric", "problem", "sets", "texts"]
 
 # By their names, so that --help and listings need not import Keras.
 MODELS.register_lazily(

@@ -1,0 +1,162 @@
+"""The example plug-in through every command: its problem, set, model, settings, position encoding and metric."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.commands import start_process
+from support.memory import peak_memory
+
+from t2t_lite.api.settings import get_hparams
+from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.models.parameters import symbolic_model
+from t2t_lite.training.memory import estimate_memory
+
+STEPS = 20
+SETTINGS = "length_buckets=3,bucket_width=2"
+
+
+def training(data_dir, output_dir):
+    """The flags of a training of STEPS steps, with dropout."""
+    return [
+        "trainer",
+        "--problem=numbers_in_words",
+        "--hparams_set=length_tiny",
+        f"--hparams={SETTINGS}",
+        f"--train_steps={STEPS}",
+        "--save_checkpoints_steps=10",
+        "--peak_tflops=1",  # not measured
+        f"--data_dir={data_dir}",
+        f"--output_dir={output_dir}",
+    ]
+
+
+@pytest.fixture(scope="module")
+def data_dir(example, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    example("datagen", "--problem=numbers_in_words", f"--data_dir={folder}")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def run_dir(data_dir, example, tmp_path_factory):
+    """A run directory, trained and averaged."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    example(*training(data_dir, folder), "--eval_decode", "--decode_hparams=beam_size=1", "--eval_metric=word_errors")
+    example("avg", f"--output_dir={folder}", "--n=2")
+    return folder
+
+
+def variables(path):
+    reader = tf.train.load_checkpoint(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
+
+
+@pytest.mark.slow
+def test_a_killed_training_resumes_bit_equal(example, example_site, data_dir, run_dir, tmp_path):
+    flags = training(data_dir, tmp_path)
+    killed = start_process(*flags, environment={"PYTHONPATH": str(example_site)})
+    while not list_checkpoints(tmp_path):
+        assert killed.poll() is None, killed.communicate()[0]
+    killed.kill()
+    killed.communicate()
+    assert list_checkpoints(tmp_path)[-1][0] < STEPS
+    assert "resuming from" in example(*flags)
+    ours, theirs = (variables(path / f"ckpt-{STEPS}") for path in (tmp_path, run_dir))
+    assert ours.keys() == theirs.keys() and any("lengths" in name for name in ours)
+    for name, array in theirs.items():
+        np.testing.assert_array_equal(ours[name], array, err_msg=name)
+
+
+def test_a_run_records_the_settings_and_the_origins_of_the_plug_in(run_dir):
+    hparams = json.loads((run_dir / "hparams.json").read_text())
+    assert (hparams["length_buckets"], hparams["bucket_width"], hparams["position_encoding"]) == (3, 2, "binary")
+    origin = ["package", "t2t-lite-example"]
+    assert json.loads((run_dir / "run.json").read_text())["plugins"] == {
+        "problem": origin,
+        "model": origin,
+        "position encoding": origin,
+    }
+
+
+def test_evaluations_have_the_metric_of_the_plug_in(run_dir):
+    evaluations = json.loads((run_dir / "evaluations.json").read_text())
+    errors = [figures["word_errors"] for figures in evaluations.values()]
+    assert len(errors) == STEPS // 10 and min(errors) > 0
+
+
+@pytest.mark.slow
+def test_averaging_and_scoring_need_no_plug_in(run_dir, data_dir, process, tmp_path):
+    result = process("avg", f"--output_dir={run_dir}", "--n=3")
+    assert result.returncode == 0, result.stderr
+    assert f"average-{STEPS}" in result.stdout
+    refused = process("decoder", f"--output_dir={run_dir}", stdin=b"12\n")
+    assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1
+    assert "'numbers_in_words' comes from the package t2t-lite-example, which is not installed" in refused.stderr
+
+
+def test_outputs_are_decoded_and_scored_by_the_metric(example, run_dir, data_dir, tmp_path):
+    outputs, texts = tmp_path / "out.txt", data_dir / "numbers_in_words-test.inputs.txt"
+    files = (f"--decode_from_file={texts}", f"--decode_to_file={outputs}")
+    example("decoder", f"--output_dir={run_dir}", *files, "--xla_compile=False")
+    references = data_dir / "numbers_in_words-test.targets.txt"
+    said = example("score", "--metric=word_errors,bleu", f"--hypothesis={outputs}", f"--reference={references}")
+    pairs = list(zip(outputs.read_text().splitlines(), references.read_text().splitlines(), strict=True))
+    wrong = words = 0
+    for ours, theirs in ((ours.split(), theirs.split()) for ours, theirs in pairs):
+        longest = max(len(ours), len(theirs))
+        wrong += sum(ours[place : place + 1] != theirs[place : place + 1] for place in range(longest))
+        words += len(theirs)
+    assert f"word errors = {100 * wrong / words:.2f}\n" in said and "BLEU" in said
+
+
+def test_parameters_are_counted_with_the_models_own(example):
+    said = example("params", "--hparams_set=length_tiny", f"--hparams={SETTINGS}", "--vocab_size=50")
+    assert re.search(r"^ *lengths +96 ", said, flags=re.MULTILINE)  # 3 vectors of 32 numbers
+    total = int(re.search(r"^ *total +([\d,]+)", said, flags=re.MULTILINE)[1].replace(",", ""))
+    assert total == symbolic_model(get_hparams("length_tiny").override(SETTINGS), 50).count_params()
+
+
+def test_a_training_is_timed(example, tmp_path):
+    sizes = ("--vocab_size=50", "--source_length=4", "--target_length=5", "--num_steps=2", "--warmup_steps=1")
+    flags = ("--hparams_set=length_tiny", f"--hparams={SETTINGS}", "--precision=float32", *sizes)
+    assert "float32" in example("benchmark", "--training", *flags)
+
+
+@pytest.mark.slow
+def test_the_traced_estimate_of_the_memory_is_within_20_percent_of_the_measured_peak(example, example_site):
+    hparams = get_hparams("length_tiny", hidden_size=128, filter_size=512, num_heads=4)
+    rows, length, vocab_size = 64, 48, 4000
+    fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size), length)
+    peak = peak_memory(hparams, vocab_size, rows, length, rows * length, PYTHONPATH=str(example_site))["peak"]
+    print(f"estimate {(fixed + rows * length * per_token) / peak:.2f} of the measured peak")
+    assert 1.0 <= (fixed + rows * length * per_token) / peak <= 1.2
+
+
+def test_the_models_settings_are_known_wherever_it_is_chosen(command, example):
+    described = example("trainer", "--registry_help=length_transformer")
+    assert "  length_buckets = 8  number of learned vectors for lengths of the source\n" in described
+    assert "setting length_buckets of model length_transformer" in example("trainer", "--registry_help=length_buckets")
+    assert re.search(
+        r"^\* length_buckets +4 +\(transformer_tiny: none\)$",
+        example("trainer", "--registry_help=length_tiny"),
+        flags=re.MULTILINE,
+    )
+    flags = ("params", "--hparams_set=transformer_tiny", "--vocab_size=50")
+    assert "lengths" in example(*flags, "--hparams=length_buckets=2,model=length_transformer")
+    for changes, message in (
+        (
+            "length_buckets=2",
+            "unknown name 'length_buckets'; the model length_transformer has it: add model=length_tra",
+        ),
+        ("model=length_transformer,length_buckets=0", "length_buckets=0 is out of range: it must be at least 1"),
+        ("model=length_transformer,length_buckets=x", "length_buckets takes a whole number, not 'x'"),
+        ("model=length_transformer,length_bucket=2", "did you mean 'length_buckets'"),
+    ):
+        refused = command(*flags, f"--hparams={changes}")
+        assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
+        assert message in refused.stderr
+    back = get_hparams("length_tiny", model="transformer", position_encoding="sinusoidal")
+    assert "length_buckets" not in back.names() and back.hidden_size == 32

@@ -1,0 +1,152 @@
+"""A language model and a classifier, which the example plug-in brings, through training, evaluation and decoding."""
+
+import json
+import math
+import random
+
+import pytest
+
+import t2t_lite as t2t
+from t2t_lite.data.problem import Example, Problem, get_problem
+from t2t_lite.errors import UserError
+from t2t_lite.registry import PROBLEMS
+
+TINY = {"hidden_size": 32, "filter_size": 64, "num_heads": 2, "batch_tokens": 512, "residual_dropout": 0.0}
+FAST = {"learning_rate_warmup_steps": 60, "learning_rate_constant": 1.0}
+ALPHABET = "abcdefghij"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def letters():
+    """Texts without inputs: letters in the order of the alphabet, from a random one on."""
+
+    class Letters(Problem):
+        """Letters in order."""
+
+        has_inputs = False
+        vocab_kind = "words"
+
+        def examples(self, split, files):
+            generator = random.Random(split)
+            for _ in range(600 if split == "train" else 40):
+                start = generator.randrange(len(ALPHABET))
+                yield Example("", " ".join(ALPHABET[(start + i) % len(ALPHABET)] for i in range(6)))
+
+    PROBLEMS.register(Letters)
+    yield
+    PROBLEMS.unregister("letters")
+
+
+@pytest.fixture(scope="module")
+def language_model(example, tmp_path_factory):
+    """A trained run directory; the training was stopped in between."""
+    folder = tmp_path_factory.mktemp("language")
+    settings = TINY | FAST | {"num_decoder_layers": 2}
+    flags = [
+        "--problem=letters",
+        "--hparams_set=language_model_small",
+        f"--hparams={','.join(f'{name}={value}' for name, value in settings.items())}",
+        "--peak_tflops=1",
+        f"--data_dir={folder / 'data'}",
+        f"--output_dir={folder / 'run'}",
+    ]
+    example("trainer", "--generate_data", *flags, "--train_steps=60")
+    assert "resuming from" in example("trainer", *flags, "--train_steps=120")
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def writer(language_model):
+    return t2t.Translator.from_run_dir(language_model, xla_compile=False)
+
+
+def test_the_language_model_learns_what_follows(language_model):
+    evaluations = json.loads((language_model / "evaluations.json").read_text())
+    # Only the first letter is open: log(10) nats for 7 tokens, the end symbol included.
+    assert evaluations["120"]["perplexity"] < 1.05 * math.exp(math.log(10) / 7)
+    assert evaluations["120"]["perplexity"] < evaluations["60"]["perplexity"]
+
+
+def test_lines_are_continued(writer, example, language_model):
+    assert writer.translate(["c d", "a"], beam_size=1) == ["c d e f g h", "a b c d e f"]
+    assert example("decoder", f"--output_dir={language_model}", "--xla_compile=False", stdin=b"g\n") == "g h i j a b\n"
+
+
+def test_a_blank_line_is_sampled_from_the_beginning(writer):
+    (samples,) = writer.sample([""], num_samples=30)
+    texts = [each.text for each in samples]
+    assert len({text[0] for text in texts}) > 4
+    ordered = [text for text in texts if text.replace(" ", "") in 3 * ALPHABET and len(text) == 11]
+    assert len(ordered) > 25
+
+
+def test_given_texts_have_the_scores_that_the_search_gave_them(writer, example, language_model, tmp_path):
+    (beams,) = writer.n_best([""], beam_size=4)
+    scored = writer.score([""] * len(beams), [each.text for each in beams])
+    assert [each.log_prob for each in scored] == pytest.approx([each.log_prob for each in beams], abs=1e-4)
+    (tmp_path / "texts").write_text("".join(f"{each.text}\n" for each in beams))
+    said = example("decoder", f"--output_dir={language_model}", f"--score_file={tmp_path / 'texts'}")
+    assert [float(line.split("\t")[0]) for line in said.splitlines()] == pytest.approx(
+        [each.log_prob for each in beams], abs=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (
+            lambda writer: writer.translate(["a"], prefixes=["b"]),
+            "the lines themselves are the beginnings",
+        ),
+        (lambda writer: writer.translate(["a"], coverage_penalty=0.2), "LanguageModel has no cross-attention"),
+        (lambda writer: writer.align(["a"], ["b"]), "LanguageModel has no cross-attention"),
+        (lambda writer: writer.attention("a", "b", "decoder", 0), "LanguageModel does not give its attention weights"),
+        (lambda writer: get_problem("letters_rev"), "has no inputs, and so no reverse"),
+    ],
+)
+def test_what_needs_inputs_is_refused(writer, ask, message):
+    with pytest.raises(UserError, match=message):
+        ask(writer)
+
+
+@pytest.fixture(scope="module")
+def classifier(example, tmp_path_factory):
+    """The folder of a classifier of texts that do or do not contain a word; its data and its run."""
+    folder = tmp_path_factory.mktemp("classifier")
+    generator, words = random.Random(1), ["red", "green", "blue", "round", "square"]
+    for split, number in (("train", 1500), ("dev", 100), ("test", 100)):
+        with open(folder / f"{split}.tsv", "w", encoding="utf-8") as file:
+            for _ in range(number):
+                words = [
+                    generator.choice(["red", "green", "blue", "round", "square"])
+                    for _ in range(generator.randint(3, 9))
+                ]
+                file.write(f"{' '.join(words)}\t{'yes' if 'red' in words else 'no'}\n")
+    files = [f"--{split}_tsv={folder / split}.tsv" for split in ("train", "dev", "test")]
+    example("datagen", "--problem=labelled_text", *files, "--vocab_size=300", f"--data_dir={folder / 'data'}")
+    settings = TINY | FAST | {"num_encoder_layers": 1}
+    flags = [
+        "--problem=labelled_text",
+        "--hparams_set=text_classifier_small",
+        f"--hparams={','.join(f'{name}={value}' for name, value in settings.items())}",
+        "--peak_tflops=1",
+        f"--data_dir={folder / 'data'}",
+        f"--output_dir={folder / 'run'}",
+    ]
+    example("trainer", *flags, "--train_steps=80")
+    example("trainer", *flags, "--train_steps=160")
+    return folder
+
+
+def test_the_classifier_is_right_far_more_often_than_the_majority_class(classifier, example):
+    labels = [line.split("\t")[1] for line in (classifier / "test.tsv").read_text().splitlines()]
+    majority = 100 * max(map(labels.count, set(labels))) / len(labels)
+    result = t2t.evaluate(classifier / "run", classifier / "data", split="test", decode_hparams={"beam_size": 1})
+    assert result.scores["exact_match"] > majority + 15
+    # A label and an end symbol, which is certain.
+    assert result.accuracy == pytest.approx((1 + result.scores["exact_match"] / 100) / 2, abs=1e-6)
+
+
+def test_the_decoder_writes_a_label_for_each_line(classifier, example):
+    said = example("decoder", f"--output_dir={classifier / 'run'}", "--xla_compile=False", stdin=b"red blue\nblue\n")
+    assert said == "yes\nno\n"
