@@ -78,14 +78,14 @@ def _print_all(counts: dict[str, dict[str, int]]) -> None:
     """Prints one line per set."""
     import rich.table
 
-    parts = list(next(iter(counts.values())))
+    parts = list(dict.fromkeys(part for count in counts.values() for part in count))
     table = rich.table.Table(box=None)
     table.add_column("set (millions)")
     for title in (*parts, "total", "paper", "deviation"):
         table.add_column(title.replace(" ", "\n"), justify="right")
     for name, count in counts.items():
         total, printed = sum(count.values()), _printed(name)
-        millions = [f"{number / MILLION:.2f}" for number in (*count.values(), total)]
+        millions = [f"{number / MILLION:.2f}" for number in (*(count.get(part, 0) for part in parts), total)]
         paper = (str(printed), _deviation(total, printed)) if printed else ("", "")
         table.add_row(name, *millions, *paper)
     cli.print_table(table)

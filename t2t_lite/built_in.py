@@ -3,6 +3,7 @@
 from t2t_lite.registry import (
     FEED_FORWARD_TYPES,
     LEARNING_RATE_SCHEDULES,
+    METRICS,
     MODELS,
     NORM_TYPES,
     OPTIMIZERS,
@@ -58,6 +59,31 @@ for _name, _function, _summary, _facts in (
 
 NORM_TYPES.register_lazily("layer", "t2t_lite.layers.norm:LayerNorm", "Mean 0, variance 1, scale and offset (Ba 2016).")
 NORM_TYPES.register_lazily("rms", "t2t_lite.layers.norm:RMSNorm", "Root mean square 1 and scale (Zhang 2019).")
+
+_SCORING = "t2t_lite.scoring."
+_LOWER, _CASE = {"higher_is_better": False}, {"options": ("lowercase",)}
+
+for _name, _class, _summary, _facts in (
+    ("loss", "token_metrics:Loss", "Nats per target token with label smoothing, as in training.", _LOWER),
+    ("nll_loss", "token_metrics:NllLoss", "Nats per target token without label smoothing.", _LOWER),
+    ("perplexity", "token_metrics:Perplexity", "Per target token, without label smoothing.", _LOWER),
+    ("accuracy", "token_metrics:Accuracy", "The share of target tokens that the model ranks first, 0 to 1.", {}),
+):
+    METRICS.register_lazily(_name, _SCORING + _class, _summary, needs="tokens", **_facts)
+
+for _name, _class, _summary, _facts in (
+    ("bleu", "sacrebleu_metrics:Bleu", "sacreBLEU with 13a tokens, 0 to 100.", {"label": "BLEU", **_CASE}),
+    ("chrf", "sacrebleu_metrics:Chrf", "chrF2 of sacreBLEU, 0 to 100.", {"label": "chrF2", **_CASE}),
+    ("ter", "sacrebleu_metrics:Ter", "Translation edit rate of sacreBLEU, percent.", {"label": "TER", **_LOWER}),
+    ("exact_match", "exact_match:ExactMatch", "Outputs that equal their reference, percent.", _CASE),
+    (
+        "parseval",
+        "bracketing:LabelledF1",
+        "Labelled bracketing F1 of trees, equal to EVALB's, 0 to 100.",
+        {"needs": "trees", "figure": "f1", "label": "F1", "options": ("per_sentence",)},
+    ),
+):
+    METRICS.register_lazily(_name, _SCORING + _class, _summary, **_facts)
 
 # `moments`: how many numbers an optimizer keeps for each weight; `decays_weights`: whether it reads weight_decay.
 for _name, _summary, _facts in (

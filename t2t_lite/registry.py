@@ -110,6 +110,11 @@ class Registry:
         """Returns what `register` was told of the object called `name` under `key`, or the default."""
         return self._facts[name].get(key, default)
 
+    def having(self, key: str, value: object) -> list[str]:
+        """Returns the names that have the fact `key` with this value, in the order of their registration."""
+        self.load()
+        return [name for name, facts in self._facts.items() if facts.get(key) == value]
+
     def _add(self, name: str, entry: Entry | str, place: str, summary: str, file: str = "") -> None:
         # Importing the same module again (a reload in a notebook) replaces an entry; another place is a conflict.
         if self._places.get(name, place) != place:
@@ -203,6 +208,7 @@ SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_t
 FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type")
 POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding")
 NORM_TYPES = Registry("norm type", "hparams=norm_type")
+METRICS = Registry("metric", "eval_metric")
 OPTIMIZERS = Registry("optimizer", "hparams=optimizer")
 LEARNING_RATE_SCHEDULES = Registry("learning rate schedule", "hparams=learning_rate_schedule")
 
@@ -216,7 +222,7 @@ REGISTRIES_OF_SETTINGS = {
     "optimizer": OPTIMIZERS,
     "learning_rate_schedule": LEARNING_RATE_SCHEDULES,
 }
-REGISTRIES = (PROBLEMS, HPARAMS, *REGISTRIES_OF_SETTINGS.values())
+REGISTRIES = (PROBLEMS, HPARAMS, METRICS, *REGISTRIES_OF_SETTINGS.values())
 
 
 def set_loader(load: Callable[[], None]) -> None:

@@ -210,7 +210,10 @@ def test_a_whole_number_given_for_a_float_survives_json():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ("self_attention_type=lokal", "self_attention_type=lokal is out of range: it must be convolution or full or local or"),
+        (
+            "self_attention_type=lokal",
+            "self_attention_type=lokal is out of range: it must be convolution or full or",
+        ),
         ("kernel_size=4", "kernel_size=4 is out of range: it must be odd"),
         ("neighborhood_size=5", "neighborhood_size=5 is out of range: it must be even"),
         ("position_encoding=relative,self_attention_type=local", "it must be full with position_encoding=relative"),

@@ -46,6 +46,8 @@ def reads_of(tree):
             renamed.update({object_name(target): object_name(node.value) for target in node.targets})
     found = set()
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and object_name(node.func) == "stored_setting":
+            found.add(("hparams", ast.literal_eval(node.args[1])))
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             name = object_name(node.value)
             found.add((renamed.get(name, name), node.attr))

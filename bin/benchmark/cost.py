@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --cost: the training cost of hparam sets as in table 2, estimated and counted. No TensorFlow."""
+"""t2t-lite-benchmark --cost: the training cost of hparam sets as in table 2, estimated and counted."""
 
 import argparse
 
@@ -6,6 +6,7 @@ from t2t_lite.bin import cli
 from t2t_lite.config import HParams
 from t2t_lite.hparams.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
 from t2t_lite.plugins import load_all
+from t2t_lite.quiet import import_tensorflow
 from t2t_lite.registry import HPARAMS
 from t2t_lite.training.cost import SUSTAINED_TFLOPS, estimated_flops, training_step_flops
 
@@ -64,7 +65,10 @@ def _print_count(hparams: HParams, arguments: argparse.Namespace, estimate: floa
     import rich.table
 
     source, target, vocabulary = arguments.source_length, arguments.target_length, arguments.vocab_size
-    parts = training_step_flops(hparams, vocabulary, source, target)
+    import_tensorflow()
+    from t2t_lite.models.parameters import symbolic_model
+
+    parts = training_step_flops(symbolic_model(hparams, vocabulary), source, target)
     step = sum(parts.values())
     total = step * hparams.train_steps
     print(f"  counted         {_flops(total)} FLOPs, {_flops(step)} per step of {hparams.batch_tokens:,} target tokens")

@@ -13,7 +13,7 @@ def add_plugin_flags(parser: argparse.ArgumentParser, runs: bool) -> None:
         "--t2t_usr_dir",
         type=os.path.expanduser,
         metavar="DIR",
-        help="a folder with your Python files that register problems, hparam sets or models",
+        help="a folder with your Python files that register problems, hparam sets, models, metrics and so on",
     )
     if runs:
         parser.add_argument(

@@ -4,15 +4,18 @@ import dataclasses
 import inspect
 import typing
 
-from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.config import CHOICES, DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Registry
+from t2t_lite.registry import HPARAMS, METRICS, MODELS, PROBLEMS, REGISTRIES, REGISTRIES_OF_SETTINGS, Registry
+from t2t_lite.scoring.metric import figure_of, needs_of
 from t2t_lite.settings import meaning
+
+_OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPARAMS)]
 
 
 def print_registry_help(name: str = "") -> None:
-    """Prints all names with a summary of each; or, given a name, the details of that problem, set, model or setting.
+    """Prints all names with a summary of each; or, given a name, the details of everything that has it.
 
     Raises:
       UserError: if the name is unknown; the message suggests the nearest names.
@@ -27,8 +30,7 @@ def _print_names() -> None:
     registries = {
         f"Problems (each also as NAME{REVERSED_SUFFIX}, with its sides swapped)": PROBLEMS,
         "Hparam sets": HPARAMS,
-        "Models": MODELS,
-    }
+    } | {f"{registry.kind.capitalize()}s (--{registry.flag}=NAME)": registry for registry in _OTHERS}
     width = max(len(name) for registry in registries.values() for name in registry.names())
     for title, registry in registries.items():
         print(f"{title}:")
@@ -37,28 +39,32 @@ def _print_names() -> None:
 
 
 def _print_entry(name: str) -> None:
-    """Prints everything with this name: problem, set, model and settings."""
+    """Prints everything with this name: registered entries and settings."""
     name = HParams.current_name(name)
-    describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set, MODELS: _describe_model}
+    describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
+    describers |= dict.fromkeys(_OTHERS, _describe_summary) | {MODELS: _describe_model, METRICS: _describe_metric}
     found = [registry for registry in describers if _is_in(name, registry)]
-    settings = [each for each in (HParams, DecodeHParams) if name in each.names()]
+    settings = [each for each in (HParams, DecodeHParams, *_settings_of_models().values()) if name in vars(each)]
     for each in settings:
-        print(f"setting {name} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")
+        of_model = "".join(f" of model {model}" for model, kind in _settings_of_models().items() if kind is each)
+        print(f"setting {name}{of_model} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")
         print(meaning(each, name) or name.replace("_", " "))
+        if each is HParams and (values := REGISTRIES_OF_SETTINGS.get(name) or CHOICES.get(name)):
+            print(f"one of {', '.join(values)}")
     if not found and not settings:
         names = {known for registry in describers for known in registry.names()}
         hint = nearest(name, names)
-        raise UserError(f"--registry_help: no problem, hparams set or model has the name '{name}'{hint}", status=2)
+        raise UserError(f"--registry_help: nothing that is registered has the name '{name}'{hint}", status=2)
     for registry in found:
         print(f"{registry.kind} {name} (--{registry.flag}={name})")
-        describers[registry](name)
+        describers[registry](registry, name)
 
 
 def _is_in(name: str, registry: Registry) -> bool:
     return name in registry or (registry is PROBLEMS and name.removesuffix(REVERSED_SUFFIX) in registry)
 
 
-def _describe_set(name: str) -> None:
+def _describe_set(registry: Registry, name: str) -> None:
     """Prints a set's settings; a star marks values that differ from the parent's."""
     print(inspect.getdoc(HPARAMS[name]) or "no documentation")
     values = dataclasses.asdict(HPARAMS[name]())
@@ -68,12 +74,12 @@ def _describe_set(name: str) -> None:
     print("for the meaning of a setting: --registry_help=SETTING")
     width = max(map(len, values))
     for setting, value in values.items():
-        differs = value != inherited[setting]
+        differs = setting not in inherited or value != inherited[setting]  # a model's own setting is no one else's
         line = f"{'*' if differs else ' '} {setting:{width}}  {value}"
-        print(f"{line}  ({parent}: {inherited[setting]})" if differs else line)
+        print(f"{line}  ({parent}: {inherited.get(setting, 'none')})" if differs else line)
 
 
-def _describe_problem(name: str) -> None:
+def _describe_problem(registry: Registry, name: str) -> None:
     problem = get_problem(name)
     print(inspect.getdoc(problem) or "no documentation")
     if problem.is_reversed:
@@ -98,6 +104,30 @@ def _describe_problem(name: str) -> None:
         print(f"from the plug-in {origin.where}")
 
 
-def _describe_model(name: str) -> None:
-    # Only the summary: the model itself would import Keras.
-    print(MODELS.summary(name) or "no documentation")
+def _describe_summary(registry: Registry, name: str) -> None:
+    # Only the summary: the entry itself may import Keras.
+    print(registry.summary(name) or "no documentation")
+    if (origin := registry.origin(name)) is not None:
+        print(f"from the plug-in {origin.where}")
+
+
+def _describe_model(registry: Registry, name: str) -> None:
+    _describe_summary(registry, name)
+    kind = HParams.class_for({"model": name})
+    own = [setting for setting in kind.names() if setting not in HParams.names()]
+    if own:
+        print("its own settings:")
+    for setting in own:
+        print(f"  {setting} = {getattr(kind, setting)}  {meaning(kind, setting)}")
+
+
+def _settings_of_models() -> dict[str, type[HParams]]:
+    """Returns the classes of settings that models have for themselves."""
+    kinds = {name: HParams.class_for({"model": name}) for name in MODELS}
+    return {name: kind for name, kind in kinds.items() if kind is not HParams}
+
+
+def _describe_metric(registry: Registry, name: str) -> None:
+    _describe_summary(registry, name)
+    best = "highest" if METRICS.fact(name, "higher_is_better", True) else "lowest"
+    print(f"of {needs_of(name)}; the {best} is the best; in evaluations it is called {figure_of(name)}")

@@ -133,7 +133,7 @@ def _decode(arguments: argparse.Namespace) -> None:
     trust_plugins(arguments, [str(run) for run in runs])
     problems = [open_run_dir(run).problem for run in runs]
     settings = problems[0].decode_hparams.override(arguments.decode_hparams)
-    writes_trees = problems[0].metric == decode_trees.METRIC
+    writes_trees = problems[0].writes_trees
     decode_trees.check(arguments, settings, writes_trees)
     inputs, targets, picture = _files(arguments, runs)
     keep_compiled()

@@ -67,7 +67,8 @@ class OutputWriter:
             self._translator.add(notes)
 
     def _scores(self, lines: Sequence[str], first_line: int) -> list[str]:
-        pairs = [line.split("\t") for line in lines]
+        has_inputs = self._translator.has_inputs if isinstance(self._translator, Translator) else True
+        pairs = [line.split("\t") if has_inputs else ["", line] for line in lines]
         for number, pair in enumerate(pairs, start=first_line):
             if len(pair) != 2:
                 where = f"{self._arguments.score_file}, line {number}"

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
     from t2t_lite.parsing.parser import Parser
 
-METRIC = "parseval"  # the metric of problems whose outputs are trees
 # A picture with more trees would be too large to be useful.
 MAX_DRAWN = 100
 

@@ -13,7 +13,6 @@ from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
 from t2t_lite.bin.cli.problem_flags import parse_with_problem
 from t2t_lite.data.problem import get_problem
-from t2t_lite.training.evaluation.model_selection import METRICS
 from t2t_lite.training.options import SCHEDULES, TrainOptions
 from t2t_lite.training.tf_config import make_tf_configs
 
@@ -105,7 +104,9 @@ def _add_choosing(parser: cli.CommandParser) -> None:
         help="train; eval: evaluate the checkpoints that another process writes; train_and_evaluate: both (default)",
     )
     add(
-        "--eval_decode", action="store_true", help="translate or parse the dev split at each checkpoint, for BLEU or F1"
+        "--eval_decode",
+        action="store_true",
+        help="translate or parse the dev split at each checkpoint, for BLEU or F1 and --eval_metric",
     )
     add(
         "--decode_hparams",
@@ -115,9 +116,9 @@ def _add_choosing(parser: cli.CommandParser) -> None:
     )
     add(
         "--eval_metric",
-        choices=METRICS,
         default=_DEFAULTS.eval_metric,
-        help="the metric of model selection (default: loss)",
+        metavar="NAME",
+        help="the metric of model selection, such as bleu or chrf with --eval_decode (default: loss)",
     )
     add("--keep_best_n", type=cli.whole_number(0), default=0, help="also keep this many of the best checkpoints")
     add(

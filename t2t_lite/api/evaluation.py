@@ -1,13 +1,13 @@
 """Evaluates a checkpoint of a run."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 
 from t2t_lite.errors import UserError
 from t2t_lite.settings import SettingValue
-from t2t_lite.training.evaluation.model_selection import check_search
+from t2t_lite.training.evaluation.model_selection import check_metric, check_search, metrics_of_outputs
 from t2t_lite.training.options import TrainOptions
 
 
@@ -25,6 +25,7 @@ class EvaluationResult:
       accuracy: the share of tokens that the model ranks first, given the previous ones; 0 to 1.
       bleu: sacreBLEU of the translations, 0 to 100; None for parsing, and without decoding.
       f1: labelled bracketing F1 of the trees, 0 to 100; None for translation, and without decoding.
+      scores: all figures by name, those above and those of other metrics, such as "chrf".
     """
 
     checkpoint: Path
@@ -36,6 +37,7 @@ class EvaluationResult:
     accuracy: float
     bleu: float | None = None
     f1: float | None = None
+    scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def evaluate(
@@ -45,6 +47,7 @@ def evaluate(
     split: str = "dev",
     checkpoint_path: str | PathLike | None = None,
     decode: bool = True,
+    metrics: Sequence[str] = (),
     decode_hparams: str | Mapping[str, SettingValue] = "",
     max_tokens_per_replica: int | None = None,
 ) -> EvaluationResult:
@@ -55,7 +58,8 @@ def evaluate(
       data_dir: the folder with the data of the run's problem.
       split: "dev" or "test".
       checkpoint_path: the checkpoint; None: the average if there is one, else the last checkpoint.
-      decode: whether to translate (or parse) the split as well, for BLEU (or F1).
+      decode: whether to translate (or parse) the split as well, for the problem's metric: BLEU (or F1).
+      metrics: further metrics of the translations (or trees), such as ("chrf", "ter").
       decode_hparams: changes to the problem's search settings, as a dict or "name=value,...".
       max_tokens_per_replica: see `TrainOptions`; None: as many as fit into memory.
 
@@ -71,6 +75,10 @@ def evaluate(
     run_dir, data_dir = open_run_dir(Path(output_dir)), Path(data_dir)
     if decode_hparams and not decode:
         raise UserError("`decode_hparams` needs `decode`", status=2)
+    if metrics and not decode:
+        raise UserError("`metrics` needs `decode`", status=2)
+    for name in metrics:
+        check_metric(name, run_dir.problem, "metrics")
     check_search(decode_hparams, run_dir.problem)
     manifest = check_data(data_dir, run_dir.problem)
     with settings_restored():
@@ -90,7 +98,10 @@ def evaluate(
         options = TrainOptions(max_tokens_per_replica=max_tokens_per_replica, free_bytes=device_memory())
         micro_batches = bound_micro_batches(run_dir.hparams, manifest, inputs_size, targets_size, strategy, options)
         model = restored_model(run_dir.hparams, targets_size, inputs_size, checkpoint)
-        evaluator = Evaluator(run_dir, data_dir, strategy, model, micro_batches, decode, decode_hparams, split)
+        computed = metrics_of_outputs(run_dir.problem, *metrics) if decode else []
+        evaluator = Evaluator(run_dir, data_dir, strategy, model, micro_batches, computed, decode_hparams, split)
         with reading_shards(run_dir.problem.data_name, data_dir):
             figures = evaluator()
-    return EvaluationResult(checkpoint, step_of(checkpoint), split, **figures)
+    fields = {field.name for field in dataclasses.fields(EvaluationResult)}
+    of_fields = {name: figure for name, figure in figures.items() if name in fields}
+    return EvaluationResult(checkpoint, step_of(checkpoint), split, scores=figures, **of_fields)

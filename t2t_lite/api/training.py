@@ -35,7 +35,8 @@ class TrainResult:
       ended_by: "last step", "early stopping", "callback" or "signal".
       signal: the name of the signal, such as "SIGINT", or "".
       history: the reports of the run's steps as columns of equal length: step, loss, learning_rate, ...
-      evaluations: the evaluations of the run as columns: step, loss, perplexity, accuracy and, if decoded, bleu or f1.
+      evaluations: the evaluations of the run as columns: step, loss, perplexity, accuracy and, if decoded, bleu or f1
+        and `eval_metric`.
       checkpoints: paths of the checkpoints that exist, without suffix, the oldest first.
     """
 

@@ -251,7 +251,7 @@ def measure_training(
         delivered = None
         if data.problem is not None:
             delivered = _pipeline_speed(batches, max(data.round_of_batches(hparams.batch_tokens), num_steps))
-    flops = sum(training_step_flops(hparams, targets_size, *data.mean_lengths()).values())
+    flops = sum(training_step_flops(model, *data.mean_lengths()).values())
     return TrainingCost(
         precision=hparams.precision,
         replicas=strategy.num_replicas_in_sync,

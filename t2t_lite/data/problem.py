@@ -8,10 +8,10 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
-from t2t_lite.registry import PROBLEMS, snake_case
+from t2t_lite.registry import METRICS, PROBLEMS, snake_case
+from t2t_lite.scoring.metric import TOKENS, TREES, needs_of
 
 SPLITS = ("train", "dev", "test")
-METRICS = ("bleu", "parseval")
 REVERSED_SUFFIX = "_rev"
 
 
@@ -99,7 +99,8 @@ class Problem:
     symbols: tuple[str, ...] = ()  # texts that are always one token, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
-    metric: str = "bleu"  # how outputs are scored; "parseval" for trees
+    has_inputs: bool = True  # False: texts alone, all inputs are ""; the lines to decode are then beginnings of outputs
+    metric: str = "bleu"  # the registered metric that scores outputs; "parseval" for trees
     decode_hparams: DecodeHParams = DecodeHParams()
     sources: tuple[AnySource, ...] = ()
     published_counts: Mapping[str, int] = {}  # number of pairs per split; a test split must match exactly
@@ -120,6 +121,11 @@ class Problem:
     def name(self) -> str:
         """The name in the registry."""
         return self.data_name + (REVERSED_SUFFIX if self.is_reversed else "")
+
+    @property
+    def writes_trees(self) -> bool:
+        """Whether outputs are trees, which is what the metric scores."""
+        return needs_of(self.metric) == TREES
 
     @property
     def vocab_filenames(self) -> tuple[str, str]:
@@ -201,7 +207,7 @@ class Problem:
 
     def drop_reason(self, split: str, example: Example) -> str | None:
         """Returns why a pair is dropped, in a few words that the manifest counts; None keeps the pair."""
-        for side in example:
+        for side in example if self.has_inputs else example[1:]:
             if isinstance(side, Unusable):
                 return str(side)
             if not side or side.isspace():
@@ -259,7 +265,13 @@ def _checked(problem: Problem) -> Problem:
             f"problem '{problem.name}': examples must take (self, split, files), not "
             f"{inspect.signature(type(problem).examples)}"
         ) from error
+    if problem.is_reversed and not problem.has_inputs:
+        raise UserError(f"problem '{problem.name}' has no inputs, and so no reverse; use {problem.data_name}", status=2)
     if problem.metric not in METRICS:
-        known = ", ".join(METRICS)
-        raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown; use one of {known}")
+        hint = nearest(problem.metric, METRICS)
+        raise UserError(f"problem '{problem.name}': metric='{problem.metric}' is unknown{hint}")
+    if needs_of(problem.metric) == TOKENS:
+        raise UserError(
+            f"problem '{problem.name}': metric='{problem.metric}' scores no outputs; name one that does, such as bleu"
+        )
     return problem

@@ -42,7 +42,7 @@ class Ensemble:
         encoded_sources: Sequence[Any],
         states: Sequence[Any],
         ancestry: BeamAncestry,
-    ) -> tuple[tf.Tensor, list[Any], tf.Tensor]:
+    ) -> tuple[tf.Tensor, list[Any], tf.Tensor | None]:
         """Returns (logarithms of the mean probabilities, states, mean attention). See `Seq2SeqModel`."""
         logits, states, attention = zip(
             *(
@@ -50,7 +50,8 @@ class Ensemble:
                 for model, encoded_source, state in zip(self.models, encoded_sources, states)
             )
         )
-        return _mean(logits), list(states), tf.add_n(list(attention)) / len(self.models)
+        mean = None if attention[0] is None else tf.add_n(list(attention)) / len(self.models)
+        return _mean(logits), list(states), mean
 
     def __call__(self, inputs: Array, targets: Array) -> tf.Tensor:
         """Returns the logarithms of the mean probabilities at all target positions. See `Seq2SeqModel.call`."""

@@ -45,6 +45,7 @@ class LineSearch:
       warn: receives a line about an input or an output that was cut.
       xla_compile: whether to compile searches with XLA.
       num_threads: number of batches that are searched in parallel.
+      has_inputs: False: the model reads no inputs, and the lines are the beginnings of their own outputs.
     """
 
     def __init__(
@@ -55,9 +56,11 @@ class LineSearch:
         warn: Callable[[str], None],
         xla_compile: bool,
         num_threads: int,
+        has_inputs: bool = True,
     ) -> None:
         self._model, self._warn, self._xla_compile, self._num_threads = model, warn, xla_compile, num_threads
         self._vocabulary, self._inputs_vocabulary = vocabulary, inputs_vocabulary
+        self._has_inputs = has_inputs
         self._searchers: dict[tuple, Searcher] = {}
         self._lock = threading.Lock()
 
@@ -72,6 +75,10 @@ class LineSearch:
         Raises:
           UserError: if a setting is out of range, or there are more or fewer prefixes than lines.
         """
+        if not self._has_inputs:
+            lines = _as_prefixes(lines)
+        if settings.coverage_penalty:
+            _check_cross_attention(self._model)
         if lines.prefixes is not None and len(lines.prefixes) != len(lines.texts):
             raise UserError(
                 f"there are {len(lines.texts)} lines and {len(lines.prefixes)} prefixes; give each line one"
@@ -81,7 +88,7 @@ class LineSearch:
         request = SearchRequest(sources, settings, constraints, self._model.max_positions, lines.first_line)
         results = [[Hypothesis("", 0.0, 0.0)] for _ in lines.texts]
         searcher = self._searcher(settings, num_wanted, constraints)
-        with_text = [row for row, line in enumerate(lines.texts) if line.strip()]
+        with_text = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
         on_done = lines.on_done or (lambda number: None)
         if len(with_text) < len(lines.texts):
             on_done(len(lines.texts) - len(with_text))
@@ -150,3 +157,16 @@ class LineSearch:
             if log_prob > EXISTS
         ]
         return found or [Hypothesis(prefix, float("-inf"), float("-inf"))]
+
+
+def _as_prefixes(lines: Lines) -> Lines:
+    """Returns lines without inputs, whose outputs begin with the texts."""
+    if lines.prefixes is not None:
+        raise UserError("the model reads no inputs: the lines themselves are the beginnings of the outputs")
+    return lines._replace(texts=[""] * len(lines.texts), prefixes=lines.texts)
+
+
+def _check_cross_attention(model: Seq2SeqModel | Ensemble) -> None:
+    for each in getattr(model, "models", [model]):
+        if isinstance(each, Seq2SeqModel):
+            _ = each.alignment_layer  # a model without cross-attention raises a UserError

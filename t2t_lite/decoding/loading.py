@@ -25,6 +25,7 @@ class Loaded(NamedTuple):
     inputs_vocabulary: Vocabulary
     decode_hparams: DecodeHParams  # the defaults of the first run directory's problem, with the changes applied
     problem: str  # its name
+    has_inputs: bool  # see `Problem`
 
 
 def load(
@@ -60,8 +61,9 @@ def load(
                 raise UserError(
                     f"{mine.path} and {theirs.path} differ; only models with the same vocabulary can be used together"
                 )
+    problem = run_dirs[0].problem
     models = [_model_of(run_dir, checkpoint, settings, first) for run_dir, checkpoint in zip(run_dirs, checkpoints)]
-    return Loaded(models, checkpoints, first[-1], first[0], settings, run_dirs[0].problem.name)
+    return Loaded(models, checkpoints, first[-1], first[0], settings, problem.name, problem.has_inputs)
 
 
 def checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable[[str], None] = LOG.warning) -> Path:

@@ -39,6 +39,7 @@ class Translator:
         faster after that.
       num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
       problem: the name of the problem that the model was trained for, for reports.
+      has_inputs: whether the model reads inputs. If not, a line is the beginning of its own output, which is completed.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Translator:
         xla_compile: bool = True,
         num_threads: int | None = None,
         problem: str = "",
+        has_inputs: bool = True,
     ) -> None:
         self.model = model
         self.vocabulary = vocabulary
@@ -59,12 +61,13 @@ class Translator:
         self.decode_hparams = decode_hparams
         self.checkpoints = list(checkpoints)
         self.problem = problem
+        self.has_inputs = has_inputs
         # On a CPU the matrix products of one batch are too small to use all cores; a GPU runs one batch at a time.
         processors = 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
         self.num_threads = num_threads or processors
         self._warn = warn
         self._search_lines = LineSearch(
-            model, self.vocabulary, self.inputs_vocabulary, warn, xla_compile, self.num_threads
+            model, self.vocabulary, self.inputs_vocabulary, warn, xla_compile, self.num_threads, has_inputs
         )
         self._scorer = Scorer(model)
         self._cross_attention = CrossAttentionWeights(model)
@@ -105,6 +108,7 @@ class Translator:
             xla_compile,
             num_threads,
             loaded.problem,
+            loaded.has_inputs,
         )
 
     def __repr__(self) -> str:

@@ -5,6 +5,7 @@ import keras
 from t2t_lite.arrays import Array
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.layers.cost import StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 
 
@@ -47,6 +48,15 @@ class FeedForward(Layer):
         inner = self._dropout(self.expand(ops.reshape(x, (-1, x.shape[-1]))), seeds=seeds)
         return ops.reshape(self.project(inner), ops.shape(x))
 
+    def flops(self, length: float) -> float:
+        """Returns the operations of a sentence."""
+        return 2 * length * 2 * self.hidden_size * self.filter_size
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory: the inner layer, and with dropout its mask and the result."""
+        kept = self.filter_size * compute_bytes(self) * (3 if self.dropout else 1)
+        return StepBytes(kept, widest=self.filter_size)
+
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class GatedFeedForward(Layer):
@@ -83,3 +93,12 @@ class GatedFeedForward(Layer):
         gate, passed = ops.split(self.expand(ops.reshape(x, (-1, x.shape[-1]))), 2, axis=-1)
         inner = self._dropout(ops.silu(gate) * passed, seeds=seeds)
         return ops.reshape(self.project(inner), ops.shape(x))
+
+    def flops(self, length: float) -> float:
+        """Returns the operations of a sentence."""
+        return 2 * length * 3 * self.hidden_size * self.filter_size
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory: gate, swish of the gate, linear part, product; with dropout two more."""
+        kept = self.filter_size * compute_bytes(self) * (6 if self.dropout else 4)
+        return StepBytes(kept, widest=2 * self.filter_size)

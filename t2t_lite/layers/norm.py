@@ -8,6 +8,7 @@ import keras
 from t2t_lite.arrays import Array
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.layers.cost import FLOAT32, StepBytes, compute_bytes
 from t2t_lite.registry import NORM_TYPES
 
 
@@ -48,6 +49,10 @@ class LayerNorm(Layer):
         gamma, beta = (ops.reshape(variable, (-1,)) for variable in (self.gamma, self.beta))
         return ops.cast(_layer_norm(self.epsilon)(ops.cast(x, "float32"), gamma, beta), self.compute_dtype)
 
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory: the normalized input, in float32 with any precision, and the output."""
+        return StepBytes(self.gamma.shape[-1] * (FLOAT32 + compute_bytes(self)))
+
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
 class RMSNorm(keras.layers.RMSNormalization):
@@ -68,6 +73,10 @@ class RMSNorm(keras.layers.RMSNormalization):
 
     def __init__(self, epsilon: float = 1e-6, **kwargs: object) -> None:
         super().__init__(epsilon=epsilon, **cast(dict[str, Any], kwargs))
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory: input and normalized input, in float32 with any precision, and the output."""
+        return StepBytes(self.scale.shape[-1] * (2 * FLOAT32 + compute_bytes(self)))
 
 
 def make_norm(norm_type: str, **kwargs: object) -> keras.layers.Layer:

@@ -6,6 +6,7 @@ from t2t_lite.arrays import Array
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.attention import attend
 from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.layers.cost import StepBytes, bytes_of_weights, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 
 
@@ -87,6 +88,16 @@ class ParameterAttention(Layer):
         )
         joined = ops.reshape(ops.transpose(mixed, (1, 0, 2)), (-1, width))
         return ops.reshape(ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype)), ops.shape(x))
+
+    def flops(self, length: float) -> float:
+        """Returns the operations of a sentence."""
+        return 2 * length * 2 * (self.hidden_size + self.num_pairs) * self.num_heads * self.head_size
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory: queries, output and weights."""
+        projected, number = 2 * self.num_heads * self.head_size, self.num_heads * self.num_pairs
+        kept = projected * compute_bytes(self) + bytes_of_weights(self, number, self.dropout)
+        return StepBytes(kept, widest=number)
 
     def _drop(self, weights: Array, seeds: Seeds | None) -> Array:
         """Applies dropout to weights [heads, positions, pairs] per head, because the batch rows must be contiguous."""

@@ -12,6 +12,7 @@ from t2t_lite.layers.attention import MultiHeadAttention, attention_weights
 from t2t_lite.layers.base import Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry, ancestry_mask
 from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.cost import FLOAT32, StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.masks import causal_mask
 from t2t_lite.layers.positions import rotate
@@ -94,6 +95,15 @@ class SelfAttention(MultiHeadAttention):
     ) -> Array:
         """Returns float [batch, queries, hidden]; for positions, see `scores`."""
         return super().call(queries, keys_values, attention_mask, seeds=seeds)
+
+    def flops(self, queries: float, positions: float | None = None) -> float:
+        """Returns the operations of a sentence of `queries` positions."""
+        return super().flops(queries, queries if positions is None else positions)
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory of a sentence of `length` positions."""
+        mask = length**2 * FLOAT32 if self.causal else 0
+        return super().step_bytes(length) + StepBytes(shared=mask)
 
     def start_cache(self, batch: int | Array, beam_size: int, max_length: int | Array) -> Cache:
         """Returns room for the keys and values of `max_length` positions of all beams, see `Cache`."""
@@ -193,6 +203,17 @@ class RelativeSelfAttention(SelfAttention):
         weights = self._dropout(weights, seeds=seeds)
         relative = self._relative(self.relative_values, query_positions, key_positions)
         return self.combine_heads(ops.matmul(weights, values) + _by_query(weights, relative))
+
+    def flops(self, queries: float, positions: float | None = None) -> float:
+        """Returns the operations of a sentence: scores and outputs are computed twice, also for the distances."""
+        return super().flops(queries, positions) + 2 * queries * queries * self._width
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory: also copies of queries and weights, sorted by query, and vectors of all pairs."""
+        compute = compute_bytes(self)
+        copies = self.num_heads * (self.key_size + length) * compute
+        pairs = length**2 * (self.key_size + self.value_size) * (compute + FLOAT32)
+        return super().step_bytes(length) + StepBytes(copies, shared=pairs)
 
     def _relative(self, vectors: Array, query_positions: Array, key_positions: Array) -> Array:
         """Returns the vector for each pair's distance, float [queries, keys, size]."""

@@ -1,7 +1,7 @@
 """Encoder and decoder layers (section 3.1 of the paper), composed of given sub-layers."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import keras
 
@@ -10,8 +10,12 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
+from t2t_lite.layers.cost import MIB, StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.norm import make_norm
+
+# Graph and kernels of a layer of either stack, measured on a CPU.
+GRAPH_BYTES_OF_A_LAYER = 24 * MIB
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -47,6 +51,7 @@ class Residual(Layer):
 
     def build(self, input_shape: Shape) -> None:
         """Creates the norm's weights."""
+        self._hidden_size = input_shape[-1] or 0
         self.norm.build(input_shape)
 
     def before(self, x: Array) -> Array:
@@ -58,6 +63,11 @@ class Residual(Layer):
         """Returns float [batch, length, hidden]."""
         x = x + self._dropout(y, seeds=seeds)
         return self.norm(x) if self.norm_position == "post" else x
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory: dropout's mask, if any, and the norm's."""
+        mask = self._hidden_size * compute_bytes(self) if self.dropout else 0
+        return StepBytes(mask, widest=2 * self._hidden_size) + self.norm.step_bytes(length)
 
 
 class SelfAttentionInterface(Protocol):
@@ -132,6 +142,15 @@ class EncoderLayer(Layer):
         x = self.self_attention_residual(x, y, seeds=seeds)
         y = self.feed_forward(self.feed_forward_residual.before(x), seeds=seeds)
         return self.feed_forward_residual(x, y, seeds=seeds)
+
+    @property
+    def sublayers(self) -> list[keras.layers.Layer]:
+        """Self-attention and feed-forward network."""
+        return [self.self_attention, self.feed_forward]
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory for sentences of `length` positions."""
+        return _sum_of_bytes(self, length)
 
 
 class Stepping(NamedTuple):
@@ -250,6 +269,15 @@ class DecoderLayer(Layer):
         y = self.feed_forward(self.feed_forward_residual.before(x), seeds=seeds)
         return DecoderOutput(self.feed_forward_residual(x, y, seeds=seeds), cache, attention)
 
+    @property
+    def sublayers(self) -> list[keras.layers.Layer]:
+        """Self-attention, cross-attention and feed-forward network."""
+        return [self.self_attention, self.cross_attention, self.feed_forward]
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory for sentences of `length` positions on both sides."""
+        return _sum_of_bytes(self, length)
+
     def after_self_attention(
         self, x: Array, stepping: Stepping | None = None, seeds: Seeds | None = None
     ) -> tuple[Array, State]:
@@ -264,3 +292,8 @@ class DecoderLayer(Layer):
     def cross_queries(self, x: Array) -> Array:
         """Projects the output of `after_self_attention` to queries, float [batch, heads, length, d_k]."""
         return self.cross_attention.queries(self.cross_attention_residual.before(x))
+
+
+def _sum_of_bytes(layer: EncoderLayer | DecoderLayer, length: int) -> StepBytes:
+    parts: list[Any] = [*layer.sublayers, *layer.residuals]
+    return sum((part.step_bytes(length) for part in parts), StepBytes(graph=GRAPH_BYTES_OF_A_LAYER))

@@ -3,6 +3,8 @@
 import dataclasses
 import inspect
 import json
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, NoReturn, cast
@@ -14,6 +16,7 @@ from t2t_lite.config import PRECISIONS, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.base import Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
+from t2t_lite.layers.cost import StepBytes
 from t2t_lite.layers.dropout import KerasSeeds, Seeds
 
 
@@ -112,7 +115,7 @@ class Seq2SeqModel(keras.Model):
     @property
     def alignment_layer(self) -> int:
         """The decoder layer whose cross-attention, averaged over its heads, is closest to a word alignment."""
-        raise NotImplementedError("a model defines alignment_layer")
+        raise UserError(f"{type(self).__name__} has no cross-attention, and so no alignments")
 
     def build(self, input_shape: object = None) -> None:
         """Creates all weights. They do not depend on `input_shape`."""
@@ -165,7 +168,7 @@ class Seq2SeqModel(keras.Model):
 
     def decode_step(
         self, ids: Array, position: int | Array, encoded_source: State, state: State, ancestry: BeamAncestry
-    ) -> tuple[Array, State, Array]:
+    ) -> tuple[Array, State, Array | None]:
         """Returns the logits of the next token of every hypothesis.
 
         Args:
@@ -177,7 +180,8 @@ class Seq2SeqModel(keras.Model):
 
         Returns:
           (logits, float [batch, beam, vocab]; the new state; the cross-attention weights of `alignment_layer`, averaged
-          over its heads, float32 [batch, beam, source length], with rows that sum to 1).
+          over its heads, float32 [batch, beam, source length], with rows that sum to 1, or None without
+          cross-attention).
         """
         raise NotImplementedError("a model defines decode_step()")
 
@@ -195,7 +199,40 @@ class Seq2SeqModel(keras.Model):
         Raises:
           ValueError: if the model has no such layer, or the layer has no attention weights.
         """
-        raise NotImplementedError("a model defines attention()")
+        raise ValueError(f"{type(self).__name__} does not give its attention weights")
+
+    # What a model costs. A model with formulas of its own overrides these.
+
+    def parameter_parts(self) -> dict[str, int]:
+        """Returns the number of parameters by part, here by top-level layer, of a built model."""
+        parts: dict[str, int] = {}
+        for variable in self.weights:
+            part = part_of(variable.path)
+            parts[part] = parts.get(part, 0) + math.prod(variable.shape)
+        return parts
+
+    def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
+        """Returns the operations of one pair of sentences in a training step, forward and backward, by part.
+
+        Counted are matrix products and convolutions, see `layers.cost`; here in the graph of a forward pass, which is
+        traced. The backward pass makes two products for each one of the forward pass.
+
+        Args:
+          source_length, target_length: average tokens per sentence, end symbol included.
+        """
+        from t2t_lite.models.traced_cost import traced_step_flops  # needs TensorFlow
+
+        return traced_step_flops(self, source_length, target_length)
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """Returns the memory of a training step beside weights, gradients and moments; here of a traced graph.
+
+        Args:
+          length: tokens of both sides of every sentence.
+        """
+        from t2t_lite.models.traced_cost import traced_step_bytes
+
+        return traced_step_bytes(self, length)
 
     # Methods of keras.Model that write or change weights. A model that is not built yet is built first: its weights
     # depend on no input.
@@ -268,6 +305,11 @@ def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> 
     if name not in PRECISIONS:
         raise UserError(f"dtype={name!r} is not supported by the model; use one of {', '.join(PRECISIONS)}")
     return hparams.replace(precision=name)
+
+
+def part_of(path: str) -> str:
+    """Returns the name of the top-level layer or variable in a variable's path, without number: "encoder"."""
+    return re.sub(r"(_\d+)+$", "", path.split("/")[1] if "/" in path else path)
 
 
 def as_pair(inputs: Array, targets: Array | None) -> tuple[Array, Array]:

@@ -40,6 +40,7 @@ class HardAlignmentTransformer(Transformer):
     """
 
     has_hard_alignment = True
+    costs_like_transformer = True  # what alignment adds is small
 
     def __init__(
         self,

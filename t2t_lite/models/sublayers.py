@@ -23,13 +23,23 @@ from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual, Se
 from t2t_lite.registry import FEED_FORWARD_TYPES, POSITION_ENCODINGS, SELF_ATTENTION_TYPES
 
 
-def encoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> EncoderLayer:
-    """Returns encoder layer number `index`, counted from 0; `policy` is its dtype policy."""
+def encoder_layer(
+    hparams: HParams, index: int, policy: keras.DTypePolicy, causal: bool = False, name: str = "encoder"
+) -> EncoderLayer:
+    """Returns encoder layer number `index`, counted from 0.
+
+    Args:
+      hparams: the settings.
+      index: its number.
+      policy: its dtype policy.
+      causal: whether a position sees only itself and earlier ones, as in a language model.
+      name: the first part of its name.
+    """
     return EncoderLayer(
-        self_attention(hparams, False, index, policy),
+        self_attention(hparams, causal, index, policy),
         feed_forward(hparams, policy),
         _residuals(hparams, policy, "self_attention", "feed_forward"),
-        name=f"encoder_{index}",
+        name=f"{name}_{index}",
         dtype=policy,
     )
 

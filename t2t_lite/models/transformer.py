@@ -10,11 +10,13 @@ from t2t_lite.errors import UserError
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import Cache
+from t2t_lite.layers.cost import StepBytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.masks import padding_mask
 from t2t_lite.layers.norm import make_norm
 from t2t_lite.layers.transformer import Stepping
+from t2t_lite.models import transformer_cost
 from t2t_lite.models.base import Seq2SeqModel, as_pair
 from t2t_lite.models.sublayers import decoder_layer, encoder_layer, position_encoding
 
@@ -41,6 +43,7 @@ class Transformer(Seq2SeqModel):
     """
 
     has_hard_alignment = False
+    costs_like_transformer = True  # not inherited: a subclass that computes the same says so, others are traced
 
     def __init__(
         self,
@@ -112,11 +115,31 @@ class Transformer(Seq2SeqModel):
         inputs, targets = as_pair(inputs, targets)
         seeds = self.seeds_for(seeds, training)
         source_mask = padding_mask(inputs)
-        encoded = self._encode(inputs, source_mask, seeds)
+        encoded = self.encode(inputs, source_mask, seeds)
         x = self._embed_targets(shift_right(targets), encoded, source_mask, seeds)
         for layer in self.decoder_layers:
             x = layer(x, layer.cross_keys_values(encoded), source_mask, seeds=seeds).x
         return self._logits(x)
+
+    def parameter_parts(self) -> dict[str, int]:
+        """See `Seq2SeqModel`; the parts are those of the paper's table 3, and other variables by layer."""
+        return transformer_cost.parameter_parts(self)
+
+    def step_flops(self, source_length: float, target_length: float) -> dict[str, float]:
+        """See `Seq2SeqModel`; by formulas, unless a layer or subclass has none."""
+        if self._has_formulas():
+            return transformer_cost.step_flops(self, source_length, target_length)
+        return super().step_flops(source_length, target_length)
+
+    def step_bytes(self, length: int) -> StepBytes:
+        """See `Seq2SeqModel`; by formulas, unless a layer or subclass has none."""
+        if self._has_formulas():
+            return transformer_cost.step_bytes(self, length)
+        return super().step_bytes(length)
+
+    def _has_formulas(self) -> bool:
+        # A subclass may compute anything. It has formulas if it says so: costs_like_transformer = True.
+        return bool(vars(type(self)).get("costs_like_transformer")) and transformer_cost.formulas_hold(self)
 
     def freeze(self) -> None:
         """See `Seq2SeqModel`."""
@@ -129,7 +152,7 @@ class Transformer(Seq2SeqModel):
     def start_decoding(self, inputs: Array, beam_size: int, max_length: int | Array) -> tuple[State, State]:
         """Returns (`EncodedSource`, `DecoderState`), see `Seq2SeqModel`."""
         source_mask = padding_mask(inputs)
-        encoded_source = self._encoded_source(self._encode(inputs, source_mask, None), source_mask)
+        encoded_source = self._encoded_source(self.encode(inputs, source_mask, None), source_mask)
         batch = ops.shape(inputs)[0]
         caches = [layer.self_attention.start_cache(batch, beam_size, max_length) for layer in self.decoder_layers]
         return encoded_source, DecoderState(caches)
@@ -162,7 +185,7 @@ class Transformer(Seq2SeqModel):
             for below in layers[: layers.index(chosen)]:
                 x = below(x, source_mask)
             return self_attention.attention(chosen.self_attention_residual.before(x), source_mask)
-        encoded = self._encode(inputs, source_mask, None)
+        encoded = self.encode(inputs, source_mask, None)
         x = self._embed_targets(shift_right(targets), encoded, source_mask, None)
         for below in layers[: layers.index(chosen)]:
             x = below(x, below.cross_keys_values(encoded), source_mask).x
@@ -171,8 +194,13 @@ class Transformer(Seq2SeqModel):
         queries = chosen.cross_queries(chosen.after_self_attention(x)[0])
         return chosen.cross_attention.attention_to(queries, chosen.cross_keys_values(encoded)[0], source_mask)
 
-    def _encode(self, inputs: Array, mask: Array, seeds: Seeds | None) -> Array:
-        """Returns the encoder's output, float [batch, source, hidden]."""
+    def encode(self, inputs: Array, mask: Array, seeds: Seeds | None = None) -> Array:
+        """Returns the encoder's output, float [batch, source, hidden].
+
+        Args:
+          inputs, seeds: see `call`.
+          mask: bool [batch, 1, 1, source], True = a token, not padding.
+        """
         x = self._embed(inputs, "inputs", seeds)
         for layer in self.encoder_layers:
             x = layer(x, mask, seeds=seeds)

@@ -18,6 +18,7 @@ from t2t_lite.training.evaluation.model_selection import (
     add_evaluation,
     best_steps,
     evaluations_without_gain,
+    metrics_of_outputs,
     read_evaluations,
 )
 from t2t_lite.training.monitoring.peak_flops import peak_flops
@@ -90,7 +91,7 @@ class TrainingLoop:
         training, options = self._training, self._options
         lengths = [training.manifest.mean_length("train", side) for side in SIDES]
         lengths = training.run_dir.problem.in_direction(lengths)
-        flops = sum(training_step_flops(self._hparams, training.model.vocab_size, *lengths).values())
+        flops = sum(training_step_flops(training.model, *lengths).values())
         known_peak = options.peak_tflops and peak_flops(self._strategy, self._hparams.precision, options.peak_tflops)
         measure = None if known_peak else lambda: peak_flops(self._strategy, self._hparams.precision)
         replicas = self._strategy.num_replicas_in_sync
@@ -225,13 +226,14 @@ class TrainingLoop:
 
     def _make_evaluator(self) -> Evaluator:
         training, options = self._training, self._options
+        decodes = options.eval_decode and training.is_chief
         return Evaluator(
             training.run_dir,
             training.data_dir,
             training.strategy,
             training.model,
             training.micro_batches,
-            options.eval_decode and training.is_chief,
+            metrics_of_outputs(training.run_dir.problem, options.eval_metric) if decodes else [],
             options.decode_hparams,
         )
 

@@ -6,8 +6,8 @@ from os import PathLike
 from typing import TypedDict
 
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.scoring.metric import TOKENS, metric_named, needs_of
 from t2t_lite.settings import SettingValue
-from t2t_lite.training.evaluation.model_selection import METRICS
 
 STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
 SCHEDULES = ("train_and_evaluate", "train", "eval")
@@ -36,8 +36,8 @@ class TrainOptions:
       save_checkpoints_steps: steps between checkpoints; if above 0, save_checkpoints_secs is ignored.
       keep_checkpoint_max: how many of the last checkpoints to keep.
       keep_best_n: how many of the best checkpoints to keep in addition.
-      eval_metric: the metric that ranks checkpoints: a value of `model_selection.METRICS`.
-      eval_decode: whether evaluations translate (or parse) the dev split, for BLEU (or F1).
+      eval_metric: the metric that ranks checkpoints: the name of a registered metric, or of its figure.
+      eval_decode: whether evaluations translate (or parse) the dev split, for the problem's metric and `eval_metric`.
       decode_hparams: changes to the problem's search settings for these evaluations, as a dict or "name=value,...".
       early_stopping_patience: stop after this many evaluations without a better one; 0: never.
       eval_wait_secs: with schedule=eval, stop after this many seconds without a new checkpoint.
@@ -72,12 +72,12 @@ class TrainOptions:
     profile: bool = False
 
     def __post_init__(self) -> None:
-        for name, known in (("schedule", SCHEDULES), ("eval_metric", METRICS)):
-            if (value := getattr(self, name)) not in known:
-                raise UserError(f"`{name}={value}` is unknown{nearest(str(value), known)}", status=2)
+        if self.schedule not in SCHEDULES:
+            raise UserError(f"`schedule={self.schedule}` is unknown{nearest(str(self.schedule), SCHEDULES)}", status=2)
+        metric = metric_named(str(self.eval_metric), "eval_metric")
         for name in _COUNTS:
             check_count(name, getattr(self, name), _COUNTS[name])
-        if self.eval_metric in ("bleu", "f1") and not self.eval_decode and self.schedule != "train":
+        if needs_of(metric) != TOKENS and not self.eval_decode and self.schedule != "train":
             raise UserError(f"`eval_metric={self.eval_metric}` needs `eval_decode`", status=2)
         if self.decode_hparams and not self.eval_decode:
             raise UserError("`decode_hparams` needs `eval_decode`", status=2)

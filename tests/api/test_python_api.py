@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import sacrebleu
 import tensorflow as tf
 
 import t2t_lite as t2t
@@ -117,12 +118,26 @@ def test_an_exception_in_a_callback_ends_the_training(train):
 
 def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(trained, grammar_data):
     result = t2t.evaluate(
-        trained.output_dir, grammar_data, checkpoint_path=trained.checkpoints[1], decode_hparams=QUICK
+        trained.output_dir,
+        grammar_data,
+        checkpoint_path=trained.checkpoints[1],
+        decode_hparams=QUICK,
+        metrics=("chrf", "ter"),
     )
     assert (result.checkpoint, result.step, result.split) == (trained.checkpoints[1], 4, "dev")
     for name in ("loss", "nll_loss", "perplexity", "accuracy", "bleu"):
         assert getattr(result, name) == pytest.approx(trained.evaluations[name][1], rel=1e-6), name
     assert result.f1 is None
+    assert result.scores["bleu"] == result.bleu and result.scores["loss"] == result.loss
+    translator = t2t.Translator.from_run_dir(
+        trained.output_dir, checkpoint_path=trained.checkpoints[1], decode_hparams=QUICK, xla_compile=False
+    )
+    sources, references = (
+        (grammar_data / f"grammar_ende-dev.{side}.txt").read_text().splitlines() for side in ("inputs", "targets")
+    )
+    outputs = translator.translate(sources)
+    assert result.scores["chrf"] == pytest.approx(sacrebleu.corpus_chrf(outputs, [references]).score)
+    assert result.scores["ter"] == pytest.approx(sacrebleu.corpus_ter(outputs, [references]).score)
     test = t2t.evaluate(trained.output_dir, grammar_data, split="test", decode=False)
     assert test.checkpoint == trained.checkpoints[-1] and test.bleu is None and test.loss != result.loss
 
@@ -208,6 +223,7 @@ def test_settings_are_found_by_name_and_changed():
         ({"hparams": {"hidden_size": 0}}, "`hparams`: hidden_size=0 is out of range"),
         ({"hparams": t2t.HParams()}, "`hparams` is complete; leave out `hparams_set`"),
         ({"eval_metric": "bleu"}, "`eval_metric=bleu` needs `eval_decode`"),
+        ({"eval_metric": "ter"}, "`eval_metric=ter` needs `eval_decode`"),
         ({"eval_metric": "blue"}, "`eval_metric=blue` is unknown; did you mean 'bleu'"),
         ({"schedule": "eval"}, r"train\(\) cannot only evaluate"),
         ({"save_checkpoint_steps": 3}, r"train\(\) has no argument 'save_checkpoint_steps'; did you mean 'save_che"),

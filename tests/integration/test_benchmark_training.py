@@ -7,7 +7,7 @@ import pytest
 
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import get_problem
-from t2t_lite.models.parameters import count_parameters
+from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.registry import HPARAMS
 from t2t_lite.training.cost import training_step_flops
 
@@ -42,7 +42,8 @@ def check_row(row, content):
         each = row[f"{kind}_per_second_per_device_median"]
         assert each * row["devices"] == pytest.approx(row[f"{kind}_per_second_median"])
     sizes = content["vocab_size"], content["source_length"], content["target_length"]
-    flops = sum(training_step_flops(HPARAMS_OF_SET, *sizes).values()) / HPARAMS_OF_SET.batch_tokens
+    model = symbolic_model(HPARAMS_OF_SET, sizes[0])
+    flops = sum(training_step_flops(model, *sizes[1:]).values()) / HPARAMS_OF_SET.batch_tokens
     assert row["counted_flops_per_target_token"] == pytest.approx(flops)
     done = row["utilisation_by_counted_flops"] * row["peak_flops_per_second"]
     assert done == pytest.approx(flops * row["target_tokens_per_second_median"])

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from t2t_lite.config import DecodeHParams, HParams
-from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
+from t2t_lite.registry import HPARAMS, METRICS, MODELS, REGISTRIES
 from t2t_lite.settings import meaning
 
 
@@ -21,7 +21,7 @@ def test_the_list_has_every_name_once_with_aligned_descriptions(process):
     assert (result.returncode, result.stderr) == (0, "")
     entries = re.findall(r"^  (\S+)( +)(\S.*)$", result.stdout, flags=re.MULTILINE)
     # Other tests of this process may have registered further problems and sets.
-    known = [(registry, name) for registry in (PROBLEMS, HPARAMS, MODELS) for name in registry.names()]
+    known = [(registry, name) for registry in REGISTRIES for name in registry.names()]
     ours = [name for registry, name in known if registry[name].__module__.startswith("t2t_lite.")]
     assert [name for name, _, _ in entries] == ours
     assert len({len(name + gap) for name, gap, _ in entries}) == 1
@@ -74,6 +74,15 @@ def test_a_model_is_shown_without_loading_it(command):
         "model transformer (--model=transformer)",
         MODELS.summary("transformer"),
     ]
+
+
+def test_a_metric_is_shown_with_what_it_needs_and_its_direction(command):
+    assert shown(command, "parseval").splitlines() == [
+        "metric parseval (--eval_metric=parseval)",
+        METRICS.summary("parseval"),
+        "of trees; the highest is the best; in evaluations it is called f1",
+    ]
+    assert "of texts; the lowest is the best;" in shown(command, "ter")
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 from t2t_lite.config import HParams, choices
 from t2t_lite.errors import UserError
 from t2t_lite.hparams.paper_figures import PAPER_FIGURES
-from t2t_lite.models import parameters
-from t2t_lite.models.parameters import PARTS, count_parameters, symbolic_model
+from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.models.transformer import Transformer
-from t2t_lite.registry import HPARAMS
+from t2t_lite.models.transformer_cost import PARTS
+from t2t_lite.registry import HPARAMS, MODELS
 
 VOCAB = 37_000
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=16, filter_size=24, num_heads=4, max_length=10)
@@ -119,11 +119,15 @@ def test_counting_inside_a_name_scope_gives_the_same():
         assert count_parameters(SMALL, 13) == outside
 
 
-def test_a_variable_that_belongs_to_no_part_is_an_error(monkeypatch):
-    patterns = {part: pattern for part, pattern in PARTS.items() if part != "norms"}
-    monkeypatch.setattr(parameters, "PARTS", patterns)
-    with pytest.raises(UserError, match="'transformer/encoder_0/self_attention_residual/norm/gamma'"):
-        count_parameters(SMALL, 13)
+def test_variables_of_a_plug_in_are_counted_by_layer(registered):
+    class WithSlots(Transformer):
+        def build(self, input_shape=None):
+            super().build(input_shape)
+            self.slots = self.add_weight(name="slots", shape=(5, 16))
+
+    registered(MODELS, "with_slots", WithSlots)
+    counts = count_parameters(SMALL.replace(model="with_slots"), 13)
+    assert counts == count_parameters(SMALL, 13) | {"slots": 80}
 
 
 def test_an_unknown_model_is_an_error():

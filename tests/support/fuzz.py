@@ -61,6 +61,7 @@ STARTS = {
     "score": (
         ["--hypothesis=text.en", "--reference=text.de"],
         ["--hypothesis=trees.mrg", "--reference=trees.mrg", "--metric=parseval"],
+        ["--hypothesis=text.en", "--reference=text.de", "--metric=ter,exact_match,chrf"],
     ),
     "trainer": (
         [

@@ -15,7 +15,7 @@ from t2t_lite.data.text_files import read_lines
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import open_run_dir
-from t2t_lite.scoring.bleu import corpus_bleu
+from t2t_lite.scoring.sacrebleu_metrics import Bleu
 from t2t_lite.training.evaluation.continuous import evaluate_continuously
 from t2t_lite.training.evaluation.model_selection import best_steps, read_evaluations
 from t2t_lite.training.monitoring.throughput import Throughput
@@ -66,7 +66,7 @@ def test_the_saved_average_is_the_evaluated_one(chosen, grammar_data):
         list(read_lines(grammar_data / get_problem(PROBLEM).text_filename("dev", side)))
         for side in ("inputs", "targets")
     )
-    found = corpus_bleu(translator.translate(sources), references)
+    found = Bleu().score(translator.translate(sources), references)
     assert found == pytest.approx(read_evaluations(chosen)[9]["bleu"])
 
 

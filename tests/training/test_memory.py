@@ -11,21 +11,23 @@ import pytest
 from t2t_lite.config import PRECISIONS, HParams, choices
 from t2t_lite.errors import UserError
 from t2t_lite.free_memory import free_memory
-from t2t_lite.models.parameters import count_parameters
+from t2t_lite.layers.cost import MIB
+from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.registry import HPARAMS
-from t2t_lite.training.memory import (
-    ALLOCATOR_OVERHEAD,
-    MIB,
-    USABLE_SHARE,
-    bytes_per_length,
-    bytes_per_token,
-    choose_max_tokens,
-    step_bytes_fixed,
-)
+from t2t_lite.training.memory import ALLOCATOR_OVERHEAD, USABLE_SHARE, choose_max_tokens, estimate_memory
 
 VOCAB = 2000
 # The inner layer is the widest tensor for all lengths in these tests.
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=32, filter_size=1024, num_heads=2)
+
+
+def estimate(hparams, length, vocab_size=VOCAB, inputs_vocab_size=None):
+    return estimate_memory(symbolic_model(hparams, vocab_size, inputs_vocab_size), length)
+
+
+def bytes_per_token(hparams, vocab_size, length):
+    return estimate(hparams, length, vocab_size).per_token
+
 
 # Trains like the trainer, and prints the growth of its peak memory since before the model was built.
 TRAIN = """
@@ -90,12 +92,8 @@ def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
     assert done.returncode == 0, done.stderr
     measured = json.loads(done.stdout.splitlines()[-1])
     assert measured["micro_batches"] == micro_batches
-    estimate = (
-        step_bytes_fixed(hparams, vocab_size)
-        + bytes_per_length(hparams, length)
-        + positions * bytes_per_token(hparams, vocab_size, length)
-    )
-    assert 1.0 <= estimate / measured["peak"] <= 2.0
+    fixed, per_token = estimate(hparams, length, vocab_size)
+    assert 1.0 <= (fixed + positions * per_token) / measured["peak"] <= 2.0
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,7 @@ def test_every_choice_of_settings_has_an_estimate(changes, length):
     # A lower bound: the logits with softmax and gradient, and one vector per sub-layer.
     least = 4 * 4 * VOCAB + 2 * (2 * 2 + 3 * 3) * SMALL.hidden_size
     assert least < bytes_per_token(hparams, VOCAB, length) < math.inf
-    assert 0 < bytes_per_length(hparams, length) < math.inf
+    assert 0 < estimate(hparams, length).fixed < math.inf
 
 
 def test_full_attention_keeps_its_weights_per_position():
@@ -140,40 +138,46 @@ def test_the_logits_are_counted_four_times():
 
 
 def test_only_relative_positions_need_much_memory_per_length():
-    assert bytes_per_length(SMALL, 100) == 5 * 100**2 * 4
-    relative = SMALL.replace(position_encoding="relative")
+    def growth(**changes):
+        hparams = SMALL.replace(**changes)
+        return estimate(hparams, 101).fixed - estimate(hparams, 1).fixed
+
+    pairs = 101**2 - 1
+    assert growth() == 3 * pairs * 4  # the causal mask of 3 decoder layers
     # In each of 5 layers, a key and a value of 16 numbers per pair of positions, and their gradients.
-    assert bytes_per_length(relative, 100) == 5 * 100**2 * (4 + 2 * 16 * 8)
+    assert growth(position_encoding="relative") == 3 * pairs * 4 + 5 * pairs * 2 * 16 * 8
 
 
-def test_the_fixed_part_counts_the_weights_six_times_plus_once_for_an_average():
+def test_the_fixed_part_counts_the_weights_four_times_plus_moments_and_an_average():
     hparams = SMALL.replace(num_encoder_layers=1, num_decoder_layers=1)
     wide = hparams.replace(filter_size=8 * 1024)
     more = sum(count_parameters(wide, VOCAB).values()) - sum(count_parameters(hparams, VOCAB).values())
 
     def growth(**changes):
-        return step_bytes_fixed(wide.replace(**changes), VOCAB) - step_bytes_fixed(hparams.replace(**changes), VOCAB)
+        return estimate(wide.replace(**changes), 1).fixed - estimate(hparams.replace(**changes), 1).fixed
 
     assert growth() == 6 * 4 * more
+    assert growth(optimizer="sgd") == 5 * 4 * more
     assert growth(ema_decay=0.999) == 7 * 4 * more
     assert growth(precision="mixed_bfloat16") == (6 * 4 + 2) * more
 
 
 def test_a_separate_source_vocabulary_is_counted():
     untied = SMALL.replace(tied_embeddings="decoder")
-    assert step_bytes_fixed(untied, VOCAB, 5000) - step_bytes_fixed(untied, VOCAB, 2000) == 3000 * 32 * 4 * (6 + 3)
+    more = estimate(untied, 1, VOCAB, 5000).fixed - estimate(untied, 1, VOCAB, 2000).fixed
+    assert more == 3000 * 32 * 4 * (6 + 3)
 
 
 def test_max_tokens_is_the_number_of_positions_that_fit_the_usable_share():
     length = 64
-    fixed = step_bytes_fixed(SMALL, VOCAB) + bytes_per_length(SMALL, length)
+    fixed = estimate(SMALL, length).fixed
     free = (fixed + 1000.5 * bytes_per_token(SMALL, VOCAB, length)) / USABLE_SHARE
     assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) == 1000
 
 
 def test_memory_for_less_than_one_sentence_is_an_error():
     length = 64
-    fixed = step_bytes_fixed(SMALL, VOCAB) + bytes_per_length(SMALL, length)
+    fixed = estimate(SMALL, length).fixed
     sentence = length * bytes_per_token(SMALL, VOCAB, length)
     enough = math.ceil((fixed + sentence) / USABLE_SHARE)
     assert choose_max_tokens(SMALL, VOCAB, None, enough + 1, length) == length

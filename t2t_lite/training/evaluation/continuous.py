@@ -13,7 +13,12 @@ from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import RunDir
 from t2t_lite.training.evaluation.evaluator import Evaluator
-from t2t_lite.training.evaluation.model_selection import add_evaluation, best_steps, read_evaluations
+from t2t_lite.training.evaluation.model_selection import (
+    add_evaluation,
+    best_steps,
+    metrics_of_outputs,
+    read_evaluations,
+)
 from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.setup import bound_micro_batches, build_model, vocab_sizes
@@ -48,9 +53,8 @@ def evaluate_continuously(
     inputs_size, targets_size = vocab_sizes(run_dir, manifest)
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
     micro_batches = bound_micro_batches(hparams, manifest, inputs_size, targets_size, strategy, options)
-    evaluator = Evaluator(
-        run_dir, data_dir, strategy, model, micro_batches, options.eval_decode, options.decode_hparams
-    )
+    metrics = metrics_of_outputs(problem, options.eval_metric) if options.eval_decode else []
+    evaluator = Evaluator(run_dir, data_dir, strategy, model, micro_batches, metrics, options.decode_hparams)
     state = TrainingState(model, optimizer)
     seen: set[int] = set()
     since = time.monotonic()

@@ -11,30 +11,35 @@ from pathlib import Path
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.metric import TOKENS, figure_of, metric_named, needs_of
 from t2t_lite.settings import SettingValue
 
-METRICS = ("loss", "perplexity", "accuracy", "bleu", "f1")
-# The figure that decoding the dev split yields, by the problem's metric.
-_FIGURES = {"bleu": "bleu", "parseval": "f1"}
-HIGHER_IS_BETTER = {"loss": False, "perplexity": False, "accuracy": True, "bleu": True, "f1": True}
+
+def metrics_of_outputs(problem: Problem, *names: str) -> list[str]:
+    """Returns the metrics that an evaluation with decoding computes: the problem's, and those of `names` that need it.
+
+    Args:
+      problem: the problem.
+      names: further metrics, or figures.
+    """
+    named = [metric_named(name, "metric") for name in names]
+    return list(dict.fromkeys([problem.metric, *(metric for metric in named if needs_of(metric) != TOKENS)]))
 
 
-def figure_of(problem: Problem) -> str:
-    """Returns the name of the figure that decoding the dev split yields: "bleu", or "f1" for a parsing problem."""
-    return _FIGURES[problem.metric]
-
-
-def check_metric(metric: str, problem: Problem) -> None:
-    """Raises UserError if evaluations of a problem do not include a metric."""
-    if metric in ("bleu", "f1") and metric != figure_of(problem):
+def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> None:
+    """Raises UserError if an argument names no metric, or one that cannot score the outputs of a problem."""
+    needs = needs_of(metric_named(name, argument))
+    if needs not in (TOKENS, needs_of(problem.metric)):
         raise UserError(
-            f"`eval_metric={metric}`: '{problem.name}' is scored by {figure_of(problem)}; use that, or loss", status=2
+            f"`{argument}={name}`: '{problem.name}' is scored by {figure_of(problem.metric)}; use that, or loss",
+            status=2,
         )
 
 
 def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Problem) -> None:
     """Raises UserError if changes to a problem's search settings are invalid or do not suit it."""
-    if problem.decode_hparams.changed(decode_hparams).only_trees and problem.metric != "parseval":
+    if problem.decode_hparams.changed(decode_hparams).only_trees and not problem.writes_trees:
         raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
 
 
@@ -63,12 +68,14 @@ def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> Non
 
 def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) -> list[int]:
     """Returns the n best steps by a metric, best first, ties by earlier step; skips steps without the metric."""
-    sign = -1.0 if HIGHER_IS_BETTER[metric] else 1.0
-    having = [step for step, figures in evaluations.items() if metric in figures]
-    return sorted(having, key=lambda step: (sign * evaluations[step][metric], step))[:n]
+    metric = metric_named(metric, "eval_metric")
+    sign, figure = -1.0 if METRICS.fact(metric, "higher_is_better", True) else 1.0, figure_of(metric)
+    having = [step for step, figures in evaluations.items() if figure in figures]
+    return sorted(having, key=lambda step: (sign * evaluations[step][figure], step))[:n]
 
 
 def evaluations_without_gain(evaluations: dict[int, dict[str, float]], metric: str) -> int:
     """Returns the number of evaluations after the best one so far."""
     best = best_steps(evaluations, metric, 1)
-    return sum(metric in figures for step, figures in evaluations.items() if step > best[0]) if best else 0
+    figure = figure_of(metric_named(metric, "eval_metric"))
+    return sum(figure in figures for step, figures in evaluations.items() if step > best[0]) if best else 0

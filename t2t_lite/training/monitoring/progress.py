@@ -5,6 +5,7 @@ from pathlib import Path
 
 from t2t_lite.display import Display
 from t2t_lite.formatting import format_duration
+from t2t_lite.scoring.metric import is_of_outputs, label_of
 from t2t_lite.training.monitoring.event_log import EventLog
 
 
@@ -64,8 +65,7 @@ class Progress:
 
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Shows and records the figures and samples of an `Evaluator`."""
-        names = {"bleu": "BLEU", "f1": "F1"}
-        more = "".join(f", dev {label} {figures[name]:.2f}" for name, label in names.items() if name in figures)
+        more = "".join(f", dev {label_of(name)} {figures[name]:.2f}" for name in figures if is_of_outputs(name))
         perplexity = f"{_number(figures['perplexity'], 2)} per token"
         self.say(
             f"step {step}: dev {_losses(figures)}, dev perplexity {perplexity}, "

@@ -1,27 +1,17 @@
 """Sums loss and correct tokens over a split, without dropout."""
 
-from typing import NamedTuple
-
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.training.step.loss import smoothed_cross_entropy
 from t2t_lite.training.step.micro_batching import ElementSpec, ReplicaBatch, for_micro_batch, num_micro_batches
 from t2t_lite.training.strategy import all_reduce_sum
 
 
-class EvalTotals(NamedTuple):
-    """Sums over the real tokens of a split, all floats."""
-
-    smoothed: float  # this and the next two: see `LossSums`
-    plain: float
-    tokens: float
-    correct: float  # number of target tokens that the model ranks first, given the previous ones
-
-
 class EvalSums:
-    """Sums over a split, without dropout: sums(batches of `distribute_batches`) -> `EvalTotals`.
+    """Sums over a split, without dropout: sums(batches of `distribute_batches`) -> `TokenSums`.
 
     Args:
       strategy: the devices.
@@ -39,14 +29,14 @@ class EvalSums:
         self._strategy = strategy
         self._micro_batch_sums = for_micro_batch(strategy, on_replica, element_spec)
 
-    def __call__(self, batches: tf.distribute.DistributedDataset) -> EvalTotals:
+    def __call__(self, batches: tf.distribute.DistributedDataset) -> TokenSums:
         """Returns the sums over all batches and workers. The workers communicate once, at the end."""
         totals = np.zeros(4)
         for batch in batches:
             for number in range(num_micro_batches(batch)):
                 sums = self._micro_batch_sums(batch, tf.constant(number))
                 totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
-        return EvalTotals(*all_reduce_sum(self._strategy, totals).tolist())
+        return TokenSums(*all_reduce_sum(self._strategy, totals).tolist())
 
 
 def _correct(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:

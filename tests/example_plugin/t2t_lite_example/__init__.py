@@ -1,13 +1,18 @@
 """A plug-in: what it registers is there for every command once the package is installed."""
 
-from t2t_lite.registry import MODELS
-from t2t_lite_example import problem, sets
+from t2t_lite.registry import MODELS, POSITION_ENCODINGS
+from t2t_lite_example import problem, sets, texts
+from t2t_lite_example.settings import LengthHParams
 
-__all__ = ["problem", "sets"]
+__all__ = ["problem", "sets", "texts"]
 
-# By its name, so that --help and listings need not import Keras.
+# By their names, so that --help and listings need not import Keras.
 MODELS.register_lazily(
-    "backward_transformer",
-    "t2t_lite_example.model:BackwardTransformer",
-    "The Transformer on a source that is read backwards.",
+    "length_transformer",
+    "t2t_lite_example.length_transformer:LengthTransformer",
+    "The Transformer, told how long the source is.",
+    hparams_class=LengthHParams,
+)
+POSITION_ENCODINGS.register_lazily(
+    "binary", "t2t_lite_example.positions:binary_positions", "The binary digits of the position."
 )

@@ -1,9 +1,17 @@
-"""A set of settings that is derived from another one."""
+"""Sets of settings that are derived from others."""
 
 from t2t_lite.registry import HPARAMS
 
 
 @HPARAMS.derive("transformer_tiny")
-def backward_tiny(tiny):
-    """transformer_tiny with the plug-in's own model."""
-    return tiny.replace(model="backward_transformer", hidden_size=32, filter_size=64, num_heads=2, batch_tokens=512)
+def length_tiny(tiny):
+    """transformer_tiny with the plug-in's own model and position encoding."""
+    return tiny.replace(
+        model="length_transformer",
+        length_buckets=4,
+        position_encoding="binary",
+        hidden_size=32,
+        filter_size=64,
+        num_heads=2,
+        batch_tokens=512,
+    )

@@ -2,11 +2,14 @@
 
 import pytest
 
+from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.training.evaluation.model_selection import (
     add_evaluation,
     best_steps,
+    check_metric,
     evaluations_without_gain,
+    metrics_of_outputs,
     read_evaluations,
 )
 
@@ -49,6 +52,29 @@ def test_the_lowest_loss_is_best_and_ties_prefer_the_earlier_step():
 
 def test_the_highest_bleu_is_best_and_steps_without_bleu_are_ignored():
     assert best_steps(FIGURES, "bleu", 9) == [300, 200, 100]
+
+
+def test_the_direction_of_a_metric_decides():
+    figures = {1: {"ter": 80.0, "chrf": 30.0, "f1": 9.0}, 2: {"ter": 60.0, "chrf": 40.0, "f1": 7.0}, 3: {"ter": 70.0}}
+    assert best_steps(figures, "ter", 9) == [2, 3, 1]
+    assert best_steps(figures, "chrf", 9) == [2, 1]
+    assert best_steps(figures, "f1", 9) == best_steps(figures, "parseval", 9) == [1, 2]
+    assert [evaluations_without_gain(figures, name) for name in ("ter", "chrf", "parseval")] == [1, 0, 1]
+
+
+def test_an_evaluation_that_decodes_computes_the_problems_metric_and_the_selecting_one():
+    translation, parsing = get_problem("grammar_ende"), get_problem("wsj_parsing")
+    assert metrics_of_outputs(translation, "loss") == ["bleu"]
+    assert metrics_of_outputs(translation, "bleu") == ["bleu"]
+    assert metrics_of_outputs(translation, "ter", "chrf") == ["bleu", "ter", "chrf"]
+    assert metrics_of_outputs(parsing, "f1") == ["parseval"]
+
+
+@pytest.mark.parametrize("problem, name", [("grammar_ende", "f1"), ("wsj_parsing", "chrf")])
+def test_a_metric_that_cannot_score_a_problems_outputs_is_refused(problem, name):
+    with pytest.raises(UserError, match=f"`eval_metric={name}`: '{problem}' is scored by"):
+        check_metric(name, get_problem(problem))
+    check_metric("accuracy", get_problem(problem))
 
 
 def test_evaluations_since_the_best_step_are_counted():

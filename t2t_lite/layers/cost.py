@@ -1,0 +1,62 @@
+"""What a layer costs in a training step. The formulas stand beside each layer's `call`; these are their terms.
+
+Operations count matrix products and convolutions only, two for each multiply-add. Element-wise operations (norms,
+softmax, dropout, positions) are left out. Masked entries count, because they are computed.
+"""
+
+import dataclasses
+
+import keras
+
+FLOAT32 = 4
+MIB = 2**20
+
+
+@dataclasses.dataclass(frozen=True)
+class StepBytes:
+    """The memory of a training step, beside the weights and their gradients. Sums are those of consecutive layers.
+
+    Args:
+      kept: bytes per position that the forward pass keeps for the gradients.
+      widest: numbers per position of the largest tensor; the temporary tensors of a layer are estimated from it.
+      shared: bytes that do not depend on the number of sentences.
+      graph: bytes of the layers' graphs and kernels.
+    """
+
+    kept: float = 0.0
+    widest: float = 0.0
+    shared: float = 0.0
+    graph: float = 0.0
+
+    def __add__(self, other: "StepBytes") -> "StepBytes":
+        return StepBytes(
+            self.kept + other.kept,
+            max(self.widest, other.widest),
+            self.shared + other.shared,
+            self.graph + other.graph,
+        )
+
+    def __radd__(self, other: int) -> "StepBytes":
+        return self  # sum() starts with 0
+
+
+def compute_bytes(layer: keras.layers.Layer) -> int:
+    """Returns the bytes of a number in the layer's compute type."""
+    return FLOAT32 if layer.compute_dtype == "float32" else 2
+
+
+def bytes_of_weights(layer: keras.layers.Layer, number: float, dropout: float) -> float:
+    """Returns the bytes kept of `number` attention weights: the softmax, and the weights after dropout or a cast."""
+    compute = compute_bytes(layer)
+    mixing = 2 * compute if dropout else (compute if compute != FLOAT32 else 0)
+    return number * (FLOAT32 + mixing)
+
+
+def has_formulas(layer: object) -> bool:
+    """Returns whether a layer's formulas belong to its `call`: no subclass has overridden `call` alone."""
+    for kind in type(layer).__mro__:
+        if "step_bytes" in vars(kind):
+            return True
+        if "call" in vars(kind):
+            return False
+    return False

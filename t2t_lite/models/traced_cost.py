@@ -1,0 +1,218 @@
+"""What any model costs, from the graph of a training step: a model without formulas of its own is traced.
+
+The graph is made with placeholders for the weights, so nothing is allocated. Memory is simulated: operations run in the
+order of the graph, and a tensor lives until its last use. Sizes are taken at two numbers of sentences, which separates
+what grows with them from what does not.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import keras
+
+from t2t_lite.arrays import Array
+from t2t_lite.errors import UserError
+from t2t_lite.keras_ops import ops
+from t2t_lite.layers.cost import MIB, StepBytes
+from t2t_lite.layers.dropout import KerasSeeds
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+    from t2t_lite.models.base import Seq2SeqModel
+
+FORWARD_PASSES_OF_A_STEP = 3
+# The numbers of sentences of the two graphs.
+_ROWS = (2, 4)
+# Graph and kernels, measured on a CPU: a constant part, and a part per operation.
+_GRAPH_BYTES = 32 * MIB
+_BYTES_OF_AN_OPERATION = 32 * 1024
+# Operations whose output is their input's buffer.
+_ALIASES = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "IdentityN", "Bitcast"})
+_CALLS = {"PartitionedCall": "f", "StatefulPartitionedCall": "f"}
+_LOOPS = ("While", "StatelessWhile")
+
+
+def traced_step_flops(model: "Seq2SeqModel", source_length: float, target_length: float) -> dict[str, float]:
+    """Returns the operations of one pair of sentences in a training step, by top-level layer.
+
+    Args:
+      model: built, maybe without values.
+      source_length, target_length: average tokens per sentence; whole tokens are traced.
+    """
+    rows = _ROWS[0]
+    lengths = [max(math.ceil(length), 1) for length in (source_length, target_length)]
+    parts: dict[str, float] = {}
+    for name, products in _products(_trace(model, rows, *lengths, backward=False)):
+        part = _layer_of(name, model.name)
+        parts[part] = parts.get(part, 0) + FORWARD_PASSES_OF_A_STEP * 2 * products / rows
+    share = source_length + target_length  # of lengths that are rounded up
+    return {part: count * share / sum(lengths) for part, count in parts.items()}
+
+
+def traced_step_bytes(model: "Seq2SeqModel", length: int) -> StepBytes:
+    """Returns the memory of a training step, beside weights and their gradients.
+
+    Args:
+      model: built, maybe without values.
+      length: tokens of both sides of every sentence.
+    """
+    graphs = [_trace(model, rows, length, length, backward=True) for rows in _ROWS]
+    peaks = [_peak_bytes(graph) for graph in graphs]
+    per_row = (peaks[1] - peaks[0]) / (_ROWS[1] - _ROWS[0])
+    operations = len(graphs[0].get_operations())
+    return StepBytes(
+        kept=per_row / length,
+        shared=max(peaks[0] - _ROWS[0] * per_row, 0.0),
+        graph=_GRAPH_BYTES + operations * _BYTES_OF_AN_OPERATION,
+    )
+
+
+def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward: bool) -> "tf.Graph":
+    """Returns the graph of loss, and of gradients if `backward`, for `rows` pairs of these lengths."""
+    if keras.backend.backend() != "tensorflow":
+        raise UserError(
+            f"{type(model).__name__} has no formulas of its cost, and tracing it needs the backend tensorflow"
+        )
+    import tensorflow as tf
+
+    # Made here, because a graph cannot create it.
+    seeds = KerasSeeds(keras.random.SeedGenerator(1))
+    variables = model.variables
+
+    def step(inputs: "tf.Tensor", targets: "tf.Tensor", *values: "tf.Tensor") -> "list[tf.Tensor]":
+        trainable = [value for value, variable in zip(values, variables) if variable.trainable]
+        with keras.StatelessScope(state_mapping=list(zip(variables, values))), tf.GradientTape() as tape:
+            for value in trainable:
+                tape.watch(value)
+            loss = _loss(model(inputs, targets, seeds=seeds))
+        gradients = tape.gradient(loss, trainable) if backward else [loss]
+        return [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
+
+    pairs = [tf.TensorSpec((rows, length), tf.int32) for length in (source, target)]
+    weights = [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
+    return tf.function(step, autograph=False).get_concrete_function(*pairs, *weights).graph
+
+
+@ops.custom_gradient
+def _loss(logits: Array) -> tuple[Array, Callable[..., Array]]:
+    """Has the tensors of the training loss, though not its values."""
+    softmax = ops.softmax(ops.cast(logits, "float32"))
+
+    def grad(*upstream: Array) -> Array:
+        scaled = (softmax - 0.1) * upstream[0]
+        return ops.cast(scaled - softmax, logits.dtype)
+
+    return ops.sum(ops.log(ops.max(softmax, axis=-1))), grad
+
+
+# Operations.
+
+
+def _products(graph: "tf.Graph", times: int = 1, name: str = "") -> Iterable[tuple[str, float]]:
+    """Yields (name of the operation, multiplications); the body of a loop counts once per iteration."""
+    for operation in graph.get_operations():
+        called = name or operation.name
+        if operation.type in _LOOPS:
+            body = _function(graph, operation.get_attr("body").name)
+            yield from _products(body, times * _rounds(operation), called)
+        elif operation.type in _CALLS:
+            yield from _products(_function(graph, operation.get_attr(_CALLS[operation.type]).name), times, called)
+        elif products := _products_of(operation):
+            yield called, times * products
+
+
+def _products_of(operation: "tf.Operation") -> float:
+    shapes = [[size or 0 for size in tensor.shape.as_list()] for tensor in operation.inputs if tensor.shape.rank]
+    made = (operation.outputs[0].shape.num_elements() if operation.outputs else 0) or 0
+    if operation.type == "MatMul":
+        return made * shapes[0][0 if operation.get_attr("transpose_a") else 1]
+    if operation.type in ("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"):
+        return made * shapes[0][-2 if operation.get_attr("adj_x") else -1]
+    if operation.type == "Conv2D":
+        return made * math.prod(shapes[1][:3])  # a kernel is [height, width, channels in, channels out]
+    if operation.type == "DepthwiseConv2dNative":
+        return made * math.prod(shapes[1][:2])
+    if operation.type == "Einsum":
+        labels = operation.get_attr("equation").decode().partition("->")[0].split(",")
+        sizes = {label: size for word, shape in zip(labels, shapes) for label, size in zip(word, shape)}
+        return math.prod(sizes.values())
+    return 0
+
+
+def _function(graph: "tf.Graph", name: str) -> "tf.Graph":
+    return graph._get_function(name).graph  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _rounds(loop: "tf.Operation") -> int:
+    """Returns the iterations of a loop that takes one entry of a tensor at a time."""
+    sizes = [tensor.op.inputs[0].shape[0] for tensor in loop.inputs if tensor.op.type == "TensorListFromTensor"]
+    return sizes[0] if sizes and sizes[0] else 1
+
+
+def _layer_of(name: str, model_name: str) -> str:
+    """Returns the top-level layer, without number, that an operation belongs to."""
+    parts = [re.sub(r"(_\d+)+$", "", part) for part in name.split("/")]
+    inside = parts[parts.index(model_name) + 1 : -1] if model_name in parts else []
+    return inside[0] if inside else model_name
+
+
+# Memory.
+
+
+def _peak_bytes(graph: "tf.Graph") -> int:
+    """Returns the largest sum of live tensors; the arguments and results of the graph are not counted."""
+    operations = _in_order(graph)
+    root: dict[str, str] = {}
+    last_use: dict[str, int] = {}
+    for index, operation in enumerate(operations):
+        sources = [root[tensor.name] for tensor in operation.inputs]
+        for source in sources:
+            last_use[source] = index
+        for number, tensor in enumerate(operation.outputs):
+            aliased = operation.type in _ALIASES and number < len(sources)
+            root[tensor.name] = sources[number] if aliased else tensor.name
+    uncounted = {root[tensor.name] for tensor in (*graph.inputs, *graph.outputs)}
+    ending: dict[int, list[int]] = {}
+    live = peak = 0
+    for index, operation in enumerate(operations):
+        for tensor in operation.outputs:
+            if root[tensor.name] == tensor.name and tensor.name not in uncounted and operation.type != "Const":
+                size = _size(tensor)
+                live += size
+                ending.setdefault(last_use.get(tensor.name, index), []).append(size)
+        peak = max(peak, live)
+        live -= sum(ending.pop(index, ()))
+    return peak
+
+
+def _in_order(graph: "tf.Graph") -> "list[tf.Operation]":
+    """Returns the operations in the order they were made in, but each after its inputs: loops get inputs afterwards."""
+    ordered, done = [], set()
+    for operation in graph.get_operations():
+        stack = [operation]
+        while stack:
+            missing = [tensor.op for tensor in stack[-1].inputs if tensor.op.name not in done]
+            if missing:
+                stack += missing
+                continue
+            last = stack.pop()
+            if last.name not in done:
+                done.add(last.name)
+                ordered.append(last)
+    return ordered
+
+
+def _size(tensor: "tf.Tensor") -> int:
+    """Returns the bytes of a tensor; of a list that a loop collects, those of its entries."""
+    if tensor.dtype.is_numpy_compatible and tensor.shape.rank is not None:
+        return (tensor.shape.num_elements() or 0) * tensor.dtype.size
+    if tensor.op.type not in _LOOPS:
+        return 0
+    body = _function(tensor.graph, tensor.op.get_attr("body").name)
+    pushed = body.outputs[tensor.value_index].op
+    if pushed.type not in ("TensorListPushBack", "TensorListSetItem"):
+        return 0
+    return _rounds(tensor.op) * _size(pushed.inputs[-1])

@@ -1,0 +1,80 @@
+"""What a Transformer costs: parameters by part, operations and memory of a training step."""
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.layers.cost import FLOAT32, MIB, StepBytes, has_formulas
+from t2t_lite.models.base import part_of
+
+if TYPE_CHECKING:
+    from t2t_lite.models.transformer import Transformer
+
+# Patterns of each part's variable paths, without the model's name.
+PARTS = {
+    "embeddings": r"(inputs_)?embedding/weight|projection/weight",
+    "positions": r"(inputs|targets)_positions/weight",
+    "encoder self-attention": r"encoder_\d+/self_attention/.*",
+    "encoder feed-forward": r"encoder_\d+/feed_forward/.*",
+    "decoder self-attention": r"decoder_\d+/self_attention/.*",
+    "decoder cross-attention": r"decoder_\d+/cross_attention/.*",
+    "decoder feed-forward": r"decoder_\d+/feed_forward/.*",
+    "norms": r"(encoder|decoder)_\d+/\w+_residual/norm/\w+|(encoder|decoder)_norm/\w+",
+}
+# The backward pass makes two products for each one of the forward pass: one gradient per factor.
+FORWARD_PASSES_OF_A_STEP = 3
+# Graph and kernels of what is around the layers, measured on a CPU.
+_GRAPH_BYTES = 32 * MIB
+# Copies of the largest embedding matrix: its gradient as input matrix, as output matrix, and their sum.
+_COPIES_OF_EMBEDDING = 3
+# The logits, their softmax, and their gradient before and after the targets are subtracted. Mixed precision has three
+# of these, and two-byte copies of logits and gradient, which adds up to the same size.
+_COPIES_OF_LOGITS = 4
+
+
+def parameter_parts(model: "Transformer") -> dict[str, int]:
+    """Returns the number of parameters of each of `PARTS`, and of others by top-level layer."""
+    counts = dict.fromkeys(PARTS, 0)
+    for variable in model.weights:
+        path = variable.path.partition("/")[2]
+        part = next((part for part, pattern in PARTS.items() if re.fullmatch(pattern, path)), part_of(variable.path))
+        counts[part] = counts.get(part, 0) + math.prod(variable.shape)
+    return counts
+
+
+def formulas_hold(model: "Transformer") -> bool:
+    """Returns whether all layers have formulas that belong to their `call`."""
+    layers = [*model.encoder_layers, *model.decoder_layers]
+    parts = [part for layer in layers for part in (layer, *layer.sublayers, *layer.residuals)]
+    norms = [residual.norm for layer in layers for residual in layer.residuals]
+    return all(has_formulas(part) for part in (*parts, *norms))
+
+
+def step_flops(model: "Transformer", source: float, target: float) -> dict[str, float]:
+    """Returns the operations of a training step for one pair of `source` and `target` tokens, by part."""
+    encoder: list[Any] = [*model.encoder_layers]
+    decoder: list[Any] = [*model.decoder_layers]
+    forward = {
+        "encoder self-attention": sum(layer.self_attention.flops(source) for layer in encoder),
+        "encoder feed-forward": sum(layer.feed_forward.flops(source) for layer in encoder),
+        "decoder self-attention": sum(layer.self_attention.flops(target) for layer in decoder),
+        "decoder cross-attention": sum(layer.cross_attention.flops(target, source) for layer in decoder),
+        "decoder feed-forward": sum(layer.feed_forward.flops(target) for layer in decoder),
+        "logits": 2 * target * model.hparams.hidden_size * model.vocab_size,
+    }
+    return {part: FORWARD_PASSES_OF_A_STEP * count for part, count in forward.items()}
+
+
+def step_bytes(model: "Transformer", length: int) -> StepBytes:
+    """Returns the memory of a training step for sentences of `length` tokens on both sides."""
+    hparams = model.hparams
+    embedding = max(model.vocab_size, model.inputs_vocab_size) * hparams.hidden_size
+    around = StepBytes(
+        kept=model.vocab_size * _COPIES_OF_LOGITS * FLOAT32,
+        shared=embedding * _COPIES_OF_EMBEDDING * FLOAT32,
+        graph=_GRAPH_BYTES,
+    )
+    # Positions and dropout on both sides, and the final norms of both stacks, if any, are like two residuals.
+    residual = model.encoder_layers[0].residuals[0].step_bytes(length)
+    layers = [layer.step_bytes(length) for layer in (*model.encoder_layers, *model.decoder_layers)]
+    return sum(layers, around) + residual + residual

@@ -1,0 +1,38 @@
+"""Labelled bracketing F1 of trees, as a metric."""
+
+from collections.abc import Sequence
+
+from t2t_lite.errors import UserError
+from t2t_lite.scoring.metric import Metric
+from t2t_lite.scoring.parseval import ERROR, report, score_trees
+
+
+class LabelledF1(Metric):
+    """Labelled bracketing F1, 0 to 100, see `parseval`.
+
+    Args:
+      per_sentence: whether `report` has a line for each sentence, in EVALB's format.
+    """
+
+    def __init__(self, per_sentence: bool = False) -> None:
+        self._per_sentence = per_sentence
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        """Returns F1 over all sentences. See `Metric.score`."""
+        return score_trees(references, hypotheses).all.f1
+
+    def report(
+        self,
+        hypotheses: Sequence[str],
+        references: Sequence[str],
+        names: tuple[str, str] = ("the hypotheses", "the references"),
+    ) -> list[str]:
+        """Returns F1 and the other figures of EVALB. See `Metric.report`.
+
+        Raises:
+          UserError: if a reference is no tree, or no hypothesis is.
+        """
+        scored = score_trees(references, hypotheses, names[1])
+        if all(score.status == ERROR for score in scored.sentences) and not any("(" in line for line in hypotheses):
+            raise UserError(f"{names[0]} has no tree: this metric scores trees in brackets, one per line")
+        return report(scored, self._per_sentence)

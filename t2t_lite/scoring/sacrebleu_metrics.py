@@ -1,0 +1,58 @@
+"""BLEU, chrF and TER by sacreBLEU (Post 2018, W18-6319), with the signatures that make scores comparable."""
+
+from collections.abc import Sequence
+
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from t2t_lite.scoring.metric import Metric, check_lines
+
+
+class _BySacrebleu(Metric):
+    def __init__(self, metric: SacrebleuMetric) -> None:
+        self._metric = metric
+
+    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+        """Returns the score of a corpus, times 100. See `Metric.score`."""
+        check_lines(hypotheses, references)
+        return self._metric.corpus_score(list(hypotheses), [list(references)]).score
+
+    def report(
+        self, hypotheses: Sequence[str], references: Sequence[str], names: tuple[str, str] = ("", "")
+    ) -> list[str]:
+        """Returns sacreBLEU's own line, with its signature. See `Metric.report`."""
+        del names
+        check_lines(hypotheses, references)
+        score = self._metric.corpus_score(list(hypotheses), [list(references)])
+        return [score.format(signature=self._metric.get_signature().format())]
+
+
+class Bleu(_BySacrebleu):
+    """BLEU with 13a tokens, 0 to 100 (Papineni et al. 2002, P02-1040).
+
+    Args:
+      lowercase: whether to ignore case.
+    """
+
+    def __init__(self, lowercase: bool = False) -> None:
+        super().__init__(BLEU(lowercase=lowercase))
+
+
+class Chrf(_BySacrebleu):
+    """chrF2, 0 to 100 (Popović 2015, W15-3049).
+
+    Args:
+      lowercase: whether to ignore case.
+    """
+
+    def __init__(self, lowercase: bool = False) -> None:
+        super().__init__(CHRF(lowercase=lowercase))
+
+
+class Ter(_BySacrebleu):
+    """Translation edit rate in percent, can exceed 100, ignores case (Snover et al. 2006, 2006.amta-papers.25)."""
+
+    def __init__(self) -> None:
+        super().__init__(TER())

@@ -1,0 +1,48 @@
+"""Metrics of evaluations with teacher forcing: functions of sums over the real target tokens of a split."""
+
+import math
+from typing import NamedTuple
+
+# Caps the perplexity of a diverged training at what a float32 holds, for TensorBoard.
+_MAX_NATS = 88.0
+
+
+class TokenSums(NamedTuple):
+    """Sums over the real target tokens of a split, end symbols included; all floats."""
+
+    smoothed: float  # the loss in nats with label smoothing, as in training
+    plain: float  # the loss in nats without label smoothing
+    tokens: float  # number of tokens
+    correct: float  # number of tokens that the model ranks first, given the previous ones
+
+
+class Loss:
+    """Nats per token with label smoothing, as in training."""
+
+    def score(self, sums: TokenSums) -> float:
+        """Returns the mean."""
+        return sums.smoothed / sums.tokens
+
+
+class NllLoss:
+    """Nats per token without label smoothing."""
+
+    def score(self, sums: TokenSums) -> float:
+        """Returns the mean."""
+        return sums.plain / sums.tokens
+
+
+class Perplexity:
+    """exp of the loss without label smoothing."""
+
+    def score(self, sums: TokenSums) -> float:
+        """Returns the perplexity per token."""
+        return math.exp(min(sums.plain / sums.tokens, _MAX_NATS))
+
+
+class Accuracy:
+    """The share of tokens that the model ranks first, given the previous ones; 0 to 1."""
+
+    def score(self, sums: TokenSums) -> float:
+        """Returns the share."""
+        return sums.correct / sums.tokens

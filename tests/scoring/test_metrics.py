@@ -1,0 +1,137 @@
+"""Each registered metric against the command of sacreBLEU, or a calculation by hand."""
+
+import itertools
+import math
+import subprocess
+import sys
+
+import pytest
+
+from t2t_lite.errors import UserError
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.metric import Metric, figure_of, label_of, needs_of, report
+from t2t_lite.scoring.token_metrics import TokenSums
+
+HYPOTHESES = [
+    "The quick brown fox jumped over the lazy dog.",
+    "A man in a blue shirt is standing on a ladder, cleaning a window.",
+    "Two dogs are playing in the snow.",
+]
+REFERENCES = [
+    "The quick brown fox jumps over the lazy dog.",
+    "A man in a blue shirt stands on a ladder cleaning a window.",
+    "Two dogs play in the Snow.",
+]
+# By "sacrebleu references -i hypotheses -m bleu chrf ter -w 6" of sacreBLEU 2.6.0, and the same with
+# "--lowercase --chrf-lowercase".
+BLEU, CHRF, TER = 49.160297, 78.046405, 21.428571
+BLEU_LOWERCASE, CHRF_LOWERCASE = 54.659314, 81.502425
+NAMES = ("hypotheses", "references")
+OF_OUTPUTS = [name for name in METRICS if needs_of(name) != "tokens" and "tests" not in METRICS[name].__module__]
+
+
+def score(name, hypotheses=HYPOTHESES, references=REFERENCES, **options):
+    return METRICS[name](**options).score(hypotheses, references)
+
+
+def test_scores_equal_those_of_sacrebleu():
+    assert score("bleu") == pytest.approx(BLEU, abs=1e-4)
+    assert score("chrf") == pytest.approx(CHRF, abs=1e-4)
+    assert score("ter") == pytest.approx(TER, abs=1e-4)
+    assert score("bleu", lowercase=True) == pytest.approx(BLEU_LOWERCASE, abs=1e-4)
+    assert score("chrf", lowercase=True) == pytest.approx(CHRF_LOWERCASE, abs=1e-4)
+
+
+def test_the_sacrebleu_command_prints_the_same_lines(tmp_path):
+    for name, lines in (("hypotheses", HYPOTHESES), ("references", REFERENCES)):
+        (tmp_path / name).write_text("".join(line + "\n" for line in lines))
+    flags = ["references", "-i", "hypotheses", "-m", "bleu", "chrf", "ter", "-f", "text", "-w", "2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sacrebleu", *flags], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    ours = [report(name, HYPOTHESES, REFERENCES, NAMES) for name in ("bleu", "chrf", "ter")]
+    assert [line.split() for line in itertools.chain(*ours)] == [line.split() for line in done.stdout.splitlines()]
+
+
+def test_bleu_of_a_small_example_equals_a_calculation_by_hand():
+    # 5 words against 6: 5 of 5 words, 3 of 4 bigrams, 1 of 3 trigrams and 0 of 2 4-grams match. sacreBLEU's default
+    # smoothing ("exp") counts 1 / 2 match for the first order without any.
+    precisions = (5 / 5, 3 / 4, 1 / 3, 0.5 / 2)
+    by_hand = 100 * math.exp(1 - 6 / 5) * math.prod(precisions) ** 0.25
+    assert score("bleu", ["a b c e f"], ["a b c d e f"]) == pytest.approx(by_hand)
+
+
+def test_ter_of_a_small_example_equals_a_calculation_by_hand():
+    # In the three sentences: "jumped"; "is", "standing" and the comma; "are" and "playing". 28 words.
+    assert score("ter") == pytest.approx(100 * (1 + 3 + 2) / 28)
+    # One shift of "e f" to the front and one insertion of "d": 2 edits against 6 words.
+    assert score("ter", ["a b c e f"], ["e f a b c d"]) == pytest.approx(100 * 2 / 6)
+    assert score("ter", ["x y z"], ["a"]) == pytest.approx(300.0)
+
+
+def test_exact_match_is_the_share_of_equal_lines():
+    assert score("exact_match", ["a b", "A b", "a  b", ""], ["a b", "a b", "a b", ""]) == 50.0
+    assert score("exact_match", ["a b", "A b", "a  b", ""], ["a b", "a b", "a b", ""], lowercase=True) == 75.0
+    assert report("exact_match", ["a", "b", "c"], ["a", "x", "y"], NAMES) == ["exact_match = 33.33"]
+
+
+def test_equal_text_has_the_best_score_and_text_with_nothing_in_common_the_worst():
+    for name, best, worst in (("bleu", 100, 0), ("chrf", 100, 0), ("exact_match", 100, 0), ("ter", 0, 100)):
+        assert score(name, REFERENCES, REFERENCES) == pytest.approx(best), name
+        assert score(name, ["", ""], ["a b c d e", "f g h i j"]) == worst, name
+
+
+def test_parseval_is_labelled_f1():
+    # Of the brackets S, NP and VP, the candidate has S and one that does not exist.
+    gold, candidate = "(TOP (S (NP (DT a) (NN dog)) (VP (VB runs))))", "(TOP (S (XP (DT a) (NN dog)) (VB runs)))"
+    precision, recall = 1 / 2, 1 / 3
+    f1 = 100 * 2 * precision * recall / (precision + recall)
+    assert score("parseval", [candidate], [gold]) == pytest.approx(f1)
+
+
+def test_metrics_of_tokens_are_ratios_of_the_sums():
+    sums = TokenSums(smoothed=30.0, plain=20.0, tokens=10.0, correct=4.0)
+    expected = {"loss": 3.0, "nll_loss": 2.0, "perplexity": math.exp(2.0), "accuracy": 0.4}
+    found = {name: METRICS[name]().score(sums) for name in METRICS.having("needs", "tokens")}
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert METRICS["perplexity"]().score(TokenSums(1e9, 1e9, 1.0, 0.0)) == pytest.approx(math.exp(88))
+
+
+def test_the_direction_of_each_metric_is_known():
+    lower = {name for name in METRICS if not METRICS.fact(name, "higher_is_better", True)}
+    assert {"loss", "nll_loss", "perplexity", "ter"} <= lower
+    assert not {"accuracy", "bleu", "chrf", "exact_match", "parseval"} & lower
+
+
+def test_a_figure_has_a_name_in_evaluations_and_one_in_reports():
+    assert [figure_of(name) for name in ("bleu", "parseval")] == ["bleu", "f1"]
+    assert [label_of(figure) for figure in ("bleu", "f1", "chrf", "unknown")] == ["BLEU", "F1", "chrF2", "unknown"]
+
+
+@pytest.mark.parametrize("lowercase, case", [(False, "mixed"), (True, "lc")])
+def test_every_line_carries_its_signature(lowercase, case):
+    (bleu,), (chrf,) = (report(name, HYPOTHESES, REFERENCES, NAMES, lowercase=lowercase) for name in ("bleu", "chrf"))
+    assert bleu.startswith(f"BLEU|nrefs:1|case:{case}|eff:no|tok:13a|smooth:exp|version:2.")
+    assert chrf.startswith(f"chrF2|nrefs:1|case:{case}|eff:yes|nc:6|nw:0|space:no|version:2.")
+    (ter,) = report("ter", HYPOTHESES, REFERENCES, NAMES)
+    assert ter.startswith("TER|nrefs:1|case:lc|tok:tercom|") and "\n" not in bleu + chrf + ter
+
+
+@pytest.mark.parametrize("name", OF_OUTPUTS)
+def test_unequal_counts_and_nothing_to_score_are_errors(name):
+    with pytest.raises(UserError, match=r"3 hypotheses but 2 references|2 gold trees but 3 candidates"):
+        score(name, HYPOTHESES, REFERENCES[:2])
+    with pytest.raises(UserError, match="empty"):
+        score(name, [], [])
+
+
+def test_empty_lines_count_as_lines():
+    assert 0 < score("bleu", ["", HYPOTHESES[0]], [REFERENCES[2], REFERENCES[0]]) < 100
+
+
+def test_a_metric_without_score_is_an_error_that_names_the_class():
+    class Empty(Metric):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Empty has no method score"):
+        Empty().score(["a"], ["a"])
