@@ -163,10 +163,9 @@ class HParams(Settings):
             messages.append("optimizer=adamw: without weight_decay it is the same as adam; 0.01 to 0.1 is usual")
         if not self.learning_rate and self.optimizer not in ("adam", "adamw"):
             messages.append(f"optimizer={self.optimizer}: the paper's learning rate suits Adam; set learning_rate")
-        needs_steps = LEARNING_RATE_SCHEDULES.fact(schedule, "needs_decay_steps", None)
-        if steps and needs_steps is False:
+        if steps and LEARNING_RATE_SCHEDULES.fact(schedule, "needs_decay_steps", None) is False:
             messages.append(f"learning_rate_decay_steps={steps} has no effect with learning_rate_schedule={schedule}")
-        elif needs_steps and steps < self.train_steps:
+        elif schedule in ("cosine", "linear") and steps < self.train_steps:
             messages.append(
                 f"learning_rate_decay_steps={steps}: below train_steps={self.train_steps}; the learning rate is 0 and "
                 f"the weights stay the same from that step on"

@@ -224,6 +224,19 @@ def test_a_whole_number_given_for_a_float_survives_json():
         ("attention_dropout=1", "attention_dropout=1.0 is out of range: it must be at least 0 and below 1"),
         ("attention_key_size=-1", "attention_key_size=-1 is out of range: it must be at least 0"),
         ("dilation_growth=0", "dilation_growth=0 is out of range: it must be at least 1"),
+        ("optimizer=Adam", "must be adafactor or adam or adamw or lion or sgd; tensor2tensor's Adam is adam here"),
+        ("optimizer=adagrad", "tensor2tensor's adagrad is not here; a plug-in can register it"),
+        ("learning_rate_schedule=cosdecay", "or linear; tensor2tensor's cosdecay is cosine here"),
+        ("weight_decay=0.1", "weight_decay=0.1 is out of range: it must be 0 with optimizer=adam; adamw decays"),
+        ("optimizer=adamw,weight_decay=-1", "weight_decay=-1.0 is out of range: it must be at least 0 and finite"),
+        ("clip_norm=nan", "clip_norm=nan is out of range: it must be at least 0 and finite"),
+        ("learning_rate=inf", "learning_rate=inf is out of range: it must be at least 0 and finite"),
+        ("learning_rate_decay_steps=-1", "learning_rate_decay_steps=-1 is out of range: it must be at least 0"),
+        ("learning_rate_schedule=cosine", "learning_rate_decay_steps=0 is out of range: it must be above"),
+        (
+            "learning_rate_schedule=linear,learning_rate_decay_steps=4000",
+            "it must be above learning_rate_warmup_steps=4000 with learning_rate_schedule=linear, whose rate reaches 0",
+        ),
     ],
 )
 def test_incompatible_choices_and_sizes_are_refused(changes, message):

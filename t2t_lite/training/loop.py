@@ -165,8 +165,8 @@ class TrainingLoop:
             np.savez(kept, inputs=inputs, targets=targets)
         raise UserError(
             f"{most} steps in a row, up to step {self._step}, had a loss or gradients that are not finite and were "
-            f"skipped; the last batch is saved in {kept}. Resume from an earlier checkpoint with a smaller "
-            f"learning_rate_constant, or in float32"
+            f"skipped; the last batch is saved in {kept}. Start another run from an earlier checkpoint "
+            f"(`warm_start_from`) with a smaller learning_rate, with clip_norm=1 or in float32"
         )
 
     def _report(self, batch: DistributedBatch) -> None:

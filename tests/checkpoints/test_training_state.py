@@ -78,6 +78,17 @@ def test_the_next_step_after_a_restore_is_the_same(saved):
     assert_same(values(model.variables), values(other_model.variables))
 
 
+@pytest.mark.parametrize("name", ["adafactor", "lion", "sgd"])
+def test_the_next_step_after_a_restore_is_the_same_with_optimizers_of_keras(name, tmp_path):
+    (model, state), (other_model, other_state) = (make(seed, TINY.replace(optimizer=name)) for seed in (1, 2))
+    make_step(model, state, 1)
+    state.save(tmp_path, keep_max=1)
+    other_state.restore(tmp_path)
+    for each in ((model, state), (other_model, other_state)):
+        make_step(*each, 2)
+    assert_same(values(model.variables), values(other_model.variables))
+
+
 def test_an_empty_or_missing_directory_restores_nothing(tmp_path):
     model, state = make()
     before = values(model.variables)

@@ -111,6 +111,29 @@ def test_four_accumulation_steps_give_the_parameters_of_one(multi30k_data, one_d
     assert_same(parameters(tmp_path), one_device)
 
 
+ADAMW = (
+    ",optimizer=adamw,weight_decay=0.1,clip_norm=1.0,learning_rate=0.002,learning_rate_warmup_steps=5,"
+    "learning_rate_schedule=cosine,learning_rate_decay_steps=12"
+)
+
+
+@pytest.mark.slow
+def test_four_devices_and_accumulation_give_the_parameters_of_one_with_adamw_and_cosine(
+    multi30k_data, command, tmp_path
+):
+    hparams = HPARAMS.replace("learning_rate_warmup_steps=400,", "") + ADAMW
+    one, accumulating, four = tmp_path / "one", tmp_path / "accumulating", tmp_path / "four"
+    process = start(multi30k_data, four, "--virtual_devices=4", f"--hparams={hparams}")
+    for output_dir, positions in ((one, 100_000), (accumulating, 280)):
+        flag = f"--max_tokens_per_replica={positions}"
+        result = command(*trainer(multi30k_data, output_dir, flag, hparams=hparams))
+        assert result.returncode == 0, result.stderr
+    (output,) = finish(process)
+    assert "4 devices," in output
+    for output_dir in (accumulating, four):
+        assert_same(parameters(output_dir), parameters(one))
+
+
 # Runs steps of two models on virtual devices, one after the other as in a notebook; prints the number of collectives
 # of the last one.
 COLLECTIVES = """

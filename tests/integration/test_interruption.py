@@ -1,5 +1,7 @@
 """Stopped and killed training runs resume with bitwise equal results."""
 
+import json
+import math
 import resource
 import signal
 import socket
@@ -56,6 +58,16 @@ def undisturbed(small_flags, grammar_data, command, shared_folders):
     return shared_folders.get("undisturbed", make)
 
 
+def assert_same_end(mine, theirs):
+    """Checks that two runs have the same last checkpoint and the same evaluations."""
+    found, expected = (everything(path / f"ckpt-{STEPS}") for path in (mine, theirs))
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array, err_msg=name)
+    records = [(path / "evaluations.json").read_text() for path in (mine, theirs)]
+    assert records[0] == records[1]
+
+
 @pytest.fixture
 def go_on(small_flags, grammar_data, undisturbed, command, process):
     """Runs the command again, which must end like the uninterrupted run; returns its output."""
@@ -64,12 +76,7 @@ def go_on(small_flags, grammar_data, undisturbed, command, process):
         result = (process if fresh else command)(*flags_of(small_flags, grammar_data, output_dir))
         output = result.stdout + result.stderr
         assert result.returncode == 0, output
-        mine, theirs = (everything(path / f"ckpt-{STEPS}") for path in (output_dir, undisturbed))
-        assert mine.keys() == theirs.keys()
-        for name, array in theirs.items():
-            np.testing.assert_array_equal(mine[name], array, err_msg=name)
-        records = [(path / "evaluations.json").read_text() for path in (output_dir, undisturbed)]
-        assert records[0] == records[1]
+        assert_same_end(output_dir, undisturbed)
         return output
 
     return run
@@ -104,6 +111,34 @@ def test_a_kill_loses_only_the_steps_since_the_last_checkpoint(small_flags, gram
     last = steps_saved(tmp_path)[-1]
     assert last < STEPS
     assert f"resuming from {tmp_path / f'ckpt-{last}'}" in go_on(tmp_path)
+
+
+WARMUP, DECAY_STEPS, PEAK = 4, 40, 0.003
+ADAMW_AND_COSINE = (
+    f"optimizer=adamw,learning_rate={PEAK},learning_rate_warmup_steps={WARMUP},learning_rate_schedule=cosine,"
+    f"learning_rate_decay_steps={DECAY_STEPS},weight_decay=0.1,clip_norm=1.0"
+)
+
+
+@pytest.mark.slow
+def test_a_killed_run_resumes_exactly_with_adamw_and_cosine(small_flags, grammar_data, command, tmp_path):
+    flags = [f"{flag},{ADAMW_AND_COSINE}" if flag.startswith("--hparams=") else flag for flag in small_flags]
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = trainer(flags, grammar_data, killed)
+    wait_until(lambda: len(steps_saved(killed)) >= 2, process)
+    process.kill()
+    process.communicate()
+    last = steps_saved(killed)[-1]
+    assert last < STEPS
+    for output_dir in (killed, whole):
+        result = command(*flags_of(flags, grammar_data, output_dir))
+        assert result.returncode == 0, result.stderr
+        assert (f"resuming from {killed / f'ckpt-{last}'}" in result.stdout) == (output_dir == killed)
+    assert_same_end(killed, whole)
+    reports = [json.loads(line) for line in (whole / "log.jsonl").read_text().splitlines()]
+    rates = {report["step"]: report["learning_rate"] for report in reports if "learning_rate" in report}
+    cosine = (1 + math.cos(math.pi * (STEPS - WARMUP) / (DECAY_STEPS - WARMUP))) / 2
+    assert rates[STEPS] == pytest.approx(PEAK * cosine, rel=1e-5)
 
 
 @pytest.mark.slow

@@ -7,21 +7,8 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.errors import UserError
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.schedule import learning_rate
-
-# Arguments of Keras' optimizers that the trainer does not use, and the settings that do the same.
-_SETTINGS = {
-    "clipnorm": "clip_norm",
-    "clipvalue": "clip_norm",
-    "global_clipnorm": "clip_norm",
-    "use_ema": "ema_decay",
-    "gradient_accumulation_steps": "batch_tokens",
-    "loss_scale_factor": "precision=mixed_float16",
-}
-# Methods of Keras' optimizers that do more than update one variable, if an optimizer overrides them.
-_OF_ALL_VARIABLES = ("apply", "_backend_update_step", "_apply_weight_decay")
 
 
 class KerasOptimizer(Optimizer):
@@ -33,15 +20,11 @@ class KerasOptimizer(Optimizer):
     Args:
       keras_variables, hparams: see `Optimizer`.
       rule: the new optimizer of Keras; its weight_decay is used, its learning rate is not.
-
-    Raises:
-      UserError: if the rule has an argument that the trainer does not use, or does more than update single variables.
     """
 
     def __init__(
         self, keras_variables: Sequence[keras.Variable], hparams: HParams, rule: keras.optimizers.Optimizer
     ) -> None:
-        _check(rule, hparams)
         prefix = type(rule).__name__.lower()
         super().__init__(keras_variables, hparams, rule.weight_decay or 0.0, prefix)
         self._rule = rule
@@ -75,19 +58,3 @@ def _by_name(rule: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
         found[f"{name}.{seen[name]}" if seen[name] else name] = variable.value
         seen[name] += 1
     return found
-
-
-def _check(rule: keras.optimizers.Optimizer, hparams: HParams) -> None:
-    what = f"the optimizer '{hparams.optimizer}'"
-    for argument, setting in _SETTINGS.items():
-        if getattr(rule, argument):
-            raise UserError(
-                f"{what} has Keras' argument {argument}, which training does not use; remove it and use "
-                f"`hparams={setting}`"
-            )
-    base = keras.optimizers.Optimizer
-    if any(getattr(type(rule), name, None) is not getattr(base, name, None) for name in _OF_ALL_VARIABLES):
-        raise UserError(
-            f"{what} is Keras' {type(rule).__name__}, which does not update each variable by itself; register one that "
-            f"only overrides build and update_step"
-        )

@@ -11,6 +11,18 @@ from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.optimizers.fused_adam import FusedAdam
 from t2t_lite.training.optimizers.keras_optimizer import KerasOptimizer
 
+# Arguments of Keras' optimizers that the trainer does not use, and the settings that do the same.
+_SETTINGS = {
+    "clipnorm": "clip_norm",
+    "clipvalue": "clip_norm",
+    "global_clipnorm": "clip_norm",
+    "use_ema": "ema_decay",
+    "gradient_accumulation_steps": "batch_tokens",
+    "loss_scale_factor": "precision=mixed_float16",
+}
+# Methods of Keras' optimizers that do more than update one variable, if an optimizer overrides them.
+_OF_ALL_VARIABLES = ("apply", "_backend_update_step", "_apply_weight_decay")
+
 
 def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) -> Optimizer:
     """Returns the optimizer of the settings. Call it in the scope of the strategy.
@@ -23,11 +35,7 @@ def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) 
       UserError: if a plug-in's optimizer is not one that training can use.
     """
     rule = OPTIMIZERS[hparams.optimizer](hparams)
-    if not isinstance(rule, keras.optimizers.Optimizer):
-        raise UserError(
-            f"the optimizer '{hparams.optimizer}' is {type(rule).__name__}, not a keras.optimizers.Optimizer; "
-            f"register a function that takes the settings and returns one"
-        )
+    _check(rule, f"the optimizer '{hparams.optimizer}'")
     if type(rule) in (keras.optimizers.Adam, keras.optimizers.AdamW) and not rule.amsgrad:
         return FusedAdam(keras_variables, hparams, rule)
     return KerasOptimizer(keras_variables, hparams, rule)
@@ -61,3 +69,24 @@ def lion(hparams: HParams) -> keras.optimizers.Optimizer:
 def sgd(hparams: HParams) -> keras.optimizers.Optimizer:
     """Returns stochastic gradient descent with momentum 0.9."""
     return keras.optimizers.SGD(momentum=0.9, weight_decay=hparams.weight_decay)
+
+
+def _check(rule: object, what: str) -> None:
+    """Raises UserError if training cannot use an optimizer; `what` names it."""
+    if not isinstance(rule, keras.optimizers.Optimizer):
+        raise UserError(
+            f"{what} is {type(rule).__name__}, not a keras.optimizers.Optimizer; register a function that takes the "
+            f"settings and returns one"
+        )
+    for argument, setting in _SETTINGS.items():
+        if getattr(rule, argument):
+            raise UserError(
+                f"{what} has Keras' argument {argument}, which training does not use; remove it and use "
+                f"`hparams={setting}`"
+            )
+    base = keras.optimizers.Optimizer
+    if any(getattr(type(rule), name, None) is not getattr(base, name, None) for name in _OF_ALL_VARIABLES):
+        raise UserError(
+            f"{what} is Keras' {type(rule).__name__}, which does not update each variable by itself; register one that "
+            f"only overrides build and update_step"
+        )

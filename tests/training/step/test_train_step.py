@@ -89,6 +89,18 @@ def test_micro_batches_give_the_same_step_as_the_whole_batch(micro):
     assert report.positions == ROWS * 6 <= reports[-1].positions
 
 
+def test_micro_batches_give_the_same_step_with_an_optimizer_of_keras_and_clipping():
+    hparams = TINY.replace(optimizer="sgd", learning_rate=0.1, learning_rate_warmup_steps=1, clip_norm=0.5)
+    (model, _, step), (accumulating, _, accumulate) = step_of(hparams), step_of(hparams, MicroBatches(21))
+    before = weights(model)
+    for seed in range(3):
+        norm = step(seed=seed).gradient_norm
+        assert norm > 0.5  # before clipping
+        assert accumulate(seed=seed).gradient_norm == pytest.approx(norm, rel=1e-4)
+    assert_close(weights(accumulating), weights(model), atol=1e-6)
+    assert min(np.abs(array - before[name]).max() for name, array in weights(model).items()) > 1e-4
+
+
 def test_a_compiled_step_gives_the_same_weights():
     expected, _ = whole()
     model, _, step = step_of(TINY, MicroBatches(max_tokens=999, static_tokens=24), xla_compile=True)
@@ -113,13 +125,14 @@ def test_the_step_report_has_the_sums_of_requests():
     assert step().requests.tolist() == []
 
 
-def test_a_step_with_a_nan_loss_is_skipped_and_counted():
-    model, optimizer, step = step_of(TINY)
+@pytest.mark.parametrize(("name", "weight"), [("adam", "adam.t"), ("adafactor", "adafactor.t")])
+def test_a_step_with_a_nan_loss_is_skipped_and_counted(name, weight):
+    model, optimizer, step = step_of(TINY.replace(optimizer=name))
     step(seed=0)
     norm = next(variable for variable in model.variables if variable.path.endswith("gamma"))
     good = np.array(norm)
     norm.assign(np.full_like(good, np.nan))
-    before = weights(model), {name: np.array(value) for name, value in optimizer.state.items() if "adam.t" in name}
+    before = weights(model), {name: np.array(value) for name, value in optimizer.state.items() if weight in name}
     report = step(seed=1)
     assert not report.finite
     np.testing.assert_equal(weights(model), before[0])
@@ -143,8 +156,9 @@ def test_mixed_precision_steps_are_close_to_float32(precision, atol):
     assert_close(weights(model), expected, atol)
 
 
-def test_a_too_large_loss_scale_is_halved_until_steps_are_finite():
-    _, optimizer, step = step_of(TINY.replace(precision="mixed_float16"))
+@pytest.mark.parametrize("name", ["adam", "sgd"])
+def test_a_too_large_loss_scale_is_halved_until_steps_are_finite(name):
+    _, optimizer, step = step_of(TINY.replace(precision="mixed_float16", optimizer=name))
     optimizer.loss_scale.assign(2.0**40)
     finite = [step(seed=seed).finite for seed in range(30)]
     assert not finite[0]
