@@ -21,8 +21,15 @@ def get_hparams(hparams_set: str, **changes: SettingValue) -> HParams:
     return HPARAMS[hparams_set]().replace(**changes)
 
 
-def resolve_hparams(hparams_set: str | None, hparams: HParams | Mapping[str, SettingValue] | str | None) -> HParams:
+def resolve_hparams(
+    hparams_set: str | None, hparams: HParams | Mapping[str, SettingValue] | str | None, model: str | None = None
+) -> HParams:
     """Returns the settings of a set with changes, given as a dict or as "name=value,..."; or complete settings.
+
+    Args:
+      hparams_set: the name of the set; None if `hparams` is complete.
+      hparams: changes, or complete settings.
+      model: the name of the model, whose own settings may be among the changes; None: the set's.
 
     Raises:
       UserError: as `get_hparams`, and if neither a set nor complete settings are given, or both.
@@ -30,7 +37,8 @@ def resolve_hparams(hparams_set: str | None, hparams: HParams | Mapping[str, Set
     if isinstance(hparams, HParams):
         if hparams_set is not None:
             raise UserError("`hparams` is complete; leave out `hparams_set`, or give `hparams` as a dict of changes")
-        return hparams
+        return hparams.replace(model=model) if model else hparams
     if hparams_set is None:
         raise UserError("give `hparams_set`, the name of an hparam set, or complete settings as `hparams`")
-    return get_hparams(hparams_set).changed(hparams)
+    chosen = get_hparams(hparams_set)
+    return (chosen.replace(model=model) if model else chosen).changed(hparams)

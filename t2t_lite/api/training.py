@@ -130,9 +130,9 @@ def _settings(
     model: str | None,
     train_steps: int | None,
 ) -> HParams:
-    settings = resolve_hparams(hparams_set, hparams)
-    changes = {"model": model or None, "train_steps": train_steps}
-    settings = settings.replace(**{name: value for name, value in changes.items() if value is not None})
+    settings = resolve_hparams(hparams_set, hparams, model)
+    if train_steps is not None:
+        settings = settings.replace(train_steps=train_steps)
     MODELS.check(settings.model)
     return settings
 

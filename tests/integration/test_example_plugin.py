@@ -9,7 +9,7 @@ import tensorflow as tf
 from support.commands import start_process
 from support.memory import peak_memory
 
-from t2t_lite.api.settings import get_hparams
+from t2t_lite.api.settings import get_hparams, resolve_hparams
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.training.memory import estimate_memory
@@ -158,5 +158,6 @@ def test_the_models_settings_are_known_wherever_it_is_chosen(command, example):
         refused = command(*flags, f"--hparams={changes}")
         assert refused.returncode == 2 and len(refused.stderr.splitlines()) == 1
         assert message in refused.stderr
+    assert resolve_hparams("transformer_tiny", "length_buckets=2", "length_transformer").length_buckets == 2
     back = get_hparams("length_tiny", model="transformer", position_encoding="sinusoidal")
     assert "length_buckets" not in back.names() and back.hidden_size == 32
