@@ -209,6 +209,8 @@ FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type")
 POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding")
 NORM_TYPES = Registry("norm type", "hparams=norm_type")
 METRICS = Registry("metric", "eval_metric")
+CONSTRAINTS = Registry("constraint", "decode_hparams=constraints")
+SCORERS = Registry("scorer", "decode_hparams=scorers")
 
 # The registries whose names are the choices of a setting.
 REGISTRIES_OF_SETTINGS = {
@@ -218,7 +220,7 @@ REGISTRIES_OF_SETTINGS = {
     "position_encoding": POSITION_ENCODINGS,
     "norm_type": NORM_TYPES,
 }
-REGISTRIES = (PROBLEMS, HPARAMS, METRICS, *REGISTRIES_OF_SETTINGS.values())
+REGISTRIES = (PROBLEMS, HPARAMS, METRICS, CONSTRAINTS, SCORERS, *REGISTRIES_OF_SETTINGS.values())
 
 
 def set_loader(load: Callable[[], None]) -> None:

@@ -8,6 +8,7 @@ from typing import Literal, overload
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import CrossAttentionWeights, alignment
@@ -117,10 +118,8 @@ class Translator:
         lines: str,
         return_scores: Literal[False] = ...,
         prefixes: str | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[str] | None = ...,
+        **options: Forwarded,
     ) -> str: ...
 
     @overload
@@ -129,10 +128,8 @@ class Translator:
         lines: Sequence[str],
         return_scores: Literal[False] = ...,
         prefixes: Sequence[str] | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[Sequence[str]] | None = ...,
+        **options: Forwarded,
     ) -> list[str]: ...
 
     @overload
@@ -141,10 +138,8 @@ class Translator:
         lines: str,
         return_scores: Literal[True],
         prefixes: str | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[str] | None = ...,
+        **options: Forwarded,
     ) -> Hypothesis: ...
 
     @overload
@@ -153,13 +148,11 @@ class Translator:
         lines: Sequence[str],
         return_scores: Literal[True],
         prefixes: Sequence[str] | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[Sequence[str]] | None = ...,
+        **options: Forwarded,
     ) -> list[Hypothesis]: ...
 
-    @or_a_single_text("lines", "prefixes")
+    @or_a_single_text("lines", "prefixes", lists=("phrases",))
     def translate(
         self,
         lines: Sequence[str] | str,
@@ -168,6 +161,7 @@ class Translator:
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
         constraints: Sequence[LineConstraint] = (),
+        phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
         **settings: SettingValue,
     ) -> list[str] | list[Hypothesis] | str | Hypothesis:
         """Translates lines.
@@ -180,6 +174,7 @@ class Translator:
           first_line: the number of the first line, for warnings and, with sampling, to seed the random numbers.
           on_done: called after each batch with the number of lines that it translated.
           constraints: further rules about the next token, such as those of a grammar.
+          phrases: for each line, the phrases that its translation must contain, as whole words; None: no phrases.
           settings: `DecodeHParams` that override the translator's, such as beam_size=8.
 
         Returns:
@@ -188,7 +183,7 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints)
+        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
         best = [beams[0] for beams in self._search_lines(query, self._settings(settings), 1)]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
@@ -197,10 +192,8 @@ class Translator:
         self,
         lines: str,
         prefixes: str | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[str] | None = ...,
+        **options: Forwarded,
     ) -> list[Hypothesis]: ...
 
     @overload
@@ -208,13 +201,11 @@ class Translator:
         self,
         lines: Sequence[str],
         prefixes: Sequence[str] | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[Sequence[str]] | None = ...,
+        **options: Forwarded,
     ) -> list[list[Hypothesis]]: ...
 
-    @or_a_single_text("lines", "prefixes")
+    @or_a_single_text("lines", "prefixes", lists=("phrases",))
     def n_best(
         self,
         lines: Sequence[str] | str,
@@ -222,13 +213,14 @@ class Translator:
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
         constraints: Sequence[LineConstraint] = (),
+        phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
         **settings: SettingValue,
     ) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Translates lines and returns all hypotheses of each: best first, or samples in the order they were drawn.
 
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints)
+        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
         return self._search_lines(query, self._settings(settings), 0)
 
     @overload
