@@ -46,7 +46,7 @@ class Lines(NamedTuple):
     prefixes: Sequence[str] | None = None
     first_line: int = 1
     on_done: Callable[[int], None] | None = None
-    constraints: Sequence[LineConstraint] = ()
+    constraints: Sequence[LineConstraint] | str = ()
     phrases: Sequence[Sequence[str]] | None = None
 
 
@@ -91,6 +91,8 @@ class LineSearch:
           UserError: if a setting is out of range, there are more or fewer prefixes or lists of phrases than lines, or
             the vocabulary cannot write a phrase.
         """
+        if isinstance(lines.constraints, str):
+            settings, lines = settings.replace(constraints=lines.constraints), lines._replace(constraints=())
         if lines.prefixes is not None and len(lines.prefixes) != len(lines.texts):
             raise UserError(
                 f"there are {len(lines.texts)} lines and {len(lines.prefixes)} prefixes; give each line one"

@@ -160,7 +160,7 @@ class Translator:
         prefixes: Sequence[str] | str | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
-        constraints: Sequence[LineConstraint] = (),
+        constraints: Sequence[LineConstraint] | str = (),
         phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
         **settings: SettingValue,
     ) -> list[str] | list[Hypothesis] | str | Hypothesis:
@@ -173,7 +173,8 @@ class Translator:
           prefixes: for each line, the beginning of its translation; "" for no prefix. None: no prefixes.
           first_line: the number of the first line, for warnings and, with sampling, to seed the random numbers.
           on_done: called after each batch with the number of lines that it translated.
-          constraints: further rules about the next token, such as those of a grammar.
+          constraints: further rules about the next token, such as those of a grammar; or names of registered ones,
+            "a+b".
           phrases: for each line, the phrases that its translation must contain, as whole words; None: no phrases.
           settings: `DecodeHParams` that override the translator's, such as beam_size=8.
 
@@ -212,7 +213,7 @@ class Translator:
         prefixes: Sequence[str] | str | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
-        constraints: Sequence[LineConstraint] = (),
+        constraints: Sequence[LineConstraint] | str = (),
         phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
         **settings: SettingValue,
     ) -> list[list[Hypothesis]] | list[Hypothesis]:
