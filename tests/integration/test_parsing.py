@@ -294,6 +294,7 @@ def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, caps
         (["--tokenizer=words"], "--tokenizer", 2),
         (["--decode_to_file=out", "--draw_trees=x.svg", "--decode_hparams=return_beams=True"], "return_beams", 2),
         (["--decode_from_file=in", "--prefix_file=p"], "--prefix_file is not for parsing", 1),
+        (["--decode_from_file=in", "--constraint_file=p"], "--constraint_file is not for parsing", 1),
         (
             ["--score_file=in", "--decode_to_file=out", "--draw_trees=x.svg"],
             "--draw_trees and --score_file cannot",
