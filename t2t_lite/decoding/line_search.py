@@ -92,7 +92,7 @@ class LineSearch:
             the vocabulary cannot write a phrase.
         """
         if isinstance(lines.constraints, str):
-            settings, lines = settings.replace(constraints=lines.constraints), lines._replace(constraints=())
+            settings = settings.replace(constraints=lines.constraints)
         if lines.prefixes is not None and len(lines.prefixes) != len(lines.texts):
             raise UserError(
                 f"there are {len(lines.texts)} lines and {len(lines.prefixes)} prefixes; give each line one"
@@ -142,6 +142,7 @@ class LineSearch:
         """Returns the batches of all lines with text. Lines with phrases have their own, because only they need it."""
         about = LinesToDecode(lines.texts, sources, settings, self._vocabulary, self._inputs_vocabulary)
         terms, positions = terms_of(about), self._model.max_positions
+        given = [] if isinstance(lines.constraints, str) else list(lines.constraints)
         with_text = [row for row, line in enumerate(lines.texts) if line.strip()]
         batches = []
         for has_phrases in (False, True):
@@ -149,7 +150,7 @@ class LineSearch:
             if not rows and (has_phrases or with_text):
                 continue
             more = [self._phrase_vocabulary.constraint(phrases, lines.first_line)] if has_phrases else []
-            constraints = constraints_of(about, starts, [*lines.constraints, *more])
+            constraints = constraints_of(about, starts, [*given, *more])
             request = SearchRequest(sources, settings, constraints, positions, lines.first_line, terms)
             searcher = self._searcher(settings, num_wanted, constraints, terms)
             lengths = [len(source) for source in sources]
