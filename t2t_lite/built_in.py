@@ -1,6 +1,7 @@
 """Registers what comes with the library, by the places of its code, which is imported on first use."""
 
 from t2t_lite.registry import (
+    CONSTRAINTS,
     FEED_FORWARD_TYPES,
     LEARNING_RATE_SCHEDULES,
     METRICS,
@@ -105,3 +106,9 @@ for _name, _summary, _needs_decay_steps in (
     LEARNING_RATE_SCHEDULES.register_lazily(
         _name, f"t2t_lite.training.schedule:{_name}", _summary, needs_decay_steps=_needs_decay_steps
     )
+
+for _name, _function, _summary, _setting in (
+    ("min_length", "min_length", "No output is shorter than min_length_ratio times its input.", "min_length_ratio"),
+    ("no_repeat_ngram", "no_repeat_ngram", "No n-gram occurs twice in an output.", "no_repeat_ngram_size"),
+):
+    CONSTRAINTS.register_lazily(_name, f"t2t_lite.decoding.search_requests:{_function}", _summary, setting=_setting)

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from t2t_lite.aliases import alias_hint
+from t2t_lite.errors import UserError
 from t2t_lite.registry import (
+    CONSTRAINTS,
     LEARNING_RATE_SCHEDULES,
     MODELS,
     OPTIMIZERS,
     POSITION_ENCODINGS,
     REGISTRIES_OF_SETTINGS,
+    SCORERS,
 )
 from t2t_lite.settings import Settings
 
@@ -252,6 +255,8 @@ class DecodeHParams(Settings):
     only_trees: bool = False  # parsing: search only well-formed trees over exactly the given words
     allow_unk: bool = False  # whether outputs may contain the unknown token, which stands for no text
     random_seed: int = 1  # seed of the samples of a line, independent of its position in a batch
+    constraints: str = ""  # further constraints on outputs, registered ones such as those of a plug-in: "a+b"
+    scorers: str = ""  # further terms of the score of an output, registered ones: "a+b"
     return_beams: bool = False  # return all hypotheses of a line with their scores instead of the best text
     precision: str = "float32"  # mixed_bfloat16, mixed_float16: computation in 16 bits
 
@@ -274,6 +279,11 @@ class DecodeHParams(Settings):
         self.require("sampling_keep_top_p", 0 < self.sampling_keep_top_p <= 1, "above 0 and at most 1")
         for name, choices in (("sampling_method", SAMPLING_METHODS), ("precision", PRECISIONS)):
             self.require(name, getattr(self, name) in choices, " or ".join(choices))
+        for registry, names in ((CONSTRAINTS, self.constraints), (SCORERS, self.scorers)):
+            for name in names_in(names):
+                registry.check(name)
+                if setting := registry.fact(name, "setting", ""):
+                    raise UserError(f"`{self.FLAG}`: the constraint '{name}' is chosen by {setting}=VALUE", status=2)
         for name in ("min_length_ratio", "no_repeat_ngram_size") if self.only_trees else ():
             # Trees repeat their symbols, and a tree cannot get longer once it covers all words.
             self.require(name, getattr(self, name) == 0, "0 with only_trees=True")
@@ -297,3 +307,8 @@ class DecodeHParams(Settings):
                 f"long as the default of {usual.batch_tokens:,}"
             )
         return messages
+
+
+def names_in(value: str) -> list[str]:
+    """Returns the names in a setting's value: "a+b" -> ["a", "b"]."""
+    return [name.strip() for name in value.split("+")] if value else []

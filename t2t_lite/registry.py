@@ -211,6 +211,8 @@ NORM_TYPES = Registry("norm type", "hparams=norm_type")
 METRICS = Registry("metric", "eval_metric")
 OPTIMIZERS = Registry("optimizer", "hparams=optimizer")
 LEARNING_RATE_SCHEDULES = Registry("learning rate schedule", "hparams=learning_rate_schedule")
+CONSTRAINTS = Registry("constraint", "decode_hparams=constraints")
+SCORERS = Registry("scorer", "decode_hparams=scorers")
 
 # The registries whose names are the choices of a setting.
 REGISTRIES_OF_SETTINGS = {
@@ -222,7 +224,7 @@ REGISTRIES_OF_SETTINGS = {
     "optimizer": OPTIMIZERS,
     "learning_rate_schedule": LEARNING_RATE_SCHEDULES,
 }
-REGISTRIES = (PROBLEMS, HPARAMS, METRICS, *REGISTRIES_OF_SETTINGS.values())
+REGISTRIES = (PROBLEMS, HPARAMS, METRICS, CONSTRAINTS, SCORERS, *REGISTRIES_OF_SETTINGS.values())
 
 
 def set_loader(load: Callable[[], None]) -> None:

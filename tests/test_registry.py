@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS, Origin, Registry, registering, snake_case
+from t2t_lite.registry import CONSTRAINTS, HPARAMS, METRICS, MODELS, PROBLEMS, Origin, Registry, registering, snake_case
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_built_in_names_are_registered():
 
 
 def test_every_built_in_name_has_a_summary():
-    for registry in (PROBLEMS, HPARAMS, MODELS):
+    for registry in (PROBLEMS, HPARAMS, MODELS, METRICS, CONSTRAINTS):
         built_in = [name for name in registry.names() if "tests" not in registry._places[name]]
         assert built_in
         assert [name for name in built_in if not registry.summary(name)] == []

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from t2t_lite.parsing.parser import Parser
 
 
+# The flags, besides settings, on which outputs depend.
+_SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "tokenizer")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     return cli.run("decoder", _run, argv, one_heap=True)
@@ -70,6 +74,11 @@ def _add_input(parser: cli.CommandParser) -> None:
     add(
         "--prefix_file", type=cli.path, help="translation n begins with line n of this file; an empty line is no prefix"
     )
+    add(
+        "--constraint_file",
+        type=cli.path,
+        help="translation n contains the phrases of line n of this file, separated by tabs; an empty line is none",
+    )
     add("--score_file", type=cli.path, help="do not translate, but score the pairs INPUT<tab>TRANSLATION of this file")
     add(
         "--batch_lines",
@@ -105,13 +114,14 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     if len(modes_used) > 1:
         parser.error(f"--{modes_used[0]} and --{modes_used[1]} cannot be combined")
     from_file = arguments.decode_from_file or arguments.score_file
-    for name in ("prefix_file", "alignments"):
+    for name in ("prefix_file", "constraint_file", "alignments"):
         if getattr(arguments, name) and not from_file:
             parser.error(f"--{name} needs --decode_from_file")
     if arguments.decode_interactive and arguments.decode_to_file:
         parser.error("--decode_interactive and --decode_to_file cannot be combined")
-    if arguments.score_file and (arguments.prefix_file or arguments.alignments):
-        parser.error("--score_file cannot be combined with --prefix_file or --alignments")
+    for name in ("prefix_file", "constraint_file", "alignments"):
+        if arguments.score_file and getattr(arguments, name):
+            parser.error(f"--score_file and --{name} cannot be combined")
     if arguments.alignments and not arguments.decode_to_file:
         parser.error("--alignments needs --decode_to_file")
     if arguments.draw_trees and not arguments.decode_to_file:
@@ -166,7 +176,8 @@ def _files(arguments: argparse.Namespace, runs: list[Path]) -> tuple[list[Path],
     def named(*flags: str) -> dict[str, Path]:
         return {f"--{flag}": Path(path) for flag in flags if (path := getattr(arguments, flag)) is not None}
 
-    inputs, targets = named("score_file", "decode_from_file", "prefix_file"), named("decode_to_file", "alignments")
+    inputs = named("score_file", "decode_from_file", "prefix_file", "constraint_file")
+    targets = named("decode_to_file", "alignments")
     for path in inputs.values():
         if path.is_dir():
             raise UserError(f"{path} is a directory; give a file")
@@ -193,7 +204,7 @@ def _decode_lines(
             "input": None if all(path.is_file() for path in inputs) else time.time(),
             "checkpoints": [[str(path), Path(f"{path}.index").stat().st_mtime] for path in translator.checkpoints],
             "settings": dataclasses.asdict(translator.decode_hparams),
-            "flags": [arguments.score_file, arguments.prefix_file, arguments.alignment_layer, arguments.tokenizer],
+            "flags": [getattr(arguments, name) for name in _SHAPING],
         }
         decode_file(inputs, targets, writer, arguments.batch_lines, made_by, cli.warn)
     else:

@@ -30,7 +30,7 @@ class OutputWriter:
         """Returns the lines for each output file.
 
         Args:
-          lines: tuples with a line of each input file: the text and, if there is a prefix file, the prefix.
+          lines: tuples with a line of each input file: the text and, if there are such files, prefix and phrases.
           first_line: the number of the first line.
           on_done: called after each batch with the number of lines that it translated.
         """
@@ -38,10 +38,12 @@ class OutputWriter:
 
         if self._arguments.score_file:
             return [self._scores([line for (line,) in lines], first_line)]
-        texts, prefixes = [line[0] for line in lines], None
+        texts = [line[0] for line in lines]
+        common = {"first_line": first_line, "on_done": on_done}
         if self._arguments.prefix_file:
-            prefixes = [line[1] for line in lines]
-        common = {"prefixes": prefixes, "first_line": first_line, "on_done": on_done}
+            common["prefixes"] = [line[1] for line in lines]
+        if self._arguments.constraint_file:
+            common["phrases"] = [line[-1].split("\t") for line in lines]
         if self._translator.decode_hparams.return_beams:
             beams = self._translator.n_best(texts, **common)
             outputs = [[json.dumps([dict_of(each) for each in line], ensure_ascii=False) for line in beams]]

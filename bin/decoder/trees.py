@@ -24,7 +24,7 @@ def check(arguments: argparse.Namespace, settings: DecodeHParams, writes_trees: 
             raise UserError(f"--{flag} is for parsing problems; the model in {arguments.output_dir} writes no trees")
     if settings.only_trees and not writes_trees:
         raise UserError(f"only_trees=True is for parsing; the model in {arguments.output_dir} writes no trees")
-    for flag in ("prefix_file", "alignments") if writes_trees else ():
+    for flag in ("prefix_file", "constraint_file", "alignments") if writes_trees else ():
         if getattr(arguments, flag):
             raise UserError(f"--{flag} is not for parsing problems; the model in {arguments.output_dir} writes trees")
     if arguments.draw_trees and Path(arguments.draw_trees).suffix.lower() in (".png", ".pdf", ".jpg", ".jpeg", ".gif"):

@@ -37,7 +37,7 @@ class EvaluationResult:
     accuracy: float
     bleu: float | None = None
     f1: float | None = None
-    scores: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    scores: Mapping[str, float] = dataclasses.field(default_factory=dict, hash=False)
 
 
 def evaluate(

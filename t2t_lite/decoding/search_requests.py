@@ -1,18 +1,35 @@
-"""Search requests: builds a search from the decoding settings, and its inputs for each line."""
+"""Search requests: builds a search from the decoding settings, and its inputs for each line.
+
+Constraints and terms of the score may be registered, in `CONSTRAINTS` and `SCORERS` (`t2t_lite/registry.py`), as
+functions of `LinesToDecode` that return a `LineConstraint` or a `LineTerm`; the settings `constraints` and `scorers`
+choose them by name.
+"""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_lite.config import DecodeHParams
-from t2t_lite.data.vocab import PAD_ID, UNKNOWN_ID
+from t2t_lite.config import DecodeHParams, names_in
+from t2t_lite.data.vocab import PAD_ID, UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.batching import padded
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
 from t2t_lite.decoding.search.constraints import Constraint, MinLength, NoRepeatNgram, Prefix
 from t2t_lite.decoding.search.sampling import Sampling
+from t2t_lite.decoding.search.scorer_terms import ScorerTerm
+from t2t_lite.registry import CONSTRAINTS, SCORERS
+
+
+class LinesToDecode(NamedTuple):
+    """What a registered constraint or scorer is made from."""
+
+    texts: Sequence[str]  # the lines
+    sources: Sequence[list[int]]  # the ids of each line, with the end symbol
+    decode_hparams: DecodeHParams
+    vocabulary: Vocabulary  # of the outputs
+    inputs_vocabulary: Vocabulary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +48,20 @@ class LineConstraint:
 
 
 @dataclasses.dataclass(frozen=True)
+class LineTerm:
+    """A term of the score and its inputs for each line.
+
+    Args:
+      term: the term.
+      inputs: its `constraint_inputs` by name: for each line an int, or a list of ints.
+    """
+
+    term: ScorerTerm
+    inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    min_limits: None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class SearchRequest:
     """Lines to decode, as token ids.
 
@@ -38,6 +69,7 @@ class SearchRequest:
       sources: the ids of each line, with the end symbol.
       decode_hparams: the decoding settings.
       constraints: in the order in which they apply.
+      terms: further terms of the score.
       max_positions: see `Seq2SeqModel.max_positions`.
       first_line: the number of the first line, which seeds the random numbers of sampling.
     """
@@ -47,13 +79,14 @@ class SearchRequest:
     constraints: Sequence[LineConstraint]
     max_positions: int | None
     first_line: int
+    terms: Sequence[LineTerm] = ()
 
     def inputs_of(self, rows: Sequence[int]) -> SearchInputs:
         """Returns the search inputs of the lines `rows`, NumPy arrays."""
         settings = self.decode_hparams
         limits = np.array([len(self.sources[row]) for row in rows], np.int32) + settings.extra_length
         constraint_inputs = {}
-        for each in self.constraints:
+        for each in (*self.constraints, *self.terms):
             for name, values in each.inputs.items():
                 if name in constraint_inputs or len(values) != len(self.sources):
                     raise ValueError(
@@ -80,37 +113,50 @@ class SearchRequest:
 
 
 def constraints_of(
-    decode_hparams: DecodeHParams,
-    sources: Sequence[list[int]],
-    prefixes: Sequence[list[int]] | None,
-    others: Sequence[LineConstraint] = (),
+    lines: LinesToDecode, prefixes: Sequence[list[int]] | None, others: Sequence[LineConstraint] = ()
 ) -> list[LineConstraint]:
     """Returns the constraints for decoding lines, in the order in which they apply.
 
     Args:
-      decode_hparams: min_length_ratio, no_repeat_ngram_size and allow_unk are used.
-      sources: the ids of each line, with the end symbol.
+      lines: the lines, with the settings that choose the constraints.
       prefixes: the ids that each output begins with, without the end symbol; None: no prefixes.
       others: further constraints.
     """
-    found = []
-    if decode_hparams.min_length_ratio:
-        # The ratio compares lengths without end symbols; the limit includes one.
-        ratio = decode_hparams.min_length_ratio
-        found.append(
-            LineConstraint(MinLength(), {"min_lengths": [int(np.ceil(ratio * (len(ids) - 1))) + 1 for ids in sources]})
-        )
-    if decode_hparams.no_repeat_ngram_size:
-        found.append(LineConstraint(NoRepeatNgram(decode_hparams.no_repeat_ngram_size)))
+    settings = lines.decode_hparams
+    of_settings = [name for name in CONSTRAINTS if getattr(settings, CONSTRAINTS.fact(name, "setting", ""), None)]
+    found = [CONSTRAINTS[name](lines) for name in (*of_settings, *names_in(settings.constraints))]
     found += others
     if prefixes is not None:
         room = [len(ids) + 1 for ids in prefixes]
-        found.append(LineConstraint(Prefix(_never(decode_hparams)), {"prefixes": list(prefixes)}, room))
+        found.append(LineConstraint(Prefix(_never(settings)), {"prefixes": list(prefixes)}, room))
     return found
 
 
+def terms_of(lines: LinesToDecode) -> list[LineTerm]:
+    """Returns the terms of the score that the settings choose."""
+    return [SCORERS[name](lines) for name in names_in(lines.decode_hparams.scorers)]
+
+
+def min_length(lines: LinesToDecode) -> LineConstraint:
+    """Returns the constraint of min_length_ratio."""
+    # The ratio compares lengths without end symbols; the limit includes one.
+    ratio = lines.decode_hparams.min_length_ratio
+    return LineConstraint(
+        MinLength(), {"min_lengths": [int(np.ceil(ratio * (len(ids) - 1))) + 1 for ids in lines.sources]}
+    )
+
+
+def no_repeat_ngram(lines: LinesToDecode) -> LineConstraint:
+    """Returns the constraint of no_repeat_ngram_size."""
+    return LineConstraint(NoRepeatNgram(lines.decode_hparams.no_repeat_ngram_size))
+
+
 def beam_search_of(
-    decode_hparams: DecodeHParams, vocab_size: int, num_wanted: int, constraints: Sequence[LineConstraint]
+    decode_hparams: DecodeHParams,
+    vocab_size: int,
+    num_wanted: int,
+    constraints: Sequence[LineConstraint],
+    terms: Sequence[LineTerm] = (),
 ) -> BeamSearch:
     """Returns the search for the given settings.
 
@@ -119,6 +165,7 @@ def beam_search_of(
       vocab_size: number of tokens in the target vocabulary.
       num_wanted: see `BeamSearch`.
       constraints: in the order in which they apply.
+      terms: further terms of the score.
     """
     random = decode_hparams.sampling_method == "random"
     rules = tuple(each.constraint for each in constraints)
@@ -137,6 +184,7 @@ def beam_search_of(
         if random
         else None,
         constraints=rules,
+        terms=tuple(each.term for each in terms),
         never=() if has_prefix else _never(decode_hparams),
     )
 

@@ -8,6 +8,7 @@ from typing import Literal, overload
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import CrossAttentionWeights, alignment
@@ -121,10 +122,8 @@ class Translator:
         lines: str,
         return_scores: Literal[False] = ...,
         prefixes: str | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[str] | None = ...,
+        **options: Forwarded,
     ) -> str: ...
 
     @overload
@@ -133,10 +132,8 @@ class Translator:
         lines: Sequence[str],
         return_scores: Literal[False] = ...,
         prefixes: Sequence[str] | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[Sequence[str]] | None = ...,
+        **options: Forwarded,
     ) -> list[str]: ...
 
     @overload
@@ -145,10 +142,8 @@ class Translator:
         lines: str,
         return_scores: Literal[True],
         prefixes: str | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[str] | None = ...,
+        **options: Forwarded,
     ) -> Hypothesis: ...
 
     @overload
@@ -157,13 +152,11 @@ class Translator:
         lines: Sequence[str],
         return_scores: Literal[True],
         prefixes: Sequence[str] | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[Sequence[str]] | None = ...,
+        **options: Forwarded,
     ) -> list[Hypothesis]: ...
 
-    @or_a_single_text("lines", "prefixes")
+    @or_a_single_text("lines", "prefixes", lists=("phrases",))
     def translate(
         self,
         lines: Sequence[str] | str,
@@ -171,7 +164,8 @@ class Translator:
         prefixes: Sequence[str] | str | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
-        constraints: Sequence[LineConstraint] = (),
+        constraints: Sequence[LineConstraint] | str = (),
+        phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
         **settings: SettingValue,
     ) -> list[str] | list[Hypothesis] | str | Hypothesis:
         """Translates lines.
@@ -183,7 +177,9 @@ class Translator:
           prefixes: for each line, the beginning of its translation; "" for no prefix. None: no prefixes.
           first_line: the number of the first line, for warnings and, with sampling, to seed the random numbers.
           on_done: called after each batch with the number of lines that it translated.
-          constraints: further rules about the next token, such as those of a grammar.
+          constraints: further rules about the next token, such as those of a grammar; or names of registered ones,
+            "a+b".
+          phrases: for each line, the phrases that its translation must contain, as whole words; None: no phrases.
           settings: `DecodeHParams` that override the translator's, such as beam_size=8.
 
         Returns:
@@ -192,7 +188,7 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints)
+        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
         best = [beams[0] for beams in self._search_lines(query, self._settings(settings), 1)]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
@@ -201,10 +197,8 @@ class Translator:
         self,
         lines: str,
         prefixes: str | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[str] | None = ...,
+        **options: Forwarded,
     ) -> list[Hypothesis]: ...
 
     @overload
@@ -212,27 +206,26 @@ class Translator:
         self,
         lines: Sequence[str],
         prefixes: Sequence[str] | None = ...,
-        first_line: int = ...,
-        on_done: Callable[[int], None] | None = ...,
-        constraints: Sequence[LineConstraint] = ...,
-        **settings: SettingValue,
+        phrases: Sequence[Sequence[str]] | None = ...,
+        **options: Forwarded,
     ) -> list[list[Hypothesis]]: ...
 
-    @or_a_single_text("lines", "prefixes")
+    @or_a_single_text("lines", "prefixes", lists=("phrases",))
     def n_best(
         self,
         lines: Sequence[str] | str,
         prefixes: Sequence[str] | str | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
-        constraints: Sequence[LineConstraint] = (),
+        constraints: Sequence[LineConstraint] | str = (),
+        phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
         **settings: SettingValue,
     ) -> list[list[Hypothesis]] | list[Hypothesis]:
         """Translates lines and returns all hypotheses of each: best first, or samples in the order they were drawn.
 
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints)
+        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
         return self._search_lines(query, self._settings(settings), 0)
 
     @overload

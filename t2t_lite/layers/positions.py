@@ -75,6 +75,8 @@ class PositionEncoding(Layer):
 
     Call arguments:
       x: float [batch, length, hidden], positions 0 to length - 1.
+      length: int, the same length; None: that of x. A graph may know the length of the ids but not that of their
+        embeddings, and then computes the vectors only once.
     """
 
     def __init__(self, hidden_size: int, **kwargs: object) -> None:
@@ -85,9 +87,9 @@ class PositionEncoding(Layer):
         """Returns the vectors of int positions [length]: float [length, hidden]."""
         raise NotImplementedError("a position encoding defines encode()")
 
-    def call(self, x: Array) -> Array:
+    def call(self, x: Array, length: int | Array | None = None) -> Array:
         """Returns x plus the vectors of its positions, float [batch, length, hidden]."""
-        return self._add(x, ops.arange(ops.shape(x)[1]))
+        return self._add(x, ops.arange(ops.shape(x)[1] if length is None else length))
 
     def step(self, x: Array, position: int | Array) -> Array:
         """Adds the vector of an int `position` to the embeddings of one step of a search, [batch, beam, hidden]."""
@@ -137,7 +139,7 @@ class NoPositions(PositionEncoding):
     (2, 5, 8)
     """
 
-    def call(self, x: Array) -> Array:
+    def call(self, x: Array, length: int | Array | None = None) -> Array:
         """Returns x."""
         return x
 
@@ -176,9 +178,9 @@ class LearnedPositions(PositionEncoding):
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
         )
 
-    def call(self, x: Array) -> Array:
+    def call(self, x: Array, length: int | Array | None = None) -> Array:
         """Returns x plus the vectors of its positions, float [batch, length, hidden]."""
-        return x + self.first(ops.shape(x)[1])
+        return x + self.first(ops.shape(x)[1] if length is None else length)
 
     def step(self, x: Array, position: int | Array) -> Array:
         """Adds the vector of a position below max_length, see `PositionEncoding`."""

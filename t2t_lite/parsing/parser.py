@@ -142,6 +142,8 @@ class Parser:
         """Returns (words of each line, lines as the model reads them)."""
         if options.pop("prefixes", None):
             raise UserError("a parser takes no prefixes, because its trees cover the words of the line")
+        if options.pop("phrases", None):
+            raise UserError("a parser takes no phrases, because its trees cover the words of the line")
         words = [self._split(line) for line in lines]
         return words, [" ".join(each) for each in words]
 

@@ -77,6 +77,15 @@ def test_an_unknown_problem_names_the_nearest(name):
     assert caught.value.status == 2
 
 
+@pytest.mark.parametrize(
+    ("metric", "message"), [("blue", "'blue' is unknown; did you mean 'bleu'"), ("loss", "'loss' scores no outputs")]
+)
+def test_a_metric_that_cannot_score_a_problems_outputs_is_an_error(registered, metric, message):
+    registered(PROBLEMS, "scored_otherwise", type("ScoredOtherwise", (Problem,), {"metric": metric}))
+    with pytest.raises(UserError, match=f"problem 'scored_otherwise': metric={message}"):
+        get_problem("scored_otherwise")
+
+
 def test_a_problem_without_examples_is_an_error_that_names_the_method():
     class Nothing(Problem):
         pass

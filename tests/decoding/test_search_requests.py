@@ -8,7 +8,13 @@ import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.search.beam_state import NONE
-from t2t_lite.decoding.search_requests import LineConstraint, SearchRequest, beam_search_of, constraints_of
+from t2t_lite.decoding.search_requests import (
+    LineConstraint,
+    LinesToDecode,
+    SearchRequest,
+    beam_search_of,
+    constraints_of,
+)
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 
@@ -23,7 +29,11 @@ def translator(small_run):
 
 def request(hparams="", prefixes=None, max_positions=None, others=()):
     settings = DecodeHParams(extra_length=2).override(hparams)
-    return SearchRequest(SOURCES, settings, constraints_of(settings, SOURCES, prefixes, others), max_positions, 1)
+    return SearchRequest(SOURCES, settings, constraints_of(lines(settings), prefixes, others), max_positions, 1)
+
+
+def lines(settings):
+    return LinesToDecode(["a b c", "d", "e f"], SOURCES, settings, None, None)  # no constraint here needs vocabularies
 
 
 def test_limits_are_the_maximum_output_lengths():
@@ -44,7 +54,7 @@ def test_a_minimum_length_is_counted_without_the_end_symbol():
 
 def test_a_prefix_lifts_the_ban_on_padding_and_unknown_tokens():
     for prefixes, never in ((None, (0, 2)), ([[2], [], []], ())):
-        wanted = constraints_of(DecodeHParams(), SOURCES, prefixes)
+        wanted = constraints_of(lines(DecodeHParams()), prefixes)
         assert beam_search_of(DecodeHParams(), 11, 0, wanted).never == never
 
 

@@ -300,7 +300,7 @@ def test_an_output_file_that_cannot_be_written(work, decoder):
     assert str(work / "out") in message
 
 
-@pytest.mark.parametrize("flag", ["decode_from_file", "score_file", "prefix_file", "alignments"])
+@pytest.mark.parametrize("flag", ["decode_from_file", "score_file", "prefix_file", "constraint_file", "alignments"])
 def test_an_output_file_that_is_also_another_file_of_the_command(work, decoder, flag):
     (work / "link.txt").hardlink_to(work / "in.txt")
     flags = {"decode_to_file": work / "link.txt", flag: work / "in.txt"}

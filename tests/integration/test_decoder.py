@@ -241,6 +241,29 @@ def test_translations_begin_with_their_prefixes(small_run, command, tmp_path):
     assert "prefixes.txt ends before line 2; it must have a line for each line of" in refused.stderr
 
 
+def test_translations_contain_the_phrases_of_a_file(small_run, command, tmp_path):
+    phrases = [["Hund", "alte Mann"], [], ["schläft"], ["die Frau"]]
+    (tmp_path / "in.txt").write_text("\n".join(SENTENCES) + "\n")
+    (tmp_path / "phrases.txt").write_text("\n".join(map("\t".join, phrases)) + "\n")
+    flags = (f"--output_dir={small_run}", "--xla_compile=False", f"--decode_from_file={tmp_path / 'in.txt'}")
+    search = "--decode_hparams=extra_length=10"
+    plain = command("decoder", *flags, search).stdout.splitlines()
+    result = command("decoder", *flags, search, f"--constraint_file={tmp_path / 'phrases.txt'}")
+    assert result.returncode == 0, result.stderr
+    outputs = result.stdout.splitlines()
+    assert outputs[1] == plain[1]
+    for each, output in zip(phrases, outputs, strict=True):
+        assert all(f" {phrase} " in f" {output} " for phrase in each)
+    to_file = (f"--decode_to_file={tmp_path / 'out.txt'}", f"--constraint_file={tmp_path / 'phrases.txt'}")
+    assert command("decoder", *flags, search, *to_file).returncode == 0
+    assert lines_of(tmp_path / "out.txt") == outputs
+    sampled = command("decoder", *flags, "--decode_hparams=sampling_method=random", *to_file)
+    assert sampled.returncode == 1 and "sampling_method=random in --decode_hparams does not work" in sampled.stderr
+    (tmp_path / "phrases.txt").write_text("Hund\n")
+    short = command("decoder", *flags, f"--constraint_file={tmp_path / 'phrases.txt'}")
+    assert short.returncode == 1 and "phrases.txt ends before line 2" in short.stderr
+
+
 def test_alignments_link_every_word(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_text("\n".join([*SENTENCES, ""]) + "\n")
     flags = (f"--output_dir={small_run}", *SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
@@ -271,7 +294,9 @@ def test_run_directories_with_the_same_vocabulary_form_an_ensemble(small_run, co
         (["--prefix_file=x"], "--prefix_file needs --decode_from_file"),
         (["--alignments=x"], "--alignments needs --decode_from_file"),
         (["--alignments=x", "--decode_from_file=y"], "--alignments needs --decode_to_file"),
-        (["--score_file=x", "--prefix_file=y"], "--score_file cannot be combined with"),
+        (["--score_file=x", "--prefix_file=y"], "--score_file and --prefix_file cannot be combined"),
+        (["--constraint_file=x"], "--constraint_file needs --decode_from_file"),
+        (["--score_file=x", "--constraint_file=y"], "--score_file and --constraint_file cannot be combined"),
         (["--decode_interactive", "--decode_to_file=x"], "--decode_interactive and --decode_to_file"),
         (["--xla_compile=perhaps"], "takes True or False, not 'perhaps'"),
     ],

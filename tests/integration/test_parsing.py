@@ -254,7 +254,7 @@ def test_parser_can_be_used_in_a_program(made):
 
 def test_a_resumed_run_reports_the_repairs_of_all_lines(made, tmp_path):
     translator = Translator.from_run_dir(made[1], "beam_size=1", warn=lambda line: None, xla_compile=False)
-    flags = argparse.Namespace(score_file=None, prefix_file=None, alignments=None)
+    flags = argparse.Namespace(score_file=None, prefix_file=None, constraint_file=None, alignments=None)
     lines = [line.encode() for line in sentences_of(made[0])[:9]]
     (tmp_path / "in.txt").write_bytes(b"\n".join([*lines[:6], lines[6] + b" \xff", *lines[7:]]) + b"\n")
 
@@ -294,6 +294,7 @@ def test_the_example_of_the_documentation_runs(made, tmp_path, monkeypatch, caps
         (["--tokenizer=words"], "--tokenizer", 2),
         (["--decode_to_file=out", "--draw_trees=x.svg", "--decode_hparams=return_beams=True"], "return_beams", 2),
         (["--decode_from_file=in", "--prefix_file=p"], "--prefix_file is not for parsing", 1),
+        (["--decode_from_file=in", "--constraint_file=p"], "--constraint_file is not for parsing", 1),
         (
             ["--score_file=in", "--decode_to_file=out", "--draw_trees=x.svg"],
             "--draw_trees and --score_file cannot",

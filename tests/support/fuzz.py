@@ -82,7 +82,16 @@ PLACES += ("x" * 300, "a/b/c")
 # Flags that write, with the places that may be written to; and those of files to read.
 _TO_WRITE = ("out.txt", "out.txt.gz", "new.svg", "text.en", "folder", "none/out", "/dev/null", "x" * 300, "")
 OUTPUTS = dict.fromkeys(("decode_to_file", "alignments", "draw_trees", "json_file", "plot_file"), _TO_WRITE)
-READ = ("decode_from_file", "score_file", "prefix_file", "hypothesis", "reference", "vocab_file", "warm_start_from")
+READ = (
+    "decode_from_file",
+    "score_file",
+    "prefix_file",
+    "constraint_file",
+    "hypothesis",
+    "reference",
+    "vocab_file",
+    "warm_start_from",
+)
 READ += tuple(f"{split}_{kind}" for split in ("train", "dev", "test") for kind in ("source", "target", "tsv"))
 READ += ("treebank", "train_trees", "dev_trees", "test_trees")
 NUMBERS = ("1", "2", "3", "0", "-1", "1.5", "", "x", "1e3", "2147483648", "٣", "nan")

@@ -6,17 +6,20 @@ returns the logits of the next token, and its state is a nest of tensors.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import TypeAlias
 
 import tensorflow as tf
 
 from t2t_lite.arrays import Array, Forwarded
+from t2t_lite.decoding.search.beam_allocation import MISSING, allocated, with_proposals
 from t2t_lite.decoding.search.beam_state import (
     EXISTS,
     NONE,
     BeamState,
     DecoderState,
+    PhraseState,
     SearchInputs,
     SearchResult,
     merge_finished,
@@ -25,7 +28,9 @@ from t2t_lite.decoding.search.candidates import Candidates, best_candidates, giv
 from t2t_lite.decoding.search.constraints import Constraint, forbid
 from t2t_lite.decoding.search.coverage_penalty import coverage_penalty
 from t2t_lite.decoding.search.length_penalty import length_penalty
+from t2t_lite.decoding.search.phrases import Phrases
 from t2t_lite.decoding.search.sampling import Sampling, sample_tokens
+from t2t_lite.decoding.search.scorer_terms import ScorerTerm
 from t2t_lite.layers.beam_ancestry import BeamAncestry, initial_ancestry, next_ancestry
 
 # (ids, position, decoder_state, ancestry) -> (logits, decoder_state, attention), see `BeamSearch`.
@@ -72,6 +77,7 @@ class BeamSearch:
         the others may not be optimal. 0: all.
       sampling: `Sampling`, or None to search; requires groups = beam_size.
       constraints: rules about the next token, applied in this order.
+      terms: further terms of the score.
       never: ids that outputs never contain, such as padding, which would not be scored. With a `Prefix` constraint,
         pass them to the constraint instead.
       eos_id: the end symbol.
@@ -86,6 +92,7 @@ class BeamSearch:
     num_wanted: int = 0
     sampling: Sampling | None = None
     constraints: tuple[Constraint, ...] = ()
+    terms: tuple[ScorerTerm, ...] = ()
     never: tuple[int, ...] = (0,)
     eos_id: int = 1
 
@@ -94,6 +101,13 @@ class BeamSearch:
             raise ValueError(f"beam_size and vocab_size must be at least 1, not {self.beam_size} and {self.vocab_size}")
         if self.beam_size % self.groups or (self.sampling and self.groups != self.beam_size):
             raise ValueError(f"{self.groups} groups do not fit beam_size {self.beam_size}")
+        if self.phrases and self.groups > 1:
+            raise ValueError("a search with phrases has one group")
+
+    @property
+    def phrases(self) -> Phrases | None:
+        """The phrases that outputs must contain."""
+        return next((rule for rule in self.constraints if isinstance(rule, Phrases)), None)
 
     def start(self, inputs: SearchInputs, decoder_state: DecoderState, max_length: int | tf.Tensor) -> BeamState:
         """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.
@@ -123,6 +137,7 @@ class BeamSearch:
             finished=SearchResult(ids=ids, lengths=zeros, log_probs=nothing, scores=nothing),
             done=tf.repeat(inputs.limits[:, tf.newaxis] == 0, self.groups, axis=1),  # [batch, groups]
             decoder_state=tf.nest.map_structure(tf.convert_to_tensor, decoder_state),
+            phrases=self.phrases.start(inputs, beam) if self.phrases else (),
         )
 
     def advance(self, step: Step, state: BeamState, inputs: SearchInputs, until: int | tf.Tensor = 0) -> BeamState:
@@ -162,7 +177,7 @@ class BeamSearch:
             logits = constraint.apply(logits, unconstrained, state, inputs)
         coverage = state.coverage + attention if self.coverage_beta else ()
         width = self.beam_size // self.groups
-        alive, taken, finished, done = [], [], [], []
+        alive, taken, finished, done, phrases = [], [], [], [], []
         for group in range(self.groups):
             beams = slice(group * width, (group + 1) * width)
             candidates = self._extend(
@@ -171,11 +186,13 @@ class BeamSearch:
             length = state.position + 1
             # [batch, candidates]; every hypothesis ends at the length limit of its sentence
             ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]
-            new = self._scored(candidates, state, coverage, inputs)
+            extended = self.phrases.extended(state, candidates, inputs) if self.phrases else ()
+            new = self._scored(candidates, state, coverage, extended, inputs)
             before = SearchResult(*(part[:, beams] for part in state.finished))
             finished.append(merge_finished(before, new, ended & tf.logical_not(state.done[:, group, tf.newaxis])))
-            _, kept = tf.math.top_k(tf.where(ended, NONE, candidates.merits), width)  # [batch, width]
+            kept = self._kept(tf.where(ended, NONE, candidates.merits), extended, inputs)  # [batch, width]
             chosen = Candidates(*(tf.gather(part, kept, batch_dims=1) for part in candidates))  # [batch, width]
+            phrases.append(tf.nest.map_structure(functools.partial(tf.gather, indices=kept, batch_dims=1), extended))
             taken.append(tf.where(chosen.log_probs > EXISTS, chosen.tokens, -1))
             log_probs = tf.where(tf.gather(ended, kept, batch_dims=1), NONE, chosen.log_probs)  # [batch, width]
             alive.append(chosen._replace(log_probs=log_probs))
@@ -193,7 +210,15 @@ class BeamSearch:
             finished=SearchResult(*(tf.concat(parts, 1) for parts in zip(*finished))),
             done=tf.concat(done, 1),
             decoder_state=decoder_state,
+            phrases=phrases[0],  # a search with phrases has one group
         )
+
+    def _kept(self, merits: tf.Tensor, extended: PhraseState | tuple[()], inputs: SearchInputs) -> tf.Tensor:
+        """Returns which candidates of a group stay alive, int32 [batch, width], given their merits or `NONE`."""
+        width = self.beam_size // self.groups
+        if self.phrases and extended:
+            return allocated(merits, self.phrases.banks(extended, inputs), tf.shape(extended.at)[2] + 1, width)
+        return tf.math.top_k(merits, width)[1]
 
     def _extend(
         self,
@@ -223,16 +248,31 @@ class BeamSearch:
             candidates = candidates._replace(log_probs=candidates.log_probs + lost)
         else:
             candidates = best_candidates(logits, normalizer, log_probs, self.never)
+        if self.phrases:
+            logits = forbid(logits, self.never)
+            proposed = self.phrases.proposals(logits, state, inputs)
+            candidates = with_proposals(candidates, proposed, logits, normalizer, log_probs)
         return candidates._replace(parents=candidates.parents + beams.start)
 
-    def _scored(self, candidates: Candidates, state: BeamState, coverage: Array, inputs: SearchInputs) -> SearchResult:
+    def _scored(
+        self,
+        candidates: Candidates,
+        state: BeamState,
+        coverage: Array,
+        extended: PhraseState | tuple[()],
+        inputs: SearchInputs,
+    ) -> SearchResult:
         """Returns the candidates as if all of them ended here: SearchResult [batch, candidates]."""
         scores = candidates.log_probs / length_penalty(state.position + 1, self.alpha)
         if self.coverage_beta:
             covered = tf.gather(coverage, candidates.parents, batch_dims=1)  # [batch, candidates, source]
             scores += coverage_penalty(covered, inputs.source_mask[:, tf.newaxis], self.coverage_beta)
+        if self.phrases and extended:  # candidates without all phrases end only at the length limit
+            scores -= MISSING * tf.cast(self.phrases.missing(extended, inputs), tf.float32)
         lengths = tf.fill(tf.shape(scores), state.position + 1)  # [batch, candidates]
         ids = _appended(state, candidates.parents, candidates.tokens)
+        for each in self.terms:
+            scores += tf.minimum(each.term(ids, lengths, inputs), 0.0)
         return SearchResult(ids, lengths, candidates.log_probs, scores)
 
 

@@ -1,0 +1,67 @@
+"""Phrases that outputs must contain: from texts to the constraint of a search."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from t2t_lite.data.vocab import EOS_ID, UNKNOWN_ID, Vocabulary
+from t2t_lite.decoding.search.phrases import Phrases, Places, places_of
+from t2t_lite.decoding.search_requests import LineConstraint
+from t2t_lite.errors import UserError
+
+# What stands for a byte that is not a character on its own: a part of a letter, mostly.
+_PART = "\N{REPLACEMENT CHARACTER}"
+
+
+class PhraseVocabulary:
+    """Turns phrases into tokens as they occur inside a text.
+
+    Args:
+      vocabulary: the vocabulary of the outputs.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._texts = ["".join(vocabulary.tokens_of([token])) for token in range(vocabulary.size)]
+        # Where texts do not begin with a blank, a token that does cannot be the first.
+        blanks = () if vocabulary.starts_with_blank else tuple(text.startswith(" ") for text in self._texts)
+        begins = tuple(_is_in_word(text[:1]) for text in self._texts)
+        ends = tuple(_is_in_word(text[-1:]) for text in self._texts)
+        self._constraint = Phrases(begins, ends, blanks, EOS_ID)
+
+    def constraint(self, phrases: Sequence[Sequence[str]], first_line: int = 1) -> LineConstraint:
+        """Returns the constraint that outputs contain phrases as whole words.
+
+        Args:
+          phrases: for each line, the phrases; blank ones and repeated ones are ignored.
+          first_line: the number of the first line, for errors.
+
+        Raises:
+          UserError: if the vocabulary cannot write a phrase.
+        """
+        rows = []
+        for number, line in enumerate(phrases, start=first_line):
+            tokens = [self._tokens(phrase, number) for phrase in dict.fromkeys(map(str.strip, line)) if phrase]
+            rows.append(places_of(tokens))
+        inputs = {f"phrase_{name}": [getattr(row, name) for row in rows] for name in Places._fields}
+        # Room for other words between the phrases, too.
+        return LineConstraint(self._constraint, inputs, [2 * len(row.tokens) + 1 for row in rows])
+
+    def _tokens(self, phrase: str, line: int) -> list[int]:
+        is_first = self._vocabulary.starts_with_blank
+        (ids,) = self._vocabulary.encode_all([phrase if is_first else f" {phrase}"]).to_list()
+        ids = ids[:-1]
+        if not is_first and self._texts[ids[0]] == " ":
+            ids = ids[1:]
+        if UNKNOWN_ID in ids:
+            raise UserError(
+                f"line {line}: the phrase '{phrase}' has characters or words that {self._vocabulary.path.name} lacks, "
+                f"so no output can contain it; leave it out"
+            )
+        return ids
+
+
+def _is_in_word(character: str) -> bool:
+    """Returns whether a character is part of a word; "" is not."""
+    is_letter = re.fullmatch(r"\w", character) or character == _PART
+    return bool(character) and bool(is_letter or unicodedata.category(character).startswith("M"))

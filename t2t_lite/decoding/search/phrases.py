@@ -1,0 +1,153 @@
+"""Phrases that an output must contain (lexical constraints): which of them each hypothesis contains so far.
+
+The phrases of a sentence are written one after the other, as arrays of "places", one place for each token. A hypothesis
+is at a place if its last tokens are those of the phrase up to there (the Shift-And algorithm of Baeza-Yates and Gonnet
+1992). So a phrase that the hypothesis has begun continues with its next token or is lost, and may begin again at once.
+
+A phrase counts only as whole words: it begins and ends where a word does. Its last token therefore counts as soon as
+the next one, or the end of the output, does not continue the word.
+"""
+
+import dataclasses
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from t2t_lite.arrays import Array
+from t2t_lite.decoding.search.beam_state import NONE, BeamState, PhraseState, SearchInputs
+from t2t_lite.decoding.search.candidates import Candidates
+
+
+class Places(NamedTuple):
+    """The places of all phrases, int32 [batch, places], from `constraint_inputs`."""
+
+    tokens: Array  # the token, 0 for padding
+    numbers: Array  # the number of the token within its phrase, from 1
+    ends: Array  # the index of the phrase's last place
+
+    @property
+    def is_last(self) -> tf.Tensor:
+        """Whether a phrase ends here: bool [batch, places]."""
+        return (self.ends == tf.range(tf.shape(self.ends)[1])) & (self.numbers > 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Phrases:
+    """A `Constraint`: outputs contain the phrases of their sentence, and end only then.
+
+    `BeamSearch` also divides its beam between hypotheses with more and with fewer of their tokens, see
+    `beam_allocation`.
+
+    Args:
+      begins_in_word: for each token, whether its text begins with a letter or digit, and so continues a word.
+      ends_in_word: for each token, whether its text ends with a letter or digit.
+      never_first: for each token, whether no output begins with it, such as one that begins with a blank; (): none.
+      eos_id: the end symbol.
+
+    Source: Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine
+    Translation" (https://arxiv.org/abs/1804.06609), with whole words and overlapping phrases added.
+    """
+
+    begins_in_word: tuple[bool, ...]
+    ends_in_word: tuple[bool, ...]
+    never_first: tuple[bool, ...] = ()
+    eos_id: int = 1
+
+    def start(self, inputs: SearchInputs, beam_size: int) -> PhraseState:
+        """Returns the state of empty hypotheses."""
+        tokens = _places(inputs).tokens
+        nothing = tf.zeros([tf.shape(tokens)[0], beam_size, tf.shape(tokens)[1]], tf.bool)
+        return PhraseState(nothing, nothing)
+
+    def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
+        """Forbids the end of hypotheses without all phrases. See `Constraint`."""
+        del unconstrained
+        may_end = self.missing(state.phrases, inputs) == 0  # [batch, beam]
+        end = tf.range(tf.shape(logits)[2]) == self.eos_id
+        return tf.where(end & tf.logical_not(may_end)[:, :, tf.newaxis], NONE, logits)
+
+    def proposals(self, logits: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
+        """Returns the tokens by which each hypothesis must be extended, whatever their rank: int32 [batch, beam, n].
+
+        They are its best token, the next tokens of its phrases and, where a phrase is complete but for the end of its
+        last word, the best token that ends the word. 0 stands for no token.
+
+        Args:
+          logits: float32 [batch, beam, vocab], after all constraints.
+          state: the hypotheses so far.
+          inputs: the search inputs.
+        """
+        places = _places(inputs)
+        joins = self._joins(state.last[:, :, tf.newaxis], places.tokens[:, tf.newaxis])  # [batch, beam, places]
+        may_begin = (places.numbers == 1)[:, tf.newaxis] & tf.logical_not(joins)
+        if self.never_first:
+            first = tf.gather(tf.constant(self.never_first), places.tokens) & (state.position == 0)
+            may_begin &= tf.logical_not(first)[:, tf.newaxis]
+        found = self._found(state.phrases, places)
+        may_follow = (places.numbers > 1)[:, tf.newaxis] & _shifted(state.phrases.at)
+        is_next = (may_begin | may_follow) & tf.logical_not(found)
+        following = tf.where(is_next, places.tokens[:, tf.newaxis], 0)
+        best = tf.argmax(logits, -1, output_type=tf.int32)  # [batch, beam]
+        ends_word = tf.where(tf.constant(self.begins_in_word), NONE, logits)
+        is_ending = tf.reduce_any(state.phrases.at & places.is_last[:, tf.newaxis], -1)  # [batch, beam]
+        ending = tf.where(is_ending, tf.argmax(ends_word, -1, output_type=tf.int32), 0)
+        has_phrases = tf.reduce_any(places.numbers > 0, -1)[:, tf.newaxis]
+        others = tf.where(has_phrases[:, :, tf.newaxis], tf.stack([best, ending], -1), 0)
+        return tf.concat([others, following], -1)
+
+    def extended(self, state: BeamState, candidates: Candidates, inputs: SearchInputs) -> PhraseState:
+        """Returns the state of each candidate: `PhraseState` [batch, candidates, places]."""
+        places = _places(inputs)
+        at, found = (tf.gather(part, candidates.parents, batch_dims=1) for part in state.phrases)
+        tokens = candidates.tokens[:, :, tf.newaxis]
+        last = tf.gather(state.last, candidates.parents, batch_dims=1)[:, :, tf.newaxis]
+        apart = tf.logical_not(self._joins(last, tokens))  # [batch, candidates, 1], whether a word may end between them
+        found |= at & places.is_last[:, tf.newaxis] & apart
+        before = tf.where((places.numbers == 1)[:, tf.newaxis], apart, _shifted(at))
+        is_here = (tokens == places.tokens[:, tf.newaxis]) & (places.numbers > 0)[:, tf.newaxis]
+        return PhraseState(before & is_here, found)
+
+    def missing(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
+        """Returns how many tokens belong to phrases that outputs lack if they end here: int32 [batch, hypotheses]."""
+        places = _places(inputs)
+        lacks = tf.logical_not(self._found(phrases, places)) & (places.numbers > 0)[:, tf.newaxis]
+        return tf.reduce_sum(tf.cast(lacks, tf.int32), -1)
+
+    def banks(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
+        """Returns how many tokens of phrases hypotheses contain: int32 [batch, hypotheses].
+
+        All tokens of the phrases that they contain, and the tokens of the longest one that they have begun.
+        """
+        places = _places(inputs)
+        found = self._found(phrases, places)
+        whole = tf.reduce_sum(tf.cast(found & (places.numbers > 0)[:, tf.newaxis], tf.int32), -1)
+        begun = tf.where(phrases.at & tf.logical_not(found), places.numbers[:, tf.newaxis], 0)
+        return whole + tf.reduce_max(begun, -1)
+
+    def _found(self, phrases: PhraseState, places: Places) -> tf.Tensor:
+        """Returns for each place whether a hypothesis that ends here contains its phrase: bool [batch, n, places]."""
+        ends = (phrases.at | phrases.found) & places.is_last[:, tf.newaxis]
+        return tf.gather(ends, tf.broadcast_to(places.ends[:, tf.newaxis], tf.shape(ends)), batch_dims=2)
+
+    def _joins(self, last: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+        """Returns whether a token continues the word of the last one."""
+        return tf.gather(tf.constant(self.ends_in_word), last) & tf.gather(tf.constant(self.begins_in_word), tokens)
+
+
+def _places(inputs: SearchInputs) -> Places:
+    return Places(*(inputs.constraint_inputs[f"phrase_{name}"] for name in Places._fields))
+
+
+def places_of(phrases: list[list[int]]) -> Places:
+    """Returns the places of a sentence's phrases, given their tokens, as lists of ints."""
+    ends, end = [], -1
+    for phrase in phrases:
+        end += len(phrase)
+        ends += [end] * len(phrase)
+    numbers = [number for phrase in phrases for number in range(1, len(phrase) + 1)]
+    return Places([token for phrase in phrases for token in phrase], numbers, ends)
+
+
+def _shifted(at: tf.Tensor) -> tf.Tensor:
+    """Returns bool [batch, n, places] moved by one place: whether a hypothesis is at the place before."""
+    return tf.pad(at[:, :, :-1], [[0, 0], [0, 0], [1, 0]])
