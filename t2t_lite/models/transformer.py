@@ -243,7 +243,7 @@ class Transformer(Seq2SeqModel):
         `added`, float [batch, length, hidden] or None, is added before the dropout.
         """
         x = (self.inputs_embedding if side == "inputs" else self.embedding)(ids)
-        x = self.position_encodings[side](x, ops.shape(ids)[1])
+        x = self.position_encodings[side](x, length=ops.shape(ids)[1])
         if added is not None:
             x = x + added
         return self.embedding_dropout(x, seeds=seeds)
