@@ -112,6 +112,15 @@ def test_outputs_are_decoded_and_scored_by_the_metric(example, run_dir, data_dir
     assert f"word errors = {100 * wrong / words:.2f}\n" in said and "BLEU" in said
 
 
+def test_a_constraint_of_the_plug_in_is_chosen_by_its_name(example, run_dir):
+    flags = ("decoder", f"--output_dir={run_dir}", "--xla_compile=False", "--decode_hparams=beam_size=1")
+    free = example(*flags, stdin=b"1234\n17\n")
+    constrained = example(*flags[:-1], "--decode_hparams=beam_size=1,constraints=no_stutter", stdin=b"1234\n17\n")
+    repeats = re.compile(r"(.)\1")
+    assert repeats.search(free)  # after a few steps, the model repeats letters
+    assert not repeats.search(constrained.replace("\n", "")) and constrained.strip()
+
+
 def test_parameters_are_counted_with_the_models_own(example):
     said = example("params", "--hparams_set=length_tiny", f"--hparams={SETTINGS}", "--vocab_size=50")
     assert re.search(r"^ *lengths +96 ", said, flags=re.MULTILINE)  # 3 vectors of 32 numbers

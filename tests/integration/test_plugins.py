@@ -16,7 +16,7 @@ def write_outputs(result):
 
 def test_an_installed_plug_in_is_listed_and_described(example_site, process):
     result = process("trainer", "--registry_help", PYTHONPATH=str(example_site))
-    for name in ("numbers_in_words", "length_tiny", "length_transformer", "binary", "word_errors"):
+    for name in ("numbers_in_words", "length_tiny", "length_transformer", "binary", "word_errors", "no_stutter"):
         assert f"  {name} " in result.stdout
     described = process("trainer", "--registry_help=numbers_in_words", PYTHONPATH=str(example_site)).stdout
     assert "Write the digits of a number in words." in described and "t2t-lite-example" in described

@@ -21,9 +21,15 @@ from t2t_lite.layers.dropout import Dropout
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
 from t2t_lite.layers.local_attention import LocalSelfAttention
-from t2t_lite.layers.norm import LayerNorm
+from t2t_lite.layers.norm import LayerNorm, RMSNorm
 from t2t_lite.layers.parameter_attention import ParameterAttention
-from t2t_lite.layers.positions import LearnedPositions
+from t2t_lite.layers.positions import (
+    LearnedPositions,
+    NoPositions,
+    PositionEncoding,
+    SinusoidalHalves,
+    SinusoidalPositions,
+)
 from t2t_lite.layers.recurrent import GatedUnits, Recurrent
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
 from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual
@@ -36,7 +42,7 @@ PUBLIC = {
     if inspect.isclass(kind)
     and issubclass(kind, keras.layers.Layer)
     and kind.__module__ == module.__name__
-    and kind is not Layer
+    and kind not in (Layer, PositionEncoding)  # base classes
 }
 BATCH, LENGTH, SOURCE, HIDDEN = 2, 5, 3, 8
 X, Y = random(BATCH, LENGTH, HIDDEN), random(BATCH, LENGTH, HIDDEN, seed=1)
@@ -77,6 +83,10 @@ CASES = {
     "recurrent": (lambda **kw: Recurrent(HIDDEN, False, **kw), (X, MASK)),
     "gated_units": (lambda **kw: GatedUnits(6, backward=True, **kw), (X, MASK[:, 0, 0])),
     "parameter_attention": (lambda **kw: ParameterAttention(HIDDEN, 2, 4, 6, 0.1, **kw), (X,)),
+    "rms_norm": (lambda **kw: RMSNorm(**kw), (X,)),
+    "sinusoidal_positions": (lambda **kw: SinusoidalPositions(HIDDEN, **kw), (X,)),
+    "sinusoidal_halves": (lambda **kw: SinusoidalHalves(HIDDEN, **kw), (X,)),
+    "no_positions": (lambda **kw: NoPositions(HIDDEN, **kw), (X,)),
     "learned_positions": (lambda **kw: LearnedPositions(7, HIDDEN, **kw), (X,)),
     "residual": (lambda **kw: Residual(0.1, "post", "rms", **kw), (X, Y)),
     "encoder_layer": (encoder_layer, (X, MASK)),

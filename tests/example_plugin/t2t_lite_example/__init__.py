@@ -1,6 +1,6 @@
 """A plug-in: what it registers is there for every command once the package is installed."""
 
-from t2t_lite.registry import MODELS, POSITION_ENCODINGS
+from t2t_lite.registry import CONSTRAINTS, MODELS, POSITION_ENCODINGS
 from t2t_lite_example import metric, problem, sets, texts
 from t2t_lite_example.settings import LengthHParams
 
@@ -16,3 +16,4 @@ MODELS.register_lazily(
 POSITION_ENCODINGS.register_lazily(
     "binary", "t2t_lite_example.positions:binary_positions", "The binary digits of the position."
 )
+CONSTRAINTS.register_lazily("no_stutter", "t2t_lite_example.constraint:no_stutter", "No token twice in a row.")
