@@ -59,6 +59,7 @@ class RMSNorm(keras.layers.RMSNormalization):
     """Root mean square normalization, without mean and offset (Zhang and Sennrich 2019, arXiv 1910.07467).
 
     Args:
+      axis: the channels.
       epsilon: added to the mean square.
 
     Call arguments:
@@ -71,8 +72,8 @@ class RMSNorm(keras.layers.RMSNormalization):
     [[0.85 1.13]]
     """
 
-    def __init__(self, epsilon: float = 1e-6, **kwargs: object) -> None:
-        super().__init__(epsilon=epsilon, **cast(dict[str, Any], kwargs))
+    def __init__(self, axis: int = -1, epsilon: float = 1e-6, **kwargs: object) -> None:
+        super().__init__(axis, epsilon, **cast(dict[str, Any], kwargs))
 
     def step_bytes(self, length: int) -> StepBytes:
         """Returns the memory: input and normalized input, in float32 with any precision, and the output."""
