@@ -86,17 +86,23 @@ for _name, _class, _summary, _facts in (
 ):
     METRICS.register_lazily(_name, _SCORING + _class, _summary, **_facts)
 
-# `moments`: how many numbers an optimizer keeps for each weight; `decays_weights`: whether it reads weight_decay.
+# `moments`: how many numbers an optimizer keeps for each weight; `decays_weights`: whether it reads weight_decay;
+# `reads_adam`: whether it reads the adam_ settings.
 for _name, _summary, _facts in (
     ("adam", "The paper's Adam (section 5.3).", {"moments": 2, "decays_weights": False}),
     ("adamw", "Adam with decoupled weight decay (Loshchilov 2019).", {"moments": 2}),
-    ("adafactor", "Rates relative to the size of the weights (Shazeer 2018).", {"moments": 1}),
-    ("lion", "The sign of a momentum (Chen 2023); a third to a tenth of Adam's rate.", {"moments": 1}),
-    ("sgd", "Gradient descent with momentum 0.9.", {"moments": 1}),
+    ("adafactor", "Rates relative to the size of the weights (Shazeer 2018).", {"moments": 1, "reads_adam": False}),
+    (
+        "lion",
+        "The sign of a momentum (Chen 2023); a third to a tenth of Adam's rate.",
+        {"moments": 1, "reads_adam": False},
+    ),
+    ("sgd", "Gradient descent with momentum 0.9.", {"moments": 1, "reads_adam": False}),
 ):
     OPTIMIZERS.register_lazily(_name, f"t2t_lite.training.optimizers.registered:{_name}", _summary, **_facts)
 
-# `needs_decay_steps`: whether a schedule needs learning_rate_decay_steps; False: it does not read it.
+# `needs_decay_steps`: whether a schedule needs learning_rate_decay_steps; False: it does not read it. `ends_at_0`:
+# whether the rate is 0 from there on.
 for _name, _summary, _needs_decay_steps in (
     ("inverse_sqrt", "The paper's: the inverse square root of the step (equation 3).", False),
     ("cosine", "Half a cosine down to 0 at learning_rate_decay_steps (Loshchilov 2017).", True),
@@ -104,7 +110,11 @@ for _name, _summary, _needs_decay_steps in (
     ("constant", "The peak, after warm-up.", False),
 ):
     LEARNING_RATE_SCHEDULES.register_lazily(
-        _name, f"t2t_lite.training.schedule:{_name}", _summary, needs_decay_steps=_needs_decay_steps
+        _name,
+        f"t2t_lite.training.schedule:{_name}",
+        _summary,
+        needs_decay_steps=_needs_decay_steps,
+        ends_at_0=_needs_decay_steps,
     )
 
 for _name, _function, _summary, _setting in (

@@ -16,7 +16,7 @@ from t2t_lite.registry import (
     REGISTRIES_OF_SETTINGS,
     SCORERS,
 )
-from t2t_lite.settings import Settings
+from t2t_lite.settings import Settings, check_settings_class
 
 # Limits for warnings: batches smaller than a long sentence, and beams wider than any paper finds useful.
 FEW_TOKENS = 32
@@ -127,7 +127,10 @@ class HParams(Settings):
         model = values.get("model", cls.model)
         if not isinstance(model, str) or model not in MODELS:
             return cls
-        return MODELS.fact(model, "hparams_class", HParams)
+        kind = MODELS.fact(model, "hparams_class", HParams)
+        if kind is not HParams:
+            check_settings_class(kind, f"model '{model}'")
+        return kind
 
     @classmethod
     def hint(cls, name: str) -> str:
@@ -166,13 +169,19 @@ class HParams(Settings):
             messages.append("optimizer=adamw: without weight_decay it is the same as adam; 0.01 to 0.1 is usual")
         if not self.learning_rate and self.optimizer not in ("adam", "adamw"):
             messages.append(f"optimizer={self.optimizer}: the paper's learning rate suits Adam; set learning_rate")
+        if not OPTIMIZERS.fact(self.optimizer, "reads_adam", True):
+            for name in ("adam_beta1", "adam_beta2", "adam_epsilon"):
+                if getattr(self, name) != getattr(HParams, name):
+                    messages.append(f"{name} has no effect with optimizer={self.optimizer}")
         if steps and LEARNING_RATE_SCHEDULES.fact(schedule, "needs_decay_steps", None) is False:
             messages.append(f"learning_rate_decay_steps={steps} has no effect with learning_rate_schedule={schedule}")
-        elif schedule in ("cosine", "linear") and steps < self.train_steps:
+        elif steps and steps < self.train_steps and LEARNING_RATE_SCHEDULES.fact(schedule, "ends_at_0", False):
             messages.append(
                 f"learning_rate_decay_steps={steps}: below train_steps={self.train_steps}; the learning rate is 0 and "
                 f"the weights stay the same from that step on"
             )
+        if self.learning_rate and self.learning_rate_constant != HParams.learning_rate_constant:
+            messages.append("learning_rate_constant has no effect with learning_rate, which is the peak itself")
         return messages
 
     def _check_registered(self) -> None:
@@ -184,6 +193,8 @@ class HParams(Settings):
             if value not in registry:
                 self.require(name, False, " or ".join(registry) + alias_hint(registry.flag, value))
             for other, values in registry.fact(value, "requires", {}).items():
+                if other not in self.names():
+                    raise UserError(f"{registry.kind} '{value}' requires '{other}', which is no setting")
                 self.require(other, getattr(self, other) in values, f"{' or '.join(values)} with {name}={value}")
 
     def _check_sizes(self) -> None:
@@ -195,9 +206,11 @@ class HParams(Settings):
         self.require("hidden_size", self.hidden_size % 2 == 0, "even, because sines and cosines come in pairs")
         self.require("kernel_size", self.kernel_size % 2 == 1, "odd, so that the window has a center")
         self.require("neighborhood_size", self.neighborhood_size % 2 == 0, "even: as many before as after")
-        if self.position_encoding == "learned":
+        if self.max_positions is not None:
             # A single vector would be broadcast over sequences of any length.
-            self.require("max_length", self.max_length >= 2, "at least 2 with position_encoding=learned")
+            self.require(
+                "max_length", self.max_length >= 2, f"at least 2 with position_encoding={self.position_encoding}"
+            )
         if self.position_encoding == "rotary":
             self.require(
                 "position_encoding", self.key_size % 2 == 0, f"for heads of an even key size, not {self.key_size}"
@@ -212,8 +225,7 @@ class HParams(Settings):
             self.require(
                 "learning_rate_decay_steps",
                 self.learning_rate_decay_steps > warmup,
-                f"above learning_rate_warmup_steps={warmup} with learning_rate_schedule={schedule}, whose rate reaches "
-                f"0 at that step",
+                f"above learning_rate_warmup_steps={warmup} with learning_rate_schedule={schedule}, which needs it",
             )
 
     @property

@@ -51,10 +51,14 @@ class Registry:
       kind: the kind of the objects in error messages ("problem").
       flag: the command-line flag that selects a name.
       load: registers everything else; called whenever a name is unknown.
+      facts: names of the facts that a registration may give.
     """
 
-    def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, kind: str, flag: str, load: Callable[[], None] = lambda: None, facts: tuple[str, ...] = ()
+    ) -> None:
         self.kind = kind
+        self.known_facts = facts
         self.flag = flag
         self.load = load
         self._entries: dict[str, Entry | str] = {}
@@ -92,14 +96,33 @@ class Registry:
         file = getattr(sys.modules.get(item.__module__), "__file__", None) or ""
         summary = (item.__doc__ or "").strip().split("\n")[0]
         name = name or snake_case(item.__name__)
+        self._check_facts(name, facts)
         self._add(name, item, place, summary, file)
         self._facts[name] = facts
         return item
 
     def register_lazily(self, name: str, reference: str, summary: str, **facts: object) -> None:
         """Registers "module:attribute", which is imported on first use, so that listings need no TensorFlow."""
+        if reference.count(":") != 1:
+            raise UserError(f"{self.kind} '{name}': '{reference}' is not of the form module:attribute")
+        self._check_facts(name, facts)
         self._add(name, reference, reference, summary)
         self._facts[name] = facts
+
+    def _check_facts(self, name: str, facts: Mapping[str, Any]) -> None:
+        for fact in facts:
+            if fact not in self.known_facts:
+                raise UserError(f"{self.kind} '{name}': unknown fact '{fact}'{nearest(fact, self.known_facts)}")
+        for setting, values in facts.get("requires", {}).items():
+            if isinstance(values, str):
+                raise UserError(
+                    f"{self.kind} '{name}': requires={{'{setting}': ...}} takes a tuple of values, not a text"
+                )
+
+    @property
+    def setting(self) -> str:
+        """The setting whose choices are the names, from the flag "hparams=SETTING"."""
+        return self.flag.partition("=")[2]
 
     def unregister(self, name: str) -> None:
         """Removes what is registered under `name`."""
@@ -203,16 +226,20 @@ class SetRegistry(Registry):
 
 PROBLEMS = Registry("problem", "problem")
 HPARAMS = SetRegistry("hparams set", "hparams_set")
-MODELS = Registry("model", "model")
-SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_type")
-FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type")
-POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding")
-NORM_TYPES = Registry("norm type", "hparams=norm_type")
-METRICS = Registry("metric", "eval_metric")
-OPTIMIZERS = Registry("optimizer", "hparams=optimizer")
-LEARNING_RATE_SCHEDULES = Registry("learning rate schedule", "hparams=learning_rate_schedule")
-CONSTRAINTS = Registry("constraint", "decode_hparams=constraints")
-SCORERS = Registry("scorer", "decode_hparams=scorers")
+MODELS = Registry("model", "model", facts=("hparams_class",))
+SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_type", facts=("requires",))
+FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type", facts=("requires",))
+POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding", facts=("requires", "is_limited"))
+NORM_TYPES = Registry("norm type", "hparams=norm_type", facts=("requires",))
+METRICS = Registry("metric", "eval_metric", facts=("needs", "higher_is_better", "figure", "label", "options"))
+OPTIMIZERS = Registry("optimizer", "hparams=optimizer", facts=("requires", "moments", "decays_weights", "reads_adam"))
+LEARNING_RATE_SCHEDULES = Registry(
+    "learning rate schedule",
+    "hparams=learning_rate_schedule",
+    facts=("requires", "needs_decay_steps", "ends_at_0"),
+)
+CONSTRAINTS = Registry("constraint", "decode_hparams=constraints", facts=("setting",))
+SCORERS = Registry("scorer", "decode_hparams=scorers", facts=("setting",))
 
 # The registries whose names are the choices of a setting.
 REGISTRIES_OF_SETTINGS = {

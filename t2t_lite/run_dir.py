@@ -127,7 +127,12 @@ def stored_setting(path: Path, name: str) -> SettingValue:
     Raises:
       UserError: if it is not a run directory.
     """
-    return _read(Path(path))[1].get(name, getattr(HParams, name))
+    usual = getattr(HParams, name)
+    value = _read(Path(path))[1].get(name, usual)
+    try:
+        return getattr(HParams(**{name: value}), name)
+    except UserError as error:
+        raise UserError(f"{Path(path) / 'hparams.json'} is damaged: {error}") from error
 
 
 def trust_plugins_of(path: Path) -> list[Path]:

@@ -41,18 +41,24 @@ class Settings:
         """Returns the names of all settings."""
         return [field.name for field in dataclasses.fields(cls)]
 
+    @classmethod
+    def owner(cls, name: str) -> type | None:
+        """Returns the class that defines a setting; None if there is no such setting."""
+        return next((kind for kind in cls.__mro__ if name in vars(kind).get("__annotations__", {})), None)
+
     def replace(self, **changes: SettingValue) -> Self:
         """Returns a copy with some settings changed, and checks the values.
 
         Raises:
           UserError: on an unknown name (with the nearest names) or an invalid value.
         """
-        changes = {self.current_name(name): value for name, value in changes.items()}
         kind = self.class_for(self._values() | changes)
+        changes = {kind.current_name(name): value for name, value in changes.items()}
         for name in changes:
             if name not in kind.names():
                 raise UserError(f"unknown setting '{name}'{kind.hint(name)}", status=2)
-        values = {name: value for name, value in self._values().items() if name in kind.names()}
+        # Another class may have another setting of the same name.
+        values = {name: value for name, value in self._values().items() if kind.owner(name) is self.owner(name)}
         return kind(**(values | changes))
 
     def changed(self, changes: Mapping[str, SettingValue] | str | None) -> Self:
@@ -70,11 +76,14 @@ class Settings:
             name, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
                 raise UserError(f"`{self.FLAG}`: '{pair}' is not of the form name=value", status=2)
-            name = self.current_name(name)
             if name in texts:
                 raise UserError(f"`{self.FLAG}`: {name} is given twice", status=2)
             texts[name] = value
         kind = self.class_for(self._values() | texts)
+        for name in [name for name in texts if kind.current_name(name) != name]:
+            if kind.current_name(name) in texts:
+                raise UserError(f"`{self.FLAG}`: {kind.current_name(name)} is given twice", status=2)
+            texts[kind.current_name(name)] = texts.pop(name)
         if unknown := [f"unknown name '{name}'{kind.hint(name)}" for name in texts if name not in kind.names()]:
             raise UserError(f"`{self.FLAG}`: {'. '.join(unknown)}", status=2)
         hints = get_type_hints(kind)
@@ -111,8 +120,9 @@ class Settings:
           UserError: if the text is not a JSON object or has unknown names.
         """
         try:
-            values = {cls.current_name(name): value for name, value in json.loads(text).items()}
-            return cls.class_for(values)(**values)
+            values = json.loads(text)
+            kind = cls.class_for(values)
+            return kind(**{kind.current_name(name): value for name, value in values.items()})
         except (ValueError, TypeError, AttributeError, UserError) as error:
             raise UserError(
                 f"{where} does not contain settings of this version: {error}; replace it by an intact copy"
@@ -132,10 +142,21 @@ class Settings:
 
 def meaning(settings: type[Settings], name: str) -> str:
     """Returns the comment beside a setting's definition; "" if there is none."""
-    (kind,) = [kind for kind in settings.__mro__ if name in vars(kind).get("__annotations__", {})]
-    lines = inspect.getsource(kind).splitlines()
-    (line,) = [line for line in lines if re.match(rf"    {name}: \w+ = ", line)]
-    return line.partition("  # ")[2]
+    kind = settings.owner(name)
+    lines = inspect.getsource(kind).splitlines() if kind else []
+    return next((line.partition("  # ")[2] for line in lines if re.match(rf"\s+{name}\s*:", line)), "")
+
+
+def check_settings_class(kind: object, what: str) -> None:
+    """Raises UserError unless `kind` is a class of settings; `what` names its origin in messages."""
+    name = getattr(kind, "__qualname__", repr(kind))
+    if not (isinstance(kind, type) and issubclass(kind, Settings) and hasattr(kind, "FLAG")):
+        raise UserError(f"{what}: {name} is not derived from HParams")
+    if "__dataclass_fields__" not in vars(kind):
+        raise UserError(f"{what}: {name} needs the decorator @dataclasses.dataclass(frozen=True)")
+    for field, type_ in get_type_hints(kind).items():
+        if field in kind.names() and type_ not in _TYPE_NAMES:
+            raise UserError(f"{what}: setting {field} of {name} must be an int, float, str or bool, not {type_}")
 
 
 def _parse(text: str, kind: type[SettingValue], where: str) -> SettingValue:

@@ -33,7 +33,7 @@ class CommandParser(argparse.ArgumentParser):
             nargs="?",
             const="",
             metavar="NAME",
-            help="list problems, hparam sets and models, or describe NAME, and exit",
+            help="list all that is registered (problems, hparam sets, models ...), or describe NAME, and exit",
         )
         if plugins:
             add_plugin_flags(self, runs)

@@ -44,7 +44,11 @@ def _print_entry(name: str) -> None:
     describers = {PROBLEMS: _describe_problem, HPARAMS: _describe_set}
     describers |= dict.fromkeys(_OTHERS, _describe_summary) | {MODELS: _describe_model, METRICS: _describe_metric}
     found = [registry for registry in describers if _is_in(name, registry)]
-    settings = [each for each in (HParams, DecodeHParams, *_settings_of_models().values()) if name in vars(each)]
+    settings = [
+        each
+        for each in dict.fromkeys((HParams, DecodeHParams, *_settings_of_models().values()))
+        if each.owner(name) is each
+    ]
     for each in settings:
         of_model = "".join(f" of model {model}" for model, kind in _settings_of_models().items() if kind is each)
         print(f"setting {name}{of_model} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")

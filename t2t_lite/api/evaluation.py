@@ -79,6 +79,8 @@ def evaluate(
         raise UserError("`metrics` needs `decode`", status=2)
     for name in metrics:
         check_metric(name, run_dir.problem, "metrics")
+    if decode and not run_dir.problem.has_inputs:
+        raise UserError(f"'{run_dir.problem.name}' has no inputs, and so no outputs to score: give `decode=False`")
     check_search(decode_hparams, run_dir.problem)
     manifest = check_data(data_dir, run_dir.problem)
     with settings_restored():

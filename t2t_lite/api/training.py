@@ -120,6 +120,8 @@ def train(
 
 def check_evaluation(problem: Problem, options: TrainOptions) -> None:
     """Raises UserError if options of evaluation do not fit the problem."""
+    if options.eval_decode and not problem.has_inputs:
+        raise UserError(f"`eval_decode`: '{problem.name}' has no inputs, and so no outputs to score", status=2)
     check_metric(options.eval_metric, problem)
     check_search(options.decode_hparams, problem)
 

@@ -85,7 +85,9 @@ class Mixture(Problem):
         if part.problem not in self._problems:
             flags = get_problem(part.problem).flags
             options = {name: value for name, value in self.options.items() if name in flags}
-            self._problems[part.problem] = get_problem(part.problem, **options)
+            problem = self._problems[part.problem] = get_problem(part.problem, **options)
+            if problem.has_inputs != self.has_inputs:
+                raise UserError(f"'{self.data_name}': has_inputs is {self.has_inputs}, that of '{problem.name}' is not")
         return self._problems[part.problem]
 
     def _size(self, number: int, files: Mapping[str, Path]) -> int:

@@ -10,6 +10,10 @@ import keras
 
 FLOAT32 = 4
 MIB = 2**20
+# The backward pass makes two products for each one of the forward pass: one gradient per factor.
+FORWARD_PASSES_OF_A_STEP = 3
+# Graph and kernels of a training step beside those of the layers, measured on a CPU.
+GRAPH_BYTES = 32 * MIB
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +56,16 @@ def bytes_of_weights(layer: keras.layers.Layer, number: float, dropout: float) -
     return number * (FLOAT32 + mixing)
 
 
-def has_formulas(layer: object) -> bool:
-    """Returns whether a layer's formulas belong to its `call`: no subclass has overridden `call` alone."""
+def has_formulas(layer: object, *formulas: str) -> bool:
+    """Returns whether a layer's formulas belong to what it computes: no subclass has overridden only the latter.
+
+    Args:
+      layer: the layer.
+      formulas: the methods that it needs, "flops" and "step_bytes".
+    """
     for kind in type(layer).__mro__:
-        if "step_bytes" in vars(kind):
+        if all(formula in vars(kind) for formula in formulas):
             return True
-        if "call" in vars(kind):
+        if vars(kind).keys() & {"call", "attend", "scores", "build", *formulas}:
             return False
     return False

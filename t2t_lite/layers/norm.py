@@ -6,6 +6,7 @@ from typing import Any, cast
 import keras
 
 from t2t_lite.arrays import Array
+from t2t_lite.errors import UserError
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.cost import FLOAT32, StepBytes, compute_bytes
@@ -81,8 +82,11 @@ class RMSNorm(keras.layers.RMSNormalization):
 
 
 def make_norm(norm_type: str, **kwargs: object) -> keras.layers.Layer:
-    """Returns a norm over the channels, one of `NORM_TYPES`."""
-    return NORM_TYPES[norm_type](**kwargs)
+    """Returns a norm over the channels, one of `NORM_TYPES`, whose entries take name and dtype only."""
+    norm = NORM_TYPES[norm_type](**kwargs)
+    if not isinstance(norm, keras.layers.Layer) or norm.name != kwargs.get("name", norm.name):
+        raise UserError(f"norm type '{norm_type}' must return a Keras layer with the name and dtype of **options")
+    return norm
 
 
 def _layer_norm(epsilon: float) -> Callable[[Array, Array, Array], Array]:

@@ -78,7 +78,7 @@ class SelfAttention(MultiHeadAttention):
         return queries, (keys, values)
 
     def scores(self, queries: Array, keys: Array, query_positions: Array, key_positions: Array) -> Array:
-        """Returns the scores before the softmax, float [batch, heads, queries, keys].
+        """Returns the scores before the softmax, float [batch, heads, queries, keys]. A subclass may change them.
 
         Positions are int [queries], or [1] if all queries have the same position, and int [keys].
         """
@@ -94,7 +94,12 @@ class SelfAttention(MultiHeadAttention):
         seeds: Seeds | None = None,
     ) -> Array:
         """Returns float [batch, queries, hidden]; for positions, see `scores`."""
-        return super().call(queries, keys_values, attention_mask, seeds=seeds)
+        if type(self).scores is SelfAttention.scores:
+            return super().call(queries, keys_values, attention_mask, seeds=seeds)
+        keys, values = keys_values
+        scores = self.scores(queries, keys, query_positions, key_positions)
+        weights = ops.cast(attention_weights(scores, attention_mask), values.dtype)
+        return self.combine_heads(ops.matmul(self._dropout(weights, seeds=seeds), values))
 
     def flops(self, queries: float, positions: float | None = None) -> float:
         """Returns the operations of a sentence of `queries` positions."""

@@ -3,12 +3,13 @@
 import contextlib
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import keras
 import numpy as np
 
 from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.registry import MODELS
 
@@ -46,6 +47,16 @@ def make_model(
     """
     kind = MODELS[hparams.model]
     with building(random_seed):
-        model = kind(hparams, vocab_size, inputs_vocab_size)
+        model = new_model(kind, hparams, vocab_size, inputs_vocab_size)
         model.build()
+    return model
+
+
+def new_model(
+    kind: Callable[..., object], hparams: HParams, vocab_size: int, inputs_vocab_size: int | None
+) -> Seq2SeqModel:
+    """Returns a model that is not built yet, and checks it: plug-ins may return anything."""
+    model = kind(hparams, vocab_size, inputs_vocab_size)
+    if not isinstance(model, Seq2SeqModel):
+        raise UserError(f"model '{hparams.model}' is {type(model).__name__}, which is not derived from Seq2SeqModel")
     return model

@@ -6,7 +6,7 @@ import keras
 
 from t2t_lite.config import HParams
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.models.building import building
+from t2t_lite.models.building import building, new_model
 from t2t_lite.registry import MODELS
 
 
@@ -32,7 +32,7 @@ def symbolic_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int | N
 
     def build() -> Seq2SeqModel:
         with keras.StatelessScope(initialize_variables=False):
-            model = MODELS[hparams.model](hparams, vocab_size, inputs_vocab_size)
+            model = new_model(MODELS[hparams.model], hparams, vocab_size, inputs_vocab_size)
             model.build()
         return model
 

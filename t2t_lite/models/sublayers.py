@@ -1,10 +1,13 @@
 """Builds the layers of a Transformer that the settings choose."""
 
+import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import keras
 
 from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.convolution import Convolution
 from t2t_lite.layers.feed_forward import FeedForward, GatedFeedForward
@@ -20,7 +23,7 @@ from t2t_lite.layers.positions import (
 from t2t_lite.layers.recurrent import Recurrent
 from t2t_lite.layers.self_attention import RelativeSelfAttention, SelfAttention
 from t2t_lite.layers.transformer import DecoderLayer, EncoderLayer, Residual, SelfAttentionInterface
-from t2t_lite.registry import FEED_FORWARD_TYPES, POSITION_ENCODINGS, SELF_ATTENTION_TYPES
+from t2t_lite.registry import FEED_FORWARD_TYPES, POSITION_ENCODINGS, SELF_ATTENTION_TYPES, Registry
 
 
 def encoder_layer(
@@ -58,18 +61,47 @@ def decoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> De
 
 def self_attention(hparams: HParams, causal: bool, index: int, policy: keras.DTypePolicy) -> SelfAttentionInterface:
     """Returns the self-attention of layer number `index`, or its replacement, one of `SELF_ATTENTION_TYPES`."""
-    make = SELF_ATTENTION_TYPES[hparams.self_attention_type]
-    return make(hparams, causal, index, name="self_attention", dtype=policy)
+    methods = ("start_cache", "grow_cache", "step") if causal else ()
+    return _made(SELF_ATTENTION_TYPES, hparams, "self_attention", policy, causal, index, methods=methods)
 
 
 def feed_forward(hparams: HParams, policy: keras.DTypePolicy) -> keras.layers.Layer:
     """Returns the feed-forward network or its replacement, one of `FEED_FORWARD_TYPES`."""
-    return FEED_FORWARD_TYPES[hparams.feed_forward_type](hparams, name="feed_forward", dtype=policy)
+    return _made(FEED_FORWARD_TYPES, hparams, "feed_forward", policy)
 
 
 def position_encoding(hparams: HParams, side: str, policy: keras.DTypePolicy) -> PositionEncoding:
     """Returns the position encoding of a side, "inputs" or "targets", one of `POSITION_ENCODINGS`."""
-    return POSITION_ENCODINGS[hparams.position_encoding](hparams, name=f"{side}_positions", dtype=policy)
+    layer = _made(POSITION_ENCODINGS, hparams, f"{side}_positions", policy, methods=("step",))
+    if getattr(layer, "max_length", None) is not None and hparams.max_positions is None:
+        raise UserError(
+            f"position encoding '{hparams.position_encoding}' has a limited number of positions; register it with "
+            f"is_limited=True"
+        )
+    return layer
+
+
+def _made(
+    registry: Registry,
+    hparams: HParams,
+    name: str,
+    policy: keras.DTypePolicy,
+    *arguments: object,
+    methods: Sequence[str] = (),
+) -> Any:  # noqa: ANN401  a layer of the kind that the registry has
+    """Returns the layer of an entry, and checks it: plug-ins may return anything."""
+    entry = getattr(hparams, registry.setting)
+    layer = registry[entry](hparams, *arguments, name=name, dtype=policy)
+    what = f"{registry.kind} '{entry}'"
+    if not isinstance(layer, keras.layers.Layer):
+        raise UserError(f"{what} makes {type(layer).__name__}, not a Keras layer")
+    if layer.name != name or layer.dtype_policy != policy:
+        raise UserError(f"{what} must hand name and dtype on to its layer: **options")
+    if missing := [method for method in methods if not hasattr(layer, method)]:
+        raise UserError(f"{what}: {type(layer).__name__} has no method {' or '.join(missing)}, which searches need")
+    if "seeds" not in inspect.signature(layer.call).parameters and registry is not POSITION_ENCODINGS:
+        raise UserError(f"{what}: {type(layer).__name__}.call must take `seeds`, for dropout")
+    return layer
 
 
 # What is registered as self-attention type: functions of (hparams, causal, number of the layer, name and dtype).

@@ -15,7 +15,7 @@ import keras
 from t2t_lite.arrays import Array
 from t2t_lite.errors import UserError
 from t2t_lite.keras_ops import ops
-from t2t_lite.layers.cost import MIB, StepBytes
+from t2t_lite.layers.cost import FORWARD_PASSES_OF_A_STEP, GRAPH_BYTES, MIB, StepBytes
 from t2t_lite.layers.dropout import KerasSeeds
 
 if TYPE_CHECKING:
@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
     from t2t_lite.models.base import Seq2SeqModel
 
-FORWARD_PASSES_OF_A_STEP = 3
 # The numbers of sentences of the two graphs.
 _ROWS = (2, 4)
-# Graph and kernels, measured on a CPU: a constant part, and a part per operation.
-_GRAPH_BYTES = 32 * MIB
+# Graph and kernels of an operation and of a loop, measured on a CPU.
 _BYTES_OF_AN_OPERATION = 32 * 1024
+_BYTES_OF_A_LOOP = 8 * MIB
 # Operations whose output is their input's buffer.
 _ALIASES = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "IdentityN", "Bitcast"})
 _CALLS = {"PartitionedCall": "f", "StatefulPartitionedCall": "f"}
@@ -62,11 +61,12 @@ def traced_step_bytes(model: "Seq2SeqModel", length: int) -> StepBytes:
     graphs = [_trace(model, rows, length, length, backward=True) for rows in _ROWS]
     peaks = [_peak_bytes(graph) for graph in graphs]
     per_row = (peaks[1] - peaks[0]) / (_ROWS[1] - _ROWS[0])
-    operations = len(graphs[0].get_operations())
+    operations = graphs[0].get_operations()
+    loops = sum(operation.type in _LOOPS for operation in operations)
     return StepBytes(
         kept=per_row / length,
         shared=max(peaks[0] - _ROWS[0] * per_row, 0.0),
-        graph=_GRAPH_BYTES + operations * _BYTES_OF_AN_OPERATION,
+        graph=GRAPH_BYTES + len(operations) * _BYTES_OF_AN_OPERATION + loops * _BYTES_OF_A_LOOP,
     )
 
 

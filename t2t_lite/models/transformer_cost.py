@@ -4,7 +4,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.layers.cost import FLOAT32, MIB, StepBytes, has_formulas
+from t2t_lite.layers.cost import FLOAT32, FORWARD_PASSES_OF_A_STEP, GRAPH_BYTES, StepBytes, has_formulas
 from t2t_lite.models.base import part_of
 
 if TYPE_CHECKING:
@@ -21,10 +21,6 @@ PARTS = {
     "decoder feed-forward": r"decoder_\d+/feed_forward/.*",
     "norms": r"(encoder|decoder)_\d+/\w+_residual/norm/\w+|(encoder|decoder)_norm/\w+",
 }
-# The backward pass makes two products for each one of the forward pass: one gradient per factor.
-FORWARD_PASSES_OF_A_STEP = 3
-# Graph and kernels of what is around the layers, measured on a CPU.
-_GRAPH_BYTES = 32 * MIB
 # Copies of the largest embedding matrix: its gradient as input matrix, as output matrix, and their sum.
 _COPIES_OF_EMBEDDING = 3
 # The logits, their softmax, and their gradient before and after the targets are subtracted. Mixed precision has three
@@ -45,9 +41,12 @@ def parameter_parts(model: "Transformer") -> dict[str, int]:
 def formulas_hold(model: "Transformer") -> bool:
     """Returns whether all layers have formulas that belong to their `call`."""
     layers = [*model.encoder_layers, *model.decoder_layers]
-    parts = [part for layer in layers for part in (layer, *layer.sublayers, *layer.residuals)]
+    parts = [part for layer in layers for part in (layer, *layer.residuals)]
     norms = [residual.norm for layer in layers for residual in layer.residuals]
-    return all(has_formulas(part) for part in (*parts, *norms))
+    sublayers = [sublayer for layer in layers for sublayer in layer.sublayers]
+    return all(has_formulas(part, "step_bytes") for part in (*parts, *norms)) and all(
+        has_formulas(sublayer, "flops", "step_bytes") for sublayer in sublayers
+    )
 
 
 def step_flops(model: "Transformer", source: float, target: float) -> dict[str, float]:
@@ -72,7 +71,7 @@ def step_bytes(model: "Transformer", length: int) -> StepBytes:
     around = StepBytes(
         kept=model.vocab_size * _COPIES_OF_LOGITS * FLOAT32,
         shared=embedding * _COPIES_OF_EMBEDDING * FLOAT32,
-        graph=_GRAPH_BYTES,
+        graph=GRAPH_BYTES,
     )
     # Positions and dropout on both sides, and the final norms of both stacks, if any, are like two residuals.
     residual = model.encoder_layers[0].residuals[0].step_bytes(length)

@@ -76,6 +76,10 @@ def metric_named(name: str, argument: str) -> str:
     Raises:
       UserError: if there is none; the message suggests the nearest names.
     """
+    names = {}
+    for metric in METRICS:
+        if (other := names.setdefault(figure_of(metric), metric)) != metric:
+            raise UserError(f"the metrics '{other}' and '{metric}' have the same figure '{figure_of(metric)}'")
     if name in METRICS:
         return name
     if metric := _metric_with(name):

@@ -67,6 +67,10 @@ def corpus_statistics(
                 f"problem '{problem.data_name}' yields {pair!r:.60} as pair {count}; its examples(split, files) must "
                 f"yield Example(inputs, targets)"
             )
+        if pair.inputs and not problem.has_inputs:
+            raise UserError(
+                f"problem '{problem.data_name}' has no inputs (has_inputs=False), but pair {count} is {pair!r:.60}"
+            )
         if count <= FIRST_PAIRS:
             first_pairs.append(pair)
         drop_reason = problem.drop_reason("train", pair)

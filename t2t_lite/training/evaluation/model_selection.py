@@ -5,6 +5,7 @@ here is a function of it, so a resumed training decides like an uninterrupted on
 """
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -70,7 +71,8 @@ def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) ->
     """Returns the n best steps by a metric, best first, ties by earlier step; skips steps without the metric."""
     metric = metric_named(metric, "eval_metric")
     sign, figure = -1.0 if METRICS.fact(metric, "higher_is_better", True) else 1.0, figure_of(metric)
-    having = [step for step, figures in evaluations.items() if figure in figures]
+    # A figure that is not a number is never the best.
+    having = [step for step, figures in evaluations.items() if not math.isnan(figures.get(figure, math.nan))]
     return sorted(having, key=lambda step: (sign * evaluations[step][figure], step))[:n]
 
 

@@ -36,6 +36,15 @@ def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) 
     """
     rule = OPTIMIZERS[hparams.optimizer](hparams)
     _check(rule, f"the optimizer '{hparams.optimizer}'")
+    if hparams.weight_decay and not rule.weight_decay:
+        raise UserError(
+            f"the optimizer '{hparams.optimizer}' ignores weight_decay; give it weight_decay=hparams.weight_decay"
+        )
+    if isinstance(rule._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+        raise UserError(
+            f"the optimizer '{hparams.optimizer}' has a schedule of its own, which training does not use; register it "
+            f"in LEARNING_RATE_SCHEDULES"
+        )
     if type(rule) in (keras.optimizers.Adam, keras.optimizers.AdamW) and not rule.amsgrad:
         return FusedAdam(keras_variables, hparams, rule)
     return KerasOptimizer(keras_variables, hparams, rule)

@@ -1,0 +1,266 @@
+"""What a plug-in's author may get wrong: one line says what and where."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+
+import t2t_lite as t2t
+from t2t_lite.api.training import check_evaluation
+from t2t_lite.config import HParams
+from t2t_lite.data.problem import Example, Problem
+from t2t_lite.errors import UserError
+from t2t_lite.layers.positions import LearnedPositions
+from t2t_lite.layers.self_attention import SelfAttention
+from t2t_lite.models.building import make_model
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.models.transformer_cost import formulas_hold
+from t2t_lite.registry import (
+    FEED_FORWARD_TYPES,
+    METRICS,
+    MODELS,
+    NORM_TYPES,
+    OPTIMIZERS,
+    POSITION_ENCODINGS,
+    SELF_ATTENTION_TYPES,
+    Registry,
+)
+from t2t_lite.scoring.metric import Metric, metric_named
+from t2t_lite.settings import Settings, meaning
+from t2t_lite.training.evaluation.model_selection import best_steps, evaluations_without_gain
+from t2t_lite.training.optimizers.registered import make_optimizer
+from t2t_lite.training.options import TrainOptions
+
+TINY = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_size": 8, "filter_size": 8, "num_heads": 2}
+
+
+class Without(keras.layers.Layer):
+    """A layer without the methods of a self-attention."""
+
+    def call(self, x, seeds=None):
+        return x
+
+
+class WithoutSeeds(keras.layers.Layer):
+    def call(self, x):
+        return x
+
+
+@pytest.mark.parametrize(
+    ("registry", "setting", "entry", "message"),
+    [
+        (SELF_ATTENTION_TYPES, "self_attention_type", lambda *a, **k: None, "makes NoneType, not a Keras layer"),
+        (
+            SELF_ATTENTION_TYPES,
+            "self_attention_type",
+            lambda *a, **k: Without(**k),
+            "no method start_cache",
+        ),
+        (FEED_FORWARD_TYPES, "feed_forward_type", lambda *a, **k: WithoutSeeds(**k), "must take `seeds`"),
+        (FEED_FORWARD_TYPES, "feed_forward_type", lambda *a, **k: Without(), "must hand name and dtype on"),
+        (NORM_TYPES, "norm_type", lambda **k: None, "must return a Keras layer"),
+        (POSITION_ENCODINGS, "position_encoding", lambda h, **k: LearnedPositions(4, 8, **k), "with is_limited=True"),
+        (MODELS, "model", lambda *a: keras.Sequential(), "is Sequential, which is not derived from Seq2SeqModel"),
+    ],
+)
+def test_what_an_entry_makes_is_checked(registered, registry, setting, entry, message):
+    registered(registry, "wrong", entry)
+    with pytest.raises(UserError, match=message):
+        make_model(HParams(**TINY, **{setting: "wrong"}), 11)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"higher_is_beter": False}, "metric 'm': unknown fact 'higher_is_beter'; did you mean 'higher_is_better'"),
+        ({"requires": {"norm_type": "rms"}}, "takes a tuple"),
+    ],
+)
+def test_facts_are_checked(facts, message):
+    registry = Registry("metric", "eval_metric", facts=("higher_is_better", "requires"))
+    with pytest.raises(UserError, match=message):
+        registry.register(Metric, name="m", **facts)
+    with pytest.raises(UserError, match=r"'m\.Length' is not of the form module:attribute"):
+        registry.register_lazily("m", "m.Length", "")
+
+
+def test_a_required_setting_that_does_not_exist_is_an_error(registered):
+    registered(FEED_FORWARD_TYPES, "wrong", lambda *a, **k: None, requires={"self_attention": ("full",)})
+    with pytest.raises(UserError, match="feed-forward type 'wrong' requires 'self_attention', which is no setting"):
+        HParams(feed_forward_type="wrong")
+
+
+class Undecorated(HParams):
+    size: int = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Plain:
+    size: int = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class OnlySettings(Settings):
+    size: int = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Optional(HParams):
+    size: int | None = None
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Undecorated, r"Undecorated needs the decorator @dataclasses.dataclass\(frozen=True\)"),
+        (Plain, "Plain is not derived from HParams"),
+        (OnlySettings, "OnlySettings is not derived from HParams"),
+        (Optional, "setting size of Optional must be an int, float, str or bool"),
+    ],
+)
+def test_a_class_of_settings_is_checked(registered, kind, message):
+    registered(MODELS, "wrong", Transformer, hparams_class=kind)
+    with pytest.raises(UserError, match=f"model 'wrong': {message}"):
+        HParams().override("model=wrong,size=4")
+
+
+@dataclasses.dataclass(frozen=True)
+class OneHParams(HParams):
+    RENAMED = {**HParams.RENAMED, "old_size": "size"}
+    size: int = 8  # numbers
+
+
+@dataclasses.dataclass(frozen=True)
+class OtherHParams(HParams):
+    size: float = 0.5
+
+
+@pytest.fixture
+def two_models(registered):
+    registered(MODELS, "one", Transformer, hparams_class=OneHParams)
+    registered(MODELS, "other", Transformer, hparams_class=OtherHParams)
+
+
+def test_settings_of_the_same_name_belong_to_their_models(two_models):
+    one = HParams().override("model=one,size=16,hidden_size=64")
+    assert (one.size, one.replace(model="other").size) == (16, 0.5)
+    assert one.replace(model="other").hidden_size == 64
+    assert one.replace(model="other", size=0.25).replace(model="one").size == 8
+    assert meaning(OneHParams, "size") == "numbers"
+
+
+def test_renamed_settings_of_a_model_are_read(two_models):
+    assert HParams.from_json('{"model": "one", "old_size": 5}', "here").size == 5
+    assert HParams().override("model=one,old_size=3").size == 3
+    with pytest.raises(UserError, match="size is given twice"):
+        HParams().override("model=one,old_size=3,size=4")
+
+
+class Shifted(SelfAttention):
+    """Attends less to positions that are further away (Press et al. 2021), with `scores` alone."""
+
+    def scores(self, queries, keys, query_positions, key_positions):
+        distances = keras.ops.cast(key_positions[None, :] - query_positions[:, None], "float32")
+        return super().scores(queries, keys, query_positions, key_positions) - keras.ops.abs(distances)
+
+
+def test_a_subclass_may_change_the_scores_alone(registered):
+    def shifted(hparams, causal, index, **options):
+        return Shifted(hparams.hidden_size, hparams.num_heads, causal, **options)
+
+    registered(SELF_ATTENTION_TYPES, "shifted", shifted)
+    ids = np.array([[3, 4, 5, 6, 1]], "int32")
+    plain, other = (make_model(HParams(**TINY, self_attention_type=name), 11, 11, 1) for name in ("full", "shifted"))
+    other.set_weights(plain.get_weights())
+    assert np.abs(np.array(plain(ids, ids)) - np.array(other(ids, ids))).max() > 1e-3
+    weights = np.array(other.attention(ids, ids, "encoder", 0))
+    layer, x = other.encoder_layers[0].self_attention, other.position_encodings["inputs"](other.embedding(ids))
+    _, values = layer.keys_values(x)
+    np.testing.assert_allclose(
+        layer(x, ids[:, None, None] != 0), layer.combine_heads(weights @ np.array(values)), atol=1e-5
+    )
+    assert formulas_hold(plain) and not formulas_hold(other)
+
+
+def test_a_layer_without_a_formula_of_its_operations_is_traced(registered):
+    class Half(SelfAttention):
+        def call(self, x, padding_mask=None, seeds=None):
+            return super().call(x, padding_mask, seeds)
+
+        def step_bytes(self, length):
+            return super().step_bytes(length)
+
+    def half(hparams, causal, index, **options):
+        return Half(hparams.hidden_size, hparams.num_heads, causal, **options)
+
+    registered(SELF_ATTENTION_TYPES, "half", half)
+    model = make_model(HParams(**TINY, self_attention_type="half"), 11)
+    same = make_model(HParams(**TINY), 11)
+    assert sum(model.step_flops(6, 6).values()) == sum(same.step_flops(6, 6).values())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda hparams: keras.optimizers.RMSprop(), "ignores weight_decay; give it weight_decay=hparams.weight_decay"),
+        (
+            lambda hparams: keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, 9), weight_decay=0.1),
+            "has a schedule of its own",
+        ),
+    ],
+)
+def test_an_optimizer_that_would_ignore_something_is_refused(registered, make, message):
+    registered(OPTIMIZERS, "mine", make)
+    with pytest.raises(UserError, match=f"the optimizer 'mine' {message}"):
+        make_optimizer([keras.Variable(np.ones((2, 2)))], HParams(optimizer="mine", weight_decay=0.1))
+
+
+def test_settings_without_effect_are_warned_about():
+    lines = HParams(optimizer="lion", adam_beta1=0.5, learning_rate=0.001, learning_rate_constant=3.0).warnings()
+    assert "adam_beta1 has no effect with optimizer=lion" in lines
+    assert any(line.startswith("learning_rate_constant has no effect") for line in lines)
+
+
+def test_two_metrics_with_one_figure_are_refused(registered):
+    registered(METRICS, "smooth_bleu", Metric, figure="bleu")
+    with pytest.raises(UserError, match="the metrics 'bleu' and 'smooth_bleu' have the same figure 'bleu'"):
+        metric_named("chrf", "eval_metric")
+
+
+def test_a_score_that_is_not_a_number_is_never_the_best():
+    evaluations = {1: {"bleu": float("nan")}, 2: {"bleu": 5.0}, 3: {"bleu": 3.0}, 4: {"bleu": float("nan")}}
+    assert best_steps(evaluations, "bleu", 3) == [2, 3]
+    assert evaluations_without_gain(evaluations, "bleu") == 2
+
+
+class Texts(Problem):
+    """Texts without inputs, but for one."""
+
+    has_inputs = False
+    vocab_kind = "characters"
+
+    def examples(self, split, files):
+        yield from (Example("", f"text {number}") for number in range(20))
+        yield Example("something", "else")
+
+
+def test_inputs_of_a_problem_without_inputs_are_an_error(tmp_path):
+    with pytest.raises(UserError, match=r"'texts' has no inputs \(has_inputs=False\), but pair 21 is Example"):
+        t2t.generate_data(Texts(), tmp_path)
+
+
+def test_a_problem_without_inputs_has_no_outputs_to_score():
+    with pytest.raises(UserError, match="`eval_decode`: 'texts' has no inputs, and so no outputs to score"):
+        check_evaluation(Texts(), TrainOptions(eval_decode=True))
+
+
+@pytest.mark.parametrize("value", ['"x"', "null", "0", "-3", "1.5"])
+def test_averaging_a_damaged_run_is_a_one_line_error(command, small_run, tmp_path, value):
+    for name in ("run.json", "hparams.json"):
+        (tmp_path / name).write_text((small_run / name).read_text())
+    text = (tmp_path / "hparams.json").read_text()
+    (tmp_path / "hparams.json").write_text(text.replace('"average_checkpoints": 5', f'"average_checkpoints": {value}'))
+    result = command("avg", f"--output_dir={tmp_path}")
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+    assert "hparams.json is damaged" in result.stderr and "average_checkpoints" in result.stderr
