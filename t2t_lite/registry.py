@@ -119,11 +119,6 @@ class Registry:
                     f"{self.kind} '{name}': requires={{'{setting}': ...}} takes a tuple of values, not a text"
                 )
 
-    @property
-    def setting(self) -> str:
-        """The setting whose choices are the names, from the flag "hparams=SETTING"."""
-        return self.flag.partition("=")[2]
-
     def unregister(self, name: str) -> None:
         """Removes what is registered under `name`."""
         for known in (self._entries, self._places, self._files, self._summaries, self._origins, self._facts):

@@ -62,17 +62,28 @@ def decoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> De
 def self_attention(hparams: HParams, causal: bool, index: int, policy: keras.DTypePolicy) -> SelfAttentionInterface:
     """Returns the self-attention of layer number `index`, or its replacement, one of `SELF_ATTENTION_TYPES`."""
     methods = ("start_cache", "grow_cache", "step") if causal else ()
-    return _made(SELF_ATTENTION_TYPES, hparams, "self_attention", policy, causal, index, methods=methods)
+    return _made(
+        SELF_ATTENTION_TYPES,
+        hparams.self_attention_type,
+        hparams,
+        "self_attention",
+        policy,
+        causal,
+        index,
+        methods=methods,
+    )
 
 
 def feed_forward(hparams: HParams, policy: keras.DTypePolicy) -> keras.layers.Layer:
     """Returns the feed-forward network or its replacement, one of `FEED_FORWARD_TYPES`."""
-    return _made(FEED_FORWARD_TYPES, hparams, "feed_forward", policy)
+    return _made(FEED_FORWARD_TYPES, hparams.feed_forward_type, hparams, "feed_forward", policy)
 
 
 def position_encoding(hparams: HParams, side: str, policy: keras.DTypePolicy) -> PositionEncoding:
     """Returns the position encoding of a side, "inputs" or "targets", one of `POSITION_ENCODINGS`."""
-    layer = _made(POSITION_ENCODINGS, hparams, f"{side}_positions", policy, methods=("step",))
+    layer = _made(
+        POSITION_ENCODINGS, hparams.position_encoding, hparams, f"{side}_positions", policy, methods=("step",)
+    )
     if getattr(layer, "max_length", None) is not None and hparams.max_positions is None:
         raise UserError(
             f"position encoding '{hparams.position_encoding}' has a limited number of positions; register it with "
@@ -83,14 +94,14 @@ def position_encoding(hparams: HParams, side: str, policy: keras.DTypePolicy) ->
 
 def _made(
     registry: Registry,
+    entry: str,
     hparams: HParams,
     name: str,
     policy: keras.DTypePolicy,
     *arguments: object,
     methods: Sequence[str] = (),
 ) -> Any:  # noqa: ANN401  a layer of the kind that the registry has
-    """Returns the layer of an entry, and checks it: plug-ins may return anything."""
-    entry = getattr(hparams, registry.setting)
+    """Returns the layer called `name` of an entry, and checks it: plug-ins may return anything."""
     layer = registry[entry](hparams, *arguments, name=name, dtype=policy)
     what = f"{registry.kind} '{entry}'"
     if not isinstance(layer, keras.layers.Layer):
