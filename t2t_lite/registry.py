@@ -234,7 +234,7 @@ LEARNING_RATE_SCHEDULES = Registry(
     facts=("requires", "needs_decay_steps", "ends_at_0"),
 )
 CONSTRAINTS = Registry("constraint", "decode_hparams=constraints", facts=("setting",))
-SCORERS = Registry("scorer", "decode_hparams=scorers", facts=("setting",))
+SCORERS = Registry("scorer", "decode_hparams=scorers")
 
 # The registries whose names are the choices of a setting.
 REGISTRIES_OF_SETTINGS = {

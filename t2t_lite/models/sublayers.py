@@ -51,7 +51,7 @@ def decoder_layer(hparams: HParams, index: int, policy: keras.DTypePolicy) -> De
     """Returns decoder layer number `index`, counted from 0; `policy` is its dtype policy."""
     return DecoderLayer(
         self_attention(hparams, True, index, policy),
-        MultiHeadAttention(**_heads(hparams), name="cross_attention", dtype=policy),
+        MultiHeadAttention(**heads(hparams), name="cross_attention", dtype=policy),
         feed_forward(hparams, policy),
         _residuals(hparams, policy, "self_attention", "cross_attention", "feed_forward"),
         name=f"decoder_{index}",
@@ -122,14 +122,14 @@ def full_attention(hparams: HParams, causal: bool, index: int, **options: Any) -
     """Returns attention to all positions, with the position encodings that are part of attention."""
     if hparams.position_encoding == "relative":
         distance = hparams.max_relative_position
-        return RelativeSelfAttention(causal=causal, max_relative_position=distance, **_heads(hparams), **options)
-    return SelfAttention(causal=causal, rotary=hparams.position_encoding == "rotary", **_heads(hparams), **options)
+        return RelativeSelfAttention(causal=causal, max_relative_position=distance, **heads(hparams), **options)
+    return SelfAttention(causal=causal, rotary=hparams.position_encoding == "rotary", **heads(hparams), **options)
 
 
 def local_attention(hparams: HParams, causal: bool, index: int, **options: Any) -> LocalSelfAttention:
     """Returns restricted attention."""
     options |= {"neighborhood_size": hparams.neighborhood_size, "rotary": hparams.position_encoding == "rotary"}
-    return LocalSelfAttention(causal=causal, **_heads(hparams), **options)
+    return LocalSelfAttention(causal=causal, **heads(hparams), **options)
 
 
 def recurrent(hparams: HParams, causal: bool, index: int, **options: Any) -> Recurrent:
@@ -190,7 +190,8 @@ def no_positions(hparams: HParams, **options: Any) -> PositionEncoding:
     return NoPositions(hparams.hidden_size, **options)
 
 
-def _heads(hparams: HParams) -> dict[str, Any]:
+def heads(hparams: HParams) -> dict[str, Any]:
+    """Returns the arguments of `MultiHeadAttention` that the settings choose."""
     return {
         "hidden_size": hparams.hidden_size,
         "num_heads": hparams.num_heads,
