@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from t2t_lite.plugins import load_all
+from t2t_lite.registry import REGISTRIES, Origin
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "example_plugin"
 
@@ -26,17 +27,23 @@ def example_site(shared_folders):
     return shared_folders.get("example_site", make) / "site"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def example(example_site, command):
     """Runs a command in this process, in which the example plug-in is installed; checks that it ends well."""
-    if str(example_site) not in sys.path:
-        sys.path.append(str(example_site))
-        importlib.invalidate_caches()
-        load_all()
+    sys.path.append(str(example_site))
+    importlib.invalidate_caches()
+    load_all()
 
     def run(name, *flags, **options):
         result = command(name, *flags, **options)
         assert result.returncode == 0, result.stderr
         return result.stdout
 
-    return run
+    yield run
+    sys.path.remove(str(example_site))
+    for name in [name for name in sys.modules if name.startswith("t2t_lite_example")]:
+        del sys.modules[name]
+    for registry in REGISTRIES:
+        for name in registry.names():
+            if registry.origin(name) == Origin("package", "t2t-lite-example"):
+                registry.unregister(name)

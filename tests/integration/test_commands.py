@@ -51,7 +51,6 @@ def test_help_errors_and_listings_do_not_import_tensorflow():
     runs = [(name, flags) for name in COMMANDS for flags in (["--help"], ["--no_such_flag"], [""])]
     runs += [("trainer", [f"--registry_help{name}"]) for name in ("", "=transformer_big", "=multi30k_ende_rev")]
     runs += [("trainer", [f"--registry_help={name}"]) for name in ("transformer", "no_such")]
-    runs += [("benchmark", ["--cost"])]
     program = f"""
 import importlib, sys
 for name, flags in {runs}:
