@@ -89,7 +89,7 @@ def test_evaluations_have_the_metric_of_the_plug_in(run_dir):
 
 @pytest.mark.slow
 def test_averaging_and_scoring_need_no_plug_in(run_dir, data_dir, process, tmp_path):
-    result = process("avg", f"--output_dir={run_dir}", "--n=3")
+    result = process("avg", f"--output_dir={run_dir}", "--n=2")
     assert result.returncode == 0, result.stderr
     assert f"average-{STEPS}" in result.stdout
     refused = process("decoder", f"--output_dir={run_dir}", stdin=b"12\n")
