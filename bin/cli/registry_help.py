@@ -33,7 +33,8 @@ def _print_names() -> None:
     } | {f"{registry.kind.capitalize()}s (--{registry.flag}=NAME)": registry for registry in _OTHERS}
     width = max(len(name) for registry in registries.values() for name in registry.names())
     for title, registry in registries.items():
-        print(f"{title}:")
+        if registry.names():
+            print(f"{title}:")
         for name in registry.names():
             print(f"  {name:{width}}  {registry.summary(name)}")
 
@@ -111,6 +112,8 @@ def _describe_problem(registry: Registry, name: str) -> None:
 def _describe_summary(registry: Registry, name: str) -> None:
     # Only the summary: the entry itself may import Keras.
     print(registry.summary(name) or "no documentation")
+    if setting := registry.fact(name, "setting", ""):
+        print(f"it is chosen by its own setting instead: --decode_hparams={setting}=VALUE")
     if (origin := registry.origin(name)) is not None:
         print(f"from the plug-in {origin.where}")
 
