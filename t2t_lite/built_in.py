@@ -47,13 +47,13 @@ for _name, _function, _summary, _facts in (
         "relative",
         "no_positions",
         "Relative, in attention (Shaw 2018).",
-        {"requires": {"self_attention_type": ("full",)}},
+        _requires_attention("full"),
     ),
     (
         "rotary",
         "no_positions",
         "Rotary, in attention (Su 2021).",
-        {"requires": {"self_attention_type": ("full", "local")}},
+        _requires_attention("full", "local"),
     ),
 ):
     POSITION_ENCODINGS.register_lazily(_name, _SUBLAYERS + _function, _summary, **_facts)

@@ -125,7 +125,7 @@ class Registry:
             known.pop(name, None)
 
     def fact(self, name: str, key: str, default: F) -> F:
-        """Returns what `register` was told of the object called `name` under `key`, or the default."""
+        """Returns the fact `key` of the registration of `name`; if it was not given, the default."""
         return self._facts[name].get(key, default)
 
     def having(self, key: str, value: object) -> list[str]:

@@ -159,8 +159,6 @@ def trust_plugins_of(path: Path) -> list[Path]:
 def _names(problem: str, settings: dict[str, Any]) -> dict[Registry, str]:
     """Returns the names of a run's problem, model and so on, by registry."""
     chosen = {registry: settings.get(name, getattr(HParams, name)) for name, registry in REGISTRIES_OF_SETTINGS.items()}
-    if not all(isinstance(name, str) for name in chosen.values()):
-        raise TypeError(f"names must be strings: {list(chosen.values())}")
     return {PROBLEMS: problem.removesuffix(REVERSED_SUFFIX)} | chosen
 
 
@@ -171,6 +169,9 @@ def _read(path: Path) -> tuple[Path, dict[str, Any], _Run]:
         stored = json.loads(settings.read_text(encoding="utf-8"))
         if not isinstance(stored, dict):
             raise TypeError("not a JSON object")
+        for name in REGISTRIES_OF_SETTINGS:
+            if not isinstance(stored.get(name, ""), str):
+                raise UserError(f"{settings} is damaged: {name} is {stored[name]!r}, not a name")
         return about, stored, dict(json.loads(about.read_text(encoding="utf-8")))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"`output_dir={path}` {_why_no_run(path, Path(error.filename).name)}") from error

@@ -12,6 +12,7 @@ Metrics of TEXTS and TREES score decoded outputs, and derive from `Metric`. Metr
 functions of the sums over the target tokens of a split, see `token_metrics.py`.
 """
 
+import numbers
 from collections.abc import Sequence
 
 from t2t_lite.errors import UserError, nearest
@@ -98,9 +99,29 @@ def report(
     metric: str, hypotheses: Sequence[str], references: Sequence[str], names: tuple[str, str], **options: object
 ) -> list[str]:
     """Returns the lines of t2t-lite-score for a metric. Arguments: see `Metric.report`; options: the constructor's."""
-    scorer = METRICS[metric](**options)
+    scorer = make_metric(metric, **options)
     lines = scorer.report(hypotheses, references, names)
-    return lines or [f"{label_of(figure_of(metric))} = {scorer.score(hypotheses, references):.2f}"]
+    return lines or [f"{label_of(figure_of(metric))} = {score_of(metric, scorer, hypotheses, references):.2f}"]
+
+
+def make_metric(name: str, **options: object) -> Metric:
+    """Returns the metric of outputs called `name`; options: its constructor's.
+
+    Raises:
+      UserError: if a plug-in has registered something else.
+    """
+    entry = METRICS[name]
+    if not (isinstance(entry, type) and issubclass(entry, Metric)):
+        raise UserError(f"metric '{name}' is not a class derived from Metric")
+    return entry(**options)
+
+
+def score_of(name: str, metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    """Returns `metric.score`; raises UserError if it is no number."""
+    score = metric.score(hypotheses, references)
+    if not isinstance(score, numbers.Real):
+        raise UserError(f"metric '{name}': its score is {score!r:.60}, not a number")
+    return float(score)
 
 
 def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import math
 from t2t_lite import schedules
 from t2t_lite.arrays import Array
 from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
 from t2t_lite.keras_ops import ops
 from t2t_lite.registry import LEARNING_RATE_SCHEDULES
 
@@ -19,8 +20,14 @@ def learning_rate(step: int | Array, hparams: HParams) -> Array:
     Args:
       step: the number of the update, counted from 1; number or tensor.
       hparams: the settings.
+
+    Raises:
+      UserError: if the schedule of a plug-in returns nothing.
     """
-    return ops.cast(LEARNING_RATE_SCHEDULES[hparams.learning_rate_schedule](step, hparams), "float32")
+    rate = LEARNING_RATE_SCHEDULES[hparams.learning_rate_schedule](step, hparams)
+    if rate is None:
+        raise UserError(f"the schedule '{hparams.learning_rate_schedule}' returns no learning rate")
+    return ops.cast(rate, "float32")
 
 
 def inverse_sqrt(step: int | Array, hparams: HParams) -> Array:

@@ -18,6 +18,7 @@ from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_cost import formulas_hold
 from t2t_lite.registry import (
     FEED_FORWARD_TYPES,
+    LEARNING_RATE_SCHEDULES,
     METRICS,
     MODELS,
     NORM_TYPES,
@@ -31,6 +32,7 @@ from t2t_lite.settings import Settings, meaning
 from t2t_lite.training.evaluation.model_selection import best_steps, evaluations_without_gain
 from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.schedule import learning_rate
 
 TINY = {"num_encoder_layers": 1, "num_decoder_layers": 1, "hidden_size": 8, "filter_size": 8, "num_heads": 2}
 
@@ -264,3 +266,44 @@ def test_averaging_a_damaged_run_is_a_one_line_error(command, small_run, tmp_pat
     result = command("avg", f"--output_dir={tmp_path}")
     assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
     assert "hparams.json is damaged" in result.stderr and "average_checkpoints" in result.stderr
+
+
+class NoScore(Metric):
+    def score(self, hypotheses, references):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        (NoScore, "metric 'wrong': its score is None, not a number"),
+        (
+            lambda hypotheses, references: 1.0,
+            "metric 'wrong' is not a class derived from Metric",
+        ),
+    ],
+)
+def test_a_metric_that_does_not_score_is_a_one_line_error(command, registered, tmp_path, entry, message):
+    registered(METRICS, "wrong", entry)
+    (tmp_path / "texts").write_text("a\n")
+    files = (f"--hypothesis={tmp_path / 'texts'}", f"--reference={tmp_path / 'texts'}")
+    result = command("score", "--metric=wrong", *files)
+    assert (result.returncode, result.stderr) == (1, f"t2t-lite-score: error: {message}\n")
+
+
+def test_a_schedule_without_a_rate_is_an_error(registered):
+    registered(LEARNING_RATE_SCHEDULES, "wrong", lambda step, hparams: None)
+    with pytest.raises(UserError, match="the schedule 'wrong' returns no learning rate"):
+        learning_rate(1, HParams(learning_rate_schedule="wrong"))
+
+
+def test_a_model_that_is_no_name_is_damage_of_the_settings(command, small_run, tmp_path):
+    for name in ("run.json", "hparams.json"):
+        (tmp_path / name).write_text((small_run / name).read_text())
+    path = tmp_path / "hparams.json"
+    path.write_text(path.read_text().replace('"model": "transformer"', '"model": null'))
+    result = command("avg", f"--output_dir={tmp_path}")
+    assert (result.returncode, result.stderr) == (
+        1,
+        f"t2t-lite-avg: error: {path} is damaged: model is None, not a name\n",
+    )

@@ -15,7 +15,7 @@ from t2t_lite.models.building import make_model
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.registry import METRICS
 from t2t_lite.run_dir import RunDir
-from t2t_lite.scoring.metric import TOKENS, figure_of
+from t2t_lite.scoring.metric import TOKENS, figure_of, make_metric, score_of
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
@@ -89,7 +89,7 @@ class _Translation:
         decode_hparams: str | Mapping[str, SettingValue],
         split: str,
     ) -> None:
-        self._metrics = {figure_of(name): METRICS[name]() for name in metrics}
+        self._metrics = {name: make_metric(name) for name in metrics}
         sides = run_dir.problem.in_direction(("inputs", "targets"))
         self._sources, self._references = (
             list(read_lines(Path(data_dir) / run_dir.problem.text_filename(split, side))) for side in sides
@@ -105,7 +105,9 @@ class _Translation:
         for mine, theirs in zip(self._model.variables, model.variables):
             mine.assign(theirs.value.read_value())
         outputs = self._translator.translate(self._sources)
-        figures = {name: float(metric.score(outputs, self._references)) for name, metric in self._metrics.items()}
+        figures = {
+            figure_of(name): score_of(name, metric, outputs, self._references) for name, metric in self._metrics.items()
+        }
         # Spread over the split, and the same lines at every evaluation.
         chosen = range(len(outputs) // (2 * _SAMPLES), len(outputs), max(1, len(outputs) // _SAMPLES))[:_SAMPLES]
         samples = [Sample(self._sources[line], outputs[line], self._references[line]) for line in chosen]
