@@ -58,7 +58,7 @@ RULES = {
     ),
     "losses": (("keras_ops", "errors", "arrays"), ("keras",)),
     "schedules": (("keras_ops", "errors", "arrays"), ("keras",)),
-    "checkpoints": (("checkpoints", "locks", *BASIS), ("tensorflow", "numpy")),
+    "checkpoints": (("checkpoints", "locks", "run_dir", "scoring.metric", *BASIS), ("tensorflow", "numpy")),
     "data": (
         ("data", "plugins", "scoring.metric", *BASIS),
         (
@@ -126,6 +126,8 @@ RULES_AT_LOADING = {
     "training.cost": (("config", "errors"), ()),
     "run_dir": (("data.problem", "plugins", "checkpoints.versions", "trust", *BASIS), ()),
     "checkpoints.versions": (("errors", "files"), ()),
+    "checkpoints.evaluations": (("scoring.metric", *BASIS), ()),
+    "checkpoints.selection": (("checkpoints", "run_dir", "scoring.metric", *BASIS), ()),
     "training.checks": (("config", "errors", "data.problem", "data.manifest"), ()),
     "free_memory": ((), ("pynvml",)),
     "locks": (("errors", "files"), ()),
