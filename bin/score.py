@@ -84,6 +84,6 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
     lines = []
     for name in metrics:
         taken = {option: value for option, value in options.items() if option in _options_of(name)}
-        lines += report(name, hypotheses, references, (arguments.hypothesis, arguments.reference), **taken)
+        lines += report(name, hypotheses, references, names=(arguments.hypothesis, arguments.reference), **taken)
     for line in lines:
         print(line)
