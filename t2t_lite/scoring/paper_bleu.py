@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 
 from sacrebleu.metrics.bleu import BLEU
 
+from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import check_lines, label_of
 from t2t_lite.scoring.sacrebleu_metrics import BySacrebleu
 
 # As in get_ende_bleu.sh: s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g
 _COMPOUND = re.compile(r"(\S)-(\S)")
+_CODE = re.compile("[A-Za-z]{2,3}(-[A-Za-z0-9]+)*")
 # Blanks that do not separate tokens in multi-bleu.perl, which reads bytes, but would in Python: U+00A0 and others.
 _OTHER_BLANK = re.compile(r"[^\S \t\n\r\f\v]")
 
@@ -29,9 +31,14 @@ class PaperBleu(BySacrebleu):
         their own in Moses are tokenised as English.
       tokenized: whether the texts are tokenised and their compounds split already.
       lowercase: whether to ignore case.
+
+    Raises:
+      UserError: if `language` is no code.
     """
 
     def __init__(self, language: str = "en", tokenized: bool = False, lowercase: bool = False) -> None:
+        if not _CODE.fullmatch(language):
+            raise UserError(f"`language={language}` is no code of a language; give one such as de", status=2)
         prepare = _unchanged if tokenized else functools.partial(tokens_with_split_compounds, language=language)
         super().__init__(_BleuOfTokens(prepare, lowercase))
         self._about = "tok:given" if tokenized else f"lang:{language}|tok:sacremoses-{_version()}|split:hyphens"
