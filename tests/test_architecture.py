@@ -88,7 +88,7 @@ RULES = {
         ("tensorflow", "numpy"),
     ),
     "parsing": (("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS), ("tensorflow",)),
-    "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "numpy")),
+    "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
     "benchmark": (
         ("benchmark", "layers", "training", "decoding", "data", "scoring.metric", *BASIS),
