@@ -96,6 +96,8 @@ class RunComparison:
         ]
         for name, changes in self.changes.items():
             lines += ["", f"## The lines that changed most from {self.names[0]} to {name}", ""]
+            if not changes:
+                lines.append("No line differs.")
             for change in changes:
                 lines += self._change(name, change)
         return "\n".join(lines).rstrip() + "\n"
