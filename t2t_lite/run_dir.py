@@ -94,10 +94,9 @@ def open_run_dir(path: Path) -> RunDir:
             raise UserError(
                 f"{vocabulary} is not the vocabulary that the model in {path} was trained with; restore the original"
             )
+    targets, inputs = (path / entry["file"] for entry in entries)
     data_dir = recorded(path, "data_dir")
-    return RunDir(
-        path, hparams, problem, *(path / entry["file"] for entry in entries), Path(data_dir) if data_dir else None
-    )
+    return RunDir(path, hparams, problem, targets, inputs, Path(data_dir) if data_dir else None)
 
 
 def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> None:

@@ -138,7 +138,7 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
     metrics = [each.metric for each in first.figures if each.metric and all(each.metric in other for other in known)]
     systems = {}
     for metric in dict.fromkeys(metrics):
-        options = options_for(metric, problem)
+        options: dict[str, Any] = {**options_for(metric, problem)}
         if make_metric(metric, **options).resampled() is None:
             continue
         of_metric = references if METRICS.fact(metric, "several_references", False) else references[:1]

@@ -107,7 +107,7 @@ def figure_of_outputs(
     """
     if not METRICS.fact(metric, "several_references", False):
         references = references[:1]
-    options = options_for(metric, problem)
+    options: dict[str, Any] = {**options_for(metric, problem)}
     scorer = make_metric(metric, **options)
     known = interval(metric, hypotheses, *references, **options)
     score = score_of(metric, scorer, hypotheses, *references)

@@ -67,6 +67,19 @@ def test_the_language_model_learns_what_follows(language_model):
     assert evaluations["120"]["perplexity"] < evaluations["60"]["perplexity"]
 
 
+def test_without_inputs_only_tokens_are_scored(example, language_model):
+    flags = ("eval", f"--output_dir={language_model}", "--split=dev")
+    (found,) = json.loads(example(*flags, "--json"))["runs"]
+    evaluated = json.loads((language_model / "evaluations.json").read_text())["120"]
+    figures = {figure["name"]: figure["score"] for figure in found["figures"]}
+    assert set(figures) == {"loss", "nll_loss", "perplexity", "accuracy", "perplexity_per_word"}
+    assert figures["perplexity"] == pytest.approx(evaluated["perplexity"], rel=1e-3)
+    assert figures["perplexity_per_word"] == pytest.approx(figures["perplexity"])  # a word is a token
+    assert "perplexity per word" in example(*flags)
+    with pytest.raises(UserError, match="'letters' has no outputs to score"):
+        t2t.score_split(language_model, "dev", metrics=["bleu"])
+
+
 def test_lines_are_continued(writer, example, language_model):
     assert writer.translate(["c d", "a"], beam_size=1) == ["c d e f g h", "a b c d e f"]
     assert example("decoder", f"--output_dir={language_model}", "--xla_compile=False", stdin=b"g\n") == "g h i j a b\n"

@@ -15,6 +15,7 @@ from t2t_lite.bin.decoder.files import decode_file
 from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.parsing.parser import Parser
+from t2t_lite.scoring.bracketing import LabelledF1
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
@@ -178,6 +179,23 @@ def test_parsed_lines_are_trees_over_their_words_and_repairs_are_reported(made, 
         and f"all sentences: {len(trees)} ({len(trees)} scored, 0 errors" in score.stdout
     )
     assert "labelled F1" in score.stdout and "no parts of speech" in score.stdout
+
+
+def test_an_evaluation_has_the_f1_of_free_searches_and_of_those_among_trees_only(made, decode, command):
+    data, run, _, _ = made
+    flags = ("--split=dev", "--decode_hparams=beam_size=2", "--xla_compile=False", "--json")
+    result = command("eval", f"--output_dir={run}", *flags)
+    assert result.returncode == 0, result.stderr
+    (found,) = json.loads(result.stdout)["runs"]
+    figures = {figure["name"]: figure["score"] for figure in found["figures"]}
+    assert {"f1", "f1_only_trees", "perplexity"} <= set(figures) and "perplexity_per_word" not in figures
+    _, references = (list(lines.read_text().splitlines()) for lines in sorted(data.glob("*-dev.*.txt")))
+    for name, settings in (("f1", "beam_size=2"), ("f1_only_trees", "beam_size=2,only_trees=True")):
+        expected = LabelledF1().score(decode(settings=settings)[1], references)
+        assert figures[name] == pytest.approx(expected), name
+    assert found["by_frequency"] is None and {row["length_ratio"] for row in found["by_length"]} == {None}
+    result = command("eval", f"--output_dir={run}", *flags[:-1])
+    assert "| F1 among well-formed trees only |" in result.stdout and "answered from" in result.stderr
 
 
 def test_a_search_with_only_trees_needs_no_repair(made, decode):
