@@ -9,6 +9,7 @@ training.lock       exists while a process trains here, and describes the proces
 train/, eval/       TensorBoard event files
 log.jsonl           the same figures, one JSON object per report
 evaluations.json    the figures of each evaluated checkpoint
+decode_hparams.json search settings that were tuned on dev, the run's defaults; see `tuned_settings`
 scores/             what t2t-lite-eval wrote: outputs, scores and reports, a folder for each split and checkpoint
 """
 
@@ -122,8 +123,9 @@ def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> 
 
 def files_of(path: Path) -> list[Path]:
     """Returns the files of a run; a run directory may contain others, such as translations."""
-    names = ("hparams.json", "run.json", "evaluations.json", "log.jsonl", "vocab.*", "ckpt-*", "average-*")
-    return [file for name in names for file in Path(path).glob(name)]
+    names = ("hparams.json", "run.json", "evaluations.json", "decode_hparams.json", "log.jsonl")
+    files = [file for name in (*names, "vocab.*", "ckpt-*", "average-*") for file in Path(path).glob(name)]
+    return [*files, *(file for file in Path(path).glob("scores/*/*") if file.is_file())]
 
 
 def stored_setting(path: Path, name: str) -> SettingValue:

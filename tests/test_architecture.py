@@ -47,6 +47,7 @@ BASIS = (
     "log",
     "display",
     "static_shapes",
+    "tuned_settings",
 )
 # part: (its own modules that it may use, the other packages that it may use), anywhere in the file.
 RULES = {
@@ -131,7 +132,18 @@ RULES = {
 # Packages that single modules may use beside those of their part.
 ALSO = {"t2t_lite.models.traced_cost": ("tensorflow",)}  # it reads graphs; models with formulas do not need it
 # What answers from stored outputs, without TensorFlow.
-STORED_EVALUATION = ("request", "figures", "split_scores", "scoring", "buckets", "report", "comparison")
+STORED_EVALUATION = (
+    "request",
+    "figures",
+    "split_scores",
+    "scoring",
+    "buckets",
+    "report",
+    "comparison",
+    "tuning_grid",
+    "tuning_report",
+    "tuning",
+)
 # The same for what is imported when a module is loaded.
 RULES_AT_LOADING = {
     "problems": (("problems", "data.problem", "data.text_files", "data.mixture", "trees", *BASIS), ()),

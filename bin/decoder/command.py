@@ -139,6 +139,7 @@ def _decode(arguments: argparse.Namespace) -> None:
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir
     from t2t_lite.startup import keep_compiled
+    from t2t_lite.tuned_settings import search_settings
 
     load_all(arguments.t2t_usr_dir)
     # Check everything possible before TensorFlow is imported, which takes seconds.
@@ -147,7 +148,8 @@ def _decode(arguments: argparse.Namespace) -> None:
     problems = [open_run_dir(run).problem for run in runs]
     checkpoint_path = arguments.checkpoint_path or None
     chosen = [select(run, checkpoint_path, warn=lambda line: None) for run in runs]
-    settings = problems[0].decode_hparams.override(arguments.decode_hparams)
+    usual = problems[0].decode_hparams
+    settings = search_settings(runs[0], usual, arguments.decode_hparams, warn=lambda line: None)
     writes_trees = problems[0].writes_trees
     decode_trees.check(arguments, settings, writes_trees)
     inputs, targets, picture = _files(arguments, runs)

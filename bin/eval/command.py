@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.bin.eval.tune import tune
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.comparison import RunComparison
@@ -35,7 +36,7 @@ def make_parser() -> cli.CommandParser:
         metavar="RUN[,RUN,...]",
         help="the run directory; several are compared with the first",
     )
-    add("--split", default="test", type=cli.one_of(("dev", "test"), "split"), help="dev or test (default: test)")
+    add("--split", type=cli.one_of(("dev", "test"), "split"), help="dev or test (default: test)")
     add("--data_dir", type=cli.path, help="the folder with the data (default: where it was in the training)")
     add(
         "--checkpoint_path",
@@ -61,17 +62,30 @@ def make_parser() -> cli.CommandParser:
     add("--again", action="store_true", help="decode even if the outputs are stored")
     add("--json", action="store_true", help="print one JSON object instead of the reports")
     add("--xla_compile", type=cli.truth, default=True, help="compile the search with XLA (default: True)")
+    add = parser.add_argument_group("search settings").add_argument
+    add(
+        "--tune",
+        metavar="NAME[=VALUES],...",
+        help="instead: try values of alpha, beam_size and average_checkpoints on dev (alpha=0:2:0.2,beam_size=4/8), and "
+        "make the best the run's defaults if it is significantly better; forget: remove these defaults",
+    )
+    add("--plot_file", type=cli.path, metavar="FILE.png", help="with --tune: plot the scores (.png, .svg or .pdf)")
     return parser
 
 
 def _run(flags: Sequence[str]) -> None:
-    arguments = make_parser().parse_args(flags)
+    parser = make_parser()
+    arguments = parser.parse_args(flags)
+    _check(parser, arguments)
     from t2t_lite.plugins import load_all
     from t2t_lite.startup import keep_compiled
 
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, arguments.output_dir)
     keep_compiled()
+    if arguments.tune:
+        tune(arguments)
+        return
     scores = [_score(arguments, Path(run)) for run in arguments.output_dir]
     if arguments.json:
         print(json.dumps(_as_json(scores, _compared(scores)), ensure_ascii=False, indent=1, allow_nan=False))
@@ -79,6 +93,21 @@ def _run(flags: Sequence[str]) -> None:
     print("\n".join(_report(each) for each in scores), end="")
     if comparison := _compared(scores):
         print(f"\n{comparison.report()}", end="")
+
+
+def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    """Exits with an error if flags cannot be combined."""
+    if not arguments.tune:
+        if arguments.plot_file:
+            parser.error("--plot_file needs --tune")
+        return
+    if arguments.split == "test":
+        parser.error("--tune works on dev: settings that were chosen on test would make its scores meaningless")
+    for name in ("metric", "references"):
+        if getattr(arguments, name):
+            parser.error(f"--tune and --{name} cannot be combined")
+    if len(arguments.output_dir) > 1:
+        parser.error("--tune takes one run directory, --output_dir=RUN")
 
 
 def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
@@ -91,7 +120,7 @@ def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
     cli.warn(f"using {chosen}")
     scores = score_split(
         run,
-        arguments.split,
+        arguments.split or "test",
         data_dir=arguments.data_dir,
         checkpoint_path=checkpoint_path,
         decode_hparams=arguments.decode_hparams,

@@ -11,6 +11,7 @@ from t2t_lite.log import LOG
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search, metrics_of_outputs
 from t2t_lite.training.options import TrainOptions
+from t2t_lite.tuned_settings import search_settings
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.split_scores import SplitScores
@@ -66,7 +67,7 @@ def evaluate(
         one, else the last checkpoint.
       decode: whether to translate (or parse) the split as well, for the problem's metric: BLEU (or F1).
       metrics: further metrics of the translations (or trees), such as ("chrf", "ter").
-      decode_hparams: changes to the problem's search settings, as a dict or "name=value,...".
+      decode_hparams: changes to the run's search settings, as a dict or "name=value,...".
       max_tokens_per_replica: see `TrainOptions`; None: as many as fit into memory.
 
     Raises:
@@ -108,7 +109,8 @@ def evaluate(
         micro_batches = bound_micro_batches(run_dir.hparams, manifest, inputs_size, targets_size, strategy, options)
         model = restored_model(run_dir.hparams, targets_size, inputs_size, checkpoint)
         computed = metrics_of_outputs(run_dir.problem, *metrics) if decode else []
-        evaluator = Evaluator(run_dir, data_dir, strategy, model, micro_batches, computed, decode_hparams, split)
+        settings = dataclasses.asdict(search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams))
+        evaluator = Evaluator(run_dir, data_dir, strategy, model, micro_batches, computed, settings, split)
         with reading_shards(run_dir.problem.data_name, data_dir):
             figures = evaluator()
     fields = {field.name for field in dataclasses.fields(EvaluationResult)}
@@ -139,7 +141,8 @@ def score_split(
       data_dir: the folder with the data of the run's problem; None: where it was in the training.
       checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
         one, else the last checkpoint.
-      decode_hparams: changes to the problem's search settings, as a dict or "name=value,...".
+      decode_hparams: changes to the run's search settings, as a dict or "name=value,...": those of its problem, or of
+        its decode_hparams.json if they were tuned.
       metrics: further metrics of the outputs, such as ("exact_match",).
       references: files of further references, with one line for each line of the split.
       again: whether to decode even if the outputs are stored.

@@ -14,6 +14,7 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.run_dir import RunDir, open_run_dir
 from t2t_lite.settings import SettingValue
+from t2t_lite.tuned_settings import search_settings
 
 
 class Loaded(NamedTuple):
@@ -23,7 +24,7 @@ class Loaded(NamedTuple):
     checkpoints: list[Path]  # the checkpoint of each model, without suffix
     vocabulary: Vocabulary  # of the targets
     inputs_vocabulary: Vocabulary
-    decode_hparams: DecodeHParams  # the defaults of the first run directory's problem, with the changes applied
+    decode_hparams: DecodeHParams  # the defaults of the first run directory, with the changes applied
     problem: str  # its name
     has_inputs: bool  # see `Problem`
 
@@ -38,10 +39,11 @@ def load(
 
     Args:
       paths: the run directories.
-      decode_hparams: changes to the problem's defaults, as a dict or "name=value,...".
+      decode_hparams: changes to the defaults of the first run: those of its problem, and those that were tuned for it;
+        as a dict or "name=value,...".
       checkpoint_path: which checkpoint to load: "best", "last", "average", "ckpt-2000" or a path, see
         `checkpoints.selection`. None: the average of each run directory if there is one, else the last checkpoint.
-      warn: receives a line if the loaded checkpoint is not the newest.
+      warn: receives a line if the loaded checkpoint is not the newest, and about tuned settings.
 
     Raises:
       UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
@@ -50,7 +52,7 @@ def load(
     if names_one_file(checkpoint_path) and len(run_dirs) > 1:
         raise UserError(f"`checkpoint_path={checkpoint_path}` is for one run directory, not for {len(run_dirs)}")
     checkpoints = [select(run_dir.path, checkpoint_path, warn).path for run_dir in run_dirs]
-    settings = run_dirs[0].problem.decode_hparams.changed(decode_hparams)
+    settings = search_settings(run_dirs[0].path, run_dirs[0].problem.decode_hparams, decode_hparams, warn)
     first, *others = [
         [open_vocabulary(path) for path in dict.fromkeys((run_dir.inputs_vocabulary, run_dir.vocabulary))]
         for run_dir in run_dirs

@@ -88,7 +88,8 @@ class Translator:
 
         Args:
           path: the run directory, or several with the same vocabularies, whose models form an ensemble.
-          decode_hparams: changes to the problem's defaults, as a dict or "name=value,...".
+          decode_hparams: changes to the run's defaults, as a dict or "name=value,...": those of its problem, or of its
+            decode_hparams.json if t2t-lite-eval --tune found better ones.
           checkpoint_path: another checkpoint to load: "best", "best:chrf", "last", "average", "ckpt-2000", or a path
             without suffix.
           warn, xla_compile, num_threads: see `Translator`.

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from t2t_lite.files import sha256_of
 from t2t_lite.log import LOG
 from t2t_lite.run_dir import RunDir
 from t2t_lite.settings import SettingValue
+from t2t_lite.tuned_settings import search_settings
 
 SPLITS = ("dev", "test")
 FOLDER = "scores"
@@ -110,15 +111,16 @@ def make_request(
     decode_hparams: str | Mapping[str, SettingValue],
     references: Sequence[str | PathLike] = (),
     warn: Callable[[str], None] = LOG.warning,
+    ignored: Collection[str] = (),
 ) -> Request:
-    """Returns a checked request; for the arguments see `t2t_lite.score_split`.
+    """Returns a checked request; for the arguments see `t2t_lite.score_split`, for `ignored` `search_settings`.
 
     Raises:
       UserError: if the split, the checkpoint, the data or a file of references does not exist, or a setting is invalid.
     """
     if split not in SPLITS:
         raise UserError(f"`split={split}` is not one of {' and '.join(SPLITS)}", status=2)
-    settings = run_dir.problem.decode_hparams.changed(decode_hparams)
+    settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams, warn, ignored)
     for path in references:
         if not Path(path).is_file():
             raise UserError(f"`references`: no such file: {path}")

@@ -1,0 +1,191 @@
+"""Tunes search settings on dev, and remembers a choice only if it is significantly better."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.problem import Problem
+from t2t_lite.errors import UserError
+from t2t_lite.evaluation.request import FOLDER, Request, folder_name
+from t2t_lite.evaluation.scoring import score
+from t2t_lite.evaluation.split_scores import SplitScores, written_folder
+from t2t_lite.evaluation.tuning_grid import ALPHA, AVERAGE, BEAM_SIZE, Grid
+from t2t_lite.evaluation.tuning_report import tuning_report
+from t2t_lite.files import write_text
+from t2t_lite.quiet import import_tensorflow, settings_restored
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.metric import make_metric, options_for
+from t2t_lite.scoring.significance import Comparison, compare
+from t2t_lite.tuned_settings import remember, tuned_settings
+
+SIGNIFICANT = 0.05
+TUNE, REPORT = "tune.json", "report.md"
+_FORMAT = 1
+_CURRENT = "current"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """What tuning found.
+
+    Args:
+      path: the folder with tune.json and report.md.
+      content: everything in tune.json.
+      remembered: the settings that are now the run's defaults; {} if nothing is significantly better.
+      searched_now: whether anything was decoded by this call.
+    """
+
+    path: Path
+    content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
+    remembered: dict[str, Any] = dataclasses.field(hash=False)
+    searched_now: bool
+
+    @property
+    def report(self) -> str:
+        """The report in Markdown."""
+        return tuning_report(self.content)
+
+
+def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool) -> Tuned:
+    """Tries the settings of a grid, and remembers the best if it is significantly better than the current settings.
+
+    Args:
+      request: the run, with its current checkpoint and settings, on dev. Of the settings in the grid, it has those of
+        the problem and not those that were tuned before, so that the same call finds the same.
+      grid: the values to try.
+      again: whether to search even if the results are stored.
+      warn: receives warnings of the search.
+      xla_compile: whether to compile the search.
+
+    Raises:
+      UserError: if the problem's outputs or the settings cannot be tuned so.
+    """
+    problem = request.run_dir.problem
+    _check(problem, request.settings)
+    names = ",".join(grid.named())
+    folder = request.run_dir.path / FOLDER / folder_name("tune", request.selection.path, names)
+    key = {"decoded_by": request.decoded_by(), "grid": {name: list(values) for name, values in grid.named().items()}}
+    content = None if again else _stored(folder, key)
+    searched_now = content is None
+    if content is None:
+        content = {"format": _FORMAT, **key, **_search(request, grid, again, warn, xla_compile)}
+        with written_folder(folder) as partial:
+            text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
+            write_text(partial / TUNE, f"{text}\n")
+            write_text(partial / REPORT, tuning_report(content))
+    remembered = content["remembered"]
+    if remembered:
+        path, about = request.run_dir.path, {"tuned_on": request.split, "report": f"{FOLDER}/{folder.name}/{REPORT}"}
+        others = {name: value for name, value in tuned_settings(path).items() if name not in grid.named()}
+        remember(path, {**others, **remembered}, about)
+    return Tuned(folder, content, remembered, searched_now)
+
+
+def _check(problem: Problem, settings: DecodeHParams) -> None:
+    if not problem.has_inputs:
+        raise UserError(f"`tune`: '{problem.name}' has no outputs to score")
+    if make_metric(problem.metric, **options_for(problem.metric, problem)).resampled() is None:
+        raise UserError(f"`tune`: the metric '{problem.metric}' cannot be resampled, which the paired test needs")
+    usual = DecodeHParams()
+    for name in ("sampling_method", "coverage_penalty", "scorers", "diverse_beam_groups"):
+        if (value := getattr(settings, name)) != getattr(usual, name):
+            raise UserError(
+                f"`tune` ranks hypotheses by their length penalty only, and {name}={value} changes the ranks"
+            )
+
+
+def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the content of tune.json, if it is of the same checkpoint, settings, text and grid."""
+    try:
+        content = json.loads((folder / TUNE).read_text(encoding="utf-8"))
+        same = content["format"] == _FORMAT and all(content[name] == value for name, value in key.items())
+        return content if same and {"rows", "metric", "remembered"} <= set(content) else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _search(
+    request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool
+) -> dict[str, Any]:
+    """Decodes, tests and decides; returns the content of tune.json."""
+    current = score(request, (), again, warn, xla_compile)
+    inputs = current.inputs
+    with settings_restored():
+        import_tensorflow()
+        from t2t_lite.evaluation.tuning_search import candidates_of
+
+        candidates = list(candidates_of(request, inputs, grid, warn, xla_compile))
+    names = [
+        f"{number}: {each.beam_size} {each.alpha} {each.average_checkpoints}" for number, each in enumerate(candidates)
+    ]
+    systems = {_CURRENT: current.hypotheses} | {name: each.hypotheses for name, each in zip(names, candidates)}
+    first, *others = _compared(request.run_dir.problem, systems, current)
+    rows = [
+        {AVERAGE: each.average_checkpoints, BEAM_SIZE: each.beam_size, ALPHA: each.alpha, **_figures(comparison)}
+        for each, comparison in zip(candidates, others, strict=True)
+    ]
+    content = {
+        "run": str(request.run_dir.path.absolute()),
+        "split": request.split,
+        "checkpoint": request.selection.path.name,
+        "metric": request.run_dir.problem.metric,
+        "higher_is_better": METRICS.fact(request.run_dir.problem.metric, "higher_is_better", True),
+        "current": {BEAM_SIZE: request.settings.beam_size, ALPHA: request.settings.alpha, **_figures(first)},
+        "rows": rows,
+    }
+    best = _best([row for row in rows if row[AVERAGE] is None], content)
+    confirmed = _confirmed(request, best, current, again, warn, xla_compile) if best else None
+    is_confirmed = bool(confirmed and _is_better(confirmed, content))
+    names_tuned = [name for name in (BEAM_SIZE, ALPHA) if name in grid.named()]
+    remembered = {name: best[name] for name in names_tuned if best[name] != content["current"][name]} if best else {}
+    average = _best([row for row in rows if row[AVERAGE] is not None], content)
+    return {
+        **content,
+        "best": best,
+        "confirmed": confirmed,
+        "remembered": remembered if is_confirmed else {},
+        "better_average": average,
+    }
+
+
+def _best(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the best row if it is significantly better than the current settings."""
+    sign = 1 if content["higher_is_better"] else -1
+    best = max(rows, key=lambda row: sign * row["score"], default=None)
+    return best if best and _is_better(best, content) else None
+
+
+def _is_better(row: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
+    difference = row["score"] - content["current"]["score"]
+    return row["p_value"] < SIGNIFICANT and (difference > 0) == content["higher_is_better"]
+
+
+def _confirmed(
+    request: Request,
+    best: Mapping[str, Any],
+    current: SplitScores,
+    again: bool,
+    warn: Callable[[str], None],
+    xla_compile: bool,
+) -> dict[str, Any]:
+    """Decodes with a row's settings for real; returns its figures against the current settings."""
+    settings = request.settings.replace(beam_size=best[BEAM_SIZE], alpha=best[ALPHA])
+    real = score(dataclasses.replace(request, settings=settings), (), again, warn, xla_compile)
+    systems = {_CURRENT: current.hypotheses, "best": real.hypotheses}
+    _, comparison = _compared(request.run_dir.problem, systems, current)
+    return _figures(comparison)
+
+
+def _compared(problem: Problem, systems: Mapping[str, list[str]], scores: SplitScores) -> list[Comparison]:
+    references = scores.references
+    if not METRICS.fact(problem.metric, "several_references", False):
+        references = references[:1]
+    options: dict[str, Any] = {**options_for(problem.metric, problem)}
+    return compare(problem.metric, systems, *references, **options)
+
+
+def _figures(comparison: Comparison) -> dict[str, Any]:
+    return {name: getattr(comparison, name) for name in ("score", "low", "high", "p_value")}

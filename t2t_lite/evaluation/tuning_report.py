@@ -1,0 +1,112 @@
+"""The report of tuned search settings, and its plot."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.evaluation.report import interval_of, table
+from t2t_lite.evaluation.tuning_grid import ALPHA, AVERAGE, BEAM_SIZE
+from t2t_lite.files import written_whole
+from t2t_lite.scoring.metric import figure_of, label_of
+from t2t_lite.tuned_settings import FILE
+
+_TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "length penalty alpha"}
+
+
+def tuning_report(content: Mapping[str, Any]) -> str:
+    """Returns the report in Markdown; `content` is that of tune.json."""
+    current, label = content["current"], label_of(figure_of(content["metric"]))
+    rows = [["current", str(current[BEAM_SIZE]), f"{current[ALPHA]:g}", *_cells(current)]]
+    rows += [[_checkpoint(row), str(row[BEAM_SIZE]), f"{row[ALPHA]:g}", *_cells(row)] for row in content["rows"]]
+    return (
+        "\n".join(
+            [
+                f"# {Path(content['run']).name}: search settings of {content['checkpoint']} on {content['split']}",
+                "",
+                *table(["checkpoint", "beam_size", "alpha", label, "95% interval", "p-value"], rows),
+                "",
+                "p-value: of the difference from the first row, the current settings, by paired bootstrap resampling "
+                "with 1,000 samples; it is not corrected for the number of rows.",
+                f"Each beam size was searched once, with alpha={current[ALPHA] or 0.6:g}, and its hypotheses were "
+                f"ranked anew for each other alpha: an approximation of searches with that alpha.",
+                "",
+                *_decision(content, label),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _decision(content: Mapping[str, Any], label: str) -> list[str]:
+    best, confirmed, remembered = (content[name] for name in ("best", "confirmed", "remembered"))
+    lines = []
+    if not best:
+        lines.append("No settings are significantly better than the current ones (p < 0.05): nothing is changed.")
+    else:
+        settings = f"beam_size={best[BEAM_SIZE]}, alpha={best[ALPHA]:g}"
+        real = f"decoded for real: {label} {confirmed['score']:.2f}, p-value {confirmed['p_value']:.4f}"
+        if remembered:
+            values = ",".join(f"{name}={value:g}" for name, value in remembered.items())
+            lines.append(f"Best: {settings}; {real}. {FILE} has {values}: these are now the defaults of the run.")
+        else:
+            lines.append(f"Best: {settings}; but {real}, which does not confirm it: nothing is changed.")
+    if average := content["better_average"]:
+        lines.append(
+            f"The average of {average[AVERAGE]} checkpoints is significantly better ({label} {average['score']:.2f} "
+            f"with beam_size={average[BEAM_SIZE]}, alpha={average[ALPHA]:g}): write it with t2t-lite-avg "
+            f"--n={average[AVERAGE]}, then tune its search."
+        )
+    return lines
+
+
+def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
+    """Plots the scores over each tuned setting with their intervals, the others as in the best row.
+
+    Args:
+      content: that of tune.json.
+      file: where to write; it appears once it is complete.
+    """
+    from matplotlib.figure import Figure
+
+    names = [name for name in (AVERAGE, BEAM_SIZE, ALPHA) if name in content["grid"]]
+    sign = 1 if content["higher_is_better"] else -1
+    rows = content["rows"]
+    best = max(rows, key=lambda row: sign * row["score"])
+    figure = Figure(figsize=(4.5 * len(names), 4), layout="constrained")
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for name, axes in zip(names, panels):
+        fixed = [other for other in (AVERAGE, BEAM_SIZE, ALPHA) if other != name]
+        # A beam of 1 has one row, whatever the length penalty.
+        chosen = [
+            row
+            for row in rows
+            if all(row[other] == best[other] or (other == ALPHA and row[BEAM_SIZE] == 1) for other in fixed)
+        ]
+        places = list(range(len(chosen))) if name == AVERAGE else [row[name] for row in chosen]
+        scores = [row["score"] for row in chosen]
+        errors = [[row["score"] - row["low"] for row in chosen], [row["high"] - row["score"] for row in chosen]]
+        axes.errorbar(places, scores, yerr=errors, marker="o", capsize=3)
+        axes.axhline(content["current"]["score"], color="gray", linestyle="--", linewidth=1, label="current settings")
+        if name == AVERAGE:
+            axes.set_xticks(places, [_checkpoint(row) for row in chosen])
+        values = ", ".join(f"{other}={_value(best[other])}" for other in fixed)
+        axes.set_title(values, fontsize="small")
+        axes.set_xlabel(_TITLES[name])
+        axes.set_ylabel(f"{label_of(figure_of(content['metric']))} on {content['split']}")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+    with written_whole(file) as partial:
+        figure.savefig(partial, format=file.suffix[1:].lower(), dpi=120)
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    p_value = "" if row["p_value"] is None else f"{row['p_value']:.4f}"
+    return [f"{row['score']:.2f}", interval_of((row["low"], row["high"])), p_value]
+
+
+def _checkpoint(row: Mapping[str, Any]) -> str:
+    return "current" if row[AVERAGE] is None else f"last {row[AVERAGE]}"
+
+
+def _value(value: float | None) -> str:
+    return "current" if value is None else f"{value:g}"
