@@ -66,8 +66,8 @@ def make_parser() -> cli.CommandParser:
     add(
         "--tune",
         metavar="NAME[=VALUES],...",
-        help="instead: try values of alpha, beam_size and average_checkpoints on dev (alpha=0:2:0.2,beam_size=4/8), and "
-        "make the best the run's defaults if it is significantly better; forget: remove these defaults",
+        help="instead: try values of alpha, beam_size and average_checkpoints on dev (alpha=0:2:0.2,beam_size=4/8), "
+        "and make the best the run's defaults if it is significantly better; forget: remove these defaults",
     )
     add("--plot_file", type=cli.path, metavar="FILE.png", help="with --tune: plot the scores (.png, .svg or .pdf)")
     return parser

@@ -25,6 +25,7 @@ SIGNIFICANT = 0.05
 TUNE, REPORT = "tune.json", "report.md"
 _FORMAT = 1
 _CURRENT = "current"
+_MOST_DECODED = 4  # searches that confirm a choice
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,19 +137,47 @@ def _search(
         "current": {BEAM_SIZE: request.settings.beam_size, ALPHA: request.settings.alpha, **_figures(first)},
         "rows": rows,
     }
-    best = _best([row for row in rows if row[AVERAGE] is None], content)
-    confirmed = _confirmed(request, best, current, again, warn, xla_compile) if best else None
-    is_confirmed = bool(confirmed and _is_better(confirmed, content))
+    decoded = []
+    for row in _to_confirm(content):
+        decoded.append(_decoded(request, row, current, again, warn, xla_compile))
+        if _is_better(decoded[-1], content):
+            break
+    chosen = decoded[-1] if decoded and _is_better(decoded[-1], content) else {}
     names_tuned = [name for name in (BEAM_SIZE, ALPHA) if name in grid.named()]
-    remembered = {name: best[name] for name in names_tuned if best[name] != content["current"][name]} if best else {}
-    average = _best([row for row in rows if row[AVERAGE] is not None], content)
+    # With the current alpha, the rows of averages are those of real searches.
+    averages = [row for row in rows if row[AVERAGE] is not None and row[ALPHA] == request.settings.alpha]
     return {
         **content,
-        "best": best,
-        "confirmed": confirmed,
-        "remembered": remembered if is_confirmed else {},
-        "better_average": average,
+        "decoded": decoded,
+        "remembered": {
+            name: chosen[name] for name in names_tuned if chosen and chosen[name] != content["current"][name]
+        },
+        "better_average": _best(averages, content),
     }
+
+
+def _to_confirm(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns the rows to decode for real until one is confirmed: the best, and some nearer to the current alpha.
+
+    The farther an alpha is from that of the search, the less its rows say of a search with it.
+    """
+    rows = [row for row in content["rows"] if row[AVERAGE] is None]
+    best = _best(rows, content)
+    if best is None:
+        return []
+    current = content["current"][ALPHA]
+    nearer = [
+        row
+        for row in rows
+        if row[BEAM_SIZE] == best[BEAM_SIZE]
+        and _is_better(row, content)
+        and min(current, best[ALPHA]) <= row[ALPHA] <= max(current, best[ALPHA])
+    ]
+    nearer.sort(key=lambda row: abs(row[ALPHA] - current))
+    places = [len(nearer) - 1]
+    while places[-1] > 0 and len(places) < _MOST_DECODED:
+        places.append(places[-1] // 2)
+    return [nearer[place] for place in places]
 
 
 def _best(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -163,20 +192,20 @@ def _is_better(row: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
     return row["p_value"] < SIGNIFICANT and (difference > 0) == content["higher_is_better"]
 
 
-def _confirmed(
+def _decoded(
     request: Request,
-    best: Mapping[str, Any],
+    row: Mapping[str, Any],
     current: SplitScores,
     again: bool,
     warn: Callable[[str], None],
     xla_compile: bool,
 ) -> dict[str, Any]:
-    """Decodes with a row's settings for real; returns its figures against the current settings."""
-    settings = request.settings.replace(beam_size=best[BEAM_SIZE], alpha=best[ALPHA])
+    """Decodes with a row's settings for real; returns these settings and their figures."""
+    settings = request.settings.replace(beam_size=row[BEAM_SIZE], alpha=row[ALPHA])
     real = score(dataclasses.replace(request, settings=settings), (), again, warn, xla_compile)
-    systems = {_CURRENT: current.hypotheses, "best": real.hypotheses}
+    systems = {_CURRENT: current.hypotheses, "other": real.hypotheses}
     _, comparison = _compared(request.run_dir.problem, systems, current)
-    return _figures(comparison)
+    return {BEAM_SIZE: row[BEAM_SIZE], ALPHA: row[ALPHA], **_figures(comparison)}
 
 
 def _compared(problem: Problem, systems: Mapping[str, list[str]], scores: SplitScores) -> list[Comparison]:

@@ -38,18 +38,18 @@ def tuning_report(content: Mapping[str, Any]) -> str:
 
 
 def _decision(content: Mapping[str, Any], label: str) -> list[str]:
-    best, confirmed, remembered = (content[name] for name in ("best", "confirmed", "remembered"))
+    decoded, remembered = content["decoded"], content["remembered"]
     lines = []
-    if not best:
-        lines.append("No settings are significantly better than the current ones (p < 0.05): nothing is changed.")
+    if decoded:
+        rows = [[str(row[BEAM_SIZE]), f"{row[ALPHA]:g}", *_cells(row)] for row in decoded]
+        lines = ["Decoded for real, the best row first:", ""]
+        lines += [*table(["beam_size", "alpha", label, "95% interval", "p-value"], rows), ""]
+    if remembered:
+        values = ",".join(f"{name}={value:g}" for name, value in remembered.items())
+        lines.append(f"{values}: significantly better (p < 0.05), and now the defaults of the run, in {FILE}.")
     else:
-        settings = f"beam_size={best[BEAM_SIZE]}, alpha={best[ALPHA]:g}"
-        real = f"decoded for real: {label} {confirmed['score']:.2f}, p-value {confirmed['p_value']:.4f}"
-        if remembered:
-            values = ",".join(f"{name}={value:g}" for name, value in remembered.items())
-            lines.append(f"Best: {settings}; {real}. {FILE} has {values}: these are now the defaults of the run.")
-        else:
-            lines.append(f"Best: {settings}; but {real}, which does not confirm it: nothing is changed.")
+        confirmed = " and a real search confirms" if decoded else ""
+        lines.append(f"There are no settings that are significantly better (p < 0.05){confirmed}: nothing is changed.")
     if average := content["better_average"]:
         lines.append(
             f"The average of {average[AVERAGE]} checkpoints is significantly better ({label} {average['score']:.2f} "

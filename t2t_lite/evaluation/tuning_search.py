@@ -32,7 +32,7 @@ class Candidate(NamedTuple):
 def candidates_of(
     request: Request, inputs: Sequence[str], grid: Grid, warn: Callable[[str], None], xla_compile: bool
 ) -> Iterator[Candidate]:
-    """Yields the outputs of every point of the grid, at the current checkpoint first.
+    """Yields the outputs of every point of the grid and of the current alpha, at the current checkpoint first.
 
     The search itself runs with the current alpha; its hypotheses are ranked anew for the others.
 
@@ -56,8 +56,8 @@ def candidates_of(
             for beam_size in grid.beam_size or (current.beam_size,):
                 beams = decoder.n_best(inputs, beam_size=beam_size)
                 # One hypothesis for each line is the best whatever the penalty.
-                alphas = (grid.alpha or (current.alpha,)) if beam_size > 1 else (current.alpha,)
-                for alpha in alphas:
+                alphas = {current.alpha, *grid.alpha} if beam_size > 1 else {current.alpha}
+                for alpha in sorted(alphas):
                     best = [rescored(each, search_alpha, alpha) for each in beams]
                     yield Candidate(number, beam_size, alpha, [hypothesis.text for hypothesis in best])
 
