@@ -94,6 +94,11 @@ RULES = {
         ("benchmark", "layers", "training", "decoding", "data", "scoring.metric", *BASIS),
         ("tensorflow", "keras", "numpy", "matplotlib"),
     ),
+    # It runs commands in processes of their own, and reads what they have written.
+    "reproduce": (
+        ("reproduce", "checkpoints.versions", "evaluation.store", "models", "training", "benchmark", *BASIS),
+        ("numpy", "scipy"),
+    ),
     "training": (
         (
             "training",
