@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -83,17 +84,16 @@ class Runner:
 
     def _wait(self, process: subprocess.Popen, run: Run, command: Command, start: float) -> bool:
         """Waits for a process, and records its time now and then, so that a killed command's is known, too."""
-        stopped, recorded, cpu = False, time.monotonic(), 0.0
+        stopped, recorded, before = False, time.monotonic(), _cpu_seconds_of_children()
         while process.poll() is None:
             if self.is_over and not stopped:
                 process.send_signal(signal.SIGTERM)  # the trainer saves a checkpoint and ends
                 stopped = True
-            cpu = _cpu_seconds(process.pid) or cpu
             if time.monotonic() - recorded > RECORD_SECONDS:
-                self._record(run, command, start, cpu)
+                self._record(run, command, start, _cpu_seconds(process.pid))
                 recorded = time.monotonic()
             time.sleep(POLL_SECONDS)
-        self._record(run, command, start, cpu)
+        self._record(run, command, start, _cpu_seconds_of_children() - before)
         return stopped
 
     def _record(self, run: Run, command: Command, start: float, cpu: float) -> None:
@@ -135,13 +135,19 @@ def _interrupts_passed_on() -> Iterator[list[subprocess.Popen]]:
             signal.signal(number, handler)
 
 
-def _cpu_seconds(pid: int) -> float | None:
-    """Returns the processor time of a process and its ended children; None if the system does not tell."""
+def _cpu_seconds(pid: int) -> float:
+    """Returns the processor time so far of a running process and its ended children; 0 if the system does not tell."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
         return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError):
-        return None
+        return 0.0
+
+
+def _cpu_seconds_of_children() -> float:
+    """Returns the processor time of all ended processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _last_line(log: Path) -> str:
