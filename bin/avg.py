@@ -1,9 +1,10 @@
-"""t2t-lite-avg: averages the last checkpoints of a run."""
+"""t2t-lite-avg: averages checkpoints of a run."""
 
 from collections.abc import Sequence
 
 from t2t_lite.api.checkpoints import average_checkpoints
 from t2t_lite.bin import cli
+from t2t_lite.plugins import load_all
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -14,16 +15,33 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make_parser() -> cli.CommandParser:
     """Returns the parser of the command's flags."""
     parser = cli.CommandParser(
-        "avg", "Average the last checkpoints of a run; the decoder then uses the average by default.", plugins=False
+        "avg", "Average checkpoints of a run, by default the last ones; the decoder then uses the average by default."
     )
     parser.add_argument("--output_dir", required=True, type=cli.path, help="the run directory")
+    which = parser.add_mutually_exclusive_group().add_argument
+    which("--n", type=cli.whole_number(1), help="number of checkpoints (default: average_checkpoints of the run)")
+    which("--steps", metavar="A-B", help="instead: all checkpoints from step A to step B")
+    which(
+        "--best",
+        metavar="N[:METRIC]",
+        help="instead: the N best checkpoints, by the run's --eval_metric or by METRIC (3, 3:chrf)",
+    )
     parser.add_argument(
-        "--n", type=cli.whole_number(1), help="number of checkpoints (default: average_checkpoints of the run)"
+        "--checkpoint_path",
+        type=cli.path,
+        help="the last of the --n checkpoints: best, ckpt-2000 or a path (default: the last one of the run)",
     )
     return parser
 
 
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
-    path, steps = average_checkpoints(arguments.output_dir, arguments.n)
+    load_all(arguments.t2t_usr_dir)  # a plug-in may have registered the metric of --best
+    path, steps = average_checkpoints(
+        arguments.output_dir,
+        arguments.n,
+        steps=arguments.steps,
+        best=arguments.best,
+        checkpoint_path=arguments.checkpoint_path,
+    )
     print(f"{path}: average of {len(steps)} checkpoints (steps {', '.join(map(str, steps))}), for inference only")

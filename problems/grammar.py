@@ -375,6 +375,8 @@ def split_of(english: str) -> str:
 class GrammarEnde(Problem):
     """English to German from a synchronous grammar: 60,000 generated pairs, dev and test 500 each."""
 
+    source_language = "en"
+    target_language = "de"
     vocab_size = 1600
     byte_fallback = False  # all characters of dev and test occur in train
     num_examples = {"train": 60_000, "dev": 500, "test": 500}

@@ -25,7 +25,7 @@ _SHA256 = {
 class Multi30k(Problem):
     """The base class of the language pairs; English is the forward source."""
 
-    target_language: str
+    source_language = "en"
     vocab_size = 6000
     byte_fallback = False  # the published figures were measured without it
     num_shards = 4

@@ -8,6 +8,7 @@ from t2t_lite.registry import PROBLEMS
 class Multi30kEndefr(Mixture):
     """English captions into German and French: a sentence begins with <2de> or <2fr>; 58,000 pairs."""
 
+    source_language = "en"
     vocab_size = 8000
     byte_fallback = False  # like its parts
     num_shards = 4

@@ -16,7 +16,7 @@ class Wmt(Problem):
     Text files that are placed by hand have the names `train.de-en.en`, `newstest2013.de-en.de` and so on.
     """
 
-    target_language: str
+    source_language = "en"
     num_shards = 100
 
     @property

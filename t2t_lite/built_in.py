@@ -63,6 +63,7 @@ NORM_TYPES.register_lazily("rms", "t2t_lite.layers.norm:RMSNorm", "Root mean squ
 
 _SCORING = "t2t_lite.scoring."
 _LOWER, _CASE = {"higher_is_better": False}, {"options": ("lowercase",)}
+_SEVERAL = {"several_references": True}
 
 for _name, _class, _summary, _facts in (
     ("loss", "token_metrics:Loss", "Nats per target token with label smoothing, as in training.", _LOWER),
@@ -73,14 +74,45 @@ for _name, _class, _summary, _facts in (
     METRICS.register_lazily(_name, _SCORING + _class, _summary, needs="tokens", **_facts)
 
 for _name, _class, _summary, _facts in (
-    ("bleu", "sacrebleu_metrics:Bleu", "sacreBLEU with 13a tokens, 0 to 100.", {"label": "BLEU", **_CASE}),
-    ("chrf", "sacrebleu_metrics:Chrf", "chrF2 of sacreBLEU, 0 to 100.", {"label": "chrF2", **_CASE}),
-    ("ter", "sacrebleu_metrics:Ter", "Translation edit rate of sacreBLEU, percent.", {"label": "TER", **_LOWER}),
-    ("exact_match", "exact_match:ExactMatch", "Outputs that equal their reference, percent.", _CASE),
+    (
+        "bleu",
+        "sacrebleu_metrics:Bleu",
+        "Matching word n-grams (up to 4), by sacreBLEU with 13a tokens; 0 to 100.",
+        {"label": "BLEU", **_SEVERAL, **_CASE},
+    ),
+    (
+        "chrf",
+        "sacrebleu_metrics:Chrf",
+        "Matching character n-grams (up to 6), chrF2 of sacreBLEU; 0 to 100.",
+        {"label": "chrF2", **_SEVERAL, **_CASE},
+    ),
+    (
+        "ter",
+        "sacrebleu_metrics:Ter",
+        "Edits needed, percent of the reference's words, by sacreBLEU; lower is better.",
+        {"label": "TER", **_SEVERAL, **_LOWER},
+    ),
+    (
+        "paper_bleu",
+        "paper_bleu:PaperBleu",
+        "BLEU as the paper's: Moses' tokens, compounds split; not comparable with bleu; 0 to 100.",
+        {
+            "label": "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)",
+            "options": ("lowercase", "language", "tokenized"),
+            "beside": "bleu",
+            **_SEVERAL,
+        },
+    ),
+    (
+        "exact_match",
+        "exact_match:ExactMatch",
+        "Outputs that equal a reference, percent; 0 to 100.",
+        {**_SEVERAL, **_CASE},
+    ),
     (
         "parseval",
         "bracketing:LabelledF1",
-        "Labelled bracketing F1 of trees, equal to EVALB's, 0 to 100.",
+        "Labelled bracketing F1 of trees, equal to EVALB's; 0 to 100.",
         {"needs": "trees", "figure": "f1", "label": "F1", "options": ("per_sentence",)},
     ),
 ):

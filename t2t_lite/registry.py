@@ -229,7 +229,11 @@ SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_t
 FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type", facts=("requires",))
 POSITION_ENCODINGS = Registry("position encoding", "hparams=position_encoding", facts=("requires", "is_limited"))
 NORM_TYPES = Registry("norm type", "hparams=norm_type", facts=("requires",))
-METRICS = Registry("metric", "eval_metric", facts=("needs", "higher_is_better", "figure", "label", "options"))
+METRICS = Registry(
+    "metric",
+    "eval_metric",
+    facts=("needs", "higher_is_better", "figure", "label", "options", "several_references", "beside"),
+)
 OPTIMIZERS = Registry("optimizer", "hparams=optimizer", facts=("requires", "moments", "decays_weights", "reads_adam"))
 LEARNING_RATE_SCHEDULES = Registry(
     "learning rate schedule",

@@ -1,14 +1,15 @@
 """Run directories: they contain everything about a run, so that every tool needs only their path.
 
 hparams.json        the settings
-run.json            problem, vocabularies, plug-ins and the version that wrote them
+run.json            problem, vocabularies, plug-ins, data_dir, eval_metric and the version that wrote them
 vocab.*             a copy of the vocabulary, or of the vocabularies of both sides
 ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* replaces an earlier one of the same step
-average-<step>.*    an average of checkpoints, for inference only
+average-<step>.*    an average of checkpoints, for inference only; it contains the steps of its members
 training.lock       exists while a process trains here, and describes the process
 train/, eval/       TensorBoard event files
 log.jsonl           the same figures, one JSON object per report
 evaluations.json    the figures of each evaluated checkpoint
+scores/             what t2t-lite-eval wrote: outputs, scores and reports, a folder for each split and checkpoint
 """
 
 import dataclasses
@@ -46,6 +47,7 @@ class RunDir:
       problem: the run's problem.
       vocabulary: path of the target vocabulary.
       inputs_vocabulary: path of the source vocabulary; the same path if both sides share one.
+      data_dir: where the data was that the run was trained on; None if the run does not record it.
     """
 
     path: Path
@@ -53,6 +55,7 @@ class RunDir:
     problem: Problem
     vocabulary: Path
     inputs_vocabulary: Path
+    data_dir: Path | None = None
 
 
 def open_run_dir(path: Path) -> RunDir:
@@ -91,7 +94,10 @@ def open_run_dir(path: Path) -> RunDir:
             raise UserError(
                 f"{vocabulary} is not the vocabulary that the model in {path} was trained with; restore the original"
             )
-    return RunDir(path, hparams, problem, *(path / entry["file"] for entry in entries))
+    data_dir = recorded(path, "data_dir")
+    return RunDir(
+        path, hparams, problem, *(path / entry["file"] for entry in entries), Path(data_dir) if data_dir else None
+    )
 
 
 def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> None:
@@ -133,6 +139,19 @@ def stored_setting(path: Path, name: str) -> SettingValue:
         return getattr(HParams(**{name: value}), name)
     except UserError as error:
         raise UserError(f"{Path(path) / 'hparams.json'} is damaged: {error}") from error
+
+
+def recorded(path: Path, name: str) -> str | None:
+    """Returns an optional text of run.json, "data_dir" or "eval_metric"; None if the run does not record it.
+
+    Raises:
+      UserError: if it is not a run directory.
+    """
+    about, _, run = _read(Path(path))
+    value = run.get(name)
+    if value is not None and not isinstance(value, str):
+        raise UserError(f"{about} is damaged: {name} is {value!r}, not a text")
+    return value
 
 
 def trust_plugins_of(path: Path) -> list[Path]:
@@ -249,6 +268,8 @@ def prepare_run_dir(
     vocabulary: Path,
     random_seed: int = 1,
     inputs_vocabulary: Path | None = None,
+    data_dir: Path | None = None,
+    eval_metric: str | None = None,
 ) -> RunDir:
     """Creates a run directory, or checks that an existing one has the same settings, problem and vocabularies.
 
@@ -259,6 +280,8 @@ def prepare_run_dir(
       vocabulary: path of the problem's target vocabulary.
       random_seed: fixes the run's initial weights and data order.
       inputs_vocabulary: path of the problem's source vocabulary, if it is a separate one.
+      data_dir: where the data is, for evaluations; None: not recorded.
+      eval_metric: the metric that ranks checkpoints; None: not recorded.
 
     Returns:
       the opened directory.
@@ -293,6 +316,10 @@ def prepare_run_dir(
     }
     if inputs_vocabulary != vocabulary:
         run["inputs_vocabulary"] = {"file": inputs_vocabulary.name, "sha256": sha256_of(inputs_vocabulary)}
+    if data_dir is not None:
+        run["data_dir"] = str(Path(data_dir).absolute())
+    if eval_metric is not None:
+        run["eval_metric"] = eval_metric
     write_text(path / "run.json", json.dumps(run, indent=2) + "\n")
     return open_run_dir(path)
 

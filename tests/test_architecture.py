@@ -58,7 +58,7 @@ RULES = {
     ),
     "losses": (("keras_ops", "errors", "arrays"), ("keras",)),
     "schedules": (("keras_ops", "errors", "arrays"), ("keras",)),
-    "checkpoints": (("checkpoints", "locks", *BASIS), ("tensorflow", "numpy")),
+    "checkpoints": (("checkpoints", "locks", "run_dir", "scoring.metric", *BASIS), ("tensorflow", "numpy")),
     "data": (
         ("data", "plugins", "scoring.metric", *BASIS),
         (
@@ -88,7 +88,7 @@ RULES = {
         ("tensorflow", "numpy"),
     ),
     "parsing": (("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS), ("tensorflow",)),
-    "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "numpy")),
+    "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
     "benchmark": (
         ("benchmark", "layers", "training", "decoding", "data", "scoring.metric", *BASIS),
@@ -131,6 +131,8 @@ RULES_AT_LOADING = {
     "training.cost": (("config", "errors"), ()),
     "run_dir": (("data.problem", "plugins", "checkpoints.versions", "trust", *BASIS), ()),
     "checkpoints.versions": (("errors", "files"), ()),
+    "checkpoints.evaluations": (("scoring.metric", *BASIS), ()),
+    "checkpoints.selection": (("checkpoints", "run_dir", "scoring.metric", *BASIS), ()),
     "training.checks": (("config", "errors", "data.problem", "data.manifest"), ()),
     "free_memory": ((), ("pynvml",)),
     "locks": (("errors", "files"), ()),

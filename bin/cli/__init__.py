@@ -1,6 +1,6 @@
 """The parts that all commands share: the parser, argument types and error handling."""
 
-from t2t_lite.bin.cli.arguments import one_of, path, positive_number, truth, whole_number
+from t2t_lite.bin.cli.arguments import one_of, path, paths, positive_number, truth, whole_number
 from t2t_lite.bin.cli.command_parser import CommandParser
 from t2t_lite.bin.cli.run import print_table, run, say, warn
 
@@ -8,6 +8,7 @@ __all__ = [
     "CommandParser",
     "one_of",
     "path",
+    "paths",
     "positive_number",
     "print_table",
     "run",

@@ -15,6 +15,12 @@ def path(text: str) -> str:
     return os.path.expanduser(text)
 
 
+def paths(text: str) -> list[str]:
+    """Argument type: files or directories, separated by commas; a file whose name has commas is one file."""
+    whole = path(text)
+    return [whole] if os.path.exists(whole) else [path(part) for part in text.split(",")]
+
+
 def whole_number(minimum: int) -> Callable[[str], int]:
     """Returns an argument type: a whole number from `minimum` to 2**31 - 1."""
 

@@ -44,7 +44,9 @@ def make_parser() -> cli.CommandParser:
     parser.add_argument(
         "--checkpoint_path",
         type=cli.path,
-        help="a checkpoint, without suffix (default: the run's averaged checkpoint if it exists, else the last one)",
+        metavar="best|last|average|ckpt-N|PATH",
+        help="which checkpoint; best:METRIC is the best by another metric than the run's (default: the run's average "
+        "if it exists, else the last one)",
     )
     parser.add_argument(
         "--decode_hparams",
@@ -132,6 +134,7 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 def _decode(arguments: argparse.Namespace) -> None:
     from t2t_lite.bin.decoder import trees as decode_trees
+    from t2t_lite.checkpoints.selection import select
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir
@@ -142,6 +145,8 @@ def _decode(arguments: argparse.Namespace) -> None:
     runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
     trust_plugins(arguments, [str(run) for run in runs])
     problems = [open_run_dir(run).problem for run in runs]
+    checkpoint_path = arguments.checkpoint_path or None
+    chosen = [select(run, checkpoint_path, warn=lambda line: None) for run in runs]
     settings = problems[0].decode_hparams.override(arguments.decode_hparams)
     writes_trees = problems[0].writes_trees
     decode_trees.check(arguments, settings, writes_trees)
@@ -151,9 +156,10 @@ def _decode(arguments: argparse.Namespace) -> None:
     from t2t_lite.decoding.translator import Translator
 
     translator = Translator.from_run_dir(
-        runs, arguments.decode_hparams, arguments.checkpoint_path, cli.warn, xla_compile=arguments.xla_compile
+        runs, arguments.decode_hparams, checkpoint_path, cli.warn, xla_compile=arguments.xla_compile
     )
-    cli.warn(f"using {', '.join(str(checkpoint) for checkpoint in translator.checkpoints)}")
+    used = [selection._replace(path=path) for selection, path in zip(chosen, translator.checkpoints, strict=True)]
+    cli.warn(f"using {', '.join(map(str, used))}")
     parser = decode_trees.make_tree_parser(translator, arguments) if writes_trees else None
     if arguments.decode_interactive:
         from t2t_lite.bin.decoder.streams import decode_interactively

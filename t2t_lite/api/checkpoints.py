@@ -14,26 +14,39 @@ class AveragedCheckpoints(NamedTuple):
     steps: list[int]  # the steps of the averaged checkpoints
 
 
-def average_checkpoints(output_dir: str | PathLike, n: int | None = None) -> AveragedCheckpoints:
-    """Averages the last checkpoints of a run, as t2t-lite-avg does (section 6.1 of the paper).
+def average_checkpoints(
+    output_dir: str | PathLike,
+    n: int | None = None,
+    *,
+    steps: str | None = None,
+    best: int | str | None = None,
+    checkpoint_path: str | PathLike | None = None,
+) -> AveragedCheckpoints:
+    """Averages checkpoints of a run, by default the last ones, as t2t-lite-avg does (section 6.1 of the paper).
 
     The average replaces an earlier one; decoding and evaluation use it by default.
 
     Args:
       output_dir: the run directory.
       n: the number of checkpoints; None: `average_checkpoints` of the run's settings.
+      steps: instead, all checkpoints from one step to another, "2000-4000".
+      best: instead, this many of the best checkpoints by the run's `eval_metric`, 3, or by another metric, "3:chrf".
+      checkpoint_path: with `n`, the last of the checkpoints: "best", "ckpt-2000" or a path; None: the last of the run.
 
     Raises:
-      UserError: if it is not a run directory, there are fewer than n checkpoints, or one cannot be read.
+      UserError: if it is not a run directory, there are fewer checkpoints, or one cannot be read.
     """
+    from t2t_lite.checkpoints.selection import members
     from t2t_lite.quiet import import_tensorflow, settings_restored
     from t2t_lite.run_dir import stored_setting
 
     check_count("n", n, 1)
     directory = Path(output_dir)
-    number = stored_setting(directory, "average_checkpoints") if n is None else n
+    if n is None and steps is None and best is None:
+        n = int(stored_setting(directory, "average_checkpoints"))
+    chosen = members(directory, n, steps=steps, best=best, checkpoint_path=checkpoint_path)
     with settings_restored():
         import_tensorflow()
-        from t2t_lite.checkpoints.averaging import average_checkpoints as average
+        from t2t_lite.checkpoints.averaging import write_average_of
 
-        return AveragedCheckpoints(*average(directory, int(number)))
+        return AveragedCheckpoints(write_average_of(directory, chosen), [step for step, _ in chosen])

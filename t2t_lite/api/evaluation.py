@@ -57,7 +57,8 @@ def evaluate(
       output_dir: the run directory.
       data_dir: the folder with the data of the run's problem.
       split: "dev" or "test".
-      checkpoint_path: the checkpoint; None: the average if there is one, else the last checkpoint.
+      checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
+        one, else the last checkpoint.
       decode: whether to translate (or parse) the split as well, for the problem's metric: BLEU (or F1).
       metrics: further metrics of the translations (or trees), such as ("chrf", "ter").
       decode_hparams: changes to the problem's search settings, as a dict or "name=value,...".
@@ -87,14 +88,15 @@ def evaluate(
         import_tensorflow()
         import tensorflow as tf
 
+        from t2t_lite.checkpoints.selection import select
         from t2t_lite.checkpoints.versions import step_of
         from t2t_lite.data.pipeline import reading_shards
-        from t2t_lite.decoding.loading import checkpoint_of, restored_model
+        from t2t_lite.decoding.loading import restored_model
         from t2t_lite.training.evaluation.evaluator import Evaluator
         from t2t_lite.training.setup import bound_micro_batches, vocab_sizes
         from t2t_lite.training.strategy import device_memory
 
-        checkpoint = checkpoint_of(run_dir, None if checkpoint_path is None else Path(checkpoint_path))
+        checkpoint = select(run_dir.path, checkpoint_path).path
         strategy = tf.distribute.get_strategy()
         inputs_size, targets_size = vocab_sizes(run_dir, manifest)
         options = TrainOptions(max_tokens_per_replica=max_tokens_per_replica, free_bytes=device_memory())

@@ -16,7 +16,8 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
 
     Args:
       path: a `.keras` file or a run directory.
-      checkpoint_path: the checkpoint of the run directory; None: the average if there is one, else the last checkpoint.
+      checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
+        one, else the last checkpoint.
 
     Returns:
       a built Keras model; for a run directory in the precision of its training.
@@ -32,10 +33,11 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
 
     run_dir = open_run_dir(path)
     select_tensorflow()
+    from t2t_lite.checkpoints.selection import select
     from t2t_lite.data.vocab import open_vocabulary
-    from t2t_lite.decoding.loading import checkpoint_of, restored_model
+    from t2t_lite.decoding.loading import restored_model
 
-    checkpoint = checkpoint_of(run_dir, None if checkpoint_path is None else Path(checkpoint_path))
+    checkpoint = select(run_dir.path, checkpoint_path).path
     targets, inputs = (open_vocabulary(path) for path in (run_dir.vocabulary, run_dir.inputs_vocabulary))
     return restored_model(run_dir.hparams, targets.size, inputs.size, checkpoint)
 

@@ -214,8 +214,16 @@ class _Run:
         vocabularies = self.problem.in_direction(manifest.vocabularies)
         inputs, targets = (self.data_dir / vocabulary["file"] for vocabulary in vocabularies)
         if self.is_chief:
+            evaluates = self.options.schedule != "train"
             return prepare_run_dir(
-                self.output_dir, self.hparams, self.problem, targets, self.options.random_seed, inputs_vocabulary=inputs
+                self.output_dir,
+                self.hparams,
+                self.problem,
+                targets,
+                self.options.random_seed,
+                inputs_vocabulary=inputs,
+                data_dir=self.data_dir,
+                eval_metric=self.options.eval_metric if evaluates else None,
             )
         return RunDir(self.output_dir, self.hparams, self.problem, targets, inputs)  # the chief writes and checks it
 

@@ -1,12 +1,13 @@
 """Averages checkpoints (section 6.1 of the paper)."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.checkpoints.selection import members as last_members
 from t2t_lite.errors import UserError
 
 
@@ -27,15 +28,28 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
-    checkpoints = list_checkpoints(directory)
-    if len(checkpoints) < n:
-        found = ", ".join(str(step) for step, _ in checkpoints)
-        if not checkpoints:
-            raise UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")
-        raise UserError(
-            f"{directory} has {len(checkpoints)} checkpoints (steps: {found}), not {n}; use `n={len(checkpoints)}`"
-        )
-    steps, paths = zip(*checkpoints[-n:])
+    members = last_members(directory, n)
+    return write_average_of(directory, members), [step for step, _ in members]
+
+
+def write_average_of(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
+    """Writes `average-<step>`, the mean of some checkpoints, named after the last of them, and returns its path.
+
+    Args:
+      directory: a run directory; an earlier average in it is replaced.
+      members: (step, path) of the checkpoints, by step, see `selection.members`. The average keeps the steps.
+
+    Raises:
+      UserError: if a checkpoint cannot be read, or they hold different variables.
+    """
+    variables = {name: tf.Variable(tf.constant(mean)) for name, mean in mean_weights(members).items()}
+    steps = [step for step, _ in members]
+    return storage.write_average(Path(directory) / f"average-{steps[-1]}", variables, steps)
+
+
+def mean_weights(members: Sequence[tuple[int, Path]]) -> dict[str, np.ndarray]:
+    """Returns the mean of each variable over some checkpoints, float32 by name; for arguments and errors see above."""
+    _, paths = zip(*members)
     newest = storage.read(paths[-1], "model")
     sums: dict[str, np.ndarray] = {}
     for path in paths:
@@ -45,6 +59,4 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
             raise UserError(f"{path} has other variables than {paths[0]}; they are not from one run")
         for name, array in arrays.items():
             sums[name] = sums.get(name, 0.0) + array.astype(np.float64)
-    variables = {name: tf.Variable(tf.constant((total / n).astype(np.float32))) for name, total in sums.items()}
-    target = storage.write_average(Path(directory) / f"average-{steps[-1]}", variables)
-    return target, list(steps)
+    return {name: (total / len(members)).astype(np.float32) for name, total in sums.items()}

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +13,8 @@ from t2t_lite.checkpoints import versions
 from t2t_lite.errors import UserError
 from t2t_lite.locks import locked
 
+# The group of variables that only averages have.
+_ABOUT_AVERAGE = "average"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 # Patterns of variables that version 0.1 named otherwise, and their names since.
 _RENAMED = ((re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention"),)
@@ -57,15 +59,21 @@ def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
         return _write_and_publish(path, kind, groups)
 
 
-def write_average(path: Path, model: dict[str, tf.Variable]) -> Path:
+def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[int] = ()) -> Path:
     """Writes `average-<step>`, for inference only, and replaces any other average in the same directory.
+
+    Args:
+      path: the checkpoint's path without suffix.
+      model: the averaged variables by name.
+      members: the steps of the averaged checkpoints, which the average keeps; none for a moving average of the weights.
 
     Returns:
       the path of the average, see `write`.
     """
     with _locked_for_writing(path) as kind:
         before = versions.list_checkpoints(path.parent, kind)
-        written = _write_and_publish(path, kind, {"model": model})
+        about = {"members": tf.Variable(tf.constant(list(members), tf.int64))}
+        written = _write_and_publish(path, kind, {"model": model, _ABOUT_AVERAGE: about})
         for step, old in before:
             if step != versions.step_of(path):
                 versions.remove(old)
@@ -105,15 +113,49 @@ def read(path: Path, group: str) -> dict[str, np.ndarray]:
       UserError: if the checkpoint cannot be read.
     """
     start = group + "/"
-    try:
+    with _damage_reported(path):
         reader = tf.train.load_checkpoint(str(path))
         keys = sorted(key for key in reader.get_variable_to_shape_map() if key.startswith(start))
         # TensorFlow writes "." in a name as "..".
         names = [key.removeprefix(start).removesuffix(_KEY_END).replace("..", ".") for key in keys]
         return {name: reader.get_tensor(key) for name, key in zip(names, keys)}
+
+
+@contextlib.contextmanager
+def _damage_reported(path: Path) -> Iterator[None]:
+    """Turns the errors of reading a checkpoint, inside the block, into a UserError."""
+    try:
+        yield
     except (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError) as error:
         reason = str(error).split("\n")[0]
         raise UserError(f"checkpoint {path} is damaged ({reason}); remove {path}.* to continue without it") from error
+
+
+def members_of(path: Path) -> list[int]:
+    """Returns the steps of the checkpoints that an average was made of.
+
+    Returns:
+      the steps; [] for a checkpoint of a training, a moving average, and an average that version 0.4 wrote.
+
+    Raises:
+      UserError: if the checkpoint cannot be read.
+    """
+    return [int(step) for step in read(path, _ABOUT_AVERAGE).get("members", ())]
+
+
+def refuse_average(path: Path) -> None:
+    """Raises UserError if a checkpoint, whatever its name, is an average, which no training can start from.
+
+    An average has weights that no training had, and no state of an optimizer.
+    """
+    with _damage_reported(path):
+        names = tf.train.load_checkpoint(str(path)).get_variable_to_shape_map()
+    if any(name.startswith("optimizer/") for name in names):
+        return
+    steps = members_of(path)
+    of = f" of the checkpoints of steps {', '.join(map(str, steps))}" if steps else " of weights"
+    instead = f"use one of them, such as ckpt-{steps[-1]}" if steps else "use a checkpoint of the training"
+    raise UserError(f"{path} is an average{of}, for inference only: a training cannot start from it; {instead}")
 
 
 def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) -> dict[str, np.ndarray]:

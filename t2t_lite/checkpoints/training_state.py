@@ -93,7 +93,8 @@ class TrainingState(Generic[OptimizerT]):
           warn: receives a line about each damaged checkpoint that is skipped.
 
         Raises:
-          UserError: if there are checkpoints but none can be read, or the last readable one does not fit the model.
+          UserError: if there are checkpoints but none can be read, or the last readable one does not fit the model or
+            is an average.
         """
         if versions.unfinished(directory, "ckpt"):
             warn(f"skipped an incomplete checkpoint in {directory}")
@@ -105,6 +106,7 @@ class TrainingState(Generic[OptimizerT]):
                 damages.append(error)
                 warn(f"skipped: {str(error).split('; ')[0]}")
                 continue
+            storage.refuse_average(path)
             self._assign(arrays, path)
             return path
         if damages:
@@ -115,9 +117,11 @@ class TrainingState(Generic[OptimizerT]):
         """Restores one checkpoint.
 
         Raises:
-          UserError: if it cannot be read or does not fit the model.
+          UserError: if it cannot be read, does not fit the model, or is an average.
         """
-        self._assign(self._read(path), path)
+        arrays = self._read(path)
+        storage.refuse_average(path)
+        self._assign(arrays, path)
 
     def _read(self, path: Path) -> dict[str, dict[str, np.ndarray]]:
         return {group: storage.read(path, group) for group in self._groups}

@@ -99,6 +99,8 @@ class Problem:
     symbols: tuple[str, ...] = ()  # texts that are always one token, such as a tag for the target language
     shared_vocabulary: bool = True  # one vocabulary for both sides; otherwise one for each
     num_shards: int = 10  # files of the train split; dev and test are one file each
+    source_language: str = ""  # BCP 47 code of the forward inputs; "": unknown, or several
+    target_language: str = ""  # BCP 47 code of the forward targets, for tokenizers of metrics
     has_inputs: bool = True  # False: texts alone, all inputs are ""; the lines to decode are then beginnings of outputs
     metric: str = "bleu"  # the registered metric that scores outputs; "parseval" for trees
     decode_hparams: DecodeHParams = DecodeHParams()
@@ -126,6 +128,11 @@ class Problem:
     def writes_trees(self) -> bool:
         """Whether outputs are trees, which is what the metric scores."""
         return needs_of(self.metric) == TREES
+
+    @property
+    def output_language(self) -> str:
+        """The BCP 47 code of the outputs' language; "" if unknown."""
+        return self.in_direction((self.source_language, self.target_language))[1]
 
     @property
     def vocab_filenames(self) -> tuple[str, str]:

@@ -1,15 +1,15 @@
 """Loads models and vocabularies from run directories for decoding."""
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
+from t2t_lite.checkpoints.selection import names_one_file, select
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.log import LOG
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.run_dir import RunDir, open_run_dir
@@ -31,7 +31,7 @@ class Loaded(NamedTuple):
 def load(
     paths: Sequence[Path],
     decode_hparams: str | Mapping[str, SettingValue],
-    checkpoint_path: Path | None,
+    checkpoint_path: str | PathLike | None,
     warn: Callable[[str], None],
 ) -> Loaded:
     """Loads the models of run directories with the same vocabularies.
@@ -39,17 +39,17 @@ def load(
     Args:
       paths: the run directories.
       decode_hparams: changes to the problem's defaults, as a dict or "name=value,...".
-      checkpoint_path: the checkpoint to load, without suffix. None: the averaged checkpoint of each run directory if
-        it exists, else the last checkpoint.
+      checkpoint_path: which checkpoint to load: "best", "last", "average", "ckpt-2000" or a path, see
+        `checkpoints.selection`. None: the average of each run directory if there is one, else the last checkpoint.
       warn: receives a line if the loaded checkpoint is not the newest.
 
     Raises:
       UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
     """
     run_dirs = [open_run_dir(path) for path in paths]
-    if checkpoint_path and len(run_dirs) > 1:
+    if names_one_file(checkpoint_path) and len(run_dirs) > 1:
         raise UserError(f"`checkpoint_path={checkpoint_path}` is for one run directory, not for {len(run_dirs)}")
-    checkpoints = [checkpoint_of(run_dir, checkpoint_path, warn) for run_dir in run_dirs]
+    checkpoints = [select(run_dir.path, checkpoint_path, warn).path for run_dir in run_dirs]
     settings = run_dirs[0].problem.decode_hparams.changed(decode_hparams)
     first, *others = [
         [open_vocabulary(path) for path in dict.fromkeys((run_dir.inputs_vocabulary, run_dir.vocabulary))]
@@ -64,24 +64,6 @@ def load(
     problem = run_dirs[0].problem
     models = [_model_of(run_dir, checkpoint, settings, first) for run_dir, checkpoint in zip(run_dirs, checkpoints)]
     return Loaded(models, checkpoints, first[-1], first[0], settings, problem.name, problem.has_inputs)
-
-
-def checkpoint_of(run_dir: RunDir, checkpoint_path: Path | None, warn: Callable[[str], None] = LOG.warning) -> Path:
-    """Returns a checkpoint without suffix: the given one, else the average of a run, else its last one.
-
-    Raises:
-      UserError: if it does not exist.
-    """
-    if checkpoint_path:
-        asked = Path(str(checkpoint_path).removesuffix(".index"))
-        if checkpoint := existing(asked):
-            return checkpoint
-        raise UserError(f"`checkpoint_path={asked}`: there is no {asked}.index")
-    checkpoint = best_checkpoint(run_dir.path)
-    last = list_checkpoints(run_dir.path)
-    if last and last[-1][0] > step_of(checkpoint):
-        warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
-    return checkpoint
 
 
 def _model_of(

@@ -89,15 +89,15 @@ class Translator:
         Args:
           path: the run directory, or several with the same vocabularies, whose models form an ensemble.
           decode_hparams: changes to the problem's defaults, as a dict or "name=value,...".
-          checkpoint_path: another checkpoint to load, without suffix ("run/ckpt-2000").
+          checkpoint_path: another checkpoint to load: "best", "best:chrf", "last", "average", "ckpt-2000", or a path
+            without suffix.
           warn, xla_compile, num_threads: see `Translator`.
 
         Raises:
           UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
         """
         paths = [Path(each) for each in ([path] if isinstance(path, str | os.PathLike) else path)]
-        checkpoint = None if checkpoint_path is None else Path(checkpoint_path)
-        loaded = load(paths, decode_hparams, checkpoint, warn)
+        loaded = load(paths, decode_hparams, checkpoint_path, warn)
         model = loaded.models[0] if len(loaded.models) == 1 else Ensemble(loaded.models)
         return cls(
             model,

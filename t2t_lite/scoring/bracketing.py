@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
+
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import Metric
-from t2t_lite.scoring.parseval import ERROR, report, score_trees
+from t2t_lite.scoring.parseval import ERROR, f1_of, report, score_trees
+from t2t_lite.scoring.summed_statistics import SummedStatistics
 
 
 class LabelledF1(Metric):
@@ -36,3 +39,16 @@ class LabelledF1(Metric):
         if all(score.status == ERROR for score in scored.sentences) and not any("(" in line for line in hypotheses):
             raise UserError(f"{names[0]} has no tree: this metric scores trees in brackets, one per line")
         return report(scored, self._per_sentence)
+
+    def resampled(self) -> SacrebleuMetric:
+        """Returns a metric of (matched, gold, candidate) brackets. See `Metric.resampled`."""
+
+        def brackets(hypotheses: Sequence[str], references: Sequence[str]) -> list[tuple[int, int, int]]:
+            sentences = score_trees(references, hypotheses).sentences
+            return [(score.matched, score.gold, score.candidate) for score in sentences]
+
+        return SummedStatistics("f1", brackets, lambda sums: f1_of(*sums))
+
+    def line_scores(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+        """Returns F1 of each sentence, 0 for one that is not scored. See `Metric.line_scores`."""
+        return [score.f1 for score in score_trees(references, hypotheses).sentences]

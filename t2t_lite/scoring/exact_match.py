@@ -1,12 +1,15 @@
-"""The share of outputs that equal their reference."""
+"""The share of outputs that equal a reference."""
 
 from collections.abc import Sequence
 
+from sacrebleu.metrics.base import Metric as SacrebleuMetric
+
 from t2t_lite.scoring.metric import Metric, check_lines
+from t2t_lite.scoring.summed_statistics import SummedStatistics
 
 
 class ExactMatch(Metric):
-    """The share of outputs that equal their reference, in percent.
+    """The share of outputs that equal one of their references, in percent.
 
     Args:
       lowercase: whether to ignore case.
@@ -15,11 +18,22 @@ class ExactMatch(Metric):
     def __init__(self, lowercase: bool = False) -> None:
         self._lowercase = lowercase
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
         """Returns the share, 0 to 100. See `Metric.score`."""
-        check_lines(hypotheses, references)
-        pairs = zip(map(self._compared, hypotheses), map(self._compared, references))
-        return 100.0 * sum(ours == theirs for ours, theirs in pairs) / len(hypotheses)
+        check_lines(hypotheses, *references)
+        return 100.0 * sum(self._matches(hypotheses, *references)) / len(hypotheses)
+
+    def resampled(self) -> SacrebleuMetric:
+        """Returns a metric of (matches, lines). See `Metric.resampled`."""
+        return SummedStatistics(
+            "exact_match",
+            lambda *texts: [(match, 1) for match in self._matches(*texts)],
+            lambda sums: 100.0 * sums[0] / sums[1],
+        )
+
+    def _matches(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[bool]:
+        sets = [[self._compared(text) for text in texts] for texts in (hypotheses, *references)]
+        return [ours in theirs for ours, *theirs in zip(*sets)]
 
     def _compared(self, text: str) -> str:
         return text.lower() if self._lowercase else text

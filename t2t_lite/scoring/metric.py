@@ -2,41 +2,53 @@
 
 A metric is registered in `METRICS` (`t2t_lite/registry.py`) with these facts, all optional:
 
-needs              what it scores: TEXTS (the default), TREES in brackets, or TOKENS, see below
-higher_is_better   whether the best checkpoint is the one with the highest score; True
-figure             its name in the evaluations of a run; the metric's name
-label              its name in reports and plots; the figure's name
-options            names of the arguments of its constructor that are flags of t2t-lite-score; none
+needs               what it scores: TEXTS (the default), TREES in brackets, or TOKENS, see below
+higher_is_better    whether the best checkpoint is the one with the highest score; True
+figure              its name in the evaluations of a run; the metric's name
+label               its name in reports and plots; the figure's name
+options             names of the arguments of its constructor that are flags of t2t-lite-score; none
+several_references  whether `score` takes several sets of references; False
+beside              the metric that is always reported beside it; none
 
 Metrics of TEXTS and TREES score decoded outputs, and derive from `Metric`. Metrics of TOKENS need no decoding: they are
 functions of the sums over the target tokens of a split, see `token_metrics.py`.
 """
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import METRICS
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 TEXTS, TREES, TOKENS = "texts", "trees", "tokens"
 
 
 class Metric:
-    """A score of decoded outputs. Subclass it, implement `score`, and register it with `@METRICS.register`."""
+    """A score of decoded outputs. Subclass it, implement `score`, and register it with `@METRICS.register`.
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    The other methods have defaults: a metric needs them for reports, confidence intervals and significance tests.
+    """
+
+    def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
         """Returns the score of a corpus.
+
+        A metric of one set of references may take it as an argument: `score(self, hypotheses, references)`. If it takes
+        several, it is registered with `several_references=True`.
 
         Args:
           hypotheses: the outputs, detokenized texts or trees in brackets; "" where there is none.
-          references: one for each hypothesis.
+          references: one or several sets of references, each with one line for each hypothesis.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method score(self, hypotheses, references)")
 
     def report(
         self,
         hypotheses: Sequence[str],
-        references: Sequence[str],
+        *references: Sequence[str],
         names: tuple[str, str] = ("the hypotheses", "the references"),
     ) -> list[str]:
         """Returns the lines of t2t-lite-score, if it prints more than the score; otherwise [].
@@ -47,6 +59,41 @@ class Metric:
         """
         del hypotheses, references, names
         return []
+
+    def signature(self, num_references: int = 1) -> str:
+        """Returns what another score must share to be comparable, "name:value|..." as in sacreBLEU; "" if unknown.
+
+        Args:
+          num_references: number of sets of references.
+        """
+        del num_references
+        return ""
+
+    def resampled(self) -> "SacrebleuMetric | None":
+        """Returns this metric as one of sacreBLEU, whose statistics of lines are summed; None if it has none.
+
+        Confidence intervals and significance tests resample these statistics, see `significance.py`. A metric whose
+        score is a function of sums over lines returns `SummedStatistics`.
+        """
+        return None
+
+    def line_scores(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[float] | None:
+        """Returns the score of each line, to find the lines that differ most; None: chrF2 is used.
+
+        Args:
+          hypotheses, references: see `score`.
+        """
+        del hypotheses, references
+        return None
+
+
+class InALanguage(Protocol):
+    """What is known of a problem here: the language of its outputs."""
+
+    @property
+    def output_language(self) -> str:
+        """The BCP 47 code; "" if unknown."""
+        ...
 
 
 def needs_of(metric: str) -> str:
@@ -96,16 +143,21 @@ def _metric_with(figure: str) -> str | None:
 
 
 def report(
-    metric: str, hypotheses: Sequence[str], references: Sequence[str], names: tuple[str, str], **options: object
+    metric: str,
+    hypotheses: Sequence[str],
+    *references: Sequence[str],
+    names: tuple[str, str] = ("the hypotheses", "the references"),
+    **options: object,
 ) -> list[str]:
     """Returns the lines of t2t-lite-score for a metric. Arguments: see `Metric.report`; options: the constructor's."""
     scorer = make_metric(metric, **options)
-    lines = scorer.report(hypotheses, references, names)
-    return lines or [f"{label_of(figure_of(metric))} = {score_of(metric, scorer, hypotheses, references):.2f}"]
+    check_references(metric, len(references))
+    lines = scorer.report(hypotheses, *references, names=names)
+    return lines or [f"{label_of(figure_of(metric))} = {score_of(metric, scorer, hypotheses, *references):.2f}"]
 
 
 def make_metric(name: str, **options: object) -> Metric:
-    """Returns the metric of outputs called `name`; options: its constructor's.
+    """Returns the metric of outputs called `name`; options: its constructor's, see `options_for`.
 
     Raises:
       UserError: if a plug-in has registered something else.
@@ -116,17 +168,51 @@ def make_metric(name: str, **options: object) -> Metric:
     return entry(**options)
 
 
-def score_of(name: str, metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> float:
-    """Returns `metric.score`; raises UserError if it is no number."""
-    score = metric.score(hypotheses, references)
+def options_for(metric: str, problem: InALanguage) -> dict[str, str]:
+    """Returns the options of a metric that follow from a problem: the language of its outputs, if both know it."""
+    takes_language = "language" in METRICS.fact(metric, "options", ())
+    return {"language": problem.output_language} if takes_language and problem.output_language else {}
+
+
+def with_companions(metrics: Iterable[str]) -> list[str]:
+    """Returns metrics, each followed by the one that is always reported beside it, without repetitions."""
+    metrics = list(metrics)
+    companions = {name: METRICS.fact(name, "beside", "") for name in metrics}
+    found = [each for name in metrics for each in (name, companions[name]) if each]
+    return list(dict.fromkeys(found))
+
+
+def score_of(name: str, metric: Metric, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
+    """Returns `metric.score`.
+
+    Raises:
+      UserError: if it is no number, or there are several sets of references and the metric takes one.
+    """
+    check_references(name, len(references))
+    score = metric.score(hypotheses, *references)
     if not isinstance(score, numbers.Real):
         raise UserError(f"metric '{name}': its score is {score!r:.60}, not a number")
     return float(score)
 
 
-def check_lines(hypotheses: Sequence[str], references: Sequence[str]) -> None:
+def check_references(metric: str, number: int) -> None:
+    """Raises UserError if a metric does not take that number of sets of references."""
+    if number > 1 and not METRICS.fact(metric, "several_references", False):
+        several = ", ".join(METRICS.having("several_references", True))
+        raise UserError(
+            f"metric '{metric}' takes one set of references, not {number}; these take several: {several}", status=2
+        )
+
+
+def check_lines(hypotheses: Sequence[str], *references: Sequence[str]) -> None:
     """Raises UserError if the numbers of lines differ, or there is nothing to score."""
-    if len(hypotheses) != len(references):
-        raise UserError(f"{len(hypotheses)} hypotheses but {len(references)} references: give one reference per line")
+    for number, lines in enumerate(references, start=1):
+        if len(hypotheses) != len(lines):
+            which = f" in set {number}" if len(references) > 1 else ""
+            raise UserError(
+                f"{len(hypotheses)} hypotheses but {len(lines)} references{which}: give one reference per line"
+            )
+    if not references:
+        raise UserError("there are no references; give at least one set")
     if not hypotheses:
         raise UserError("nothing to score: both files are empty")

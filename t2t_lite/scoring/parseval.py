@@ -81,6 +81,11 @@ class SentenceScore:
         return _percent(self.matched, self.candidate)
 
     @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall, in percent; 0 if no bracket matches."""
+        return f1_of(self.matched, self.gold, self.candidate)
+
+    @property
     def tagging_accuracy(self) -> float:
         """Words with the gold tag in percent; 0 if there is no word."""
         return _percent(self.correct_tags, self.words)
@@ -211,21 +216,28 @@ def summarise(scores: Sequence[SentenceScore]) -> Summary:
     status = Counter(score.status for score in scores)
     counted = [score for score in scores if score.status == COUNTED]
     total, valid = _total(counted), len(counted)
-    recall, precision = total.recall, total.precision
     return Summary(
         sentences=len(scores),
         errors=status[ERROR],
         skipped=status[SKIPPED],
         valid=valid,
-        recall=recall,
-        precision=precision,
-        f1=2 * precision * recall / (precision + recall) if total.matched else 0.0,
+        recall=total.recall,
+        precision=total.precision,
+        f1=total.f1,
         complete_match=_percent(sum(score.is_complete for score in counted), valid),
         average_crossing=total.crossing / valid if valid else 0.0,
         no_crossing=_percent(sum(score.crossing == 0 for score in counted), valid),
         at_most_two_crossing=_percent(sum(score.crossing <= 2 for score in counted), valid),
         tagging_accuracy=total.tagging_accuracy,
     )
+
+
+def f1_of(matched: float, gold: float, candidate: float) -> float:
+    """Returns F1 in percent, given numbers of brackets; 0 if none matches."""
+    if not matched:
+        return 0.0
+    recall, precision = _percent(matched, gold), _percent(matched, candidate)
+    return 2 * precision * recall / (precision + recall)
 
 
 def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
@@ -332,7 +344,7 @@ def _crossing(gold: _Counted, candidate: _Counted) -> int:
     )
 
 
-def _percent(part: int, whole: int) -> float:
+def _percent(part: float, whole: float) -> float:
     return 100.0 * part / whole if whole else 0.0
 
 

@@ -10,26 +10,41 @@ from sacrebleu.metrics.ter import TER
 from t2t_lite.scoring.metric import Metric, check_lines
 
 
-class _BySacrebleu(Metric):
+class BySacrebleu(Metric):
+    """A metric of texts that sacreBLEU computes.
+
+    Args:
+      metric: sacreBLEU's.
+    """
+
     def __init__(self, metric: SacrebleuMetric) -> None:
         self._metric = metric
 
-    def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
+    def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
         """Returns the score of a corpus, times 100. See `Metric.score`."""
-        check_lines(hypotheses, references)
-        return self._metric.corpus_score(list(hypotheses), [list(references)]).score
+        check_lines(hypotheses, *references)
+        return self._metric.corpus_score(list(hypotheses), [list(lines) for lines in references]).score
 
     def report(
-        self, hypotheses: Sequence[str], references: Sequence[str], names: tuple[str, str] = ("", "")
+        self, hypotheses: Sequence[str], *references: Sequence[str], names: tuple[str, str] = ("", "")
     ) -> list[str]:
         """Returns sacreBLEU's own line, with its signature. See `Metric.report`."""
         del names
-        check_lines(hypotheses, references)
-        score = self._metric.corpus_score(list(hypotheses), [list(references)])
-        return [score.format(signature=self._metric.get_signature().format())]
+        check_lines(hypotheses, *references)
+        score = self._metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
+        return [score.format(signature=self.signature(len(references)))]
+
+    def signature(self, num_references: int = 1) -> str:
+        """Returns sacreBLEU's signature. See `Metric.signature`."""
+        self._metric.num_refs = num_references
+        return self._metric.get_signature().format()
+
+    def resampled(self) -> SacrebleuMetric:
+        """Returns sacreBLEU's metric. See `Metric.resampled`."""
+        return self._metric
 
 
-class Bleu(_BySacrebleu):
+class Bleu(BySacrebleu):
     """BLEU with 13a tokens, 0 to 100 (Papineni et al. 2002, P02-1040).
 
     Args:
@@ -40,7 +55,7 @@ class Bleu(_BySacrebleu):
         super().__init__(BLEU(lowercase=lowercase))
 
 
-class Chrf(_BySacrebleu):
+class Chrf(BySacrebleu):
     """chrF2, 0 to 100 (Popović 2015, W15-3049).
 
     Args:
@@ -50,8 +65,13 @@ class Chrf(_BySacrebleu):
     def __init__(self, lowercase: bool = False) -> None:
         super().__init__(CHRF(lowercase=lowercase))
 
+    def line_scores(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[float]:
+        """Returns chrF2 of each line. See `Metric.line_scores`."""
+        check_lines(hypotheses, *references)
+        return [self._metric.sentence_score(ours, theirs).score for ours, *theirs in zip(hypotheses, *references)]
 
-class Ter(_BySacrebleu):
+
+class Ter(BySacrebleu):
     """Translation edit rate in percent, can exceed 100, ignores case (Snover et al. 2006, 2006.amta-papers.25)."""
 
     def __init__(self) -> None:

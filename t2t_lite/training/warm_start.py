@@ -8,7 +8,8 @@ import keras
 import numpy as np
 
 from t2t_lite.checkpoints import storage
-from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
+from t2t_lite.checkpoints.selection import LAST, select
+from t2t_lite.checkpoints.versions import existing, list_checkpoints
 from t2t_lite.data.vocab import UNKNOWN_ID, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.layers.positions import LearnedPositions
@@ -27,14 +28,14 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     """Finds the checkpoint to start from.
 
     Args:
-      path: a run directory, which stands for its average of checkpoints if there is one, else its last checkpoint; or
-        a checkpoint in a run directory, with or without the suffix ".index".
+      path: a run directory, which stands for its last checkpoint; or a checkpoint in a run directory, with or without
+        the suffix ".index". An average is refused: its weights are of no training.
 
     Returns:
       (the opened run directory, the path of the checkpoint without suffix).
 
     Raises:
-      UserError: if the path is neither, there is no checkpoint yet, or the run directory is damaged.
+      UserError: if the path is neither, there is no checkpoint yet, it is an average, or the run directory is damaged.
     """
     path = Path(path)
     checkpoint = path.with_suffix("") if path.suffix == ".index" else path
@@ -48,12 +49,21 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
             )
     run_dir = open_run_dir(directory)
     if path == directory:
-        return run_dir, best_checkpoint(directory)
+        return run_dir, _trained(select(directory, LAST).path, path)
     found = [known for kind in ("ckpt", "average") for _, known in list_checkpoints(directory, kind)]
     if checkpoint not in found:
         last = ", ".join(known.name for known in found[-5:])
         raise UserError(f"`warm_start_from={path}`: no such checkpoint; use one in {directory}, such as {last}")
-    return run_dir, checkpoint
+    return run_dir, _trained(checkpoint, path)
+
+
+def _trained(checkpoint: Path, path: Path) -> Path:
+    """Returns a checkpoint; raises UserError if it is an average."""
+    try:
+        storage.refuse_average(checkpoint)
+    except UserError as error:
+        raise UserError(f"`warm_start_from={path}`: {error}") from error
+    return checkpoint
 
 
 def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> list[str]:
@@ -93,9 +103,6 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
     lines = fit.lines(checkpoint, len(variables))
     if settings:  # a weight may fit and yet have another meaning, for example with a different number of heads
         lines.append(f"  settings of that run: {settings}")
-    last = list_checkpoints(run_dir.path)
-    if run_dir.path == Path(path) and last and last[-1][0] > step_of(checkpoint):
-        lines.append(f"  {checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
     return lines
 
 

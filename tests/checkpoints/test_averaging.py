@@ -1,5 +1,7 @@
 """Averages of checkpoints against NumPy's mean."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -78,6 +80,32 @@ def test_training_does_not_resume_from_an_average(directory):
     assert state.restore(directory) == directory / "ckpt-40"
     (directory / "ckpt-40.index").unlink()
     assert state.restore(directory) == directory / "ckpt-30"
+
+
+def test_an_average_keeps_the_steps_of_its_members(directory):
+    path, steps = average_checkpoints(directory, 3)
+    assert storage.members_of(path) == steps == [20, 30, 40]
+    assert storage.members_of(directory / "ckpt-40") == []
+
+
+def test_an_average_without_its_members_as_version_0_4_wrote_it_is_read(directory):
+    model, _ = make()
+    path = storage.write(directory / "average-40", model=storage.by_name(model.variables))
+    restore_model(model, path)
+    assert storage.members_of(path) == []
+    with pytest.raises(UserError, match="average of weights, for inference only"):
+        storage.refuse_average(path)
+
+
+def test_training_does_not_resume_from_an_average_under_the_name_of_a_checkpoint(directory):
+    path, _ = average_checkpoints(directory, 2)
+    for ending in (".index", ".data-00000-of-00001"):
+        shutil.copy(f"{path}{ending}", f"{directory / 'ckpt-50'}{ending}")
+    _, state = make()
+    for restore in (lambda: state.restore(directory), lambda: state.restore_from(directory / "ckpt-50")):
+        with pytest.raises(UserError, match=r"ckpt-50 is an average of the checkpoints of steps 30, 40, .* as ckpt-40"):
+            restore()
+    assert state.step == 0
 
 
 def test_averaging_does_not_change_the_checkpoints(directory):

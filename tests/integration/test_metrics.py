@@ -59,7 +59,7 @@ def test_score_prints_a_line_for_each_metric_in_the_order_given(command, files):
         (["--metric=chrff"], "--metric=chrff is unknown; did you mean 'chrf'"),
         (["--metric=bleu,"], "--metric= is unknown"),
         (["--metric=perplexity"], "--metric=perplexity needs the model"),
-        (["--metric=ter", "--lowercase"], "--lowercase needs --metric=bleu or chrf or exact_match"),
+        (["--metric=ter", "--lowercase"], "--lowercase needs --metric=bleu or chrf or exact_match or paper_bleu"),
     ],
 )
 def test_metrics_that_cannot_score_files_are_one_line_errors(command, files, flags, message):

@@ -26,7 +26,6 @@ REFERENCES = [
 # "--lowercase --chrf-lowercase".
 BLEU, CHRF, TER = 49.160297, 78.046405, 21.428571
 BLEU_LOWERCASE, CHRF_LOWERCASE = 54.659314, 81.502425
-NAMES = ("hypotheses", "references")
 OF_OUTPUTS = [name for name in METRICS if needs_of(name) != "tokens" and "tests" not in METRICS[name].__module__]
 
 
@@ -49,7 +48,7 @@ def test_the_sacrebleu_command_prints_the_same_lines(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "sacrebleu", *flags], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    ours = [report(name, HYPOTHESES, REFERENCES, NAMES) for name in ("bleu", "chrf", "ter")]
+    ours = [report(name, HYPOTHESES, REFERENCES) for name in ("bleu", "chrf", "ter")]
     assert [line.split() for line in itertools.chain(*ours)] == [line.split() for line in done.stdout.splitlines()]
 
 
@@ -72,7 +71,7 @@ def test_ter_of_a_small_example_equals_a_calculation_by_hand():
 def test_exact_match_is_the_share_of_equal_lines():
     assert score("exact_match", ["a b", "A b", "a  b", ""], ["a b", "a b", "a b", ""]) == 50.0
     assert score("exact_match", ["a b", "A b", "a  b", ""], ["a b", "a b", "a b", ""], lowercase=True) == 75.0
-    assert report("exact_match", ["a", "b", "c"], ["a", "x", "y"], NAMES) == ["exact_match = 33.33"]
+    assert report("exact_match", ["a", "b", "c"], ["a", "x", "y"]) == ["exact_match = 33.33"]
 
 
 def test_equal_text_has_the_best_score_and_text_with_nothing_in_common_the_worst():
@@ -110,10 +109,10 @@ def test_a_figure_has_a_name_in_evaluations_and_one_in_reports():
 
 @pytest.mark.parametrize("lowercase, case", [(False, "mixed"), (True, "lc")])
 def test_every_line_carries_its_signature(lowercase, case):
-    (bleu,), (chrf,) = (report(name, HYPOTHESES, REFERENCES, NAMES, lowercase=lowercase) for name in ("bleu", "chrf"))
+    (bleu,), (chrf,) = (report(name, HYPOTHESES, REFERENCES, lowercase=lowercase) for name in ("bleu", "chrf"))
     assert bleu.startswith(f"BLEU|nrefs:1|case:{case}|eff:no|tok:13a|smooth:exp|version:2.")
     assert chrf.startswith(f"chrF2|nrefs:1|case:{case}|eff:yes|nc:6|nw:0|space:no|version:2.")
-    (ter,) = report("ter", HYPOTHESES, REFERENCES, NAMES)
+    (ter,) = report("ter", HYPOTHESES, REFERENCES)
     assert ter.startswith("TER|nrefs:1|case:lc|tok:tercom|") and "\n" not in bleu + chrf + ter
 
 

@@ -1,5 +1,7 @@
 """Warm starts against the checkpoint's arrays, and against the tokens that SentencePiece reads from a vocabulary."""
 
+import shutil
+
 import keras
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import sentencepiece
 import tensorflow as tf
 
 from t2t_lite.checkpoints import storage
+from t2t_lite.checkpoints.averaging import average_checkpoints
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.vocab import train_vocabulary
@@ -57,15 +60,15 @@ def values(model):
     return {variable.path.replace("/", "."): np.array(variable) for variable in model.variables}
 
 
-def save(directory, step, model, kind="ckpt"):
+def save(directory, step, model):
     """Writes a checkpoint of random weights with an optimizer state, and returns the weights."""
     rng = np.random.default_rng(step)
     for variable in model.variables:
         variable.assign(rng.normal(size=variable.shape).astype("float32"))
     weights = storage.by_name(model.variables)
     slots = {f"momentum.{name}": tf.Variable(tf.zeros_like(variable)) for name, variable in weights.items()}
-    groups = {} if kind == "average" else {"optimizer": slots | {"iterations": tf.Variable(step)}}
-    storage.write(directory / f"{kind}-{step}", model=weights, **groups)
+    optimizer = slots | {"iterations": tf.Variable(step)}
+    storage.write(directory / f"ckpt-{step}", model=weights, optimizer=optimizer)
     return values(model)
 
 
@@ -228,21 +231,30 @@ def test_mirrored_weights_are_loaded_on_their_devices(run, vocabularies):
     assert_same(values(model), old)
 
 
-def test_an_average_is_preferred_and_reported_if_older_than_the_checkpoint(run, vocabularies):
-    directory, _ = run
-    average = save(directory, 100, make(TINY, vocabularies["old"]), "average")
-    assert resolve(directory)[1] == directory / "average-100"
+def test_a_run_directory_stands_for_its_last_checkpoint_and_not_for_its_average(run, vocabularies):
+    directory, last = run
+    average_checkpoints(directory, 2)
+    assert resolve(directory)[1] == directory / "ckpt-200"
     _, after, lines = started(TINY, directory, vocabularies["old"])
-    assert_same(after, average)
-    assert lines[0].startswith(f"warm start from {directory}/average-100: ")
-    assert "average-100 is older than" in lines[1] and "t2t-lite-avg" in lines[1]
+    assert_same(after, last)
+    assert lines[0].startswith(f"warm start from {directory}/ckpt-200: ")
+
+
+@pytest.mark.parametrize("name", ["average-200", "ckpt-900"])
+def test_an_average_is_refused_whatever_its_name(run, vocabularies, name):
+    directory, _ = run
+    path, _ = average_checkpoints(directory, 2)
+    for ending in (".index", ".data-00000-of-00001"):
+        shutil.copy(f"{path}{ending}", f"{directory / 'ckpt-900'}{ending}")
+    with pytest.raises(UserError, match=r"average of the checkpoints of steps 100, 200.* such as ckpt-200") as caught:
+        resolve(directory / name)
+    assert f"`warm_start_from={directory / name}`" in str(caught.value) and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("ending", ["", ".index"])
-@pytest.mark.parametrize("name", ["ckpt-100", "ckpt-200", "average-200"])
+@pytest.mark.parametrize("name", ["ckpt-100", "ckpt-200"])
 def test_a_checkpoint_may_be_given_with_or_without_its_file_ending(run, vocabularies, name, ending):
     directory, _ = run
-    save(directory, 200, make(TINY, vocabularies["old"]), "average")
     run_dir, checkpoint = resolve(f"{directory}/{name}{ending}")
     assert (run_dir.path, checkpoint) == (directory, directory / name)
     _, after, _ = started(TINY, directory / f"{name}{ending}", vocabularies["old"])

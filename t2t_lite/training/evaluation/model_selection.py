@@ -1,18 +1,17 @@
-"""Model selection: ranks checkpoints by their evaluations, and decides on early stopping.
+"""Model selection: which metrics rank checkpoints, the record of their evaluations, and early stopping.
 
-`evaluations.json` in a run directory is the only record. The trainer or a separate evaluator writes it, and everything
-here is a function of it, so a resumed training decides like an uninterrupted one.
+Everything here is a function of `evaluations.json` in the run directory, so a resumed training decides like an
+uninterrupted one.
 """
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
+from t2t_lite.checkpoints.evaluations import best_steps, read_evaluations
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
-from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import TOKENS, figure_of, metric_named, needs_of
 from t2t_lite.settings import SettingValue
 
@@ -44,36 +43,11 @@ def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Prob
         raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
 
 
-def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
-    """Returns {step: {metric: value}} of a run directory, sorted by step.
-
-    Raises:
-      UserError: if the file is damaged.
-    """
-    path = Path(directory) / "evaluations.json"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return {int(step): dict(figures) for step, figures in sorted(found.items(), key=lambda item: int(item[0]))}
-    except FileNotFoundError:
-        return {}
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UserError(f"{path} is damaged ({error}); remove it to have the checkpoints evaluated again") from error
-
-
 def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> None:
     """Records the figures of one checkpoint."""
     everything = read_evaluations(directory) | {step: figures}
     lines = ",\n".join(f'"{step}": {json.dumps(everything[step])}' for step in sorted(everything))
     write_text(Path(directory) / "evaluations.json", f"{{\n{lines}\n}}\n")
-
-
-def best_steps(evaluations: dict[int, dict[str, float]], metric: str, n: int) -> list[int]:
-    """Returns the n best steps by a metric, best first, ties by earlier step; skips steps without the metric."""
-    metric = metric_named(metric, "eval_metric")
-    sign, figure = -1.0 if METRICS.fact(metric, "higher_is_better", True) else 1.0, figure_of(metric)
-    # A figure that is not a number is never the best.
-    having = [step for step, figures in evaluations.items() if not math.isnan(figures.get(figure, math.nan))]
-    return sorted(having, key=lambda step: (sign * evaluations[step][figure], step))[:n]
 
 
 def evaluations_without_gain(evaluations: dict[int, dict[str, float]], metric: str) -> int:

@@ -1,0 +1,154 @@
+"""t2t-lite-score: scores files of translations or of trees by registered metrics, and compares them."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from t2t_lite.bin import cli
+
+# The flags that are arguments of metrics.
+_OPTIONS = ("lowercase", "per_sentence", "language", "tokenized")
+# The flags that need several files of hypotheses.
+_OF_COMPARISONS = ("test", "changes", "source")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
+    return cli.run("score", _run, argv)
+
+
+def make_parser() -> cli.CommandParser:
+    """Returns the parser of the command's flags."""
+    parser = cli.CommandParser(
+        "score",
+        "Score translations with sacreBLEU (13a) and chrF, each with its signature, or trees with EVALB's labelled F1. "
+        "Several files of hypotheses are compared with the first of them.",
+    )
+    add = parser.add_argument
+    add(
+        "--hypothesis",
+        required=True,
+        type=cli.paths,
+        metavar="FILE,...",
+        help="translations or trees, one per line, plain or .gz; several files are compared with the first",
+    )
+    add("--reference", required=True, type=cli.paths, metavar="FILE,...", help="one or several sets of references")
+    add(
+        "--metric",
+        default="bleu,chrf",
+        metavar="NAME,...",
+        help=f"the metrics (default: bleu,chrf). {_list_of_metrics()}",
+    )
+    add("--intervals", action="store_true", help="also print 95%% confidence intervals (bootstrap, 1,000 samples)")
+    add("--json", action="store_true", help="print one JSON object with everything")
+    add("--lowercase", action="store_true", help=f"{_metrics_with('lowercase')}: ignore case")
+    add("--language", help=f"{_metrics_with('language')}: the language of the texts, a code such as de (default: en)")
+    add(
+        "--tokenized",
+        action="store_true",
+        help=f"{_metrics_with('tokenized')}: the texts are tokenised, and compounds split, already",
+    )
+    add(
+        "--per_sentence",
+        action="store_true",
+        help=f"{_metrics_with('per_sentence')}: also print a line for each sentence, in EVALB's format",
+    )
+    add = parser.add_argument_group("with several hypotheses").add_argument
+    add(
+        "--test",
+        type=cli.one_of(("bootstrap", "randomisation"), "test"),
+        help="the paired test of the difference: bootstrap (1,000 samples) or randomisation (10,000) (default: "
+        "bootstrap)",
+    )
+    add(
+        "--changes",
+        type=cli.whole_number(0),
+        metavar="N",
+        help="show the N lines whose scores changed most: by chrF2 of the line, for trees by F1 (default: 10)",
+    )
+    add("--source", type=cli.path, help="the file that was translated or parsed, shown with these lines")
+    return parser
+
+
+def _list_of_metrics() -> str:
+    """Returns the names of the metrics that score files, with what each of them is."""
+    from t2t_lite.registry import METRICS
+    from t2t_lite.scoring.metric import TOKENS, needs_of
+
+    names = [name for name in METRICS if needs_of(name) != TOKENS]
+    return " ".join(f"{name}: {METRICS.summary(name).rstrip('.')}." for name in names).replace("%", "%%")
+
+
+def _metrics_with(option: str) -> str:
+    from t2t_lite.registry import METRICS
+
+    return ", ".join(name for name in METRICS if option in METRICS.fact(name, "options", ()))
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = make_parser()
+    arguments = parser.parse_args(flags)
+    from t2t_lite.plugins import load_all
+    from t2t_lite.registry import METRICS
+    from t2t_lite.scoring.metric import with_companions
+
+    load_all(arguments.t2t_usr_dir)
+    metrics = _metrics(arguments.metric, len(arguments.reference))
+    options = {flag: getattr(arguments, flag) for flag in _OPTIONS if getattr(arguments, flag)}
+    for option in options:
+        taking = [name for name in METRICS if option in METRICS.fact(name, "options", ())]
+        if not set(taking) & set(metrics):
+            parser.error(f"--{option} needs --metric={' or '.join(taking)}")
+    for flag in _OF_COMPARISONS:
+        if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
+            parser.error(f"--{flag} needs several files, --hypothesis=FILE,FILE")
+    if arguments.per_sentence and (arguments.json or len(arguments.hypothesis) > 1):
+        parser.error("--per_sentence is for one file of hypotheses, and cannot be combined with --json")
+    _score(arguments, with_companions(metrics), options)
+
+
+def _metrics(names: str, num_references: int) -> list[str]:
+    """Returns the metrics that --metric names."""
+    from t2t_lite.errors import UserError
+    from t2t_lite.scoring.metric import TOKENS, check_references, metric_named, needs_of
+
+    metrics = [metric_named(name, "metric") for name in dict.fromkeys(names.split(","))]
+    for name in metrics:
+        if needs_of(name) == TOKENS:
+            raise UserError(f"`metric={name}` needs the model; t2t-lite-trainer --schedule=eval computes it", status=2)
+        check_references(name, num_references)
+    return metrics
+
+
+def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
+    from t2t_lite.bin.score.output import print_comparison, print_json, print_scores
+    from t2t_lite.bin.score.results import Files, score_file, score_files
+
+    files = Files(
+        hypotheses=_read(arguments.hypothesis),
+        references=_read(arguments.reference),
+        source=_read([arguments.source]) if arguments.source else {},
+    )
+    files.check()
+    if len(files.hypotheses) > 1:
+        changes = 10 if arguments.changes is None else arguments.changes
+        results = score_files(files, metrics, options, arguments.test or "bootstrap", changes)
+    else:
+        results = score_file(files, metrics, options, arguments.intervals)
+    if arguments.json:
+        print_json(files, results)
+    elif len(files.hypotheses) > 1:
+        print_comparison(files, results)
+    else:
+        print_scores(results)
+
+
+def _read(paths: Sequence[str]) -> dict[str, list[str]]:
+    """Returns the lines of files by their names; a file that is given again is called "NAME (2)"."""
+    from t2t_lite.data.text_files import read_lines
+
+    texts = {}
+    for path in paths:
+        times = sum(name == path or name.startswith(f"{path} (") for name in texts)
+        texts[f"{path} ({times + 1})" if times else path] = list(read_lines(Path(path)))
+    return texts

@@ -1,0 +1,147 @@
+"""What t2t-lite-score computes, before it is printed."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from t2t_lite.errors import UserError
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.changes import Change, most_changed
+from t2t_lite.scoring.metric import check_lines, figure_of, label_of, make_metric, report, score_of
+from t2t_lite.scoring.significance import Comparison, Interval, compare, interval
+
+Texts = Mapping[str, Sequence[str]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """The lines of the files, by their names.
+
+    Args:
+      hypotheses, references: one or several files.
+      source: one file or none.
+    """
+
+    hypotheses: Texts
+    references: Texts
+    source: Texts
+
+    def check(self) -> None:
+        """Raises UserError if the files differ in their numbers of lines, or are empty."""
+        (name, lines), *others = (self.hypotheses | self.source | self.references).items()
+        for other, its_lines in others:
+            if len(its_lines) != len(lines):
+                raise UserError(
+                    f"{name} has {len(lines)} lines but {other} has {len(its_lines)}: "
+                    f"line n of one must correspond to line n of the other"
+                )
+        check_lines(lines, *self.references.values())
+
+
+@dataclasses.dataclass(frozen=True)
+class Scored:
+    """What a metric says of the first file, and of the others.
+
+    Args:
+      metric: its name.
+      signature: see `Metric.signature`.
+      score: of the first file.
+      report: the lines of t2t-lite-score; none if several files are compared.
+      interval: the confidence interval; None: not asked for, or not known.
+      comparisons: of each file with the first. A score without resampling has no interval, which is then NaN.
+    """
+
+    metric: str
+    signature: str
+    score: float
+    report: Sequence[str] = ()
+    interval: Interval | None = None
+    comparisons: Sequence[Comparison] = ()
+
+    @property
+    def label(self) -> str:
+        """What reports call it."""
+        return label_of(figure_of(self.metric))
+
+
+@dataclasses.dataclass(frozen=True)
+class Results:
+    """All that is printed.
+
+    Args:
+      metrics: what each metric says.
+      intervals: whether confidence intervals are asked for.
+      test: the paired test; "" if there is nothing to compare.
+      changes: the lines that changed most between the first file and each other, by its name.
+    """
+
+    metrics: Sequence[Scored]
+    intervals: bool
+    test: str = ""
+    changes: Mapping[str, Sequence[Change]] = dataclasses.field(default_factory=dict)
+
+
+def score_file(files: Files, metrics: Sequence[str], options: Mapping[str, object], intervals: bool) -> Results:
+    """Scores one file.
+
+    Args:
+      files: the texts.
+      metrics: names of metrics.
+      options: of the metrics; each gets those that it takes.
+      intervals: whether to compute confidence intervals.
+    """
+    ((name, hypotheses),) = files.hypotheses.items()
+    references = list(files.references.values())
+    names = (name, ",".join(files.references))
+    scored = []
+    for metric in metrics:
+        taken = _taken(metric, options)
+        lines = report(metric, hypotheses, *references, names=names, **taken)
+        scorer = make_metric(metric, **taken)
+        scored.append(
+            Scored(
+                metric,
+                scorer.signature(len(references)),
+                score_of(metric, scorer, hypotheses, *references),
+                lines,
+                interval(metric, hypotheses, *references, **taken) if intervals else None,
+            )
+        )
+    return Results(scored, intervals)
+
+
+def score_files(
+    files: Files, metrics: Sequence[str], options: Mapping[str, object], test: str, num_changes: int
+) -> Results:
+    """Scores several files, and compares them with the first of them.
+
+    Args:
+      files, metrics, options: see `score_file`.
+      test: the paired test.
+      num_changes: number of lines in `Results.changes`.
+    """
+    references = list(files.references.values())
+    scored = []
+    for metric in metrics:
+        taken = _taken(metric, options)
+        scorer = make_metric(metric, **taken)
+        if scorer.resampled():
+            comparisons = compare(metric, files.hypotheses, *references, test=test, **taken)
+        else:
+            comparisons = [
+                Comparison(name, score_of(metric, scorer, lines, *references), float("nan"), float("nan"), None)
+                for name, lines in files.hypotheses.items()
+            ]
+        first, *_ = comparisons
+        known = Interval(first.score, first.low, first.high) if scorer.resampled() else None
+        signature = scorer.signature(len(references))
+        scored.append(Scored(metric, signature, first.score, interval=known, comparisons=comparisons))
+    (_, first_lines), *others = files.hypotheses.items()
+    changes = {
+        name: most_changed(metrics[0], first_lines, lines, *references, count=num_changes) for name, lines in others
+    }
+    return Results(scored, True, test, changes if num_changes else {})
+
+
+def _taken(metric: str, options: Mapping[str, object]) -> dict[str, object]:
+    """Returns the options that a metric takes."""
+    return {name: value for name, value in options.items() if name in METRICS.fact(metric, "options", ())}

@@ -1,0 +1,218 @@
+"""Which checkpoint of a run to use: the best, the last, the average, or a named one. Reads no weights.
+
+best, best:METRIC    the best of the checkpoints that exist, by `evaluations.json`
+last                 the one of the last step
+average              the average of checkpoints
+ckpt-N, average-N    a checkpoint of the run
+PATH                 any checkpoint, without suffix
+"""
+
+import re
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite.checkpoints.evaluations import best_steps, read_evaluations
+from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
+from t2t_lite.errors import UserError
+from t2t_lite.log import LOG
+from t2t_lite.run_dir import recorded, stored_setting
+from t2t_lite.scoring.metric import figure_of, is_of_outputs, metric_named
+
+BEST, LAST, AVERAGE = "best", "last", "average"
+# Member steps of an average by number, range or rank; see `members`.
+_RANGE = re.compile(r"(\d*)-(\d*)")
+
+
+class Selection(NamedTuple):
+    """A checkpoint, and why it was chosen."""
+
+    path: Path  # without suffix
+    reason: str = ""  # such as "best by bleu"; "" if the choice needs no reason
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.reason})" if self.reason else str(self.path)
+
+
+def names_one_file(checkpoint_path: str | PathLike | None) -> bool:
+    """Returns whether a choice is the path of one checkpoint, and not a word or name that every run may have."""
+    asked = str(checkpoint_path or LAST)
+    return asked not in (LAST, AVERAGE) and not _is_best(asked) and not re.fullmatch(r"(ckpt|average)-\d+", asked)
+
+
+def select(
+    directory: Path, checkpoint_path: str | PathLike | None = None, warn: Callable[[str], None] = LOG.warning
+) -> Selection:
+    """Returns the checkpoint of a run that a choice means.
+
+    Args:
+      directory: the run directory.
+      checkpoint_path: the choice, see above; None: the average if there is one, else the last checkpoint.
+      warn: receives a line if the average is older than the last checkpoint, or a better checkpoint was removed.
+
+    Raises:
+      UserError: if there is no such checkpoint; the message names those that exist.
+    """
+    asked = "" if checkpoint_path is None else str(checkpoint_path).removesuffix(".index")
+    if _is_best(asked):
+        return _best(directory, asked, warn)
+    if not asked:
+        return Selection(_usual(directory, warn))
+    if asked in (LAST, AVERAGE):
+        if found := list_checkpoints(directory, "ckpt" if asked == LAST else "average"):
+            return Selection(found[-1][1])
+        raise _missing(directory, asked, "average it first, with t2t-lite-avg" if asked == AVERAGE else "")
+    inside = Path(directory) / asked if Path(asked).name == asked else None
+    for path in filter(None, (inside, Path(asked))):
+        if checkpoint := existing(path):
+            return Selection(checkpoint)
+    raise _missing(directory, asked, "" if inside else f"there is no {asked}.index")
+
+
+def members(
+    directory: Path,
+    n: int | None = None,
+    *,
+    steps: str | None = None,
+    best: str | int | None = None,
+    checkpoint_path: str | PathLike | None = None,
+) -> list[tuple[int, Path]]:
+    """Returns (step, path) of the checkpoints to average, by step.
+
+    Args:
+      directory: the run directory.
+      n: how many: the last ones, at least 1.
+      steps: instead, those from one step to another: "2000-4000", "2000-" or "-4000".
+      best: instead, this many of the best ones: 3; or by a metric: "3:chrf".
+      checkpoint_path: with `n`, the last of them; None: the last one of the run.
+
+    Raises:
+      UserError: if there are fewer checkpoints, or a value is malformed.
+    """
+    if sum(value is not None for value in (n, steps, best)) != 1:
+        raise UserError("give one of `n`, `steps` and `best`", status=2)
+    if checkpoint_path is not None and n is None:
+        raise UserError("`checkpoint_path` is the last of `n` checkpoints: it needs `n`", status=2)
+    found = list_checkpoints(directory)
+    if not found:
+        raise UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")
+    if best is not None:
+        return _best_members(directory, str(best), found)
+    if steps is not None:
+        return _members_in(directory, steps, found)
+    if checkpoint_path is not None:
+        found = _up_to(directory, checkpoint_path, found)
+    n = n or 0
+    if len(found) < n:
+        raise UserError(
+            f"{directory} has {len(found)} checkpoints (steps: {_steps(found)}), not {n}; use `n={len(found)}`"
+        )
+    return found[-n:]
+
+
+def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]:
+    """Returns (the figure, all evaluated steps by it, the best first), of removed checkpoints, too.
+
+    Args:
+      directory: the run directory.
+      metric: the name of a metric or figure. None: the run's `eval_metric`; if the run does not record it, the
+        problem's metric if evaluations decoded, else the loss.
+
+    Raises:
+      UserError: if no checkpoint was evaluated, or none with this metric.
+    """
+    evaluations = read_evaluations(directory)
+    if not evaluations:
+        raise UserError(
+            f"the best checkpoint is unknown: none of {directory} was evaluated (there is no evaluations.json); "
+            f"t2t-lite-trainer --schedule=eval evaluates them, or use the last ones"
+        )
+    known = list(dict.fromkeys(figure for figures in evaluations.values() for figure in figures))
+    # An evaluation lists the figures of tokens first, then that of the problem's metric.
+    usual = recorded(directory, "eval_metric") or next(filter(is_of_outputs, known), "loss")
+    figure = figure_of(metric_named(str(metric or usual), "checkpoint_path"))
+    ranked = best_steps(evaluations, figure, len(evaluations))
+    if not ranked:
+        raise UserError(
+            f"the best checkpoint by {figure} is unknown: no evaluation of {directory} has that; they have "
+            f"{', '.join(known)}, as in {BEST}:{known[0]}"
+        )
+    return figure, ranked
+
+
+def _is_best(asked: str) -> bool:
+    return asked == BEST or asked.startswith(f"{BEST}:")
+
+
+def _usual(directory: Path, warn: Callable[[str], None]) -> Path:
+    checkpoint = best_checkpoint(directory)
+    last = list_checkpoints(directory)
+    if last and last[-1][0] > step_of(checkpoint):
+        warn(f"{checkpoint} is older than {last[-1][1]}; run t2t-lite-avg again to use the later steps")
+    return checkpoint
+
+
+def _best(directory: Path, asked: str, warn: Callable[[str], None]) -> Selection:
+    figure, ranked = best_by(directory, asked.partition(":")[2] or None)
+    here = dict(list_checkpoints(directory))
+    found = [step for step in ranked if step in here]
+    if not found:
+        raise _missing(directory, asked, f"the evaluated ones were removed, the best by {figure} was ckpt-{ranked[0]}")
+    if found[0] != ranked[0]:
+        warn(
+            f"the best by {figure}, ckpt-{ranked[0]}, was removed (`keep_best_n` keeps such); "
+            f"the best that exists is ckpt-{found[0]}"
+        )
+    if stored_setting(directory, "ema_decay"):
+        warn(f"the figures of ckpt-{found[0]} are those of the moving average of its weights, which {AVERAGE} uses")
+    return Selection(here[found[0]], f"best by {figure}")
+
+
+def _best_members(directory: Path, best: str, found: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
+    number, _, metric = best.partition(":")
+    if not number.isdecimal() or int(number) < 1:
+        raise UserError(f"`best={best}` is neither a number of checkpoints, such as 3, nor one of a metric, 3:chrf")
+    figure, ranked = best_by(directory, metric or None)
+    here = dict(found)
+    chosen = [step for step in ranked if step in here][: int(number)]
+    if len(chosen) < int(number):
+        raise UserError(
+            f"{directory} has {len(chosen)} checkpoints that were evaluated by {figure} (steps: "
+            f"{', '.join(map(str, sorted(chosen))) or 'none'}), not {number}; use `best={len(chosen)}`, or `n`"
+        )
+    return [(step, here[step]) for step in sorted(chosen)]
+
+
+def _members_in(directory: Path, steps: str, found: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
+    match = _RANGE.fullmatch(steps)
+    if not match or not any(match.groups()):
+        raise UserError(f"`steps={steps}` is not a range of steps, such as 2000-4000", status=2)
+    first, last = int(match[1] or 0), int(match[2] or found[-1][0])
+    chosen = [(step, path) for step, path in found if first <= step <= last]
+    if not chosen:
+        raise UserError(f"`steps={steps}`: {directory} has no checkpoint there; its steps are {_steps(found)}")
+    return chosen
+
+
+def _up_to(directory: Path, checkpoint_path: str | PathLike, found: list[tuple[int, Path]]) -> list[tuple[int, Path]]:
+    last = select(directory, checkpoint_path).path
+    paths = [path for _, path in found]
+    if last not in paths:
+        raise UserError(f"`checkpoint_path={checkpoint_path}`: {last} is not a checkpoint to average; use {LAST}")
+    return found[: paths.index(last) + 1]
+
+
+def _missing(directory: Path, asked: str, why: str) -> UserError:
+    here = [path.name for kind in ("ckpt", "average") for _, path in list_checkpoints(directory, kind)]
+    if not here:
+        return UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")
+    why = f" ({why})" if why else ""
+    return UserError(
+        f"`checkpoint_path={asked}`: no such checkpoint{why}; {directory} has {', '.join(here)}, and there are "
+        f"{BEST}, {LAST} and {AVERAGE}"
+    )
+
+
+def _steps(found: list[tuple[int, Path]]) -> str:
+    return ", ".join(str(step) for step, _ in found)

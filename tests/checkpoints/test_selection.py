@@ -1,0 +1,151 @@
+"""Which checkpoint a choice means, on empty files: no weights are read."""
+
+import json
+
+import pytest
+
+from t2t_lite.checkpoints.selection import members, names_one_file, select
+from t2t_lite.errors import UserError
+
+FIGURES = {
+    100: {"loss": 3.0, "bleu": 10.0, "chrf": 40.0},
+    200: {"loss": 2.0, "bleu": 12.0, "chrf": 50.0},
+    300: {"loss": 2.5, "bleu": 15.0},
+    400: {"loss": 2.1, "bleu": 11.0, "chrf": 45.0},
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A run with checkpoints 100 to 400 and an average; a function that changes its files."""
+    directory = tmp_path / "run"
+    directory.mkdir()
+    (directory / "hparams.json").write_text("{}")
+    names = [*(f"ckpt-{step}" for step in FIGURES), "average-400"]
+    for name in names:
+        (directory / f"{name}.index").touch()
+
+    def write(evaluations=None, **about):
+        (directory / "run.json").write_text(json.dumps({"problem": "x"} | about))
+        if evaluations is not None:
+            (directory / "evaluations.json").write_text(json.dumps(evaluations))
+        return directory
+
+    write(FIGURES)
+    return directory, write
+
+
+@pytest.mark.parametrize(
+    ("asked", "name", "reason"),
+    [
+        (None, "average-400", ""),
+        ("average", "average-400", ""),
+        ("last", "ckpt-400", ""),
+        ("ckpt-200", "ckpt-200", ""),
+        ("ckpt-200.index", "ckpt-200", ""),
+        ("average-400", "average-400", ""),
+        ("best", "ckpt-300", "best by bleu"),
+        ("best:loss", "ckpt-200", "best by loss"),
+        ("best:chrf", "ckpt-200", "best by chrf"),
+        ("best:perplexity", None, "no evaluation of .* has that; they have loss, bleu, chrf"),
+        ("best:chrff", None, "did you mean 'chrf'"),
+        (
+            "ckpt-500",
+            None,
+            "`checkpoint_path=ckpt-500`: no such checkpoint; .* has ckpt-100, .*average-400, and there are",
+        ),
+        ("no/such", None, "there is no no/such.index"),
+    ],
+)
+def test_a_choice_means_a_checkpoint(run, asked, name, reason):
+    directory, _ = run
+    if name is None:
+        with pytest.raises(UserError, match=reason) as caught:
+            select(directory, asked)
+        assert "\n" not in str(caught.value)
+    else:
+        assert select(directory, asked, warn=pytest.fail) == (directory / name, reason)
+        assert select(directory, directory / name).path == directory / name
+
+
+@pytest.mark.parametrize(("metric", "step"), [("loss", 200), ("chrf", 200), ("bleu", 300)])
+def test_the_runs_own_metric_ranks_if_it_is_recorded(run, metric, step):
+    directory, write = run
+    write(eval_metric=metric)
+    assert str(select(directory, "best")) == f"{directory}/ckpt-{step} (best by {metric})"
+
+
+def test_without_decoding_the_loss_ranks(run):
+    directory, write = run
+    write({step: {"loss": figures["loss"]} for step, figures in FIGURES.items()})
+    assert str(select(directory, "best")).endswith("ckpt-200 (best by loss)")
+
+
+def test_the_best_that_exists_is_used_with_a_warning(run):
+    directory, _ = run
+    (directory / "ckpt-300.index").unlink()
+    said = []
+    assert select(directory, "best", said.append).path.name == "ckpt-200"
+    assert len(said) == 1 and "ckpt-300, was removed" in said[0] and "ckpt-200" in said[0]
+    for step in (100, 200, 400):
+        (directory / f"ckpt-{step}.index").rename(directory / f"ckpt-{step + 1}.index")
+    with pytest.raises(UserError, match=r"the evaluated ones were removed, the best by bleu was ckpt-300.*ckpt-101"):
+        select(directory, "best")
+
+
+def test_without_evaluations_the_best_is_unknown(run):
+    directory, _ = run
+    (directory / "evaluations.json").unlink()
+    with pytest.raises(UserError, match=r"none of .* was evaluated"):
+        select(directory, "best")
+
+
+def test_the_best_of_a_moving_average_is_used_with_a_warning(run):
+    directory, _ = run
+    (directory / "hparams.json").write_text('{"ema_decay": 0.99}')
+    said = []
+    assert select(directory, "best", said.append).reason == "best by bleu"
+    assert "moving average" in said[0]
+
+
+def test_only_a_path_is_of_one_run():
+    assert [names_one_file(each) for each in (None, "", "best", "best:f1", "last", "average", "ckpt-20")] == [False] * 7
+    assert names_one_file("run/ckpt-20") and names_one_file("run")
+
+
+@pytest.mark.parametrize(
+    ("which", "steps"),
+    [
+        ({"n": 2}, [300, 400]),
+        ({"n": 2, "checkpoint_path": "best"}, [200, 300]),
+        ({"n": 1, "checkpoint_path": "ckpt-100"}, [100]),
+        ({"steps": "150-300"}, [200, 300]),
+        ({"steps": "-200"}, [100, 200]),
+        ({"steps": "350-"}, [400]),
+        ({"best": 2}, [200, 300]),
+        ({"best": "1:loss"}, [200]),
+    ],
+)
+def test_the_members_of_an_average(run, which, steps):
+    directory, _ = run
+    assert members(directory, **which) == [(step, directory / f"ckpt-{step}") for step in steps]
+
+
+@pytest.mark.parametrize(
+    ("which", "said"),
+    [
+        ({"n": 5}, r"4 checkpoints \(steps: 100, 200, 300, 400\), not 5; use `n=4`"),
+        ({"n": 3, "checkpoint_path": "ckpt-200"}, "use `n=2`"),
+        ({"n": 1, "checkpoint_path": "average"}, "average-400 is not a checkpoint to average"),
+        ({"steps": "500-"}, "no checkpoint there; its steps are 100, 200, 300, 400"),
+        ({"steps": "x"}, "not a range of steps"),
+        ({"best": "0"}, "neither a number"),
+        ({"best": "4:chrf"}, r"3 checkpoints that were evaluated by chrf \(steps: 100, 200, 400\), not 4"),
+        ({"n": 1, "best": 1}, "give one of"),
+        ({"best": 1, "checkpoint_path": "last"}, "needs `n`"),
+    ],
+)
+def test_members_that_do_not_exist_are_an_error(run, which, said):
+    directory, _ = run
+    with pytest.raises(UserError, match=said):
+        members(directory, **which)
