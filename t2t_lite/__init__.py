@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from t2t_lite import layers, losses, models, schedules
     from t2t_lite.api.checkpoints import AveragedCheckpoints, average_checkpoints
     from t2t_lite.api.data import GeneratedData, generate_data
-    from t2t_lite.api.evaluation import EvaluationResult, evaluate
+    from t2t_lite.api.evaluation import EvaluationResult, evaluate, score_split
     from t2t_lite.api.models import load_model
     from t2t_lite.api.settings import get_hparams
     from t2t_lite.api.training import TrainResult, train
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Hypothesis, Translator
     from t2t_lite.display import Display
     from t2t_lite.errors import UserError
+    from t2t_lite.evaluation.split_scores import SplitScores
     from t2t_lite.log import log_to_stdout
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
@@ -48,6 +49,7 @@ _MODULES = {
     "PROBLEMS": "registry",
     "Parser": "parsing.parser",
     "Problem": "data.problem",
+    "SplitScores": "evaluation.split_scores",
     "TrainResult": "api.training",
     "Translator": "decoding.translator",
     "UserError": "errors",
@@ -62,6 +64,7 @@ _MODULES = {
     "losses": "losses",
     "models": "models",
     "schedules": "schedules",
+    "score_split": "api.evaluation",
     "train": "api.training",
 }
 _NEED_TENSORFLOW = ("Hypothesis", "Parser", "Translator")
@@ -81,6 +84,7 @@ __all__ = [
     "Hypothesis",
     "Parser",
     "Problem",
+    "SplitScores",
     "TrainResult",
     "Translator",
     "UserError",
@@ -95,6 +99,7 @@ __all__ = [
     "losses",
     "models",
     "schedules",
+    "score_split",
     "train",
 ]
 

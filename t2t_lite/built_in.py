@@ -78,7 +78,7 @@ for _name, _class, _summary, _facts in (
         "bleu",
         "sacrebleu_metrics:Bleu",
         "Matching word n-grams (up to 4), by sacreBLEU with 13a tokens; 0 to 100.",
-        {"label": "BLEU", **_SEVERAL, **_CASE},
+        {"label": "BLEU", "evaluated_with": ("paper_bleu", "chrf", "ter"), **_SEVERAL, **_CASE},
     ),
     (
         "chrf",

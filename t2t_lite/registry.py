@@ -232,7 +232,7 @@ NORM_TYPES = Registry("norm type", "hparams=norm_type", facts=("requires",))
 METRICS = Registry(
     "metric",
     "eval_metric",
-    facts=("needs", "higher_is_better", "figure", "label", "options", "several_references", "beside"),
+    facts=("needs", "higher_is_better", "figure", "label", "options", "several_references", "beside", "evaluated_with"),
 )
 OPTIMIZERS = Registry("optimizer", "hparams=optimizer", facts=("requires", "moments", "decays_weights", "reads_adam"))
 LEARNING_RATE_SCHEDULES = Registry(

@@ -88,6 +88,21 @@ RULES = {
         ("tensorflow", "numpy"),
     ),
     "parsing": (("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS), ("tensorflow",)),
+    "evaluation": (
+        (
+            "evaluation",
+            "decoding",
+            "parsing",
+            "training",
+            "scoring",
+            "data",
+            "models.base",
+            "checkpoints",
+            "run_dir",
+            *BASIS,
+        ),
+        ("tensorflow", "numpy", "sacrebleu", "matplotlib"),
+    ),
     "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
     "benchmark": (
@@ -120,6 +135,8 @@ RULES = {
 }
 # Packages that single modules may use beside those of their part.
 ALSO = {"t2t_lite.models.traced_cost": ("tensorflow",)}  # it reads graphs; models with formulas do not need it
+# What answers from stored outputs, without TensorFlow.
+STORED_EVALUATION = ("request", "figures", "split_scores", "scoring")
 # The same for what is imported when a module is loaded.
 RULES_AT_LOADING = {
     "problems": (("problems", "data.problem", "data.text_files", "data.mixture", "trees", *BASIS), ()),
@@ -152,6 +169,22 @@ RULES_AT_LOADING = {
         (),
     ),
     "display": (("log",), ()),
+    **{
+        f"evaluation.{name}": (
+            (
+                *(f"evaluation.{other}" for other in STORED_EVALUATION),
+                "checkpoints.selection",
+                "checkpoints.versions",
+                "data.problem",
+                "data.text_files",
+                "scoring",
+                "run_dir",
+                *BASIS,
+            ),
+            ("numpy",),
+        )
+        for name in STORED_EVALUATION
+    },
 }
 
 

@@ -1,14 +1,19 @@
-"""Evaluates a checkpoint of a run."""
+"""Evaluates checkpoints of a run."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite.errors import UserError
+from t2t_lite.log import LOG
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search, metrics_of_outputs
 from t2t_lite.training.options import TrainOptions
+
+if TYPE_CHECKING:
+    from t2t_lite.evaluation.split_scores import SplitScores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,3 +114,45 @@ def evaluate(
     fields = {field.name for field in dataclasses.fields(EvaluationResult)}
     of_fields = {name: figure for name, figure in figures.items() if name in fields}
     return EvaluationResult(checkpoint, step_of(checkpoint), split, scores=figures, **of_fields)
+
+
+def score_split(
+    output_dir: str | PathLike,
+    split: str = "test",
+    *,
+    data_dir: str | PathLike | None = None,
+    checkpoint_path: str | PathLike | None = None,
+    decode_hparams: str | Mapping[str, SettingValue] = "",
+    metrics: Sequence[str] = (),
+    references: Sequence[str | PathLike] = (),
+    again: bool = False,
+    xla_compile: bool = True,
+) -> "SplitScores":
+    """Scores a checkpoint on a split, as t2t-lite-eval does, and keeps outputs and scores in the run directory.
+
+    The next call with the same checkpoint, settings and texts answers from there, without TensorFlow. A further metric
+    or other references are computed on the stored outputs.
+
+    Args:
+      output_dir: the run directory.
+      split: "dev" or "test".
+      data_dir: the folder with the data of the run's problem; None: where it was in the training.
+      checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
+        one, else the last checkpoint.
+      decode_hparams: changes to the problem's search settings, as a dict or "name=value,...".
+      metrics: further metrics of the outputs, such as ("exact_match",).
+      references: files of further references, with one line for each line of the split.
+      again: whether to decode even if the outputs are stored.
+      xla_compile: whether to compile the search with XLA.
+
+    Raises:
+      UserError: if the run, the checkpoint or the data is unusable, or a metric does not fit the problem.
+    """
+    from t2t_lite.evaluation.request import make_request
+    from t2t_lite.evaluation.scoring import score
+    from t2t_lite.run_dir import open_run_dir
+
+    run_dir = open_run_dir(Path(output_dir))
+    check_search(decode_hparams, run_dir.problem)
+    request = make_request(run_dir, split, data_dir, checkpoint_path, decode_hparams, references)
+    return score(request, metrics, again, LOG.warning, xla_compile)

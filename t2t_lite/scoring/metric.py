@@ -9,6 +9,7 @@ label               its name in reports and plots; the figure's name
 options             names of the arguments of its constructor that are flags of t2t-lite-score; none
 several_references  whether `score` takes several sets of references; False
 beside              the metric that is always reported beside it; none
+evaluated_with      names of the metrics that t2t-lite-eval computes if this is the metric of the problem; none
 
 Metrics of TEXTS and TREES score decoded outputs, and derive from `Metric`. Metrics of TOKENS need no decoding: they are
 functions of the sums over the target tokens of a split, see `token_metrics.py`.

@@ -1,0 +1,145 @@
+"""The figures of outputs, with what they mean, and those of tokens."""
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from t2t_lite.data.problem import Problem
+from t2t_lite.errors import UserError
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.metric import (
+    TOKENS,
+    figure_of,
+    label_of,
+    make_metric,
+    metric_named,
+    needs_of,
+    options_for,
+    score_of,
+    with_companions,
+)
+from t2t_lite.scoring.significance import interval
+from t2t_lite.scoring.token_metrics import TokenSums
+
+PER_WORD = "perplexity_per_word"
+ONLY_TREES = "_only_trees"  # the end of the names of figures of searches among trees only
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A score with what it means.
+
+    Args:
+      name: its name, such as "bleu".
+      label: what reports call it.
+      meaning: one line.
+      score: the score.
+      signature: what another score must share to be comparable; "" if unknown.
+      low, high: the 95% confidence interval by bootstrap resampling; None: not known.
+      metric: the name of the registered metric of outputs; "" for a figure of tokens.
+    """
+
+    name: str
+    label: str
+    meaning: str
+    score: float
+    signature: str = ""
+    low: float | None = None
+    high: float | None = None
+    metric: str = ""
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The confidence interval, or None."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns the fields; a number that is not finite is None."""
+        values = dataclasses.asdict(self)
+        return {
+            key: None if isinstance(each, float) and not math.isfinite(each) else each for key, each in values.items()
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Figure":
+        """Returns the figure of `to_json`."""
+        return cls(**{**values, "score": math.nan if values["score"] is None else values["score"]})
+
+
+def usual_metrics(problem: Problem) -> list[str]:
+    """Returns the metrics of outputs that every evaluation of a problem has: its own, and those registered with it."""
+    if not problem.has_inputs:
+        return []
+    return with_companions([problem.metric, *METRICS.fact(problem.metric, "evaluated_with", ())])
+
+
+def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
+    """Returns further metrics of outputs, by their names or those of their figures; figures of tokens need no request.
+
+    Raises:
+      UserError: if there is no such metric, or it cannot score the outputs of the problem.
+    """
+    found = []
+    for name in names:
+        metric = metric_named(name, "metric")
+        needs = needs_of(metric)
+        if needs == TOKENS:
+            continue
+        if not problem.has_inputs or needs != needs_of(problem.metric):
+            own = f"is scored by {figure_of(problem.metric)}" if problem.has_inputs else "has no outputs to score"
+            raise UserError(f"`metric={name}`: '{problem.name}' {own}", status=2)
+        found.append(metric)
+    return with_companions(found)
+
+
+def figure_of_outputs(
+    metric: str, problem: Problem, hypotheses: Sequence[str], references: Sequence[Sequence[str]], suffix: str = ""
+) -> Figure:
+    """Returns a metric's figure of outputs.
+
+    Args:
+      metric: its name.
+      problem: the problem, which knows the language.
+      hypotheses: the outputs.
+      references: sets of references; a metric that takes one gets the first.
+      suffix: ONLY_TREES if the search was among trees only.
+    """
+    if not METRICS.fact(metric, "several_references", False):
+        references = references[:1]
+    options = options_for(metric, problem)
+    scorer = make_metric(metric, **options)
+    known = interval(metric, hypotheses, *references, **options)
+    score = score_of(metric, scorer, hypotheses, *references)
+    return Figure(
+        figure_of(metric) + suffix,
+        label_of(figure_of(metric)) + (" among well-formed trees only" if suffix else ""),
+        METRICS.summary(metric),
+        score,
+        scorer.signature(len(references)),
+        known.low if known else None,
+        known.high if known else None,
+        metric,
+    )
+
+
+def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Figure]:
+    """Returns the figures of teacher forcing.
+
+    Args:
+      sums: over all target tokens of the split.
+      words: number of blank-separated words of the targets; None: words mean nothing, as in trees.
+      lines: number of lines of the split.
+    """
+    found = []
+    for name in METRICS.having("needs", TOKENS):
+        score = float(METRICS[name]().score(sums))
+        found.append(Figure(figure_of(name), label_of(figure_of(name)), METRICS.summary(name), score))
+    if words is not None:
+        score = math.exp(min(sums.plain / (words + lines), 700.0))
+        meaning = (
+            f"exp of the nats of all {sums.tokens:,.0f} target tokens, end symbols included, per word: {words:,} words "
+            f"between blanks and {lines:,} ends of lines."
+        )
+        found.append(Figure(PER_WORD, "perplexity per word", meaning, score))
+    return found

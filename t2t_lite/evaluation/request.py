@@ -1,0 +1,147 @@
+"""What is to be evaluated: a checkpoint of a run, on a split, with search settings and references."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.checkpoints.selection import Selection, select
+from t2t_lite.checkpoints.versions import INDEX
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.errors import UserError
+from t2t_lite.files import sha256_of
+from t2t_lite.log import LOG
+from t2t_lite.run_dir import RunDir
+from t2t_lite.settings import SettingValue
+
+SPLITS = ("dev", "test")
+FOLDER = "scores"
+# Settings that the name of a folder always has.
+_NAMED = ("beam_size", "alpha")
+_MAX_NAME = 150  # characters; file systems allow 255 bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What is to be evaluated.
+
+    Args:
+      run_dir: the run.
+      split: "dev" or "test".
+      data_dir: where the data of the run's problem is.
+      selection: the checkpoint.
+      settings: the search settings.
+      references: further files of references.
+    """
+
+    run_dir: RunDir
+    split: str
+    data_dir: Path
+    selection: Selection
+    settings: DecodeHParams
+    references: tuple[Path, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder in the run directory whose name says split, checkpoint and settings."""
+        usual = DecodeHParams()
+        values = dataclasses.asdict(self.settings)
+        named = {name: value for name, value in values.items() if name in _NAMED or value != getattr(usual, name)}
+        settings = ",".join(
+            f"{name}={value:g}" if type(value) is float else f"{name}={value}" for name, value in named.items()
+        )
+        return self.run_dir.path / FOLDER / folder_name(self.split, self.selection.path, settings)
+
+    @property
+    def text_paths(self) -> tuple[Path, Path]:
+        """The files with the split's inputs and targets, in the direction of the problem."""
+        problem = self.run_dir.problem
+        inputs, targets = (
+            self.data_dir / problem.text_filename(self.split, side)
+            for side in problem.in_direction(("inputs", "targets"))
+        )
+        return inputs, targets
+
+    def decoded_by(self) -> dict[str, Any]:
+        """Returns what outputs depend on, for JSON: stored outputs of an equal request are these outputs."""
+        return {
+            "problem": self.run_dir.problem.name,
+            "split": self.split,
+            "checkpoint": sha256_of(Path(f"{self.selection.path}{INDEX}")),  # which has the checksums of the weights
+            "decode_hparams": dataclasses.asdict(self.settings),
+            "inputs": sha256_of(self.text_paths[0]),
+            "targets": sha256_of(self.text_paths[1]),
+        }
+
+    def reference_digests(self) -> list[str]:
+        """Returns the SHA-256 of each set of references, the split's own first."""
+        return [sha256_of(path) for path in (self.text_paths[1], *self.references)]
+
+    def texts(self) -> tuple[list[str], list[list[str]]]:
+        """Returns (the inputs, the sets of references).
+
+        Raises:
+          UserError: if a file of references has another number of lines than the split.
+        """
+        inputs, *references = (list(read_lines(path)) for path in (*self.text_paths, *self.references))
+        for path, lines in zip((self.text_paths[1], *self.references), references):
+            if len(lines) != len(inputs):
+                raise UserError(
+                    f"{path} has {len(lines)} lines, and {self.text_paths[0]} has {len(inputs)}: line n of one must "
+                    f"correspond to line n of the other"
+                )
+        return inputs, references
+
+
+def folder_name(split: str, checkpoint: Path, settings: str) -> str:
+    """Returns the name of a folder with scores: "test.average-8000.beam_size=4,alpha=0.6"."""
+    name = re.sub(r"\.v\d+$", "", checkpoint.name)
+    return re.sub(r"[^\w.,=+-]", "_", f"{split}.{name}.{settings}")[:_MAX_NAME]
+
+
+def make_request(
+    run_dir: RunDir,
+    split: str,
+    data_dir: str | PathLike | None,
+    checkpoint_path: str | PathLike | None,
+    decode_hparams: str | Mapping[str, SettingValue],
+    references: Sequence[str | PathLike] = (),
+    warn: Callable[[str], None] = LOG.warning,
+) -> Request:
+    """Returns a checked request; for the arguments see `t2t_lite.score_split`.
+
+    Raises:
+      UserError: if the split, the checkpoint, the data or a file of references does not exist, or a setting is invalid.
+    """
+    if split not in SPLITS:
+        raise UserError(f"`split={split}` is not one of {' and '.join(SPLITS)}", status=2)
+    settings = run_dir.problem.decode_hparams.changed(decode_hparams)
+    for path in references:
+        if not Path(path).is_file():
+            raise UserError(f"`references`: no such file: {path}")
+    selection = select(run_dir.path, checkpoint_path, warn)
+    request = Request(run_dir, split, _data_dir(run_dir, data_dir), selection, settings, tuple(map(Path, references)))
+    for path in request.text_paths:
+        if not path.exists():
+            raise UserError(
+                f"{path} is missing: `data_dir={request.data_dir}` has no complete data of '{run_dir.problem.name}'; "
+                f"give the folder that t2t-lite-datagen has written"
+            )
+    return request
+
+
+def _data_dir(run_dir: RunDir, data_dir: str | PathLike | None) -> Path:
+    if data_dir is not None:
+        return Path(data_dir)
+    if run_dir.data_dir is None:
+        raise UserError(
+            f"{run_dir.path} does not record where its data is, as runs before version 0.5; give `data_dir`"
+        )
+    if not run_dir.data_dir.is_dir():
+        raise UserError(
+            f"the data of {run_dir.path} is no longer in {run_dir.data_dir}; give its place with `data_dir`"
+        )
+    return run_dir.data_dir

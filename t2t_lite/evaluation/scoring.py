@@ -1,0 +1,123 @@
+"""Scores a split: answers from what is stored in the run directory, or decodes and stores."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from t2t_lite.data.problem import Problem
+from t2t_lite.evaluation.figures import (
+    ONLY_TREES,
+    Figure,
+    figure_of_outputs,
+    figures_of_tokens,
+    requested_metrics,
+    usual_metrics,
+)
+from t2t_lite.evaluation.request import Request
+from t2t_lite.evaluation.split_scores import (
+    HYPOTHESES,
+    INPUTS,
+    SCORES,
+    TREES_ONLY,
+    SplitScores,
+    content_of,
+    read_scores,
+    reference_names,
+    write_lines,
+    written_folder,
+)
+from t2t_lite.files import write_text
+from t2t_lite.quiet import import_tensorflow, settings_restored
+from t2t_lite.scoring.token_metrics import TokenSums
+
+
+def score(
+    request: Request, metrics: Sequence[str], again: bool, warn: Callable[[str], None], xla_compile: bool
+) -> SplitScores:
+    """Returns the scores of a request; for the arguments see `t2t_lite.score_split`."""
+    problem = request.run_dir.problem
+    wanted = list(dict.fromkeys([*usual_metrics(problem), *requested_metrics(metrics, problem)]))
+    stored = None if again else stored_scores(request)
+    if stored is None:
+        return _decoded(request, wanted, warn, xla_compile)
+    known = [figure.metric for figure in stored.figures if figure.metric]
+    same_references = [each["sha256"] for each in stored.content["references"]] == request.reference_digests()
+    if same_references and set(wanted) <= set(known):
+        return stored
+    return _rescored(request, stored, list(dict.fromkeys([*wanted, *known])), same_references)
+
+
+def stored_scores(request: Request) -> SplitScores | None:
+    """Returns what is stored of the same checkpoint, settings and texts; None if there is nothing."""
+    stored = read_scores(request.folder, request.run_dir.path, request.selection.path)
+    return stored if stored and stored.content["decoded_by"] == request.decoded_by() else None
+
+
+def _decoded(request: Request, metrics: Sequence[str], warn: Callable[[str], None], xla_compile: bool) -> SplitScores:
+    """Decodes, scores and stores."""
+    inputs, references = request.texts()
+    with settings_restored():
+        import_tensorflow()
+        from t2t_lite.evaluation.decoding import decode
+
+        decoded = decode(request, inputs, warn, xla_compile)
+    problem = request.run_dir.problem
+    words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
+    figures = _figures(problem, metrics, decoded.hypotheses, decoded.only_trees, references)
+    figures += figures_of_tokens(decoded.sums, words, len(inputs))
+    content = content_of(request, decoded.members, decoded.sums, len(inputs), decoded.seconds, figures, {})
+    texts = {INPUTS: inputs, HYPOTHESES: decoded.hypotheses}
+    if decoded.only_trees:
+        texts[TREES_ONLY] = decoded.only_trees
+    return _stored(request, content, texts, references, decoded_now=True)
+
+
+def _rescored(request: Request, stored: SplitScores, metrics: Sequence[str], same_references: bool) -> SplitScores:
+    """Computes the metrics that are missing, or all for other references, and stores them."""
+    inputs, references = request.texts()
+    trees_only = stored.path / TREES_ONLY
+    texts = {INPUTS: inputs, HYPOTHESES: stored.hypotheses}
+    if trees_only.exists():
+        texts[TREES_ONLY] = trees_only.read_text(encoding="utf-8").splitlines()
+    known = {figure.metric for figure in stored.figures if figure.metric} if same_references else set()
+    missing = [metric for metric in metrics if metric not in known]
+    problem = request.run_dir.problem
+    new = _figures(problem, missing, stored.hypotheses, texts.get(TREES_ONLY, []), references)
+    of_outputs = [figure for figure in stored.figures if figure.metric in known] + new
+    figures = [*of_outputs, *(figure for figure in stored.figures if not figure.metric)]
+    sums = TokenSums(**stored.content["tokens"])
+    fresh = content_of(request, stored.members, sums, len(inputs), stored.content["seconds"], figures, {})
+    # What else is stored, such as the tables, stays.
+    return _stored(request, {**stored.content, **fresh, "date": stored.content["date"]}, texts, references)
+
+
+def _figures(
+    problem: Problem,
+    metrics: Sequence[str],
+    hypotheses: Sequence[str],
+    only_trees: Sequence[str],
+    references: Sequence[Sequence[str]],
+) -> list[Figure]:
+    found = []
+    for metric in metrics:
+        found.append(figure_of_outputs(metric, problem, hypotheses, references))
+        if only_trees:
+            found.append(figure_of_outputs(metric, problem, only_trees, references, ONLY_TREES))
+    return found
+
+
+def _stored(
+    request: Request,
+    content: Mapping[str, Any],
+    texts: Mapping[str, Sequence[str]],
+    references: Sequence[Sequence[str]],
+    decoded_now: bool = False,
+) -> SplitScores:
+    """Writes the folder and returns what is in it."""
+    with written_folder(request.folder) as folder:
+        for name, lines in {**texts, **dict(zip(reference_names(len(references)), references, strict=True))}.items():
+            write_lines(folder / name, lines)
+        write_text(folder / SCORES, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+    stored = read_scores(request.folder, request.run_dir.path, request.selection.path, decoded_now)
+    assert stored is not None
+    return stored
