@@ -111,7 +111,19 @@ RULES = {
     ),
     # It runs commands in processes of their own, and reads what they have written.
     "reproduce": (
-        ("reproduce", "checkpoints.versions", "evaluation.store", "models", "training", "benchmark", *BASIS),
+        (
+            "reproduce",
+            "checkpoints",
+            "data.problem",
+            "data.manifest",
+            "run_dir",
+            "evaluation",
+            "scoring.metric",
+            "models",
+            "training",
+            "benchmark",
+            *BASIS,
+        ),
         ("numpy", "scipy"),
     ),
     "training": (
@@ -158,6 +170,7 @@ RULES_AT_LOADING = {
     "api": (
         (
             "api",
+            "recipes",
             "scoring.metric",
             "data.problem",
             "data.manifest",

@@ -27,11 +27,11 @@ def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | 
       UserError: if a checkpoint or the data is unusable.
     """
     from t2t_lite.api.checkpoints import average_checkpoints
-    from t2t_lite.api.split_scores import score_split
+    from t2t_lite.api.evaluation import score_split
     from t2t_lite.checkpoints.versions import list_checkpoints
     from t2t_lite.files import write_text
     from t2t_lite.reproduce.run_report import run_report
-    from t2t_lite.run_dir import stored_setting
+    from t2t_lite.run_dir import open_run_dir, stored_setting
 
     checkpoint, averaged = "last", []
     if recipe.averages:
@@ -41,7 +41,7 @@ def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | 
         checkpoint = "average"
     display.say(f"evaluating the {recipe.split} split")
     scores = score_split(output_dir, recipe.split, data_dir=data_dir, checkpoint_path=checkpoint)
-    grid = run_report(output_dir, data_dir, hparams_set, recipe.split, scores.scores, averaged)
+    grid = run_report(open_run_dir(output_dir), data_dir, hparams_set, recipe.split, scores.figures, averaged)
     path = output_dir / REPORT
     write_text(path, grid.markdown())
     display.text(grid.markdown())

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 DEVICE = "P100"  # the paper's GPU, section 5.2
 NUM_DEVICES = 8
+BATCH_TOKENS = 25_000  # target tokens a step, approximate, section 5.1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.reproduce.runs import Run
 from t2t_lite.reproduce.seeds import Seeds
 
@@ -16,13 +17,18 @@ class Result(NamedTuple):
 
 def results_of(runs: Sequence[Run]) -> list[Result]:
     """Returns the results of those runs that have been evaluated."""
-    from t2t_lite.evaluation.store import stored_scores
+    from t2t_lite.evaluation.request import make_request
+    from t2t_lite.evaluation.scoring import stored_scores
+    from t2t_lite.run_dir import open_run_dir
 
     found = []
     for run in runs:
-        scores = stored_scores(run.directory, run.split, run.checkpoint) if run.is_trained() else None
-        if scores is not None:
-            found.append(Result(run, scores))
+        if not run.is_trained() or (run.averages and not list_checkpoints(run.directory, "average")):
+            continue
+        opened = open_run_dir(run.directory)
+        request = make_request(opened, run.split, run.data_flags["data_dir"], run.checkpoint, run.search)
+        if (scores := stored_scores(request)) is not None:
+            found.append(Result(run, scores.scores))
     return found
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
+from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
@@ -82,6 +83,12 @@ class Run:
         """The checkpoint that is evaluated, as --checkpoint_path names it."""
         return "average" if self.averages else "last"
 
+    @property
+    def search(self) -> str:
+        """The search settings, those of the paper for the problem, whatever was tuned for the run."""
+        settings = get_problem(self.problem).decode_hparams
+        return f"beam_size={settings.beam_size},alpha={settings.alpha}"
+
     def training(self) -> Command:
         """Returns the command that generates missing data and trains, or resumes the training."""
         hparams = self.hparams
@@ -106,6 +113,7 @@ class Run:
             "data_dir": self.data_flags["data_dir"],
             "split": self.split,
             "checkpoint_path": self.checkpoint,
+            "decode_hparams": self.search,
         }
         return [*averaging, Command("eval", tuple(_as_flags(flags)))]
 
