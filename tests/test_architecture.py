@@ -148,7 +148,7 @@ RULES = {
 # Packages that single modules may use beside those of their part.
 ALSO = {"t2t_lite.models.traced_cost": ("tensorflow",)}  # it reads graphs; models with formulas do not need it
 # What answers from stored outputs, without TensorFlow.
-STORED_EVALUATION = ("request", "figures", "split_scores", "scoring")
+STORED_EVALUATION = ("request", "figures", "split_scores", "scoring", "buckets", "report", "comparison")
 # The same for what is imported when a module is loaded.
 RULES_AT_LOADING = {
     "problems": (("problems", "data.problem", "data.text_files", "data.mixture", "trees", *BASIS), ()),
@@ -194,7 +194,7 @@ RULES_AT_LOADING = {
                 "run_dir",
                 *BASIS,
             ),
-            ("numpy",),
+            ("sacrebleu",),
         )
         for name in STORED_EVALUATION
     },

@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -13,6 +13,7 @@ from t2t_lite.data.pipeline import batches, reading_shards
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.request import Request
+from t2t_lite.evaluation.training_words import count_words
 from t2t_lite.files import sha256_of
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.parsing.parser import Parser
@@ -32,6 +33,7 @@ class Decoded(NamedTuple):
     sums: TokenSums
     seconds: float  # of the search, compiling included
     members: list[int]  # the steps that the checkpoint is the average of
+    training_words: Mapping[str, int] | None  # how often the training targets have each word; None: not counted
 
 
 def decode(request: Request, inputs: Sequence[str], warn: Callable[[str], None], xla_compile: bool) -> Decoded:
@@ -62,7 +64,10 @@ def decode(request: Request, inputs: Sequence[str], warn: Callable[[str], None],
     seconds = time.perf_counter() - start
     if run_dir.problem.writes_trees and not request.settings.only_trees:
         only_trees = Parser(translator).translate(inputs, only_trees=True)
-    return Decoded(hypotheses, only_trees, sums, seconds, storage.members_of(request.selection.path))
+    counts = None
+    if run_dir.problem.has_inputs and not run_dir.problem.writes_trees:
+        counts = count_words(run_dir, request.data_dir, manifest)
+    return Decoded(hypotheses, only_trees, sums, seconds, storage.members_of(request.selection.path), counts)
 
 
 def check_vocabularies(request: Request, manifest: Manifest) -> None:

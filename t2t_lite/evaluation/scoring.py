@@ -1,10 +1,13 @@
 """Scores a split: answers from what is stored in the run directory, or decodes and stores."""
 
+import dataclasses
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from t2t_lite.data.problem import Problem
+from t2t_lite.evaluation.buckets import by_frequency, by_length
 from t2t_lite.evaluation.figures import (
     ONLY_TREES,
     Figure,
@@ -13,10 +16,12 @@ from t2t_lite.evaluation.figures import (
     requested_metrics,
     usual_metrics,
 )
+from t2t_lite.evaluation.report import report_of
 from t2t_lite.evaluation.request import Request
 from t2t_lite.evaluation.split_scores import (
     HYPOTHESES,
     INPUTS,
+    REPORT,
     SCORES,
     TREES_ONLY,
     SplitScores,
@@ -28,6 +33,8 @@ from t2t_lite.evaluation.split_scores import (
 )
 from t2t_lite.files import write_text
 from t2t_lite.quiet import import_tensorflow, settings_restored
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.metric import make_metric, options_for, score_of
 from t2t_lite.scoring.token_metrics import TokenSums
 
 
@@ -65,7 +72,13 @@ def _decoded(request: Request, metrics: Sequence[str], warn: Callable[[str], Non
     words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
     figures = _figures(problem, metrics, decoded.hypotheses, decoded.only_trees, references)
     figures += figures_of_tokens(decoded.sums, words, len(inputs))
-    content = content_of(request, decoded.members, decoded.sums, len(inputs), decoded.seconds, figures, {})
+    tables = {
+        "by_length": _by_length(problem, inputs, decoded.hypotheses, references),
+        "by_frequency": None
+        if decoded.training_words is None
+        else by_frequency(decoded.hypotheses, references[0], decoded.training_words),
+    }
+    content = content_of(request, decoded.members, decoded.sums, len(inputs), decoded.seconds, figures, tables)
     texts = {INPUTS: inputs, HYPOTHESES: decoded.hypotheses}
     if decoded.only_trees:
         texts[TREES_ONLY] = decoded.only_trees
@@ -86,9 +99,28 @@ def _rescored(request: Request, stored: SplitScores, metrics: Sequence[str], sam
     of_outputs = [figure for figure in stored.figures if figure.metric in known] + new
     figures = [*of_outputs, *(figure for figure in stored.figures if not figure.metric)]
     sums = TokenSums(**stored.content["tokens"])
-    fresh = content_of(request, stored.members, sums, len(inputs), stored.content["seconds"], figures, {})
-    # What else is stored, such as the tables, stays.
-    return _stored(request, {**stored.content, **fresh, "date": stored.content["date"]}, texts, references)
+    tables = {
+        "by_length": _by_length(problem, inputs, stored.hypotheses, references),
+        "by_frequency": stored.content["by_frequency"],  # of the split's own references
+    }
+    fresh = content_of(request, stored.members, sums, len(inputs), stored.content["seconds"], figures, tables)
+    return _stored(request, fresh, texts, references)
+
+
+def _by_length(
+    problem: Problem, inputs: Sequence[str], hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> list[dict[str, Any]] | None:
+    if not hypotheses:
+        return None
+    options = options_for(problem.metric, problem)
+    if not METRICS.fact(problem.metric, "several_references", False):
+        references = references[:1]
+
+    def score(ours: Sequence[str], theirs: Sequence[Sequence[str]]) -> float | None:
+        found = score_of(problem.metric, make_metric(problem.metric, **options), ours, *theirs)
+        return found if math.isfinite(found) else None
+
+    return by_length(inputs, hypotheses, references, score, has_words=not problem.writes_trees)
 
 
 def _figures(
@@ -118,6 +150,7 @@ def _stored(
         for name, lines in {**texts, **dict(zip(reference_names(len(references)), references, strict=True))}.items():
             write_lines(folder / name, lines)
         write_text(folder / SCORES, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
-    stored = read_scores(request.folder, request.run_dir.path, request.selection.path, decoded_now)
-    assert stored is not None
-    return stored
+        written = read_scores(folder, request.run_dir.path, request.selection.path, decoded_now)
+        assert written is not None
+        write_text(folder / REPORT, report_of(written))
+    return dataclasses.replace(written, path=request.folder)

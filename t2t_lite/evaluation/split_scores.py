@@ -26,7 +26,8 @@ from t2t_lite.evaluation.request import Request
 from t2t_lite.files import make_folder, partial_path
 from t2t_lite.scoring.token_metrics import TokenSums
 
-SCORES, INPUTS, HYPOTHESES, TREES_ONLY = "scores.json", "inputs.txt", "hypotheses.txt", "hypotheses.only_trees.txt"
+SCORES, REPORT = "scores.json", "report.md"
+INPUTS, HYPOTHESES, TREES_ONLY = "inputs.txt", "hypotheses.txt", "hypotheses.only_trees.txt"
 _FORMAT = 1
 
 

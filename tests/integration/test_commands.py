@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-COMMANDS = ("datagen", "trainer", "avg", "decoder", "score", "params", "benchmark")
+COMMANDS = ("datagen", "trainer", "avg", "decoder", "eval", "score", "params", "benchmark")
 
 # More than a block of standard input, with an empty line, unseen characters, and a long line in the second block.
 ODD_LINES = [["The dog sleeps.", "", "😀 世界 шесть", "   ", "A man sees the\u2028dog.\x0c"][i % 5] for i in range(518)]

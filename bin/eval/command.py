@@ -1,0 +1,130 @@
+"""t2t-lite-eval: scores checkpoints on a split, keeps outputs and scores in the run directory, and compares runs."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.bin import cli
+from t2t_lite.bin.cli.plugin_flags import trust_plugins
+
+if TYPE_CHECKING:
+    from t2t_lite.evaluation.comparison import RunComparison
+    from t2t_lite.evaluation.split_scores import SplitScores
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
+    return cli.run("eval", _run, argv, one_heap=True)
+
+
+def make_parser() -> cli.CommandParser:
+    """Returns the parser of the command's flags."""
+    parser = cli.CommandParser(
+        "eval",
+        "Decode a split with a checkpoint and score it; outputs, scores and a report are kept in the run directory, in "
+        "scores/, and answer the next call. Several runs are compared with the first.",
+        runs=True,
+    )
+    add = parser.add_argument
+    add(
+        "--output_dir",
+        required=True,
+        type=cli.paths,
+        metavar="RUN[,RUN,...]",
+        help="the run directory; several are compared with the first",
+    )
+    add("--split", default="test", type=cli.one_of(("dev", "test"), "split"), help="dev or test (default: test)")
+    add("--data_dir", type=cli.path, help="the folder with the data (default: where it was in the training)")
+    add(
+        "--checkpoint_path",
+        type=cli.path,
+        metavar="best|last|average|ckpt-N|PATH",
+        help="which checkpoint; best:METRIC is the best by another metric than the run's (default: the run's average "
+        "if it exists, else the last one)",
+    )
+    add(
+        "--decode_hparams",
+        default="",
+        metavar="NAME=VALUE,...",
+        help="overrides of the problem's search settings, such as beam_size=4,alpha=0.6",
+    )
+    add("--metric", metavar="NAME,...", help="further metrics of the outputs; the problem's are always there")
+    add(
+        "--references",
+        type=cli.paths,
+        default=[],
+        metavar="FILE,...",
+        help="further references, with one line for each line of the split",
+    )
+    add("--again", action="store_true", help="decode even if the outputs are stored")
+    add("--json", action="store_true", help="print one JSON object instead of the reports")
+    add("--xla_compile", type=cli.truth, default=True, help="compile the search with XLA (default: True)")
+    return parser
+
+
+def _run(flags: Sequence[str]) -> None:
+    arguments = make_parser().parse_args(flags)
+    from t2t_lite.plugins import load_all
+    from t2t_lite.startup import keep_compiled
+
+    load_all(arguments.t2t_usr_dir)
+    trust_plugins(arguments, arguments.output_dir)
+    keep_compiled()
+    scores = [_score(arguments, Path(run)) for run in arguments.output_dir]
+    if arguments.json:
+        print(json.dumps(_as_json(scores, _compared(scores)), ensure_ascii=False, indent=1, allow_nan=False))
+        return
+    print("\n".join(_report(each) for each in scores), end="")
+    if comparison := _compared(scores):
+        print(f"\n{comparison.report()}", end="")
+
+
+def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
+    from t2t_lite.api.evaluation import score_split
+    from t2t_lite.checkpoints.selection import select
+    from t2t_lite.run_dir import open_run_dir
+
+    checkpoint_path = arguments.checkpoint_path or None
+    chosen = select(open_run_dir(run).path, checkpoint_path, warn=lambda line: None)
+    cli.warn(f"using {chosen}")
+    scores = score_split(
+        run,
+        arguments.split,
+        data_dir=arguments.data_dir,
+        checkpoint_path=checkpoint_path,
+        decode_hparams=arguments.decode_hparams,
+        metrics=arguments.metric.split(",") if arguments.metric else (),
+        references=arguments.references,
+        again=arguments.again,
+        xla_compile=arguments.xla_compile,
+    )
+    cli.warn(f"{'wrote' if scores.decoded_now else 'answered from'} {scores.path}")
+    return scores
+
+
+def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
+    """Compares the runs with the first of them, and writes that to the folders of the others."""
+    if len(scores) == 1:
+        return None
+    from t2t_lite.evaluation.comparison import compare_runs, write_comparison
+    from t2t_lite.run_dir import open_run_dir
+
+    comparison = compare_runs(scores, open_run_dir(scores[0].output_dir).problem)
+    for path in write_comparison(comparison, scores):
+        cli.warn(f"wrote {path}")
+    return comparison
+
+
+def _report(scores: "SplitScores") -> str:
+    from t2t_lite.evaluation.report import report_of
+
+    return report_of(scores)
+
+
+def _as_json(scores: Sequence["SplitScores"], comparison: "RunComparison | None") -> dict[str, object]:
+    return {
+        "runs": [{"path": str(each.path), "decoded_now": each.decoded_now, **each.content} for each in scores],
+        "comparison": comparison.to_json() if comparison else None,
+    }

@@ -1,0 +1,102 @@
+"""Scores by the length of the source, and of rare words: where a model is weak."""
+
+import collections
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+_MOST_BUCKETS = 6
+# First frequencies of the classes of words: 0, 1 to 4, 5 to 99, 100 to 999, 1000 and more.
+_FREQUENCIES = (0, 1, 5, 100, 1000)
+_tokenize = Tokenizer13a()
+
+
+def words_of(text: str) -> list[str]:
+    """Returns the words of a text, split as sacreBLEU's 13a does: punctuation marks are words of their own."""
+    return _tokenize(text).split()
+
+
+def by_length(
+    inputs: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[Sequence[str]],
+    score: Callable[[Sequence[str], Sequence[Sequence[str]]], float | None],
+    has_words: bool = True,
+) -> list[dict[str, Any]]:
+    """Returns a row for each bucket of lines, by the number of source words between blanks: 1-10, 11-20, ...
+
+    Args:
+      inputs, hypotheses: the lines.
+      references: one or several sets.
+      score: scores the lines of a bucket: score(hypotheses, references); None if that is no number.
+      has_words: whether outputs are words; of trees, lengths mean nothing.
+
+    Returns:
+      rows {"words", "lines", "score", "length_ratio"}: the ratio is the words of the outputs by those of the first set
+      of references, or None.
+    """
+    lengths = [len(line.split()) for line in inputs]
+    width = 10 if max(lengths, default=0) > 20 else 5
+    rows: dict[int, list[int]] = collections.defaultdict(list)
+    for row, length in enumerate(lengths):
+        rows[min(max(length - 1, 0) // width, _MOST_BUCKETS - 1)].append(row)
+    found = []
+    for bucket, chosen in sorted(rows.items()):
+        outputs = [hypotheses[row] for row in chosen]
+        theirs = [[lines[row] for row in chosen] for lines in references]
+        is_last = bucket == _MOST_BUCKETS - 1
+        ratio = _num_words(outputs) / max(1, _num_words(theirs[0])) if has_words else None
+        found.append(
+            {
+                "words": f"{bucket * width + 1}+" if is_last else f"{bucket * width + 1}-{(bucket + 1) * width}",
+                "lines": len(chosen),
+                "score": score(outputs, theirs),
+                "length_ratio": ratio,
+            }
+        )
+    return found
+
+
+def by_frequency(
+    hypotheses: Sequence[str], references: Sequence[str], frequencies: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Returns the F1 of output words by their frequency in the training targets, as compare-mt (Neubig 2019, N19-4007).
+
+    A word of an output matches one of its reference, so that a repeated word matches as often as the reference has it.
+
+    Args:
+      hypotheses, references: the lines.
+      frequencies: how often the training targets have a word.
+
+    Returns:
+      rows {"frequency", "f1" (percent; None without words), "matches", "in_outputs", "in_references"}.
+    """
+    matches, ours, theirs = (collections.Counter[int]() for _ in range(3))
+
+    def class_of(word: str) -> int:
+        return sum(frequencies.get(word, 0) >= first for first in _FREQUENCIES) - 1
+
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        of_output, of_reference = (collections.Counter(words_of(text)) for text in (hypothesis, reference))
+        for total, words in ((matches, of_output & of_reference), (ours, of_output), (theirs, of_reference)):
+            for word, count in words.items():
+                total[class_of(word)] += count
+    ends = [
+        f"{first}-{after - 1}" if after - first > 1 else str(first) for first, after in itertools.pairwise(_FREQUENCIES)
+    ]
+    return [
+        {
+            "frequency": name,
+            "f1": 200 * matches[number] / (ours[number] + theirs[number]) if ours[number] + theirs[number] else None,
+            "matches": matches[number],
+            "in_outputs": ours[number],
+            "in_references": theirs[number],
+        }
+        for number, name in enumerate([*ends, f"{_FREQUENCIES[-1]}+"])
+    ]
+
+
+def _num_words(lines: Sequence[str]) -> int:
+    return sum(len(line.split()) for line in lines)

@@ -1,0 +1,105 @@
+"""Reports of evaluations, in Markdown that is readable as it is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from t2t_lite.evaluation.figures import Figure
+from t2t_lite.evaluation.split_scores import SplitScores
+
+
+def report_of(scores: SplitScores) -> str:
+    """Returns the report of one evaluation."""
+    content = scores.content
+    settings = content["decoded_by"]["decode_hparams"]
+    members = f", the average of the steps {', '.join(map(str, scores.members))}" if scores.members else ""
+    chosen = f" ({content['checkpoint']['chosen']})" if content["checkpoint"]["chosen"] else ""
+    speed = f", {content['lines_per_second']:.1f} lines/s, compiling included" if content["lines_per_second"] else ""
+    lines = [
+        f"# {scores.output_dir.name}: {scores.checkpoint.name} on {scores.split}",
+        "",
+        f"- run: {content['run']}",
+        f"- checkpoint: {scores.checkpoint.name}{chosen}{members}",
+        f"- search: beam_size={settings['beam_size']}, alpha={settings['alpha']:g}; all settings are in scores.json",
+        f"- {content['lines']:,} lines in {content['seconds']:.1f} s{speed}",
+        f"- references: {', '.join(each['file'] for each in content['references'])}",
+        f"- version {content['version']}, {content['date']}",
+        "",
+        *figure_table(scores.figures),
+        "",
+        *(f"- {figure.label}: {figure.meaning}{_signed(figure)}" for figure in scores.figures),
+    ]
+    if scores.intervals:
+        lines.append("- 95% interval: bootstrap resampling of the lines, 1,000 samples.")
+    lines += _length_table(scores)
+    lines += _frequency_table(scores)
+    return "\n".join(lines) + "\n"
+
+
+def figure_table(figures: Sequence[Figure]) -> list[str]:
+    """Returns a table of figures with their intervals."""
+    rows = [[figure.label, _number(figure), interval_of(figure.interval)] for figure in figures]
+    return table(["", "score", "95% interval"], rows)
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Returns the lines of a Markdown table with aligned columns; the first column is text, the others are numbers."""
+    widths = [max(len(row[column]) for row in [titles, *rows]) for column in range(len(titles))]
+
+    def line(cells: Sequence[str]) -> str:
+        first, *others = cells
+        padded = [f"{first:{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(others, widths[1:]))]
+        return f"| {' | '.join(padded)} |"
+
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return [line(titles), line(rule), *map(line, rows)]
+
+
+def interval_of(interval: tuple[float, float] | None) -> str:
+    """Returns an interval as text; "" if it is not known."""
+    return f"{interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
+
+
+def _number(figure: Figure) -> str:
+    # Scores of outputs are percentages; losses, perplexities and shares need more digits.
+    return f"{figure.score:.2f}" if figure.metric else f"{figure.score:.4f}"
+
+
+def _signed(figure: Figure) -> str:
+    return f" Signature: {figure.signature}" if figure.signature else ""
+
+
+def _length_table(scores: SplitScores) -> list[str]:
+    rows = scores.content.get("by_length") or []
+    if not rows:
+        return []
+    label = scores.figures[0].label
+    cells = [
+        [row["words"], f"{row['lines']:,}", f"{row['score']:.2f}", _ratio(row["length_ratio"])]
+        for row in rows
+        if row["score"] is not None
+    ]
+    note = "length ratio: words of the outputs / words of the references (the first set), between blanks."
+    return ["", "By number of source words:", "", *table(["words", "lines", label, "length ratio"], cells), "", note]
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _frequency_table(scores: SplitScores) -> list[str]:
+    rows: list[dict[str, Any]] = scores.content.get("by_frequency") or []
+    if not rows:
+        return []
+    cells = [
+        [
+            row["frequency"],
+            "" if row["f1"] is None else f"{row['f1']:.2f}",
+            f"{row['matches']:,}",
+            f"{row['in_outputs']:,}",
+            f"{row['in_references']:,}",
+        ]
+        for row in rows
+    ]
+    titles = ["frequency", "F1", "matches", "in outputs", "in references"]
+    note = "words: those of sacreBLEU's 13a; matches as in compare-mt (Neubig 2019, N19-4007)."
+    return ["", "Words of the outputs by their frequency in the training targets:", "", *table(titles, cells), "", note]

@@ -1,0 +1,213 @@
+"""t2t-lite-eval on a small run: its figures against sacreBLEU and forced scores, what it keeps, and what it refuses."""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+
+import pytest
+import sacrebleu
+
+import t2t_lite as t2t
+
+SEARCH = "beam_size=1,extra_length=3"
+QUICK = (f"--decode_hparams={SEARCH}", "--xla_compile=False")
+
+
+@pytest.fixture(scope="module")
+def run(small_run, tmp_path_factory):
+    """A copy of the small run."""
+    return shutil.copytree(small_run, tmp_path_factory.mktemp("eval") / "run")
+
+
+@pytest.fixture(scope="module")
+def evaluated(run, command):
+    """(the folder, scores.json, printed) of the first evaluation of ckpt-6 on the test split."""
+    result = command("eval", f"--output_dir={run}", "--checkpoint_path=last", *QUICK)
+    assert result.returncode == 0, result.stderr
+    folder = run / "scores" / "test.ckpt-6.beam_size=1,alpha=0.6,extra_length=3"
+    assert result.stderr.splitlines() == [f"using {run / 'ckpt-6'}", f"wrote {folder}"]
+    return folder, json.loads((folder / "scores.json").read_text()), result.stdout
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def figure(content, name):
+    (found,) = [each for each in content["figures"] if each["name"] == name]
+    return found
+
+
+def as_json(command, *flags):
+    result = command("eval", *flags, *QUICK, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_the_texts_are_those_of_the_data_and_of_the_decoder(evaluated, run, grammar_data):
+    folder, content, _ = evaluated
+    assert {path.name for path in folder.iterdir()} == {
+        *("inputs.txt", "hypotheses.txt", "references.txt", "scores.json", "report.md")
+    }
+    for name in ("inputs", "targets"):
+        stored = lines_of(folder / ("references.txt" if name == "targets" else "inputs.txt"))
+        assert stored == lines_of(grammar_data / f"grammar_ende-test.{name}.txt")
+    translator = t2t.Translator.from_run_dir(run, SEARCH, checkpoint_path="ckpt-6", xla_compile=False)
+    assert lines_of(folder / "hypotheses.txt") == translator.translate(lines_of(folder / "inputs.txt"))
+    assert content["lines"] == 20 and content["checkpoint"]["members"] == []
+
+
+def test_the_figures_are_sacrebleus(evaluated):
+    folder, content, printed = evaluated
+    ours, theirs = lines_of(folder / "hypotheses.txt"), [lines_of(folder / "references.txt")]
+    for name, metric in (("bleu", sacrebleu.BLEU()), ("chrf", sacrebleu.CHRF()), ("ter", sacrebleu.TER())):
+        expected = metric.corpus_score(ours, theirs, n_bootstrap=1000)
+        found = figure(content, name)
+        assert found["score"] == pytest.approx(expected.score, abs=1e-9)
+        assert found["signature"] == metric.get_signature().format().replace("bs:1000|seed:12345|", "")
+        assert found["low"] <= found["score"] + 1e-3 and found["score"] <= found["high"] + 1e-3
+    assert [each["name"] for each in content["figures"]][:4] == ["bleu", "paper_bleu", "chrf", "ter"]
+    assert printed == (folder / "report.md").read_text()
+
+
+def test_perplexities_are_those_of_forced_scores(evaluated, run):
+    folder, content, _ = evaluated
+    inputs, targets = lines_of(folder / "inputs.txt"), lines_of(folder / "references.txt")
+    translator = t2t.Translator.from_run_dir(run, checkpoint_path="last")
+    nats = -sum(each.log_prob for each in translator.score(inputs, targets))
+    tokens = sum(len(translator.vocabulary.encode_all([line]).to_list()[0]) for line in targets)
+    words = sum(len(line.split()) + 1 for line in targets)
+    assert figure(content, "perplexity")["score"] == pytest.approx(math.exp(nats / tokens), rel=1e-4)
+    assert figure(content, "perplexity_per_word")["score"] == pytest.approx(math.exp(nats / words), rel=1e-4)
+    assert content["tokens"]["tokens"] == tokens
+
+
+def test_the_tables_cover_all_lines_and_words(evaluated, grammar_data):
+    folder, content, _ = evaluated
+    assert sum(row["lines"] for row in content["by_length"]) == 20
+    words = sum(len(sacrebleu.BLEU().tokenizer(line).split()) for line in lines_of(folder / "references.txt"))
+    assert sum(row["in_references"] for row in content["by_frequency"]) == words
+    assert [row["frequency"] for row in content["by_frequency"]] == ["0", "1-4", "5-99", "100-999", "1000+"]
+
+
+def test_the_second_call_answers_from_the_folder_without_tensorflow(evaluated, run, snapshot):
+    folder, _, printed = evaluated
+    before = snapshot(folder)
+    program = (
+        "import sys; from t2t_lite.bin.eval import main; status = main(sys.argv[1:]); "
+        "print(status, *({'tensorflow', 'keras'} & set(sys.modules)))"
+    )
+    flags = [f"--output_dir={run}", "--checkpoint_path=last", *QUICK]
+    done = subprocess.run([sys.executable, "-c", program, *flags], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{printed}0\n"
+    assert done.stderr.splitlines()[-1] == f"answered from {folder}"
+    assert snapshot(folder) == before
+
+
+def test_further_metrics_and_references_need_no_decoding(evaluated, run, command, tmp_path):
+    folder, content, _ = evaluated
+    mine = shutil.copytree(run, tmp_path / "run")
+    flags = (f"--output_dir={mine}", "--checkpoint_path=last")
+    (found,) = as_json(command, *flags, "--metric=exact_match")["runs"]
+    equal = [
+        ours == theirs
+        for ours, theirs in zip(*(lines_of(folder / f"{name}.txt") for name in ("hypotheses", "references")))
+    ]
+    assert figure(found, "exact_match")["score"] == 100 * sum(equal) / 20
+    assert not found["decoded_now"] and figure(found, "bleu") == figure(content, "bleu")
+    shutil.copy(folder / "hypotheses.txt", tmp_path / "more.txt")
+    (found,) = as_json(command, *flags, f"--references={tmp_path / 'more.txt'}")["runs"]
+    assert not found["decoded_now"] and figure(found, "bleu")["score"] == pytest.approx(100)
+    assert figure(found, "bleu")["signature"].startswith("nrefs:2|")
+    assert "exact_match" in [each["name"] for each in found["figures"]]
+    (found,) = as_json(command, *flags)["runs"]
+    assert not found["decoded_now"] and figure(found, "bleu") == figure(content, "bleu")
+    assert not list((mine / "scores").glob("*/references.2.txt")) and len(list((mine / "scores").iterdir())) == 1
+
+
+def test_another_checkpoint_or_again_decodes(evaluated, run, command, tmp_path, monkeypatch):
+    mine = shutil.copytree(run, tmp_path / "run")
+    for ending in (".index", ".data-00000-of-00001"):
+        shutil.copy(mine / f"ckpt-2{ending}", mine / f"ckpt-6{ending}")
+    flags = (f"--output_dir={mine}", "--checkpoint_path=ckpt-6")
+    (found,) = as_json(command, *flags)["runs"]
+    assert found["decoded_now"]
+    assert not as_json(command, *flags)["runs"][0]["decoded_now"]
+    assert as_json(command, *flags, "--again")["runs"][0]["decoded_now"]
+    scores = t2t.score_split(mine, checkpoint_path="ckpt-6", decode_hparams=SEARCH)
+    assert not scores.decoded_now and scores.scores["bleu"] == figure(found, "bleu")["score"]
+    assert scores.intervals["bleu"] == (figure(found, "bleu")["low"], figure(found, "bleu")["high"])
+    assert len(scores.hypotheses) == len(scores.inputs) == len(scores.references[0]) == 20
+
+
+def test_an_average_reports_its_members(run, command, tmp_path):
+    mine = shutil.copytree(run, tmp_path / "run")
+    assert command("avg", f"--output_dir={mine}", "--steps=2-4").returncode == 0
+    result = command("eval", f"--output_dir={mine}", "--split=dev", *QUICK)
+    assert "- checkpoint: average-4, the average of the steps 2, 4\n" in result.stdout
+    (found,) = as_json(command, f"--output_dir={mine}", "--split=dev")["runs"]
+    assert found["checkpoint"]["members"] == [2, 4] and not found["decoded_now"]
+
+
+def test_runs_are_compared_with_the_first(evaluated, run, command, tmp_path):
+    other = shutil.copytree(run, tmp_path / "other")
+    for file in other.glob("ckpt-[46].*"):
+        file.unlink()
+    flags = (f"--output_dir={run},{other}", "--checkpoint_path=last")
+    found = as_json(command, *flags)
+    first, second = found["runs"]
+    systems = found["comparison"]["metrics"]["bleu"]
+    assert [each["name"] for each in systems] == ["run", "other"]
+    assert [each["score"] for each in systems] == pytest.approx(
+        [figure(each, "bleu")["score"] for each in (first, second)]
+    )
+    assert systems[0]["p_bootstrap"] is None and 0 < systems[1]["p_bootstrap"] <= 1
+    assert 0 < systems[1]["p_randomisation"] <= 1
+    changes = found["comparison"]["changes"]["other"]
+    assert changes and all(change["first"] != change["other"] for change in changes)
+    result = command("eval", *flags, *QUICK)
+    assert "# other compared with run" in result.stdout and "The lines that changed most" in result.stdout
+    report = next((other / "scores").glob("*/comparison.md")).read_text()
+    assert report in result.stdout
+
+
+def test_runs_with_other_references_are_not_compared(evaluated, run, grammar_data, command, tmp_path):
+    other, data = shutil.copytree(run, tmp_path / "other"), shutil.copytree(grammar_data, tmp_path / "data")
+    (targets,) = data.glob("*-test.targets.txt")
+    targets.write_text(targets.read_text().replace(".", "!"))
+    about = json.loads((other / "run.json").read_text())
+    (other / "run.json").write_text(json.dumps(about | {"data_dir": str(data)}))
+    result = command("eval", f"--output_dir={run},{other}", "--checkpoint_path=last", *QUICK)
+    assert result.returncode == 1 and "have different references of the split 'test'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "about", "said"),
+    [
+        (["--split=train"], {}, "--split: takes dev or test, not 'train'"),
+        (["--checkpoint_path=ckpt-5"], {}, "--checkpoint_path=ckpt-5: no such checkpoint; "),
+        (["--checkpoint_path=best:chrf"], {}, "the best checkpoint by chrf is unknown"),
+        (["--metric=f1"], {}, "--metric=f1: 'grammar_ende' is scored by bleu"),
+        (["--metric=bleuu"], {}, "--metric=bleuu is unknown; did you mean 'bleu'"),
+        (["--decode_hparams=only_trees=True"], {}, "only_trees=True is for parsing"),
+        (["--references=nothing"], {}, "--references: no such file: nothing"),
+        (["--references={short}"], {}, "has 1 lines, and "),
+        (["--data_dir={empty}"], {}, "has no complete data of 'grammar_ende'"),
+        ([], {"data_dir": "/no/such"}, "is no longer in /no/such; give its place with --data_dir"),
+        ([], {"data_dir": None}, "does not record where its data is"),
+    ],
+)
+def test_mistakes_are_one_line(run, command, tmp_path, flags, about, said):
+    mine = shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("scores"))
+    stored = json.loads((mine / "run.json").read_text())
+    (mine / "run.json").write_text(json.dumps(stored | about))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "short").write_text("one line\n")
+    flags = [flag.format(empty=tmp_path / "empty", short=tmp_path / "short") for flag in flags]
+    result = command("eval", f"--output_dir={mine}", "--xla_compile=False", *flags)
+    lines = [line for line in result.stderr.splitlines() if not line.startswith("using ")]
+    assert result.returncode in (1, 2) and not result.stdout and len(lines) == 1, result.stderr
+    assert said in lines[0]
+    assert not (mine / "scores").exists() or not list((mine / "scores").iterdir())
