@@ -76,6 +76,12 @@ def evalb_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
+def multibleu_dir() -> Path:
+    """The folder with translations and what multi-bleu.perl says of them."""
+    return corpus_dir("multibleu")
+
+
+@pytest.fixture(scope="session")
 def wsj_dir() -> Path:
     """The folder with .mrg files of the Penn Treebank's sample."""
     return corpus_dir("wsj_sample")

@@ -36,7 +36,9 @@ def make_parser() -> cli.CommandParser:
         "--decoding", action="store_true", help="measure the speed of translating a file with a trained model"
     )
     modes.add_argument(
-        "--curve", action="store_true", help="show the evaluations of a run; takes --output_dir and --plot_file"
+        "--curve",
+        action="store_true",
+        help="show the evaluations of runs, and plot them with their training; takes --output_dir and --plot_file",
     )
     _add_decoding_flags(parser)
     _add_layers_flags(parser)
@@ -48,7 +50,7 @@ def make_parser() -> cli.CommandParser:
 
 def _add_decoding_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --decoding").add_argument
-    add("--output_dir", type=cli.path, help="the run directory of the model (also with --curve)")
+    add("--output_dir", type=cli.path, help="the run directory of the model (with --curve also several: RUN,RUN)")
     add("--decode_from_file", type=cli.path, help="the text to translate, plain or .gz")
     add("--decode_hparams", default="", metavar="NAME=VALUE,...", help="overrides of the problem's defaults")
     add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
@@ -168,9 +170,9 @@ def _benchmark(arguments: argparse.Namespace) -> None:
 
         print_layers(arguments)
     elif arguments.curve:
-        from t2t_lite.bin.benchmark.curve import print_curve
+        from t2t_lite.bin.benchmark.curve import print_curves
 
-        print_curve(arguments)
+        print_curves(arguments)
     elif arguments.decoding:
         from t2t_lite.bin.benchmark.decoding import print_decoding
 

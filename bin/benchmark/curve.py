@@ -1,31 +1,51 @@
-"""t2t-lite-benchmark --curve: the evaluations of a run's checkpoints, as a table and a plot."""
+"""t2t-lite-benchmark --curve: the evaluations of runs' checkpoints as tables, and a plot with their training."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 
-def print_curve(arguments: argparse.Namespace) -> None:
-    """Prints the table, and draws the plot if --plot_file is given."""
-    import rich.table
-
-    from t2t_lite.benchmark.curve import plot_curve
+def print_curves(arguments: argparse.Namespace) -> None:
+    """Prints a table for each run, and draws the plot if --plot_file is given."""
+    from t2t_lite.benchmark.curve import plot_curves, read_curves
     from t2t_lite.benchmark.plot import check_plot_file
     from t2t_lite.bin import cli
     from t2t_lite.errors import UserError
     from t2t_lite.files import check_outputs
     from t2t_lite.training.evaluation.model_selection import read_evaluations
 
-    run = Path(arguments.output_dir)
+    runs = {name: Path(path) for name, path in _names(cli.paths(arguments.output_dir)).items()}
     if arguments.plot_file:
         check_plot_file(Path(arguments.plot_file))
-        check_outputs({"--plot_file": Path(arguments.plot_file)}, {"the evaluations": run / "evaluations.json"})
-    evaluations = read_evaluations(run)
-    if not evaluations:
-        raise UserError(f"{run} has no evaluations.json: none of its checkpoints was evaluated")
+        for run in runs.values():
+            inputs = {"the evaluations": run / "evaluations.json", "the log": run / "log.jsonl"}
+            check_outputs({"--plot_file": Path(arguments.plot_file)}, inputs)
+    evaluations = {name: read_evaluations(run) for name, run in runs.items()}
+    for name, run in runs.items():
+        if not evaluations[name]:
+            raise UserError(f"{run} has no evaluations.json: none of its checkpoints was evaluated")
+    for name, its_evaluations in evaluations.items():
+        if len(runs) > 1:
+            print(f"{name}:")
+        _print_table(its_evaluations)
+    if arguments.plot_file:
+        plot_curves([read_curves(run, name) for name, run in runs.items()], Path(arguments.plot_file))
+
+
+def _print_table(evaluations: dict[int, dict[str, float]]) -> None:
+    import rich.table
+
+    from t2t_lite.bin import cli
+
     names = list(dict.fromkeys(name for figures in evaluations.values() for name in figures))
     table = rich.table.Table("step", *names, box=None)
     for step, figures in evaluations.items():
         table.add_row(str(step), *(f"{figures[name]:.3f}" if name in figures else "" for name in names))
     cli.print_table(table)
-    if arguments.plot_file:
-        plot_curve(evaluations, run.resolve().name, Path(arguments.plot_file))
+
+
+def _names(paths: Sequence[str]) -> dict[str, str]:
+    """Returns run directories by their names: the folder's, or the whole path if several folders have that name."""
+    paths = list(dict.fromkeys(paths))
+    folders = [Path(path).resolve().name for path in paths]
+    return {folder if folders.count(folder) == 1 else path: path for folder, path in zip(folders, paths)}

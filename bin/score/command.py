@@ -121,8 +121,8 @@ def _metrics(names: str, num_references: int) -> list[str]:
 
 
 def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
-    from t2t_lite.bin.score.output import print_comparison, print_json, print_scores
-    from t2t_lite.bin.score.results import Files, score_file, score_files
+    from t2t_lite.bin.score.output import print_comparison, print_json, print_reports
+    from t2t_lite.bin.score.results import Files, reports_of, score_file, score_files
 
     files = Files(
         hypotheses=_read(arguments.hypothesis),
@@ -133,14 +133,12 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
     if len(files.hypotheses) > 1:
         changes = 10 if arguments.changes is None else arguments.changes
         results = score_files(files, metrics, options, arguments.test or "bootstrap", changes)
+        (print_json if arguments.json else print_comparison)(files, results)
+    elif arguments.json:
+        print_json(files, score_file(files, metrics, options, arguments.intervals))
     else:
-        results = score_file(files, metrics, options, arguments.intervals)
-    if arguments.json:
-        print_json(files, results)
-    elif len(files.hypotheses) > 1:
-        print_comparison(files, results)
-    else:
-        print_scores(results)
+        reports = list(reports_of(files, metrics, options, arguments.intervals))  # all, before anything is printed
+        print_reports(reports, arguments.intervals)
 
 
 def _read(paths: Sequence[str]) -> dict[str, list[str]]:

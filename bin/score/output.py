@@ -2,24 +2,25 @@
 
 import json
 import math
+from collections.abc import Iterable
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.score.results import Files, Results, Scored
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change
 from t2t_lite.scoring.metric import figure_of, label_of
-from t2t_lite.scoring.significance import BOOTSTRAP, TESTS, Comparison
+from t2t_lite.scoring.significance import BOOTSTRAP, TESTS, Comparison, Interval
 
 _INTERVALS = f"bootstrap, {TESTS[BOOTSTRAP]:,} samples"
 
 
-def print_scores(results: Results) -> None:
-    """Prints what the metrics say of one file."""
-    for scored in results.metrics:
-        for line in scored.report:
+def print_reports(reports: Iterable[tuple[str, list[str], Interval | None]], intervals: bool) -> None:
+    """Prints what the metrics say of one file, see `reports_of`."""
+    for metric, lines, known in reports:
+        for line in lines:
             print(line)
-        if results.intervals:
-            print(f"{scored.label}: {_interval(scored)}")
+        if intervals:
+            print(f"{label_of(figure_of(metric))}: {_interval(known)}")
 
 
 def print_comparison(files: Files, results: Results) -> None:
@@ -35,6 +36,8 @@ def print_comparison(files: Files, results: Results) -> None:
         for system in scored.comparisons:
             table.add_row(Text(system.name), *_cells(system))
         cli.print_table(table)
+        if scored.interval is None:
+            print(_interval(None))
         print()
     first = next(iter(files.hypotheses))
     print(f"p-value: of the difference from {first}, paired {results.test}, {TESTS[results.test]:,} samples; ", end="")
@@ -44,7 +47,7 @@ def print_comparison(files: Files, results: Results) -> None:
         if not changes:
             print(f"no line differs between {first} and {other}")
             continue
-        print(f"the {len(changes)} lines that changed most from {first} to {other}:")
+        print(f"lines that changed most from {first} to {other}:")
         for change in changes:
             _print_change(files, first, other, change)
 
@@ -64,10 +67,10 @@ def print_json(files: Files, results: Results) -> None:
     print(json.dumps(found, ensure_ascii=False, indent=1, allow_nan=False))
 
 
-def _interval(scored: Scored) -> str:
-    if scored.interval is None:
-        return "no interval, because the metric has no sums over lines (Metric.resampled)"
-    return f"95% interval {scored.interval.low:.2f} to {scored.interval.high:.2f} ({_INTERVALS})"
+def _interval(known: Interval | None) -> str:
+    if known is None:
+        return "no interval and no p-value: the metric has no sums over lines (Metric.resampled)"
+    return f"95% interval {known.low:.2f} to {known.high:.2f} ({_INTERVALS})"
 
 
 def _cells(system: Comparison) -> tuple[str, str, str]:

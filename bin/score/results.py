@@ -1,7 +1,8 @@
 """What t2t-lite-score computes, before it is printed."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from t2t_lite.errors import UserError
 from t2t_lite.registry import METRICS
@@ -27,7 +28,7 @@ class Files:
 
     def check(self) -> None:
         """Raises UserError if the files differ in their numbers of lines, or are empty."""
-        (name, lines), *others = (self.hypotheses | self.source | self.references).items()
+        (name, lines), *others = ({**self.hypotheses, **self.source, **self.references}).items()
         for other, its_lines in others:
             if len(its_lines) != len(lines):
                 raise UserError(
@@ -45,7 +46,6 @@ class Scored:
       metric: its name.
       signature: see `Metric.signature`.
       score: of the first file.
-      report: the lines of t2t-lite-score; none if several files are compared.
       interval: the confidence interval; None: not asked for, or not known.
       comparisons: of each file with the first. A score without resampling has no interval, which is then NaN.
     """
@@ -53,7 +53,6 @@ class Scored:
     metric: str
     signature: str
     score: float
-    report: Sequence[str] = ()
     interval: Interval | None = None
     comparisons: Sequence[Comparison] = ()
 
@@ -69,19 +68,19 @@ class Results:
 
     Args:
       metrics: what each metric says.
-      intervals: whether confidence intervals are asked for.
       test: the paired test; "" if there is nothing to compare.
       changes: the lines that changed most between the first file and each other, by its name.
     """
 
     metrics: Sequence[Scored]
-    intervals: bool
     test: str = ""
     changes: Mapping[str, Sequence[Change]] = dataclasses.field(default_factory=dict)
 
 
-def score_file(files: Files, metrics: Sequence[str], options: Mapping[str, object], intervals: bool) -> Results:
-    """Scores one file.
+def reports_of(
+    files: Files, metrics: Sequence[str], options: Mapping[str, bool | str], intervals: bool
+) -> Iterator[tuple[str, list[str], Interval | None]]:
+    """Yields (metric, its lines of t2t-lite-score for one file, its confidence interval or None).
 
     Args:
       files: the texts.
@@ -91,31 +90,33 @@ def score_file(files: Files, metrics: Sequence[str], options: Mapping[str, objec
     """
     ((name, hypotheses),) = files.hypotheses.items()
     references = list(files.references.values())
-    names = (name, ",".join(files.references))
+    for metric in metrics:
+        taken = _taken(metric, options)
+        lines = report(metric, hypotheses, *references, names=(name, ",".join(files.references)), **taken)
+        yield metric, lines, interval(metric, hypotheses, *references, **taken) if intervals else None
+
+
+def score_file(files: Files, metrics: Sequence[str], options: Mapping[str, bool | str], intervals: bool) -> Results:
+    """Scores one file. Arguments: see `reports_of`."""
+    ((_, hypotheses),) = files.hypotheses.items()
+    references = list(files.references.values())
     scored = []
     for metric in metrics:
         taken = _taken(metric, options)
-        lines = report(metric, hypotheses, *references, names=names, **taken)
         scorer = make_metric(metric, **taken)
-        scored.append(
-            Scored(
-                metric,
-                scorer.signature(len(references)),
-                score_of(metric, scorer, hypotheses, *references),
-                lines,
-                interval(metric, hypotheses, *references, **taken) if intervals else None,
-            )
-        )
-    return Results(scored, intervals)
+        known = interval(metric, hypotheses, *references, **taken) if intervals else None
+        score = known.score if known else score_of(metric, scorer, hypotheses, *references)
+        scored.append(Scored(metric, scorer.signature(len(references)), score, known))
+    return Results(scored)
 
 
 def score_files(
-    files: Files, metrics: Sequence[str], options: Mapping[str, object], test: str, num_changes: int
+    files: Files, metrics: Sequence[str], options: Mapping[str, bool | str], test: str, num_changes: int
 ) -> Results:
     """Scores several files, and compares them with the first of them.
 
     Args:
-      files, metrics, options: see `score_file`.
+      files, metrics, options: see `reports_of`.
       test: the paired test.
       num_changes: number of lines in `Results.changes`.
     """
@@ -139,9 +140,9 @@ def score_files(
     changes = {
         name: most_changed(metrics[0], first_lines, lines, *references, count=num_changes) for name, lines in others
     }
-    return Results(scored, True, test, changes if num_changes else {})
+    return Results(scored, test, changes if num_changes else {})
 
 
-def _taken(metric: str, options: Mapping[str, object]) -> dict[str, object]:
+def _taken(metric: str, options: Mapping[str, bool | str]) -> dict[str, Any]:
     """Returns the options that a metric takes."""
     return {name: value for name, value in options.items() if name in METRICS.fact(metric, "options", ())}

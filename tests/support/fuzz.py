@@ -62,6 +62,7 @@ STARTS = {
         ["--hypothesis=text.en", "--reference=text.de"],
         ["--hypothesis=trees.mrg", "--reference=trees.mrg", "--metric=parseval"],
         ["--hypothesis=text.en", "--reference=text.de", "--metric=ter,exact_match,chrf"],
+        ["--hypothesis=text.en,text.de", "--reference=text.de,text.en", "--metric=paper_bleu", "--source=text.en"],
     ),
     "trainer": (
         [
@@ -88,6 +89,7 @@ READ = (
     "prefix_file",
     "constraint_file",
     "hypothesis",
+    "source",
     "reference",
     "vocab_file",
     "warm_start_from",

@@ -1,0 +1,92 @@
+"""The curves of runs, read from files that are written by hand."""
+
+import json
+import re
+
+import pytest
+
+from t2t_lite.benchmark.curve import plot_curves, read_curves
+from t2t_lite.errors import UserError
+
+
+@pytest.fixture
+def make_run(tmp_path):
+    """A function that writes a run's log and evaluations, and returns its folder."""
+
+    def make(name, losses, bleus):
+        run = tmp_path / name
+        run.mkdir()
+        rows = [
+            {"part": "train", "step": step, "loss": loss, "learning_rate": 1e-4 * step, "target_tokens_per_second": 900}
+            for step, loss in losses
+        ]
+        rows.insert(1, {"part": "eval", "step": 1, "loss": 77.0})
+        (run / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"part": "tr')
+        figures = {
+            str(step): {"loss": 2.0, "perplexity": 5.0, "accuracy": 0.5} | ({"bleu": bleu} if bleu is not None else {})
+            for step, bleu in bleus.items()
+        }
+        (run / "evaluations.json").write_text(json.dumps(figures))
+        return run
+
+    return make
+
+
+def texts_of(svg):
+    """The texts of a drawing, which the SVG backend writes as comments."""
+    return re.findall("<!-- (.*) -->", svg.read_text(encoding="utf-8"))
+
+
+def test_reports_that_a_resumed_training_repeats_are_left_out(make_run):
+    run = make_run("run", [(1, 9.0), (10, 8.0), (20, 7.0), (30, 6.0), (20, 6.5), (30, float("nan"))], {30: 1.0})
+    curves = read_curves(run, "run")
+    assert curves.training["step"] == [1, 10, 20, 30]
+    assert curves.training["loss"][:3] == [9.0, 8.0, 6.5] and curves.training["loss"][3] != 6.0
+    assert curves.evaluations["step"] == [30] and curves.evaluations["bleu"] == [1.0]
+
+
+def test_the_plot_names_the_runs_and_shows_training_beside_evaluations(make_run, command, tmp_path):
+    runs = [
+        make_run("first", [(step, 9 - step / 10) for step in range(1, 60, 2)], {20: 3.5, 40: 4.25}),
+        make_run("_other $x$", [(1, 9.0), (40, 5.0)], {40: None}),
+    ]
+    plot = tmp_path / "curves.svg"
+    flags = ("--curve", f"--output_dir={runs[0]},{runs[1]}", f"--plot_file={plot}")
+    result = command("benchmark", *flags)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    assert lines[0] == "first:" and lines[4] == "_other $x$:"
+    assert lines[3].split() == ["40", "2.000", "5.000", "0.500", "4.250"]
+    texts = texts_of(plot)
+    panels = ["training loss (smoothed)", "learning rate", "target tokens/s", "dev loss", "dev perplexity", "dev BLEU"]
+    assert [text for text in texts if text in panels] == panels and "dev accuracy" not in texts
+    assert [text.strip() for text in texts][-2:] == ["first", "_other $x$"]
+    # Two colours, in the legend and in each panel; the other run has no BLEU.
+    drawn = plot.read_text()
+    assert set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1.5", drawn)) == {"#1f77b4", "#ff7f0e"}
+
+
+def test_one_run_has_a_title_and_no_heading(make_run, command, tmp_path):
+    run = make_run("one", [(1, 9.0)], {20: 3.5})
+    (run / "log.jsonl").unlink()
+    plot = tmp_path / "curve.svg"
+    result = command("benchmark", "--curve", f"--output_dir={run}", f"--plot_file={plot}")
+    assert result.stdout.split()[:2] == ["step", "loss"], result.stderr
+    assert texts_of(plot)[-1] == "one" and "learning rate" not in texts_of(plot)
+
+
+def test_runs_of_the_same_name_are_called_by_their_paths(make_run, command, tmp_path):
+    (tmp_path / "x").mkdir()
+    runs = [make_run(name, [(1, 9.0)], {20: 3.5}) for name in ("run", "x/run")]
+    result = command("benchmark", "--curve", f"--output_dir={runs[0]},{runs[1]}")
+    assert [line for line in result.stdout.splitlines() if line.endswith(":")] == [f"{run}:" for run in runs]
+
+
+def test_a_run_without_evaluations_is_an_error_that_names_it(make_run, command, tmp_path):
+    runs = [make_run(name, [(1, 9.0)], {20: 3.5}) for name in ("run", "other")]
+    (runs[1] / "evaluations.json").unlink()
+    result = command("benchmark", "--curve", f"--output_dir={runs[0]},{runs[1]}")
+    assert (result.returncode, result.stdout) == (1, "") and f"{runs[1]} has no evaluations.json" in result.stderr
+    empty = read_curves(tmp_path / "nothing", "nothing")
+    with pytest.raises(UserError, match="nothing to plot"):
+        plot_curves([empty], tmp_path / "plot.png")

@@ -1,0 +1,107 @@
+"""The paper's BLEU against multi-bleu.perl and against a calculation by hand."""
+
+import collections
+import itertools
+import json
+import math
+
+import pytest
+
+from t2t_lite.data.problem import get_problem
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.errors import UserError
+from t2t_lite.scoring.metric import make_metric, options_for, report, with_companions
+from t2t_lite.scoring.paper_bleu import tokens_with_split_compounds
+
+LABEL = "BLEU (tokenised, compounds split; as in Vaswani et al. 2017)"
+RESULTS = [(pair, lower_cased) for pair in ("ende", "enfr", "deen") for lower_cased in (False, True)]
+
+
+@pytest.mark.parametrize(("pair", "lower_cased"), RESULTS)
+@pytest.mark.parametrize("split", [False, True])
+def test_every_printed_digit_equals_that_of_multi_bleu(multibleu_dir, pair, lower_cased, split):
+    results = json.loads((multibleu_dir / "expected.json").read_text())["results"]
+    (theirs,) = [each for each in results if (each["pair"], each["lower_cased"]) == (pair, lower_cased)]
+    kind, language = (".split" if split else ""), theirs["language"]
+    texts = [list(read_lines(multibleu_dir / f"{pair}.{side}{kind}.{language}.gz")) for side in ("hyp", "ref")]
+    options = {"tokenized": True} if split else {"language": language}
+    (line,) = report("paper_bleu", *texts, lowercase=lower_cased, **options)
+    assert line.startswith(f"{LABEL}|nrefs:1|case:{'lc' if lower_cased else 'mixed'}|")
+    assert ("tok:given" if split else f"lang:{language}|tok:sacremoses-") in line
+    assert line.partition(" = ")[2] == theirs["multi_bleu"].removeprefix("BLEU = ")
+
+
+def test_compounds_are_split_at_hyphens_between_other_characters_than_blanks():
+    text = "The well-known man's - e-mail, a b-c-d (x) & more."
+    tokens = (
+        "The well ##AT##-##AT## known man &apos;s - e ##AT##-##AT## mail , a b ##AT##-##AT## c-d ( x ) &amp; more ."
+    )
+    assert tokens_with_split_compounds(text, "en") == tokens
+    # The apostrophe belongs to the word before it in French, and to the next in English.
+    assert tokens_with_split_compounds("l'homme", "fr") == "l&apos; homme"
+    assert tokens_with_split_compounds("l'homme", "en") == "l &apos;homme"
+
+
+def by_hand(hypotheses, *references):
+    """BLEU of lines of tokens by its definition (Papineni et al. 2002): closest lengths, no smoothing."""
+    matched, total, length, reference_length = [0] * 4, [0] * 4, 0, 0
+    for ours, *theirs in zip(hypotheses, *references):
+        ours, theirs = ours.split(" "), [each.split(" ") for each in theirs]
+        length += len(ours)
+        reference_length += min((abs(len(each) - len(ours)), len(each)) for each in theirs)[1]
+        for n in range(4):
+            grams, *others = (
+                collections.Counter(zip(*(itertools.islice(each, at, None) for at in range(n + 1))))
+                for each in (ours, *theirs)
+            )
+            total[n] += grams.total()
+            matched[n] += sum(min(count, max(other[gram] for other in others)) for gram, count in grams.items())
+    penalty = math.exp(min(0, 1 - reference_length / length))
+    return 100 * penalty * math.prod(part / whole for part, whole in zip(matched, total)) ** 0.25
+
+
+def test_several_references_equal_a_calculation_by_hand():
+    hypotheses = ["A well-known man sleeps in the old house.", "Two dogs play in the snow"]
+    references = [
+        ["The well-known man sleeps in an old house.", "Two dogs are playing in the snow."],
+        ["A well-known man sleeps at home.", "Two dogs play in the snow today."],
+    ]
+    prepared = [[tokens_with_split_compounds(line, "en") for line in lines] for lines in (hypotheses, *references)]
+    found = make_metric("paper_bleu").score(hypotheses, *references)
+    assert found == pytest.approx(by_hand(*prepared))
+    assert found > make_metric("paper_bleu").score(hypotheses, references[0])
+    assert make_metric("paper_bleu", tokenized=True).score(*prepared) == pytest.approx(by_hand(*prepared))
+
+
+def test_only_ascii_blanks_separate_tokens_as_in_perl():
+    # As one token, the no-break space is part of a word that does not match.
+    score = make_metric("paper_bleu", tokenized=True).score
+    lines = ["a b c d e\u00a0f", "g h i j"], ["a b c d e f", "g h i j"]
+    assert score(*lines) == pytest.approx(by_hand(*lines)) and score(*lines) < 100
+
+
+def test_nothing_is_smoothed_and_the_case_counts():
+    score = make_metric("paper_bleu").score
+    assert score(["a b c x y z"], ["a b c d e f"]) == 0.0  # no 4-gram
+    assert score(["A B C D E"], ["a b c d e"]) == 0.0
+    assert make_metric("paper_bleu", lowercase=True).score(["A B C D E"], ["a b c d e"]) == pytest.approx(100)
+    assert score([""], ["a b c d"]) == 0.0
+
+
+def test_sacrebleu_stands_beside_it():
+    assert with_companions(["ter", "paper_bleu"]) == ["ter", "paper_bleu", "bleu"]
+    assert with_companions(["bleu", "paper_bleu"]) == ["bleu", "paper_bleu"]
+    assert with_companions(["chrf"]) == ["chrf"]
+
+
+def test_a_problem_knows_the_language_of_its_outputs():
+    languages = {name: options_for("paper_bleu", get_problem(name)) for name in ("wmt_enfr", "grammar_ende_rev")}
+    assert languages == {"wmt_enfr": {"language": "fr"}, "grammar_ende_rev": {"language": "en"}}
+    assert options_for("paper_bleu", get_problem("multi30k_endefr")) == {}  # two languages
+    assert options_for("bleu", get_problem("wmt_enfr")) == {}
+
+
+@pytest.mark.parametrize("language", ["", "german!", "../de", "d"])
+def test_a_language_that_is_no_code_is_an_error(language):
+    with pytest.raises(UserError, match="is no code of a language"):
+        make_metric("paper_bleu", language=language)

@@ -1,0 +1,139 @@
+"""Intervals and paired tests against sacreBLEU's own, and against a bootstrap in NumPy."""
+
+import math
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.significance import PairedTest
+
+from t2t_lite.data.text_files import read_lines
+from t2t_lite.errors import UserError
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.metric import Metric, make_metric, report
+from t2t_lite.scoring.significance import compare, interval
+
+HYPOTHESES = ["a cat sat on the mat", "two dogs are playing in the snow", "she sings", "the old man sleeps", ""]
+OTHERS = ["a cat sat on a mat", "two dogs play in the snow", "she sings", "an old man is asleep", "yes"]
+REFERENCES = ["the cat sat on the mat", "two dogs play in the snow", "she sings", "the old man is asleep", "no"]
+MORE = ["a cat sits on a mat", "two dogs are playing in snow", "she is singing", "an old man sleeps", "no no"]
+TREES = [
+    "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ runs))))",
+    "(TOP (S (NP (DT a) (NN cat)) (VP (VBZ sees) (NP (DT the) (NN dog)))))",
+    "(TOP (S (NP (NN rain)) (VP (VBZ falls))))",
+]
+# A wrong constituent, other words (an error in EVALB's sense), no parse.
+PARSES = ["(TOP (S (XP (DT the) (NN dog)) (VP (VBZ runs))))", "(TOP (S (NP (DT a) (NN dog))))", ""]
+
+
+@pytest.fixture(scope="module")
+def translations(multibleu_dir):
+    """A decoded test set, its references, and a copy in which every tenth line is that of another sentence."""
+    found, references = (list(read_lines(multibleu_dir / f"ende.{side}.de.gz")) for side in ("hyp", "ref"))
+    damaged = [found[line - 1] if line % 10 == 0 else text for line, text in enumerate(found)]
+    return found, damaged, references
+
+
+def test_a_damaged_copy_differs_significantly_and_the_file_itself_does_not(translations):
+    found, damaged, references = translations
+    systems = {"found": found, "damaged": damaged, "again": list(found)}
+    for test in ("bootstrap", "randomisation"):
+        first, worse, same = compare("bleu", systems, references, test=test, num_samples=1000)
+        assert first.p_value is None and worse.p_value < 0.05 and same.p_value == 1.0
+        assert worse.high < first.score and same[1:4] == first[1:4]
+
+
+def test_tests_equal_those_of_sacrebleu(translations):
+    found, _, references = (lines[:200] for lines in translations)
+    # Some lines are better and others worse, so that the difference is not certain.
+    slightly = [theirs if line % 50 == 0 else ours for line, (ours, theirs) in enumerate(zip(found, references))]
+    slightly = [text[:-3] if line % 9 == 1 else text for line, text in enumerate(slightly)]
+    for name, theirs in (("bleu", BLEU()), ("chrf", CHRF())):
+        for test, kind in (("bootstrap", "bs"), ("randomisation", "ar")):
+            named = [("a", found), ("b", slightly)]
+            _, results = PairedTest(named, {name: theirs}, [references], kind, n_samples=400)()
+            expected = next(values for key, values in results.items() if key != "System")
+            _, ours = compare(name, dict(named), references, test=test, num_samples=400)
+            assert ours.score == pytest.approx(expected[1].score)
+            assert ours.p_value == expected[1].p_value
+            assert ours.p_value > 1 / 401
+
+
+def test_intervals_equal_those_of_sacrebleu(translations):
+    found, _, references = (lines[:300] for lines in translations)
+    for name, theirs in (("bleu", BLEU()), ("chrf", CHRF())):
+        expected = theirs.corpus_score(found, [references], n_bootstrap=500)
+        ours = interval(name, found, references, num_samples=500)
+        assert ours.score == pytest.approx(expected.score)
+        assert (ours.high - ours.low) / 2 == pytest.approx(expected._ci, rel=1e-6)
+        assert ours.low < expected._mean < ours.high
+
+
+def bleu_of(sums):
+    """BLEU of summed statistics [..., length, reference length, 4 matches, 4 totals]."""
+    length, reference_length, matches, totals = sums[..., 0], sums[..., 1], sums[..., 2:6], sums[..., 6:]
+    penalty = np.exp(np.minimum(0, 1 - reference_length / length))
+    return 100 * penalty * np.exp(np.log(matches / totals).mean(-1))
+
+
+def test_an_interval_agrees_with_a_bootstrap_by_weights_of_lines(translations):
+    found, _, references = translations
+    statistics = np.array(BLEU()._extract_corpus_statistics(found, [references]), dtype=float)
+    lines = len(found)
+    # How often each line is drawn, with other random numbers.
+    weights = np.random.default_rng(1).multinomial(lines, np.full(lines, 1 / lines), size=1000)
+    low, high = np.quantile(bleu_of(weights @ statistics), [0.025, 0.975])
+    ours = interval("bleu", found, references)
+    assert ours.score == pytest.approx(bleu_of(statistics.sum(0)))
+    # The standard error of such a quantile is about 0.07 here.
+    assert ours.low == pytest.approx(low, abs=0.25) and ours.high == pytest.approx(high, abs=0.25)
+    assert interval("bleu", found, references) == ours != interval("bleu", found, references, seed=1)
+
+
+def test_the_score_of_sums_is_the_score_of_each_metric():
+    texts = [name for name in METRICS.having("several_references", True) if "tests" not in METRICS[name].__module__]
+    assert {"bleu", "chrf", "ter", "paper_bleu", "exact_match"} <= set(texts)
+    for name in texts:
+        found = interval(name, HYPOTHESES, REFERENCES, MORE)
+        assert found.score == pytest.approx(make_metric(name).score(HYPOTHESES, REFERENCES, MORE)), name
+        assert found.low <= found.score <= found.high and found.low < found.high, name
+    for parses in (PARSES, TREES, ["", "", ""]):
+        found = interval("parseval", parses, TREES)
+        assert found.score == pytest.approx(make_metric("parseval").score(parses, TREES))
+    better, worse = compare("parseval", {"gold": TREES * 10, "parsed": PARSES * 10}, TREES * 10)
+    assert better.score == better.low == 100 and worse.score < 100 and worse.p_value < 0.05
+
+
+def test_several_references_count_the_best_match():
+    assert make_metric("exact_match").score(HYPOTHESES, REFERENCES) == 20.0
+    assert make_metric("exact_match").score(OTHERS, REFERENCES, OTHERS) == 100.0
+    for name in ("bleu", "chrf"):
+        assert make_metric(name).score(OTHERS, REFERENCES, MORE) > make_metric(name).score(OTHERS, REFERENCES)
+    with pytest.raises(UserError, match="5 hypotheses but 4 references in set 2: give one reference per line"):
+        make_metric("bleu").score(HYPOTHESES, REFERENCES, MORE[:4])
+
+
+def test_a_metric_that_has_only_score_has_no_interval_and_takes_one_set_of_references(registered):
+    class Length(Metric):
+        """Mean length."""
+
+        def score(self, hypotheses, references):
+            return sum(map(len, hypotheses)) / len(references)
+
+    registered(METRICS, "length", Length)
+    assert report("length", HYPOTHESES, REFERENCES) == [f"length = {sum(map(len, HYPOTHESES)) / 5:.2f}"]
+    assert interval("length", HYPOTHESES, REFERENCES) is None
+    with pytest.raises(UserError, match="metric 'length' cannot be resampled"):
+        compare("length", {"a": HYPOTHESES, "b": OTHERS}, REFERENCES)
+    with pytest.raises(UserError, match="'length' takes one set of references, not 2; these take several: bleu, chrf"):
+        report("length", HYPOTHESES, REFERENCES, MORE)
+    with pytest.raises(UserError, match="'parseval' takes one set of references, not 2"):
+        interval("parseval", TREES, TREES, TREES)
+
+
+def test_one_line_and_unknown_tests():
+    found = interval("chrf", ["a cat"], ["a dog"])
+    assert found.low == found.high == pytest.approx(found.score) and math.isfinite(found.score)
+    with pytest.raises(UserError, match="`test=t` is unknown; give bootstrap or randomisation"):
+        compare("bleu", {"a": HYPOTHESES}, REFERENCES, test="t")
