@@ -94,7 +94,7 @@ def _print_all(counts: dict[str, dict[str, int]]) -> None:
 
 def _printed(name: str) -> int | None:
     """Returns the number of parameters that the paper reports for a set, in millions."""
-    from t2t_lite.hparams.paper_figures import PAPER_FIGURES
+    from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 
     return PAPER_FIGURES[name].parameters if name in PAPER_FIGURES else None
 

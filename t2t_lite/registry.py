@@ -192,15 +192,18 @@ class Registry:
 class SetRegistry(Registry):
     """A registry of functions that return settings. A set may be derived from another one, its parent."""
 
-    def __init__(self, kind: str, flag: str, load: Callable[[], None] = lambda: None) -> None:
-        super().__init__(kind, flag, load)
+    def __init__(
+        self, kind: str, flag: str, load: Callable[[], None] = lambda: None, facts: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(kind, flag, load, facts)
         self._parents: dict[str, str] = {}
 
-    def derive(self, parent: str) -> Callable[[Entry], Entry]:
+    def derive(self, parent: str, **facts: object) -> Callable[[Entry], Entry]:
         """Registers a function that derives settings from its parent's settings. Use as a decorator.
 
         Args:
           parent: the name of the set whose settings the decorated function receives.
+          facts: see `register`.
         """
 
         def decorate(function: Entry) -> Entry:
@@ -208,7 +211,7 @@ class SetRegistry(Registry):
             def make() -> object:
                 return function(self[parent]())
 
-            self.register(make)
+            self.register(make, **facts)
             self._parents[make.__name__] = parent
             return make
 
@@ -220,7 +223,7 @@ class SetRegistry(Registry):
 
 
 PROBLEMS = Registry("problem", "problem")
-HPARAMS = SetRegistry("hparams set", "hparams_set")
+HPARAMS = SetRegistry("hparams set", "hparams_set", facts=("recipe",))
 MODELS = Registry("model", "model", facts=("hparams_class",))
 SELF_ATTENTION_TYPES = Registry("self-attention type", "hparams=self_attention_type", facts=("requires",))
 FEED_FORWARD_TYPES = Registry("feed-forward type", "hparams=feed_forward_type", facts=("requires",))

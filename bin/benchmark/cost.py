@@ -4,10 +4,10 @@ import argparse
 
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
-from t2t_lite.hparams.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
 from t2t_lite.plugins import load_all
 from t2t_lite.quiet import import_tensorflow
 from t2t_lite.registry import HPARAMS
+from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
 from t2t_lite.training.cost import SUSTAINED_TFLOPS, estimated_flops, training_step_flops
 
 SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")

@@ -52,6 +52,12 @@ def _add_task(parser: cli.CommandParser) -> None:
     )
     add("--train_steps", type=cli.whole_number(1), help="total number of steps (default: the set's)")
     add(
+        "--recipe",
+        metavar="NAME",
+        help="paper: checkpoints every 10 minutes, the last ones averaged at the end, the test split evaluated, and a "
+        "report beside the paper's figures; none (default: the set's recipe, if it has one)",
+    )
+    add(
         "--warm_start_from",
         type=cli.path,
         metavar="RUN",
@@ -80,7 +86,6 @@ def _add_running(parser: cli.CommandParser) -> None:
     add(
         "--save_checkpoints_secs",
         type=cli.whole_number(1),
-        default=600,
         help="seconds between checkpoints (default: 600)",
     )
     add(
@@ -161,7 +166,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _train(arguments: argparse.Namespace) -> None:
     trust_plugins(arguments, _warm_start_run(arguments))
-    names = ("data_dir", "output_dir", "hparams", "model", "train_steps", "generate_data", "tmp_dir", *_DEVICES)
+    names = (
+        *("data_dir", "output_dir", "hparams", "model", "train_steps", "generate_data", "tmp_dir", "recipe"),
+        *_DEVICES,
+    )
     result = train(
         get_problem(arguments.problem, **arguments.problem_options),
         arguments.hparams_set,
@@ -181,7 +189,10 @@ def _warm_start_run(arguments: argparse.Namespace) -> list[str]:
 
 def _options(arguments: argparse.Namespace) -> dict:
     """Returns the flags that are `TrainOptions`."""
-    return {name: value for name, value in vars(arguments).items() if name in TrainOptions.__dataclass_fields__}
+    given = {name: value for name, value in vars(arguments).items() if name in TrainOptions.__dataclass_fields__}
+    if given["save_checkpoints_secs"] is None:
+        del given["save_checkpoints_secs"]
+    return given
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.recipes import Recipe, recipe_of
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.callbacks import Callback
@@ -23,6 +24,10 @@ from t2t_lite.training.options import TrainKeywords, TrainOptions
 if TYPE_CHECKING:
     from t2t_lite.run_dir import RunDir
     from t2t_lite.training.monitoring.history import Columns
+
+
+# The endings after which a training is complete, as `TrainResult.ended_by` names them.
+COMPLETE = ("last step", "early stopping")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,6 +43,7 @@ class TrainResult:
       evaluations: the evaluations of the run as columns: step, loss, perplexity, accuracy and, if decoded, bleu or f1
         and `eval_metric`.
       checkpoints: paths of the checkpoints that exist, without suffix, the oldest first.
+      report: the report that the recipe has made, if there is a recipe and the training is complete.
     """
 
     output_dir: Path
@@ -47,6 +53,7 @@ class TrainResult:
     history: "Columns" = dataclasses.field(default_factory=dict, repr=False)
     evaluations: "Columns" = dataclasses.field(default_factory=dict, repr=False)
     checkpoints: list[Path] = dataclasses.field(default_factory=list, repr=False)
+    report: Path | None = None
 
 
 def train(
@@ -65,6 +72,7 @@ def train(
     num_gpus: int | None = None,
     virtual_devices: int = 0,
     display: Display | None = None,
+    recipe: str | Recipe | None = None,
     **options: Unpack[TrainKeywords],
 ) -> TrainResult:
     """Trains a model, as t2t-lite-trainer does. The same call resumes a training that was stopped.
@@ -84,6 +92,8 @@ def train(
       num_gpus: how many GPUs of this machine to use; None: all.
       virtual_devices: split the CPU into this many devices, to try out how a training on several behaves.
       display: where to show the progress; None: the logger "t2t_lite".
+      recipe: "paper": checkpoints every 10 minutes, the last ones averaged at the end, the test split evaluated, and a
+        report beside the paper's figures; or another `Recipe`; None: the set's, if it has one; "none": none.
       options: further `TrainOptions`: save_checkpoints_steps, eval_decode, early_stopping_patience, random_seed, ...
 
     Raises:
@@ -101,7 +111,8 @@ def train(
         )
     problem = get_problem(generated.name)
     settings = _settings(hparams_set, hparams, model, train_steps)
-    checked = _options(options, problem.flags)
+    chosen = recipe_of(recipe, hparams_set)
+    checked = _options(options, problem.flags, chosen, settings)
     callbacks = list(callbacks)
     # Check the arguments before data is generated and TensorFlow is imported.
     problem.check_hparams(settings)
@@ -115,7 +126,13 @@ def train(
             from t2t_lite.api.data import generate_data as generate
 
             generate(generated, run.data_dir, tmp_dir=tmp_dir, display=display)
-        return run.train((strategy, num_gpus, virtual_devices), callbacks, display)
+        result = run.train((strategy, num_gpus, virtual_devices), callbacks, display)
+        if chosen and run.is_chief and result.ended_by in COMPLETE:
+            from t2t_lite.api.recipe import finish
+
+            report = finish(chosen, result.output_dir, run.data_dir, hparams_set, display or Display())
+            result = dataclasses.replace(result, report=report)
+        return result
 
 
 def check_evaluation(problem: Problem, options: TrainOptions) -> None:
@@ -139,7 +156,9 @@ def _settings(
     return settings
 
 
-def _options(options: TrainKeywords, problem_flags: Collection[str]) -> TrainOptions:
+def _options(
+    options: TrainKeywords, problem_flags: Collection[str], recipe: Recipe | None, hparams: HParams
+) -> TrainOptions:
     known = [*TrainKeywords.__annotations__, *inspect.signature(train).parameters]
     for name in options:
         if name not in TrainKeywords.__annotations__:
@@ -150,7 +169,11 @@ def _options(options: TrainKeywords, problem_flags: Collection[str]) -> TrainOpt
             raise UserError(f"train() has no argument '{name}'{nearest(name, known)}", status=2)
     if options.get("schedule") == "eval":
         raise UserError("train() cannot only evaluate; use t2t_lite.evaluate, or t2t-lite-trainer --schedule=eval")
-    return TrainOptions(**options)
+    if recipe is None:
+        return TrainOptions(**options)
+    checked = TrainOptions(**{"save_checkpoints_secs": recipe.save_checkpoints_secs, **options})
+    kept = max(checked.keep_checkpoint_max, hparams.average_checkpoints if recipe.averages else 1)
+    return dataclasses.replace(checked, keep_checkpoint_max=kept)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,7 +60,7 @@ def _decision(content: Mapping[str, Any], label: str) -> list[str]:
 
 
 def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
-    """Plots the scores over each tuned setting with their intervals, the others as in the best row.
+    """Plots the scores over each tuned setting with their intervals; the others are the current ones, if in the grid.
 
     Args:
       content: that of tune.json.
@@ -72,6 +72,9 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
     sign = 1 if content["higher_is_better"] else -1
     rows = content["rows"]
     best = max(rows, key=lambda row: sign * row["score"])
+    # Real searches, unlike rows of another alpha.
+    of_current = [row for row in rows if all(row[name] == content["current"].get(name) for name in _TITLES)]
+    shown = next(iter(of_current), best)
     figure = Figure(figsize=(4.5 * len(names), 4), layout="constrained")
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for name, axes in zip(names, panels):
@@ -80,16 +83,16 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
         chosen = [
             row
             for row in rows
-            if all(row[other] == best[other] or (other == ALPHA and row[BEAM_SIZE] == 1) for other in fixed)
+            if all(row[other] == shown[other] or (other == ALPHA and row[BEAM_SIZE] == 1) for other in fixed)
         ]
-        places = list(range(len(chosen))) if name == AVERAGE else [row[name] for row in chosen]
+        places = [row[name] for row in chosen] if name == ALPHA else list(range(len(chosen)))
         scores = [row["score"] for row in chosen]
         errors = [[row["score"] - row["low"] for row in chosen], [row["high"] - row["score"] for row in chosen]]
         axes.errorbar(places, scores, yerr=errors, marker="o", capsize=3)
         axes.axhline(content["current"]["score"], color="gray", linestyle="--", linewidth=1, label="current settings")
-        if name == AVERAGE:
-            axes.set_xticks(places, [_checkpoint(row) for row in chosen])
-        values = ", ".join(f"{other}={_value(best[other])}" for other in fixed)
+        if name != ALPHA:
+            axes.set_xticks(places, [_checkpoint(row) if name == AVERAGE else str(row[name]) for row in chosen])
+        values = ", ".join(f"{other}={_value(shown[other])}" for other in fixed)
         axes.set_title(values, fontsize="small")
         axes.set_xlabel(_TITLES[name])
         axes.set_ylabel(f"{label_of(figure_of(content['metric']))} on {content['split']}")

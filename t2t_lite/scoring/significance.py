@@ -1,7 +1,8 @@
 """How certain a score is: bootstrap confidence intervals, and paired tests of the difference between systems.
 
-Both resample the lines of a corpus (Koehn 2004, W04-3250), with sacreBLEU's code and its default seed, so that they
-equal what the command `sacrebleu` says with --confidence, --paired-bs and --paired-ar.
+Both resample the lines of a corpus (Koehn 2004, W04-3250) as sacreBLEU does, with its default seed, so
+that they equal what the command `sacrebleu` says with --confidence, --paired-bs and --paired-ar, except that a system
+is never significantly different from itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import NamedTuple, TypeAlias, cast
 
 import numpy as np
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
-from sacrebleu.significance import Result, _paired_ar_test, _paired_bs_test
+from sacrebleu.significance import Result, _compute_p_value, _paired_ar_test
 
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import check_lines, check_references, make_metric
@@ -63,7 +64,8 @@ def interval(
     metric_of_sums = _resampled(metric, len(references), options)
     if metric_of_sums is None:
         return None
-    return _interval(metric_of_sums, _statistics(metric_of_sums, hypotheses, references), num_samples, seed)
+    lines = _statistics(metric_of_sums, hypotheses, references)
+    return _System(metric_of_sums, lines, num_samples, seed).interval()
 
 
 def compare(
@@ -93,8 +95,10 @@ def compare(
 
     Raises:
       UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, or
-        there is no such test.
+        there is no such test or no system.
     """
+    if not systems:
+        raise UserError("`systems` is empty; give at least one")
     if test not in TESTS:
         raise UserError(f"`test={test}` is unknown; give {' or '.join(TESTS)}", status=2)
     metric_of_sums = _resampled(metric, len(references), options)
@@ -102,12 +106,13 @@ def compare(
         raise UserError(f"metric '{metric}' cannot be resampled, which a paired test needs: it has no sums over lines")
     samples = num_samples or TESTS[test]
     of_interval = samples if test == BOOTSTRAP else TESTS[BOOTSTRAP]
-    first, *others = (_statistics(metric_of_sums, hypotheses, references) for hypotheses in systems.values())
-    p_values = [None, *(_p_value(metric_of_sums, first, other, test, samples, seed) for other in others)]
-    return [
-        Comparison(name, *_interval(metric_of_sums, lines, of_interval, seed), p_value)
-        for name, lines, p_value in zip(systems, (first, *others), p_values)
+    found = [
+        _System(metric_of_sums, _statistics(metric_of_sums, hypotheses, references), of_interval, seed)
+        for hypotheses in systems.values()
     ]
+    first, *others = found
+    p_values = [None, *(_p_value(metric_of_sums, first, other, test, samples, seed) for other in others)]
+    return [Comparison(name, *system.interval(), p_value) for name, system, p_value in zip(systems, found, p_values)]
 
 
 def _resampled(metric: str, num_references: int, options: Mapping[str, object]) -> SacrebleuMetric | None:
@@ -121,29 +126,62 @@ def _statistics(metric: SacrebleuMetric, hypotheses: Sequence[str], references: 
     return metric._extract_corpus_statistics(list(hypotheses), [list(lines) for lines in references])
 
 
-def _interval(metric: SacrebleuMetric, lines: Statistics, num_samples: int, seed: int) -> Interval:
-    # What sacrebleu.significance does, which has all samples in memory at a time, and takes no seed as an argument.
-    numbers = np.array(lines, dtype="float32")
-    generator = np.random.default_rng(seed)
-    samples = (numbers[generator.choice(len(lines), size=len(lines))].sum(0) for _ in range(num_samples))
-    scores = sorted(float(metric._compute_score_from_stats(sums).score) for sums in samples)
-    outside = num_samples // 40  # 2.5% on each side
-    score = float(metric._aggregate_and_compute(lines).score)
-    return Interval(score, scores[outside], scores[num_samples - outside - 1])
+class _System:
+    """The statistics of a system's lines, with the scores of bootstrap samples of them.
+
+    Args:
+      metric: makes scores of sums.
+      lines: the statistics.
+      num_samples, seed: see `interval`.
+
+    Attributes:
+      lines: the statistics.
+      score: the score.
+      samples: the score of each sample.
+    """
+
+    def __init__(self, metric: SacrebleuMetric, lines: Statistics, num_samples: int, seed: int) -> None:
+        self.lines = lines
+        self.score = float(metric._aggregate_and_compute(lines).score)
+        # The samples of sacrebleu.significance, which has all of them in memory at a time.
+        numbers = np.array(lines, dtype="float32")
+        generator = np.random.default_rng(seed)
+        sums = (numbers[generator.choice(len(lines), size=len(lines))].sum(0) for _ in range(num_samples))
+        self.samples = np.array([metric._compute_score_from_stats(each).score for each in sums])
+
+    def interval(self) -> Interval:
+        """Returns the score with its confidence interval."""
+        scores = np.sort(self.samples)
+        outside = len(scores) // 40  # 2.5% on each side
+        return Interval(self.score, float(scores[outside]), float(scores[len(scores) - outside - 1]))
 
 
 def _p_value(
-    metric: SacrebleuMetric, first: Statistics, other: Statistics, test: str, num_samples: int, seed: int
+    metric: SacrebleuMetric, first: _System, other: _System, test: str, num_samples: int, seed: int
 ) -> float | None:
     """Returns the p-value of the difference between two systems."""
-    if first == other:
+    if first.lines == other.lines:
         return 1.0  # sacreBLEU's bootstrap test would count no sample as extreme and say 0.001
+    if test == BOOTSTRAP:
+        return _p_by_bootstrap(first, other)
+    return _p_by_randomisation(metric, first, other, num_samples, seed)
+
+
+def _p_by_bootstrap(first: _System, other: _System) -> float:
+    """Returns how often the difference of samples is further from its mean than the difference is large."""
+    differences = np.abs(other.samples - first.samples)
+    return _compute_p_value(differences - differences.mean(), abs(first.score - other.score))
+
+
+def _p_by_randomisation(
+    metric: SacrebleuMetric, first: _System, other: _System, num_samples: int, seed: int
+) -> float | None:
+    """Returns how often the difference is larger if the outputs of lines are exchanged at random."""
     # The statistics stand in the place of texts, so that they need not be made again.
     of_lines = SummedStatistics(
         "score", lambda lines: lines, lambda sums: metric._compute_score_from_stats(list(sums)).score
     )
-    test_function = _paired_bs_test if test == BOOTSTRAP else _paired_ar_test
-    before = {"score": (np.array(first), Result(of_lines._aggregate_and_compute(first).score))}
-    texts = cast(Sequence[str], other)
-    _, results = test_function(before, "", texts, None, {"score": of_lines}, num_samples, -1, seed)
+    before = {"score": (np.array(first.lines), Result(first.score))}
+    texts = cast(Sequence[str], other.lines)
+    _, results = _paired_ar_test(before, "", texts, None, {"score": of_lines}, num_samples, -1, seed)
     return results["score"].p_value

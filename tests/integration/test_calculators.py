@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from t2t_lite.hparams.paper_figures import PAPER_FIGURES
 from t2t_lite.registry import HPARAMS
+from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 
 
 def successful(command, *flags, **environment):

@@ -8,11 +8,11 @@ import pytest
 
 from t2t_lite.config import HParams, choices
 from t2t_lite.errors import UserError
-from t2t_lite.hparams.paper_figures import PAPER_FIGURES
 from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_cost import PARTS
 from t2t_lite.registry import HPARAMS, MODELS
+from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 
 VOCAB = 37_000
 SMALL = HParams(num_encoder_layers=2, num_decoder_layers=3, hidden_size=16, filter_size=24, num_heads=4, max_length=10)

@@ -3,10 +3,10 @@
 import pytest
 
 from t2t_lite.config import HParams, choices
-from t2t_lite.hparams.paper_figures import PAPER_FIGURES
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.traced_cost import traced_step_flops
 from t2t_lite.registry import HPARAMS
+from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 from t2t_lite.training.cost import SUSTAINED_TFLOPS, estimated_flops, training_step_flops
 
 VOCAB = 23

@@ -1,0 +1,227 @@
+"""t2t-lite-reproduce: reproduces a table of the paper at a scale that fits the machine."""
+
+import argparse
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.bin import cli
+
+if TYPE_CHECKING:
+    from t2t_lite.reproduce.estimate import Cost
+    from t2t_lite.reproduce.grid import Grid
+    from t2t_lite.reproduce.runner import Runner, Spent
+    from t2t_lite.reproduce.runs import Run
+    from t2t_lite.reproduce.scales import Scale
+
+# Flags that say where treebanks are, for table 4; they are the flags of the parsing problems.
+TREES = ("treebank", "train_trees", "dev_trees", "test_trees", "high_confidence", "berkeley_parser")
+# Flags that are passed on to the trainer.
+DEVICES = ("strategy", "num_gpus")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
+    return cli.run("reproduce", _run, argv)
+
+
+def make_parser() -> cli.CommandParser:
+    """Returns the parser of the command's flags."""
+    parser = cli.CommandParser(
+        "reproduce",
+        "Reproduce a table of the paper: run what it needs, one after the other, and write the table with the paper's "
+        "figures beside the measured ones. Run the same command again to go on.",
+    )
+    add = parser.add_argument
+    add("--table", required=True, type=cli.one_of(("1", "2", "3", "4"), "table"), metavar="N", help="1, 2, 3 or 4")
+    add(
+        "--scale",
+        default="small",
+        type=cli.one_of(("tiny", "small", "paper"), "scale"),
+        metavar="WORD",
+        help="tiny: sentences of a grammar, minutes; small: Multi30k, hours (default); paper: WMT 2014 and the paper's "
+        "models, of which the commands and costs are printed",
+    )
+    add("--run", action="store_true", help="with --scale=paper: run the commands, too")
+    add("--rows", default="", metavar="NAME,...", help="some rows of the table, such as base,h1,l2 (default: all)")
+    add("--seeds", type=cli.whole_number(1), default=3, help="trainings of each row (default: 3)")
+    add("--budget_minutes", type=cli.positive_number, metavar="M", help="stop after M minutes")
+    add("--dry_run", action="store_true", help="show the runs, their time and their disk space, and exit")
+    add(
+        "--output_dir",
+        type=cli.path,
+        default="reproduced",
+        help="folder for tables, data and run directories (default: reproduced)",
+    )
+    add("--data_dir", type=cli.path, help="folder with the data (default: data in --output_dir)")
+    add("--tmp_dir", type=cli.path, help="folder for source files, which are downloaded if missing")
+    devices = parser.add_argument_group("devices").add_argument
+    devices("--strategy", help="see t2t-lite-trainer")
+    devices("--num_gpus", type=cli.whole_number(0), help="see t2t-lite-trainer")
+    trees = parser.add_argument_group("treebanks, for table 4; see t2t-lite-datagen").add_argument
+    for flag in TREES:
+        trees(f"--{flag}", type=cli.path, metavar="PATH")
+    return parser
+
+
+def _run(flags: Sequence[str]) -> None:
+    parser = make_parser()
+    arguments = parser.parse_args(flags)
+    from t2t_lite.plugins import load_all
+    from t2t_lite.reproduce.runner import Runner
+
+    if arguments.run and arguments.scale != "paper":
+        parser.error("--run is for --scale=paper; the other scales run anyway")
+    if arguments.table == "1" and arguments.rows:
+        parser.error("--rows is for tables 2, 3 and 4")
+    load_all(arguments.t2t_usr_dir)
+    folder = Path(arguments.output_dir)
+    budget = None if arguments.budget_minutes is None else 60 * arguments.budget_minutes
+    runner = Runner(folder, budget, _program, cli.say)
+    if arguments.table == "1":
+        _table_1(arguments, folder, runner)
+    else:
+        _other_table(arguments, folder, runner)
+
+
+def _program(command: str) -> list[str]:
+    """Returns what executes a command of the package in a process of its own."""
+    return [sys.executable, "-c", f"import sys; from t2t_lite.bin.{command} import main; sys.exit(main())"]
+
+
+def _table_1(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> None:
+    from t2t_lite.files import make_folder
+    from t2t_lite.reproduce.table_1 import FILE, LAYERS, MAX_LENGTHS, measure_table_1, read, table_1
+
+    left = [name for name in LAYERS if name not in read(folder / FILE.format(arguments.scale))]
+    if arguments.dry_run:
+        cli.say(f"{len(left)} layers to measure up to n = {MAX_LENGTHS[arguments.scale]}, about a minute each")
+        return
+    make_folder(folder, "`output_dir`")
+    measure_table_1(arguments.scale, folder, lambda: runner.is_over, cli.say)
+    _write(table_1(arguments.scale, folder), folder, f"table1.{arguments.scale}")
+
+
+def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> None:
+    from t2t_lite.reproduce.estimate import costs
+    from t2t_lite.reproduce.results import results_of
+    from t2t_lite.reproduce.runner import spent
+    from t2t_lite.reproduce.runs import runs_of
+    from t2t_lite.reproduce.scales import SCALES
+    from t2t_lite.reproduce.tables import TABLES
+
+    table, scale = int(arguments.table), SCALES[arguments.scale]
+    rows = [row for row in arguments.rows.split(",") if row]
+    runs = runs_of(table, scale, rows, arguments.seeds, folder, _data_flags(arguments), _device_flags(arguments))
+    cost = costs(runs, scale, spent(folder))
+    if arguments.dry_run or (scale.name == "paper" and not arguments.run):
+        _print_plan(runs, scale, cost, folder)
+        return
+    name = f"table{table}.{scale.name}"
+    complete = True
+    for run in runs:
+        complete = _finish(run, runner)
+        if not complete:
+            break
+        _write(TABLES[table](results_of(runs), scale, cost), folder, name, _more(table, runs, folder), quiet=True)
+    results = results_of(runs)
+    if results:
+        _write(TABLES[table](results, scale, cost), folder, name, _more(table, runs, folder))
+    if not complete:
+        cli.say(f"the time is over: {len(results)} of {len(runs)} runs are done; run the same command again to go on")
+
+
+def _data_flags(arguments: argparse.Namespace) -> dict[str, str]:
+    names = ("data_dir", "tmp_dir", *(TREES if arguments.table == "4" else ()))
+    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+
+
+def _device_flags(arguments: argparse.Namespace) -> dict[str, int | str]:
+    return {name: value for name in DEVICES if (value := getattr(arguments, name)) is not None}
+
+
+def _finish(run: "Run", runner: "Runner") -> bool:
+    """Executes what is left of a run. Returns False if the time is over before it is complete."""
+    from t2t_lite.reproduce.results import results_of
+
+    if results_of([run]):
+        return True
+    commands = ([] if run.is_trained() else [run.training()]) + run.evaluation()
+    return all(not runner.is_over and runner.execute(run, command) for command in commands)
+
+
+def _print_plan(runs: "Sequence[Run]", scale: "Scale", cost: "Mapping[str, Cost]", folder: Path) -> None:
+    import rich.table
+
+    from t2t_lite.formatting import format_duration
+    from t2t_lite.reproduce.results import results_of
+
+    done = {result.run.name for result in results_of(runs)}
+    table = rich.table.Table(box=None, pad_edge=False)
+    for i, title in enumerate(("run", "state", "parameters", "steps", "FLOPs", "time here", "disk, MiB")):
+        table.add_column(title, justify="left" if i < 2 else "right")
+    for run in runs:
+        one = cost[run.name]
+        table.add_row(
+            run.name,
+            "done" if run.name in done else ("trained" if run.is_trained() else "to do"),
+            f"{one.parameters:,}",
+            f"{run.hparams.train_steps:,}",
+            f"{one.flops:.2g}",
+            format_duration(one.seconds),
+            f"{one.disk_bytes / 2**20:,.0f}",
+        )
+    cli.print_table(table)
+    left = [run for run in runs if run.name not in done]
+    seconds, size = (sum(getattr(cost[run.name], name) for run in left) for name in ("seconds", "disk_bytes"))
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    cli.say(
+        f"\n{len(left)} of {len(runs)} runs to do: about {format_duration(seconds)} of training on this machine; "
+        f"{size / 2**30:,.1f} GiB of disk, {free / 2**30:,.1f} GiB are free"
+    )
+    if scale.name == "paper":
+        _print_paper(left, cost)
+    for run in left:
+        cli.say("\n" + "\n".join(f"{command}" for command in (run.training(), *run.evaluation())))
+
+
+def _print_paper(runs: "Sequence[Run]", cost: "Mapping[str, Cost]") -> None:
+    from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES
+    from t2t_lite.training.cost import SUSTAINED_TFLOPS
+
+    flops = sum(cost[run.name].flops for run in runs)
+    rate = NUM_DEVICES * SUSTAINED_TFLOPS[DEVICE] * 1e12
+    cli.say(
+        f"{flops:.2g} FLOPs in all: {flops / rate / 3600:,.0f} hours on the paper's {NUM_DEVICES} {DEVICE} GPUs at "
+        f"their sustained {SUSTAINED_TFLOPS[DEVICE]} TFLOPS; its base model took 12 hours, its big one 3.5 days"
+    )
+    cli.say("the commands below run as they are on one machine with 8 GPUs; --run executes them one after the other")
+
+
+def _more(table: int, runs: "Sequence[Run]", folder: Path) -> str:
+    """Returns what follows the table in its Markdown file: the observations, and the time it took."""
+    from t2t_lite.formatting import format_duration
+    from t2t_lite.reproduce.estimate import cores
+    from t2t_lite.reproduce.results import results_of
+    from t2t_lite.reproduce.runner import spent
+    from t2t_lite.reproduce.tables import observations
+
+    found = observations(results_of(runs)) if table == 3 else None
+    times: dict[str, Spent] = spent(folder)
+    taken = [times[run.name] for run in runs if run.name in times]
+    cpu = sum(one.cpu_seconds for one in taken)
+    line = (
+        f"{len(taken)} runs took {format_duration(sum(one.seconds for one in taken))} and "
+        f"{format_duration(cpu)} of processor time on {cores()} cores, evaluations and killed commands included.\n"
+    )
+    return f"{found.markdown()}\n{line}" if found else line
+
+
+def _write(grid: "Grid", folder: Path, name: str, more: str = "", quiet: bool = False) -> None:
+    paths = grid.write(folder, name, more)
+    if not quiet:
+        cli.say(grid.markdown() + (f"\n{more}" if more else ""))
+        cli.say(f"written: {', '.join(map(str, paths))}")

@@ -1,0 +1,49 @@
+"""What a recipe does at the end of a training: averages, evaluates, reports."""
+
+from pathlib import Path
+
+from t2t_lite.display import Display
+from t2t_lite.recipes import Recipe
+
+REPORT = "report.md"
+
+
+def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | None, display: Display) -> Path:
+    """Averages the last checkpoints of a complete training, evaluates, and writes `report.md` into the run directory.
+
+    If there are fewer checkpoints than the settings want to average, all are averaged, and the report says so.
+
+    Args:
+      recipe: the recipe.
+      output_dir: the run directory.
+      data_dir: the folder with its data.
+      hparams_set: the set it was trained with, for the paper's figures; None: unknown.
+      display: where to show the progress.
+
+    Returns:
+      the path of the report.
+
+    Raises:
+      UserError: if a checkpoint or the data is unusable.
+    """
+    from t2t_lite.api.checkpoints import average_checkpoints
+    from t2t_lite.api.evaluation import score_split
+    from t2t_lite.checkpoints.versions import list_checkpoints
+    from t2t_lite.files import write_text
+    from t2t_lite.reproduce.run_report import run_report
+    from t2t_lite.run_dir import open_run_dir, stored_setting
+
+    checkpoint, averaged = "last", []
+    if recipe.averages:
+        wanted = int(stored_setting(output_dir, "average_checkpoints"))
+        averaged = average_checkpoints(output_dir, min(wanted, len(list_checkpoints(output_dir)))).steps
+        display.say(f"averaged the last {len(averaged)} checkpoints (steps {', '.join(map(str, averaged))})")
+        checkpoint = "average"
+    display.say(f"evaluating the {recipe.split} split")
+    scores = score_split(output_dir, recipe.split, data_dir=data_dir, checkpoint_path=checkpoint)
+    grid = run_report(open_run_dir(output_dir), data_dir, hparams_set, recipe.split, scores.figures, averaged)
+    path = output_dir / REPORT
+    write_text(path, grid.markdown())
+    display.text(grid.markdown())
+    display.say(f"written: {path}")
+    return path

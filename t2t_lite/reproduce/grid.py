@@ -1,0 +1,109 @@
+"""A table of figures in Markdown, CSV and LaTeX."""
+
+import csv
+import dataclasses
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from t2t_lite.files import write_text
+from t2t_lite.reproduce.seeds import Mean
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Args:
+      title: its title.
+      form: how its numbers are written, as in `format`.
+      latex: its title in LaTeX; "": the title.
+    """
+
+    title: str
+    form: str = ""
+    latex: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """A table.
+
+    Args:
+      title: what it is.
+      columns: the columns.
+      rows: their cells: texts, numbers, means with intervals, or None for nothing; a row of None alone is a line.
+      notes: what a reader must know, one paragraph each.
+    """
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[str | float | Mean | None]]
+    notes: Sequence[str] = ()
+
+    def markdown(self) -> str:
+        """Returns the table with its title and notes."""
+        titles = [column.title for column in self.columns]
+        lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
+        lines += [f"| {' | '.join(self._cells(row, '±'))} |" for row in self.rows if not _is_line(row)]
+        return "\n\n".join([f"## {self.title}", "\n".join(lines), *self.notes]) + "\n"
+
+    def csv(self) -> str:
+        """Returns the table with all digits; a mean has a column of its own for its margin."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        means = [any(isinstance(row[i], Mean) for row in self.rows) for i in range(len(self.columns))]
+        titles = []
+        for column, has_margin in zip(self.columns, means):
+            titles += [column.title, f"{column.title} ±"] if has_margin else [column.title]
+        writer.writerow(titles)
+        for row in self.rows:
+            if not _is_line(row):
+                writer.writerow([text for cell, wide in zip(row, means) for text in _numbers(cell, wide)])
+        return file.getvalue()
+
+    def latex(self) -> str:
+        """Returns the table as a tabular of the package booktabs."""
+        lines = [f"% {self.title}", *(f"% {note}" for note in self.notes)]
+        lines += [f"\\begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}", "\\toprule"]
+        lines.append(" & ".join(column.latex or _escaped(column.title) for column in self.columns) + r" \\")
+        lines.append("\\midrule")
+        for row in self.rows:
+            cells = (_escaped(cell).replace("±", r"$\pm$") for cell in self._cells(row, "±"))
+            lines.append("\\midrule" if _is_line(row) else " & ".join(cells) + r" \\")
+        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
+
+    def write(self, folder: Path, name: str, more: str = "") -> list[Path]:
+        """Writes name.md (with `more` below the table), name.csv and name.tex, and returns their paths."""
+        texts = {"md": self.markdown() + (f"\n{more}" if more else ""), "csv": self.csv(), "tex": self.latex()}
+        paths = [folder / f"{name}.{ending}" for ending in texts]
+        for path, text in zip(paths, texts.values()):
+            write_text(path, text)
+        return paths
+
+    def _cells(self, row: Sequence[str | float | Mean | None], plus_minus: str) -> list[str]:
+        return [_text(cell, column.form, plus_minus) for cell, column in zip(row, self.columns)]
+
+
+def _text(cell: str | float | Mean | None, form: str, plus_minus: str) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, Mean):
+        margin = "" if cell.margin is None else f" {plus_minus} {cell.margin:{form}}"
+        return f"{cell.value:{form}}{margin}"
+    return cell if isinstance(cell, str) else f"{cell:{form}}"
+
+
+def _numbers(cell: str | float | Mean | None, wide: bool) -> list[str | float]:
+    if isinstance(cell, Mean):
+        return [cell.value, "" if cell.margin is None else cell.margin]
+    return ["" if cell is None else cell] + [""] * wide
+
+
+def _is_line(row: Sequence[object]) -> bool:
+    return all(cell is None for cell in row)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([&%$#_{}])", r"\\\1", text)

@@ -1,0 +1,155 @@
+"""Runs commands one after the other, each in its own process, until all runs are done or the time is over."""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite.errors import UserError
+from t2t_lite.files import make_folder
+from t2t_lite.reproduce.runs import Command, Run
+
+POLL_SECONDS, RECORD_SECONDS = 1.0, 20.0
+# The record of the time that the commands took, in the folder of the run directories.
+TIMES = "times.jsonl"
+
+
+class Spent(NamedTuple):
+    """What the commands of a run have taken so far, those included that were killed."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+class Runner:
+    """Executes the commands of runs.
+
+    Args:
+      output_dir: the folder of the run directories.
+      budget_seconds: when this time is over, the running command is told to stop, and no other begins; None: no limit.
+      program: returns what executes a command of the package, given its name: a program and its first arguments.
+      say: receives lines about the progress.
+    """
+
+    def __init__(
+        self,
+        output_dir: Path,
+        budget_seconds: float | None,
+        program: Callable[[str], list[str]],
+        say: Callable[[str], None],
+    ) -> None:
+        self._folder = output_dir
+        self._program = program
+        self._end = None if budget_seconds is None else time.monotonic() + budget_seconds
+        self._say = say
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over."""
+        return self._end is not None and time.monotonic() >= self._end
+
+    def execute(self, run: Run, command: Command) -> bool:
+        """Executes a command of a run; its output is appended to a log beside the run directory.
+
+        Returns:
+          whether it is complete; False if it was stopped because the time is over.
+
+        Raises:
+          UserError: if it fails; the message shows the last line of its output.
+        """
+        make_folder(self._folder, "`output_dir`")
+        log = run.directory.with_name(f"{run.name}.log")
+        self._say(f"{run.name}: {command.name}")
+        start = time.time()
+        with open(log, "ab") as output, _interrupts_passed_on() as running:
+            output.write(f"\n$ {command}\n".encode())
+            output.flush()
+            process = subprocess.Popen(
+                [*self._program(command.name), *command.flags],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            running.append(process)
+            stopped = self._wait(process, run, command, start)
+        if process.returncode and not stopped:
+            raise UserError(f"{run.name}: {command.name} failed: {_last_line(log)} (all of its output: {log})")
+        return not stopped
+
+    def _wait(self, process: subprocess.Popen, run: Run, command: Command, start: float) -> bool:
+        """Waits for a process, and records its time now and then, so that a killed command's is known, too."""
+        stopped, recorded, before = False, time.monotonic(), _cpu_seconds_of_children()
+        while process.poll() is None:
+            if self.is_over and not stopped:
+                process.send_signal(signal.SIGTERM)  # the trainer saves a checkpoint and ends
+                stopped = True
+            if time.monotonic() - recorded > RECORD_SECONDS:
+                self._record(run, command, start, _cpu_seconds(process.pid))
+                recorded = time.monotonic()
+            time.sleep(POLL_SECONDS)
+        self._record(run, command, start, _cpu_seconds_of_children() - before)
+        return stopped
+
+    def _record(self, run: Run, command: Command, start: float, cpu: float) -> None:
+        entry = {"run": run.name, "command": command.name, "start": start, "seconds": time.time() - start}
+        with open(self._folder / TIMES, "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry | {"cpu_seconds": cpu}) + "\n")
+
+
+def spent(output_dir: Path) -> dict[str, Spent]:
+    """Returns what each run has taken, by its name."""
+    path, latest = output_dir / TIMES, {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError, KeyError, TypeError):  # a line that a killed process has left incomplete
+            entry = json.loads(line)
+            latest[entry["run"], entry["start"]] = Spent(entry["seconds"], entry["cpu_seconds"])
+    total: dict[str, Spent] = {}
+    for (run, _), one in latest.items():
+        before = total.get(run, Spent(0.0, 0.0))
+        total[run] = Spent(before.seconds + one.seconds, before.cpu_seconds + one.cpu_seconds)
+    return total
+
+
+@contextlib.contextmanager
+def _interrupts_passed_on() -> Iterator[list[subprocess.Popen]]:
+    """Tells the processes in the yielded list to stop when this process is told to."""
+    running: list[subprocess.Popen] = []
+
+    def stop(number: int, frame: object) -> None:
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield running
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Returns the processor time so far of a running process and its ended children; 0 if the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _cpu_seconds_of_children() -> float:
+    """Returns the processor time of all ended processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _last_line(log: Path) -> str:
+    text = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return text[-1] if text else "no output"

@@ -1,0 +1,187 @@
+"""Runs: the trainings that a table needs, each an ordinary run directory, and the commands that make them."""
+
+import dataclasses
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.config import HParams
+from t2t_lite.data.problem import get_problem
+from t2t_lite.errors import UserError, nearest
+from t2t_lite.registry import HPARAMS
+from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
+from t2t_lite.reproduce.scales import PAPER_BASE, Scale, changes_of
+from t2t_lite.settings import SettingValue
+
+PREFIX = "transformer_"
+# What the rows of each table are: hparam sets by the column (or, in table 4, the row) of the figure.
+ROWS = {
+    2: [
+        (PAPER_BASE, "EN-DE"),
+        (PAPER_BASE, "EN-FR"),
+        ("transformer_big", "EN-DE"),
+        ("transformer_big_enfr", "EN-FR"),
+    ],
+    3: [(name, "EN-DE") for name, figures in PAPER_FIGURES.items() if figures.perplexity],
+    4: [("transformer_parsing", "WSJ only"), ("transformer_parsing_semi", "semi-supervised")],
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """One of the package's commands with its flags."""
+
+    name: str
+    flags: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return shlex.join([f"t2t-lite-{self.name}", *self.flags])
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A training of one row with one seed, and the evaluation of its model.
+
+    Args:
+      row: the hparam set of the paper's row.
+      column: the column of table 2 or the row of table 4 that its figure is for.
+      seed: the random seed.
+      problem: the name of the problem.
+      hparams_set: the set it is trained with.
+      changes: settings that differ from the set.
+      directory: the run directory.
+      averages: whether checkpoints are averaged before the evaluation, as for tables 2 and 4 of the paper.
+      split: the split that is evaluated.
+      data_flags, trainer_flags: further flags of the trainer, for data generation and for checkpoints.
+    """
+
+    row: str
+    column: str
+    seed: int
+    problem: str
+    hparams_set: str
+    changes: Mapping[str, SettingValue]
+    directory: Path
+    averages: bool
+    split: str
+    data_flags: Mapping[str, str]
+    trainer_flags: Mapping[str, int | str]
+
+    @property
+    def name(self) -> str:
+        """Its name in reports, which is that of its directory."""
+        return self.directory.name
+
+    @property
+    def hparams(self) -> HParams:
+        """Its settings."""
+        return HPARAMS[self.hparams_set]().replace(**self.changes)
+
+    @property
+    def checkpoint(self) -> str:
+        """The checkpoint that is evaluated, as --checkpoint_path names it."""
+        return "average" if self.averages else "last"
+
+    @property
+    def search(self) -> str:
+        """The search settings, those of the paper for the problem, whatever was tuned for the run."""
+        settings = get_problem(self.problem).decode_hparams
+        return f"beam_size={settings.beam_size},alpha={settings.alpha}"
+
+    def training(self) -> Command:
+        """Returns the command that generates missing data and trains, or resumes the training."""
+        hparams = self.hparams
+        flags = {
+            "problem": self.problem,
+            "hparams_set": self.hparams_set,
+            "hparams": ",".join(f"{name}={value}" for name, value in self.changes.items()),
+            "random_seed": self.seed,
+            **self.data_flags,
+            "output_dir": self.directory,
+            "schedule": "train",
+            "keep_checkpoint_max": hparams.average_checkpoints,
+            **self.trainer_flags,
+        }
+        return Command("trainer", (*_as_flags(flags), "--generate_data"))
+
+    def evaluation(self) -> list[Command]:
+        """Returns the commands that evaluate the trained model."""
+        averaging = [Command("avg", tuple(_as_flags({"output_dir": self.directory})))] if self.averages else []
+        flags = {
+            "output_dir": self.directory,
+            "data_dir": self.data_flags["data_dir"],
+            "split": self.split,
+            "checkpoint_path": self.checkpoint,
+            "decode_hparams": self.search,
+        }
+        return [*averaging, Command("eval", tuple(_as_flags(flags)))]
+
+    def is_trained(self) -> bool:
+        """Whether the last step has been made."""
+        checkpoints = list_checkpoints(self.directory)
+        return bool(checkpoints) and checkpoints[-1][0] >= self.hparams.train_steps
+
+
+def _as_flags(values: Mapping[str, object]) -> list[str]:
+    return [f"--{name}={value}" for name, value in values.items() if value != ""]
+
+
+def runs_of(
+    table: int,
+    scale: Scale,
+    rows: Sequence[str],
+    seeds: int,
+    output_dir: Path,
+    data_flags: Mapping[str, str],
+    device_flags: Mapping[str, int | str],
+) -> list[Run]:
+    """Returns the runs of a table, all rows with the first seed before any with the second.
+
+    Args:
+      table: 2, 3 or 4.
+      scale: the scale.
+      rows: names of the rows, from `row_names`; none: all that the scale has a problem for.
+      seeds: how many seeds, counted from 1.
+      output_dir: the folder of all run directories. Tables share runs: table 2's base model is table 3's.
+      data_flags, device_flags: the trainer's flags for the data and the devices.
+
+    Raises:
+      UserError: if a row is unknown or has no problem at this scale.
+    """
+    known = {short(name): name for name, _ in ROWS[table]}
+    for row in rows:
+        if row not in known:
+            raise UserError(f"`rows={row}` is not a row of table {table}{nearest(row, known)}", status=2)
+    wanted = [known[row] for row in rows] or list(known.values())
+    chosen = [(name, column) for name, column in ROWS[table] if name in wanted and column in scale.problems]
+    if missing := [short(name) for name in wanted if rows and name not in {row for row, _ in chosen}]:
+        raise UserError(f"`rows={','.join(missing)}`: `scale={scale.name}` has no data for it", status=2)
+    is_paper = scale.base == PAPER_BASE
+    return [
+        Run(
+            row=row,
+            column=column,
+            seed=seed,
+            problem=scale.problems[column],
+            hparams_set=row if is_paper else scale.base,
+            changes={} if is_paper else changes_of(row, scale),
+            directory=output_dir / f"{scale.name}.{scale.problems[column]}.{short(row)}.seed{seed}",
+            averages=table != 3,
+            split="dev" if table == 3 else "test",
+            data_flags={"data_dir": str(output_dir / "data"), **data_flags},
+            trainer_flags={**scale.checkpoint_flags, **device_flags},
+        )
+        for seed in range(1, seeds + 1)
+        for row, column in chosen
+    ]
+
+
+def row_names(table: int) -> list[str]:
+    """Returns the names of a table's rows, as --rows takes them."""
+    return list(dict.fromkeys(short(name) for name, _ in ROWS[table]))
+
+
+def short(row: str) -> str:
+    """Returns a row's name: its hparam set without "transformer_"."""
+    return row.removeprefix(PREFIX)

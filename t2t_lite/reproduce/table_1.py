@@ -1,0 +1,106 @@
+"""Table 1 of the paper: work, sequential steps and path length of a layer, measured."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+from t2t_lite.files import write_text
+from t2t_lite.reproduce.grid import Column, Grid
+
+# The longest sequence that is measured at each scale, and r of local attention.
+MAX_LENGTHS = {"tiny": 512, "small": 2048, "paper": 8192}
+NEIGHBORHOOD_SIZE = 64
+PATH_LENGTHS = (32, 64, 128, 256)
+PATH_NEIGHBORHOOD_SIZE = 16  # small compared to the lengths, so that several layers are needed
+# The names in the table, what it says of sequential operations and of path lengths.
+LAYERS = {
+    "full": ("Self-attention", "O(1)", "O(1)"),
+    "recurrent": ("Recurrent", "O(n)", "O(n)"),
+    "convolution": ("Convolutional", "O(1)", "O(n/k)"),
+    "local": ("Self-attention (restricted)", "O(1)", "O(n/r)"),
+    "separable_convolution": ("Separable convolution (section 4)", "O(1)", "O(n/k)"),
+    "dilated_convolution": ("Dilated convolution (section 4)", "O(1)", "O(log_k(n))"),
+}
+FILE = "table1.{}.json"
+
+
+def measure_table_1(scale: str, output_dir: Path, is_over: Callable[[], bool], say: Callable[[str], None]) -> None:
+    """Measures the layers that have not been measured yet, one after the other.
+
+    Args:
+      scale: "tiny", "small" or "paper": how long the longest sequences are.
+      output_dir: where the measurements are kept.
+      is_over: whether the time is over.
+      say: receives a line before each measurement.
+    """
+    path = output_dir / FILE.format(scale)
+    found = read(path)
+    for name in LAYERS:
+        if name in found or is_over():
+            continue
+        say(f"{name}: measuring")
+        found[name] = _measured(name, MAX_LENGTHS[scale])
+        write_text(path, json.dumps(found, indent=2) + "\n")
+
+
+def _measured(name: str, max_length: int) -> dict[str, object]:
+    from t2t_lite.benchmark import layers
+    from t2t_lite.benchmark.path_length import path_length
+
+    figures: dict[str, object] = {"path": [path_length(name, n, PATH_NEIGHBORHOOD_SIZE) for n in PATH_LENGTHS]}
+    if name not in layers.CASES:  # a dilated convolution does the work of any other
+        return figures
+    sweep = layers.measure(name, NEIGHBORHOOD_SIZE, [n for n in layers.LENGTHS if n <= max_length])
+    by_length = [point for point in sweep.by_length if point.length in layers.FITTED_LENGTHS]
+    by_length = by_length if len(by_length) > 1 else sweep.by_length
+    for over, points in (("length", by_length), ("hidden_size", sweep.by_width)):
+        figures[f"{over} exponent"] = layers.exponent(points, "seconds", over)
+        figures[f"{over} exponent of the table"] = layers.table_exponent(sweep.case, points, over, NEIGHBORHOOD_SIZE)
+    return figures | {"work": sweep.case.work}
+
+
+def read(path: Path) -> dict[str, dict]:
+    """Returns the measurements so far, by layer.
+
+    Raises:
+      UserError: if the file is damaged.
+    """
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}); remove it to measure again") from error
+
+
+def table_1(scale: str, output_dir: Path) -> Grid:
+    """Returns the table of what has been measured."""
+    found = read(output_dir / FILE.format(scale))
+    rows = []
+    for name, (title, sequential, path) in LAYERS.items():
+        if name not in found:
+            continue
+        figures = found[name]
+        exponents = [
+            figures.get(f"{over} exponent{of}") for over in ("length", "hidden_size") for of in ("", " of the table")
+        ]
+        work = f"O({figures['work']})" if "work" in figures else None
+        rows.append([title, work, *exponents, sequential, path, ", ".join(map(str, figures["path"]))])
+    columns = [
+        Column("layer"),
+        Column("complexity per layer (paper)"),
+        Column("time: exponent of n", ".2f"),
+        Column("from the complexity", ".2f"),
+        Column("time: exponent of d", ".2f"),
+        Column("from the complexity ", ".2f"),
+        Column("sequential operations (paper)"),
+        Column("maximum path length (paper)"),
+        Column(f"path length, n = {', '.join(map(str, PATH_LENGTHS))}"),
+    ]
+    notes = [
+        f"Exponents are fitted to the time of a forward pass up to n = {MAX_LENGTHS[scale]}, attention without its "
+        f"projections and r = {NEIGHBORHOOD_SIZE}; paths are the layers after which every output of a real layer "
+        f"depends on every input, with k = 3 and r = {PATH_NEIGHBORHOOD_SIZE}."
+    ]
+    return Grid("Table 1: complexity and path length of layers", columns, rows, notes)

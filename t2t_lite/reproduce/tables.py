@@ -1,0 +1,205 @@
+"""Tables 2, 3 and 4 of the paper, with its figures beside the measured ones."""
+
+from collections.abc import Mapping, Sequence
+
+from t2t_lite.config import HParams
+from t2t_lite.reproduce.estimate import Cost
+from t2t_lite.reproduce.grid import Column, Grid
+from t2t_lite.reproduce.observations import OBSERVATIONS, judged, paper_difference
+from t2t_lite.reproduce.paper_figures import PAPER_FIGURES, TABLE_2, TABLE_4
+from t2t_lite.reproduce.results import Result, over_seeds
+from t2t_lite.reproduce.runs import ROWS, Run, short
+from t2t_lite.reproduce.scales import Scale
+from t2t_lite.reproduce.seeds import Mean, Seeds
+
+# The label of the paper's BLEU: it is never to be mistaken for sacreBLEU's.
+PAPER_BLEU = "BLEU (tokenised, compounds split)"
+
+
+def table_3(results: Sequence[Result], scale: Scale, costs: Mapping[str, Cost]) -> Grid:
+    """Returns table 3: variations of the base model, evaluated on the dev split."""
+    bleu, perplexity = over_seeds(results, "bleu"), over_seeds(results, "perplexity")
+    columns = [
+        Column(""),
+        Column("set"),
+        Column("N", latex="$N$"),
+        Column("d_model", latex=r"$d_{\mathrm{model}}$"),
+        Column("d_ff", latex=r"$d_{\mathrm{ff}}$"),
+        Column("h", latex="$h$"),
+        Column("d_k", latex="$d_k$"),
+        Column("d_v", latex="$d_v$"),
+        Column("P_drop", latex="$P_{drop}$"),
+        Column("ε_ls", latex=r"$\epsilon_{ls}$"),
+        Column("steps", ",.0f"),
+        Column("params ×10^6", ".2f", latex=r"params $\times 10^6$"),
+        Column("PPL (dev)", ".2f"),
+        Column("sacreBLEU (dev)", ".1f"),
+        Column("paper: params", ".0f"),
+        Column("paper: PPL", ".2f"),
+        Column("paper: BLEU", ".1f"),
+        Column("seeds"),
+    ]
+    by_row = {result.run.row: result.run for result in results}
+    rows = []
+    for name, _ in ROWS[3]:
+        if name not in by_row:
+            continue
+        run, figures = by_row[name], PAPER_FIGURES[name]
+        hparams = run.hparams
+        if rows and _part(rows[-1][0]) != _part(figures.row):
+            rows.append([None] * len(columns))
+        rows.append(
+            [
+                figures.row.removeprefix("table 3").strip(", ") or "base",
+                short(name),
+                *_sizes(hparams),
+                hparams.train_steps,
+                costs[run.name].parameters / 1e6,
+                perplexity.mean(name),
+                bleu.mean(name),
+                figures.parameters,
+                figures.perplexity,
+                figures.bleu,
+                str(sum(result.run.row == name for result in results)),
+            ]
+        )
+    return Grid("Table 3: variations on the Transformer architecture", columns, rows, _notes(scale, bleu, perplexity))
+
+
+def observations(results: Sequence[Result]) -> Grid | None:
+    """Returns the paper's observations on table 3 with verdicts; None if no two rows allow one."""
+    bleu, perplexity = over_seeds(results, "bleu"), over_seeds(results, "perplexity")
+    rows = []
+    for each in OBSERVATIONS:
+        if each.row not in bleu or each.other not in bleu:
+            continue
+        by_bleu, by_perplexity = judged(each, bleu, perplexity)
+        rows.append(
+            [
+                f"({each.part}) {each.text}",
+                short(each.row),
+                paper_difference(each, "bleu"),
+                by_bleu[1],
+                by_bleu[0],
+                paper_difference(each, "perplexity"),
+                by_perplexity[1],
+                by_perplexity[0],
+            ]
+        )
+    columns = [
+        Column("the paper's observation (section 6.2)"),
+        Column("row"),
+        Column("paper: BLEU", "+.1f"),
+        Column("difference in BLEU", "+.2f"),
+        Column("by BLEU"),
+        Column("paper: PPL", "+.2f"),
+        Column("difference in PPL", "+.2f"),
+        Column("by PPL"),
+    ]
+    note = (
+        "Differences are the row minus the base model, with 95% intervals; an observation holds, or does not, if its "
+        "whole interval says so. They are not corrected for the number of comparisons."
+    )
+    return Grid("The paper's observations", columns, rows, [note]) if rows else None
+
+
+def table_2(results: Sequence[Result], scale: Scale, costs: Mapping[str, Cost]) -> Grid:
+    """Returns table 2: BLEU on the test split and training cost."""
+    pairs = [pair for pair in ("EN-DE", "EN-FR") if pair in scale.problems]
+    columns = [Column("model")]
+    for pair in pairs:
+        columns += [
+            Column(f"{pair}: {PAPER_BLEU}", ".1f"),
+            Column(f"{pair}: sacreBLEU", ".1f"),
+            Column(f"{pair}: paper", ".2f"),
+            Column(f"{pair}: FLOPs", ".2g"),
+            Column(f"{pair}: FLOPs, paper", ".2g"),
+        ]
+    rows: list[list] = []
+    for system in TABLE_2:
+        cells = [[None, None, system.bleu.get(pair), None, system.flops.get(pair)] for pair in pairs]
+        rows.append([system.system, *(cell for part in cells for cell in part)])
+    rows.append([None] * len(columns))
+    ours, plain = (over_seeds(results, name, _model_and_pair) for name in ("paper_bleu", "bleu"))
+    runs = {_model_and_pair(result.run): result.run for result in results}
+    for model in ("base", "big"):
+        figures = PAPER_FIGURES[f"transformer_{model}"]
+        row: list = [f"Transformer ({model})"]
+        for pair in pairs:
+            key = f"{model} {pair}"
+            run = runs.get(key)
+            row += [
+                _mean(ours, key),
+                _mean(plain, key),
+                figures.test[pair],
+                costs[run.name].flops if run else None,
+                figures.training_flops,
+            ]
+        rows.append(row)
+    notes = [
+        *_notes(scale, ours, plain),
+        "FLOPs are counted (matrix products, two operations per multiply-add); the paper's are time times the rate of "
+        "its GPUs.",
+    ]
+    return Grid("Table 2: translation quality and training cost", columns, rows, notes)
+
+
+def table_4(results: Sequence[Result], scale: Scale, costs: Mapping[str, Cost]) -> Grid:
+    """Returns table 4: labelled bracketing F1 of parsers on the test split."""
+    del costs
+    free, trees = (over_seeds(results, name, lambda run: run.column) for name in ("f1", "f1_only_trees"))
+    rows: list[list] = [[parser.system, parser.training, None, None, parser.f1] for parser in TABLE_4]
+    rows.append([None] * 5)
+    for name, training in ROWS[4]:
+        row = [_mean(free, training), _mean(trees, training), PAPER_FIGURES[name].test[training]]
+        rows.append(["Transformer (4 layers)", training, *row])
+    columns = [
+        Column("parser"),
+        Column("training"),
+        Column("F1", ".1f"),
+        Column("F1, among trees only", ".1f"),
+        Column("F1, paper", ".1f"),
+    ]
+    return Grid("Table 4: constituency parsing", columns, rows, _notes(scale, free))
+
+
+def _sizes(hparams: HParams) -> list[str]:
+    layers = {hparams.num_encoder_layers, hparams.num_decoder_layers}
+    width = hparams.hidden_size // hparams.num_heads
+    ours = (
+        "+".join(map(str, sorted(layers))),
+        hparams.hidden_size,
+        hparams.filter_size if hparams.feed_forward_type == "relu" else hparams.feed_forward_type,
+        hparams.num_heads,
+        hparams.attention_key_size or width,
+        hparams.attention_value_size or width,
+        hparams.residual_dropout,
+        hparams.label_smoothing,
+    )
+    return [str(value) for value in ours]
+
+
+def _part(row: str) -> str:
+    return row.removeprefix("table 3").strip(", ")[:3]
+
+
+def _model_and_pair(run: Run) -> str:
+    return f"{'big' if 'big' in run.row else 'base'} {run.column}"
+
+
+def _mean(seeds: Seeds, key: str) -> Mean | None:
+    return seeds.mean(key) if key in seeds else None
+
+
+def _notes(scale: Scale, *figures: Seeds) -> list[str]:
+    notes = [f"Scale: {scale.name}. {scale.note}"]
+    if any(seeds.deviation is not None for seeds in figures):
+        notes.append(
+            "Means over seeds with 95% intervals (Student's t); the spread over seeds is that of all rows together."
+        )
+    else:
+        notes.append("One seed: no intervals.")
+    return notes
+
+
+TABLES = {2: table_2, 3: table_3, 4: table_4}

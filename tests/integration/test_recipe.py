@@ -1,0 +1,82 @@
+"""--recipe=paper: checkpoints, their average, the test split's scores and a report beside the paper's row."""
+
+import json
+
+import pytest
+
+from t2t_lite.recipes import RECIPES, Recipe, recipe_of
+from t2t_lite.registry import HPARAMS
+
+
+@pytest.fixture(scope="module")
+def trained(command, grammar_data, small_flags, tmp_path_factory):
+    """(run directory, output) of a training with the recipe."""
+    run = tmp_path_factory.mktemp("recipe") / "run"
+    flags = [flag.replace("--hparams=", "--hparams=average_checkpoints=2,") for flag in small_flags]
+    done = command("trainer", *flags, f"--data_dir={grammar_data}", f"--output_dir={run}", "--recipe=paper")
+    assert done.returncode == 0, done.stderr
+    return run, done.stdout
+
+
+def rows_of(report):
+    lines = [line for line in report.splitlines() if line.startswith("| ")]
+    return {cells[0]: cells[1:] for cells in ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines)}
+
+
+def test_the_report_has_the_run_and_the_papers_row(trained, command):
+    run, output = trained
+    report = (run / "report.md").read_text()
+    assert report in output
+    rows = rows_of(report)
+    (count,) = (line for line in output.splitlines() if " parameters, 1 device" in line)
+    parameters = int(count.split(" parameters")[0].split()[-1].replace(",", ""))
+    assert rows["parameters, millions"][0] == f"{parameters / 1e6:.1f}"
+    assert rows["steps"] == ["6", "100,000"]
+    assert rows["parameters, millions"][1] == "65"
+    assert rows["seconds a step"][1] == "0.4"
+    assert rows["training cost, FLOPs"][1] == "3.3e+18"
+    evaluations = json.loads((run / "evaluations.json").read_text())
+    assert rows["dev: perplexity, last step"] == [f"{evaluations['6']['perplexity']:.2f}", "4.92"]
+    assert "steps 4, 6" in report  # what was averaged
+
+
+def test_the_scores_are_those_of_the_average_on_test(trained, command):
+    run, _ = trained
+    assert (run / "average-6.index").exists()
+    (folder,) = (run / "scores").iterdir()
+    assert folder.name.startswith("test.average-6.")
+    stored = json.loads((folder / "scores.json").read_text())
+    assert stored["checkpoint"]["members"] == [4, 6]
+    rows = rows_of((run / "report.md").read_text())
+    scored = command(
+        "score",
+        f"--hypothesis={folder / 'hypotheses.txt'}",
+        f"--reference={folder / 'references.txt'}",
+        "--metric=chrf",
+    )
+    assert f"= {rows['test: chrF2'][0].split()[0]}" in scored.stdout
+    labels = [name for name in rows if "BLEU" in name]
+    # The paper's BLEU is never alone and never called BLEU.
+    assert labels == ["test: BLEU", "test: BLEU (tokenised, compounds split; as in Vaswani et al. 2017)"]
+
+
+def test_a_set_can_have_a_recipe(registered):
+    own = Recipe(save_checkpoints_secs=60, split="dev")
+
+    def with_recipe():
+        return HPARAMS["transformer_tiny"]()
+
+    registered(HPARAMS, "with_recipe", with_recipe, recipe=own)
+    assert recipe_of(None, "with_recipe") == own
+    assert recipe_of("none", "with_recipe") is None
+    assert recipe_of("paper", "with_recipe") == RECIPES["paper"] == Recipe()
+    assert recipe_of(None, "transformer_base") is None
+    assert recipe_of(None, None) is None
+
+
+def test_an_unknown_recipe_is_refused(command, grammar_data, small_flags, tmp_path):
+    flags = (*small_flags, f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}")
+    refused = command("trainer", *flags, "--recipe=papr")
+    assert refused.returncode == 2
+    assert "--recipe=papr is unknown; did you mean 'paper'" in refused.stderr
+    assert not (tmp_path / "run").exists()

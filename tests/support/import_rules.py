@@ -1,0 +1,185 @@
+"""Which part may import which, the table in docs/architecture.md; tests/test_architecture.py checks it."""
+
+# What every part may use besides what is named for it.
+BASIS = (
+    "errors",
+    "registry",
+    "config",
+    "settings",
+    "built_in",
+    "files",
+    "formatting",
+    "quiet",
+    "aliases",
+    "arrays",
+    "log",
+    "display",
+    "static_shapes",
+)
+# part: (its own modules that it may use, the other packages that it may use), anywhere in the file.
+RULES = {
+    "keras_ops": ((), ("keras",)),
+    "layers": (("layers", "keras_ops", "config", "registry", "errors", "arrays"), ("keras", "numpy")),
+    "models": (
+        ("models", "layers", "losses", "schedules", "keras_ops", "config", "registry", "errors", "arrays"),
+        ("keras", "numpy"),
+    ),
+    "losses": (("keras_ops", "errors", "arrays"), ("keras",)),
+    "schedules": (("keras_ops", "errors", "arrays"), ("keras",)),
+    "checkpoints": (("checkpoints", "locks", "run_dir", "scoring.metric", *BASIS), ("tensorflow", "numpy")),
+    "data": (
+        ("data", "plugins", "scoring.metric", *BASIS),
+        (
+            "tensorflow",
+            "tensorflow_text",
+            "tensorflow_datasets",
+            "sentencepiece",
+            "pyarrow",
+            "apache_beam",
+            "google",
+            "keras",
+            "numpy",
+        ),
+    ),
+    "decoding": (
+        (
+            "decoding",
+            "models.base",
+            "models.building",
+            "layers.beam_ancestry",
+            "data.vocab",
+            "run_dir",
+            "checkpoints",
+            "free_memory",
+            "tuned_settings",
+            *BASIS,
+        ),
+        ("tensorflow", "numpy"),
+    ),
+    "parsing": (("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS), ("tensorflow",)),
+    "evaluation": (
+        (
+            "evaluation",
+            "decoding",
+            "parsing",
+            "training",
+            "scoring",
+            "data",
+            "models.base",
+            "checkpoints",
+            "run_dir",
+            "tuned_settings",
+            *BASIS,
+        ),
+        ("tensorflow", "numpy", "sacrebleu", "matplotlib"),
+    ),
+    "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
+    "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
+    "benchmark": (
+        ("benchmark", "layers", "training", "decoding", "data", "scoring.metric", *BASIS),
+        ("tensorflow", "keras", "numpy", "matplotlib"),
+    ),
+    # It runs commands in processes of their own, and reads what they have written.
+    "reproduce": (
+        (
+            "reproduce",
+            "checkpoints",
+            "data.problem",
+            "data.manifest",
+            "run_dir",
+            "evaluation",
+            "scoring.metric",
+            "models",
+            "training",
+            "benchmark",
+            *BASIS,
+        ),
+        ("numpy", "scipy"),
+    ),
+    "training": (
+        (
+            "training",
+            "schedules",
+            "keras_ops",
+            "decoding",
+            "parsing",
+            "scoring",
+            "models",
+            "layers",
+            "data",
+            "run_dir",
+            "checkpoints",
+            "free_memory",
+            *BASIS,
+        ),
+        ("tensorflow", "keras", "numpy", "rich"),
+    ),
+}
+# Packages that single modules may use beside those of their part.
+ALSO = {"t2t_lite.models.traced_cost": ("tensorflow",)}  # it reads graphs; models with formulas do not need it
+# What answers from stored outputs, without TensorFlow.
+STORED_EVALUATION = (
+    "request",
+    "figures",
+    "split_scores",
+    "scoring",
+    "buckets",
+    "report",
+    "comparison",
+    "tuning_grid",
+    "tuning_report",
+    "tuning",
+)
+# The same for what is imported when a module is loaded.
+RULES_AT_LOADING = {
+    "problems": (("problems", "data.problem", "data.text_files", "data.mixture", "trees", *BASIS), ()),
+    "trees": (("trees", "data.text_files", "data.problem", *BASIS), ()),
+    "hparams": (("hparams", "config", "registry", "errors"), ()),
+    "registry": (("errors", "aliases"), ()),
+    "data.problem": (("config", "registry", "errors", "files", "scoring.metric"), ()),
+    "scoring.metric": (("registry", "errors"), ()),
+    "training.cost": (("config", "errors"), ()),
+    "run_dir": (("data.problem", "plugins", "checkpoints.versions", "trust", *BASIS), ()),
+    "checkpoints.versions": (("errors", "files"), ()),
+    "checkpoints.evaluations": (("scoring.metric", *BASIS), ()),
+    "checkpoints.selection": (("checkpoints", "run_dir", "scoring.metric", *BASIS), ()),
+    "training.checks": (("config", "errors", "data.problem", "data.manifest"), ()),
+    "free_memory": ((), ("pynvml",)),
+    "locks": (("errors", "files"), ()),
+    "trust": (("errors", "files"), ()),
+    "tuned_settings": (("config", "errors", "files", "log", "settings"), ()),
+    "plugins": (("registry", "errors"), ()),
+    "api": (
+        (
+            "api",
+            "recipes",
+            "scoring.metric",
+            "data.problem",
+            "data.manifest",
+            "training.callbacks",
+            "training.options",
+            "training.evaluation.model_selection",
+            "tuned_settings",
+            *BASIS,
+        ),
+        (),
+    ),
+    "display": (("log",), ()),
+    **{
+        f"evaluation.{name}": (
+            (
+                *(f"evaluation.{other}" for other in STORED_EVALUATION),
+                "checkpoints.selection",
+                "checkpoints.versions",
+                "data.problem",
+                "data.text_files",
+                "scoring",
+                "run_dir",
+                "tuned_settings",
+                *BASIS,
+            ),
+            ("sacrebleu",),
+        )
+        for name in STORED_EVALUATION
+    },
+}
