@@ -71,7 +71,7 @@ def by_frequency(
       frequencies: how often the training targets have a word.
 
     Returns:
-      rows {"frequency", "f1" (percent; None without words), "matches", "in_outputs", "in_references"}.
+      rows {"frequency", "word_f1" (percent; None without words), "matches", "in_outputs", "in_references"}.
     """
     matches, ours, theirs = (collections.Counter[int]() for _ in range(3))
 
@@ -89,7 +89,9 @@ def by_frequency(
     return [
         {
             "frequency": name,
-            "f1": 200 * matches[number] / (ours[number] + theirs[number]) if ours[number] + theirs[number] else None,
+            "word_f1": 200 * matches[number] / (ours[number] + theirs[number])
+            if ours[number] + theirs[number]
+            else None,
             "matches": matches[number],
             "in_outputs": ours[number],
             "in_references": theirs[number],

@@ -93,7 +93,7 @@ def _frequency_table(scores: SplitScores) -> list[str]:
     cells = [
         [
             row["frequency"],
-            "" if row["f1"] is None else f"{row['f1']:.2f}",
+            "" if row["word_f1"] is None else f"{row['word_f1']:.2f}",
             f"{row['matches']:,}",
             f"{row['in_outputs']:,}",
             f"{row['in_references']:,}",

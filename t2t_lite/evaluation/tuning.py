@@ -6,20 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.request import FOLDER, Request, folder_name
 from t2t_lite.evaluation.scoring import score
 from t2t_lite.evaluation.split_scores import SplitScores, written_folder
-from t2t_lite.evaluation.tuning_grid import ALPHA, AVERAGE, BEAM_SIZE, Grid
+from t2t_lite.evaluation.tuning_grid import ALPHA, AVERAGE, BEAM_SIZE, USUAL, Grid
 from t2t_lite.evaluation.tuning_report import tuning_report
 from t2t_lite.files import write_text
 from t2t_lite.quiet import import_tensorflow, settings_restored
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import make_metric, options_for
 from t2t_lite.scoring.significance import Comparison, compare
-from t2t_lite.tuned_settings import remember, tuned_settings
+from t2t_lite.tuned_settings import remember, search_settings, tuned_settings
 
 SIGNIFICANT = 0.05
 TUNE, REPORT = "tune.json", "report.md"
@@ -35,7 +36,8 @@ class Tuned:
     Args:
       path: the folder with tune.json and report.md.
       content: everything in tune.json.
-      remembered: the settings that are now the run's defaults; {} if nothing is significantly better.
+      remembered: the settings that are now the run's defaults; {} if nothing is significantly better, or the search
+        did not start from the run's own settings.
       searched_now: whether anything was decoded by this call.
     """
 
@@ -47,7 +49,7 @@ class Tuned:
     @property
     def report(self) -> str:
         """The report in Markdown."""
-        return tuning_report(self.content)
+        return tuning_report(self.content, bool(self.remembered))
 
 
 def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool) -> Tuned:
@@ -66,6 +68,7 @@ def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None],
     """
     problem = request.run_dir.problem
     _check(problem, request.settings)
+    grid = _existing(grid, request)
     names = ",".join(grid.named())
     folder = request.run_dir.path / FOLDER / folder_name("tune", request.selection.path, names)
     key = {"decoded_by": request.decoded_by(), "grid": {name: list(values) for name, values in grid.named().items()}}
@@ -76,13 +79,26 @@ def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None],
         with written_folder(folder) as partial:
             text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
             write_text(partial / TUNE, f"{text}\n")
-            write_text(partial / REPORT, tuning_report(content))
-    remembered = content["remembered"]
-    if remembered:
-        path, about = request.run_dir.path, {"tuned_on": request.split, "report": f"{FOLDER}/{folder.name}/{REPORT}"}
+    path = request.run_dir.path
+    own = search_settings(path, problem.decode_hparams, warn=lambda line: None, ignored=grid.named())
+    found = Tuned(folder, content, content["better"] if request.settings == own else {}, searched_now)
+    write_text(folder / REPORT, found.report)
+    if found.remembered:
+        about = {"tuned_on": request.split, "report": f"{FOLDER}/{folder.name}/{REPORT}"}
         others = {name: value for name, value in tuned_settings(path).items() if name not in grid.named()}
-        remember(path, {**others, **remembered}, about)
-    return Tuned(folder, content, remembered, searched_now)
+        remember(path, {**others, **found.remembered}, about)
+    return found
+
+
+def _existing(grid: Grid, request: Request) -> Grid:
+    """Returns a grid without averages of more checkpoints than there are; those that were asked for must exist."""
+    directory = request.run_dir.path
+    available = len(list_checkpoints(directory))
+    too_many = [number for number in grid.average_checkpoints if number > available]
+    if too_many and grid.average_checkpoints != USUAL[AVERAGE]:
+        raise UserError(f"`tune`: average_checkpoints={too_many[0]}, but {directory} has {available} checkpoints")
+    kept = tuple(number for number in grid.average_checkpoints if number <= available)
+    return dataclasses.replace(grid, average_checkpoints=kept)
 
 
 def _check(problem: Problem, settings: DecodeHParams) -> None:
@@ -103,7 +119,7 @@ def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
     try:
         content = json.loads((folder / TUNE).read_text(encoding="utf-8"))
         same = content["format"] == _FORMAT and all(content[name] == value for name, value in key.items())
-        return content if same and {"rows", "metric", "remembered"} <= set(content) else None
+        return content if same and {"rows", "metric", "better"} <= set(content) else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -149,9 +165,7 @@ def _search(
     return {
         **content,
         "decoded": decoded,
-        "remembered": {
-            name: chosen[name] for name in names_tuned if chosen and chosen[name] != content["current"][name]
-        },
+        "better": {name: chosen[name] for name in names_tuned if chosen and chosen[name] != content["current"][name]},
         "better_average": _best(averages, content),
     }
 

@@ -8,7 +8,7 @@ from t2t_lite.errors import UserError, nearest
 
 ALPHA, BEAM_SIZE, AVERAGE = "alpha", "beam_size", "average_checkpoints"
 FORGET = "forget"
-_USUAL = {
+USUAL = {
     ALPHA: tuple(round(0.2 * number, 1) for number in range(11)),
     BEAM_SIZE: (1, 2, 4, 8),
     AVERAGE: (1, 5, 10),
@@ -45,11 +45,11 @@ def parse_grid(text: str) -> Grid:
     values: dict[str, Sequence[float]] = {}
     for part in (part.strip() for part in text.split(",")):
         name, equals, given = (each.strip() for each in part.partition("="))
-        if name not in _USUAL:
-            raise UserError(f"`tune={text}`: '{name}' cannot be tuned{nearest(name, [*_USUAL, FORGET])}", status=2)
+        if name not in USUAL:
+            raise UserError(f"`tune={text}`: '{name}' cannot be tuned{nearest(name, [*USUAL, FORGET])}", status=2)
         if name in values:
             raise UserError(f"`tune={text}`: {name} is given twice", status=2)
-        values[name] = _values(text, name, given) if equals else _USUAL[name]
+        values[name] = _values(text, name, given) if equals else USUAL[name]
     return Grid(
         tuple(values.get(ALPHA, ())),
         tuple(int(value) for value in values.get(BEAM_SIZE, ())),

@@ -13,8 +13,13 @@ from t2t_lite.tuned_settings import FILE
 _TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "length penalty alpha"}
 
 
-def tuning_report(content: Mapping[str, Any]) -> str:
-    """Returns the report in Markdown; `content` is that of tune.json."""
+def tuning_report(content: Mapping[str, Any], remembered: bool) -> str:
+    """Returns the report in Markdown.
+
+    Args:
+      content: that of tune.json.
+      remembered: whether better settings are now the run's defaults.
+    """
     current, label = content["current"], label_of(figure_of(content["metric"]))
     rows = [["current", str(current[BEAM_SIZE]), f"{current[ALPHA]:g}", *_cells(current)]]
     rows += [[_checkpoint(row), str(row[BEAM_SIZE]), f"{row[ALPHA]:g}", *_cells(row)] for row in content["rows"]]
@@ -30,23 +35,28 @@ def tuning_report(content: Mapping[str, Any]) -> str:
                 f"Each beam size was searched once, with alpha={current[ALPHA] or 0.6:g}, and its hypotheses were "
                 f"ranked anew for each other alpha: an approximation of searches with that alpha.",
                 "",
-                *_decision(content, label),
+                *_decision(content, label, remembered),
             ]
         )
         + "\n"
     )
 
 
-def _decision(content: Mapping[str, Any], label: str) -> list[str]:
-    decoded, remembered = content["decoded"], content["remembered"]
+def _decision(content: Mapping[str, Any], label: str, remembered: bool) -> list[str]:
+    decoded, better = content["decoded"], content["better"]
     lines = []
     if decoded:
         rows = [[str(row[BEAM_SIZE]), f"{row[ALPHA]:g}", *_cells(row)] for row in decoded]
         lines = ["Decoded for real, the best row first:", ""]
         lines += [*table(["beam_size", "alpha", label, "95% interval", "p-value"], rows), ""]
-    if remembered:
-        values = ",".join(f"{name}={value:g}" for name, value in remembered.items())
-        lines.append(f"{values}: significantly better (p < 0.05), and now the defaults of the run, in {FILE}.")
+    if better:
+        values = ",".join(f"{name}={value:g}" for name, value in better.items())
+        then = (
+            f"and now the run's defaults, in {FILE}"
+            if remembered
+            else "but not remembered, because decode_hparams changed what it is compared with"
+        )
+        lines.append(f"{values}: significantly better (p < 0.05), {then}.")
     else:
         confirmed = " and a real search confirms" if decoded else ""
         lines.append(f"There are no settings that are significantly better (p < 0.05){confirmed}: nothing is changed.")
@@ -89,6 +99,11 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
         scores = [row["score"] for row in chosen]
         errors = [[row["score"] - row["low"] for row in chosen], [row["high"] - row["score"] for row in chosen]]
         axes.errorbar(places, scores, yerr=errors, marker="o", capsize=3)
+        real = [row for row in content["decoded"] if row[BEAM_SIZE] == shown[BEAM_SIZE]]
+        if name == ALPHA and real:
+            axes.plot(
+                [row[ALPHA] for row in real], [row["score"] for row in real], "rx", label="searched with this alpha"
+            )
         axes.axhline(content["current"]["score"], color="gray", linestyle="--", linewidth=1, label="current settings")
         if name != ALPHA:
             axes.set_xticks(places, [_checkpoint(row) if name == AVERAGE else str(row[name]) for row in chosen])

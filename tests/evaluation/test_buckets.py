@@ -39,5 +39,5 @@ def test_words_are_matched_within_a_line_and_as_often_as_the_reference_has_them(
         "100-999": (1, 1, 2),
         "1000+": (6, 6, 6),
     }
-    assert rows["1-4"]["f1"] == 100 * 2 * 1 / 3 and rows["1000+"]["f1"] == 100
-    assert by_frequency([""], [""], {})[0]["f1"] is None
+    assert rows["1-4"]["word_f1"] == 100 * 2 * 1 / 3 and rows["1000+"]["word_f1"] == 100
+    assert by_frequency([""], [""], {})[0]["word_f1"] is None

@@ -198,6 +198,25 @@ def test_an_evaluation_has_the_f1_of_free_searches_and_of_those_among_trees_only
     assert "| F1 among well-formed trees only |" in result.stdout and "answered from" in result.stderr
 
 
+@pytest.mark.slow
+def test_a_better_search_is_remembered_once_it_is_confirmed(made, command, tmp_path):
+    run = shutil.copytree(made[1], tmp_path / "run", ignore=shutil.ignore_patterns("scores"))
+    tuned = run / "decode_hparams.json"
+    tuned.write_text('{"settings": {"alpha": 5.0}}')  # with the problem's beam of 21, such a search misses trees
+    flags = ("eval", f"--output_dir={run}", "--tune=beam_size=4", "--xla_compile=False")
+    for is_stored in (False, True):
+        result = command(*flags)
+        assert result.returncode == 0, result.stderr
+        assert "beam_size=4: significantly better (p < 0.05), and now the run's defaults" in result.stdout
+        assert json.loads(tuned.read_text())["settings"] == {"alpha": 5.0, "beam_size": 4}
+        assert ("answered from" in result.stderr) == is_stored
+    tuned.unlink()
+    result = command(*flags, "--decode_hparams=alpha=5")
+    assert "but not remembered, because" in result.stdout and not tuned.exists()
+    found = json.loads((run / "scores" / "tune.ckpt-120.beam_size" / "tune.json").read_text())
+    assert found["decoded"][-1]["p_value"] < 0.05 and found["decoded"][-1]["score"] > found["current"]["score"]
+
+
 def test_a_search_with_only_trees_needs_no_repair(made, decode):
     finished, trees = decode(settings="beam_size=2,only_trees=True")
     check_trees(trees, sentences_of(made[0]))
