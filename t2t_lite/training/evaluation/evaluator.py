@@ -15,7 +15,7 @@ from t2t_lite.models.building import make_model
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.registry import METRICS
 from t2t_lite.run_dir import RunDir
-from t2t_lite.scoring.metric import TOKENS, figure_of, make_metric, score_of
+from t2t_lite.scoring.metric import TOKENS, figure_of, make_metric, options_for, score_of
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
@@ -89,7 +89,7 @@ class _Translation:
         decode_hparams: str | Mapping[str, SettingValue],
         split: str,
     ) -> None:
-        self._metrics = {name: make_metric(name) for name in metrics}
+        self._metrics = {name: make_metric(name, **options_for(name, run_dir.problem)) for name in metrics}
         sides = run_dir.problem.in_direction(("inputs", "targets"))
         self._sources, self._references = (
             list(read_lines(Path(data_dir) / run_dir.problem.text_filename(split, side))) for side in sides

@@ -12,7 +12,7 @@ from t2t_lite.checkpoints.evaluations import best_steps, read_evaluations
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
-from t2t_lite.scoring.metric import TOKENS, figure_of, metric_named, needs_of
+from t2t_lite.scoring.metric import TOKENS, figure_of, metric_named, needs_of, with_companions
 from t2t_lite.settings import SettingValue
 
 
@@ -24,7 +24,7 @@ def metrics_of_outputs(problem: Problem, *names: str) -> list[str]:
       names: further metrics, or figures.
     """
     named = [metric_named(name, "metric") for name in names]
-    return list(dict.fromkeys([problem.metric, *(metric for metric in named if needs_of(metric) != TOKENS)]))
+    return with_companions([problem.metric, *(metric for metric in named if needs_of(metric) != TOKENS)])
 
 
 def check_metric(name: str, problem: Problem, argument: str = "eval_metric") -> None:
