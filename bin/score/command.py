@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.bin.score.stored import use_stored_files
 
 # The flags that are arguments of metrics.
 _OPTIONS = ("lowercase", "per_sentence", "language", "tokenized")
@@ -23,16 +25,10 @@ def make_parser() -> cli.CommandParser:
         "score",
         "Score translations with sacreBLEU (13a) and chrF, each with its signature, or trees with EVALB's labelled F1. "
         "Several files of hypotheses are compared with the first of them.",
+        runs=True,
     )
+    _add_files(parser)
     add = parser.add_argument
-    add(
-        "--hypothesis",
-        required=True,
-        type=cli.paths,
-        metavar="FILE,...",
-        help="translations or trees, one per line, plain or .gz; several files are compared with the first",
-    )
-    add("--reference", required=True, type=cli.paths, metavar="FILE,...", help="one or several sets of references")
     add(
         "--metric",
         default="bleu,chrf",
@@ -70,6 +66,30 @@ def make_parser() -> cli.CommandParser:
     return parser
 
 
+def _add_files(parser: cli.CommandParser) -> None:
+    add = parser.add_argument
+    add(
+        "--hypothesis",
+        type=cli.paths,
+        metavar="FILE,...",
+        help="translations or trees, one per line, plain or .gz; several files are compared with the first",
+    )
+    add("--reference", type=cli.paths, metavar="FILE,...", help="one or several sets of references")
+    add(
+        "--output_dir",
+        type=cli.paths,
+        metavar="RUN[,RUN,...]",
+        help="instead of files: what t2t-lite-eval stored of these runs, with --split and --checkpoint_path",
+    )
+    add("--split", type=cli.one_of(("dev", "test"), "split"), help="with --output_dir: dev or test (default: test)")
+    add(
+        "--checkpoint_path",
+        type=cli.path,
+        metavar="best|last|average|ckpt-N|PATH",
+        help="with --output_dir: which checkpoint (default: the run's average if it exists, else the last one)",
+    )
+
+
 def _list_of_metrics() -> str:
     """Returns the names of the metrics that score files, with what each of them is."""
     from t2t_lite.registry import METRICS
@@ -92,19 +112,36 @@ def _run(flags: Sequence[str]) -> None:
     from t2t_lite.registry import METRICS
     from t2t_lite.scoring.metric import with_companions
 
+    _check_files(parser, arguments)
     load_all(arguments.t2t_usr_dir)
+    trust_plugins(arguments, arguments.output_dir or [])
+    language = use_stored_files(arguments) if arguments.output_dir else ""
     metrics = _metrics(arguments.metric, len(arguments.reference))
     options = {flag: getattr(arguments, flag) for flag in _OPTIONS if getattr(arguments, flag)}
     for option in options:
         taking = [name for name in METRICS if option in METRICS.fact(name, "options", ())]
         if not set(taking) & set(metrics):
             parser.error(f"--{option} needs --metric={' or '.join(taking)}")
+    if language:  # of the run's problem; each metric takes the options that it knows
+        options = {"language": language} | options
     for flag in _OF_COMPARISONS:
         if getattr(arguments, flag) is not None and len(arguments.hypothesis) == 1:
             parser.error(f"--{flag} needs several files, --hypothesis=FILE,FILE")
     if arguments.per_sentence and (arguments.json or len(arguments.hypothesis) > 1):
         parser.error("--per_sentence is for one file of hypotheses, and cannot be combined with --json")
     _score(arguments, with_companions(metrics), options)
+
+
+def _check_files(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    """Exits with an error unless the flags name files, or runs with stored files."""
+    for name in ("split", "checkpoint_path"):
+        if getattr(arguments, name) and not arguments.output_dir:
+            parser.error(f"--{name} needs --output_dir")
+    for name in ("hypothesis", "reference"):
+        if arguments.output_dir and getattr(arguments, name):
+            parser.error(f"--output_dir and --{name} cannot be combined")
+        if not arguments.output_dir and not getattr(arguments, name):
+            parser.error(f"the following arguments are required: --{name} (or --output_dir)")
 
 
 def _metrics(names: str, num_references: int) -> list[str]:

@@ -88,7 +88,12 @@ class SplitScores:
     @property
     def references(self) -> list[list[str]]:
         """The sets of references, the split's own first."""
-        return [_lines_of(self.path / name) for name in reference_names(len(self.content["references"]))]
+        return [_lines_of(path) for path in self.reference_paths]
+
+    @property
+    def reference_paths(self) -> list[Path]:
+        """The files of the sets of references."""
+        return [self.path / name for name in reference_names(len(self.content["references"]))]
 
 
 def reference_names(number: int) -> list[str]:

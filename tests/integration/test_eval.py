@@ -211,3 +211,21 @@ def test_mistakes_are_one_line(run, command, tmp_path, flags, about, said):
     assert result.returncode in (1, 2) and not result.stdout and len(lines) == 1, result.stderr
     assert said in lines[0]
     assert not (mine / "scores").exists() or not list((mine / "scores").iterdir())
+
+
+def test_score_takes_the_stored_outputs_of_runs(evaluated, run, command, tmp_path):
+    folder, content, _ = evaluated
+    flags = (f"--output_dir={run}", "--checkpoint_path=last", "--metric=bleu,paper_bleu,exact_match", "--json")
+    result = command("score", *flags)
+    assert result.returncode == 0, result.stderr
+    scores = {each["name"]: each["score"] for each in json.loads(result.stdout)["metrics"]}
+    assert scores["bleu"] == pytest.approx(figure(content, "bleu")["score"])
+    signatures = {each["name"]: each["signature"] for each in json.loads(result.stdout)["metrics"]}
+    assert signatures["paper_bleu"] == figure(content, "paper_bleu")["signature"]  # in the language of the problem
+    other = shutil.copytree(run, tmp_path / "other")
+    compared = json.loads(command("score", f"--output_dir={run},{other}", *flags[1:]).stdout)
+    assert compared["hypotheses"][1] == str(other / "scores" / folder.name / "hypotheses.txt")
+    missing = command("score", f"--output_dir={run}", "--checkpoint_path=ckpt-2")
+    assert missing.returncode == 1 and "has no scores of ckpt-2 on test; t2t-lite-eval --output_dir=" in missing.stderr
+    both = command("score", f"--output_dir={run}", f"--hypothesis={folder / 'hypotheses.txt'}")
+    assert both.returncode == 2 and "--output_dir and --hypothesis cannot be combined" in both.stderr

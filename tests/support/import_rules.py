@@ -129,6 +129,7 @@ STORED_EVALUATION = (
     "tuning_grid",
     "tuning_report",
     "tuning",
+    "stored",
 )
 # The same for what is imported when a module is loaded.
 RULES_AT_LOADING = {
