@@ -98,9 +98,10 @@ class Request:
 
 
 def folder_name(split: str, checkpoint: Path, settings: str) -> str:
-    """Returns the name of a folder with scores: "test.average-8000.beam_size=4,alpha=0.6"."""
+    """Returns the name of a folder with scores: "test.average-8000.beam_size=4.alpha=0.6"."""
     name = re.sub(r"\.v\d+$", "", checkpoint.name)
-    return re.sub(r"[^\w.,=+-]", "_", f"{split}.{name}.{settings}")[:_MAX_NAME]
+    # No commas, which separate the files of flags.
+    return re.sub(r"[^\w.=+-]", "_", f"{split}.{name}.{settings}".replace(",", "."))[:_MAX_NAME]
 
 
 def make_request(

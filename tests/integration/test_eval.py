@@ -26,7 +26,7 @@ def evaluated(run, command):
     """(the folder, scores.json, printed) of the first evaluation of ckpt-6 on the test split."""
     result = command("eval", f"--output_dir={run}", "--checkpoint_path=last", *QUICK)
     assert result.returncode == 0, result.stderr
-    folder = run / "scores" / "test.ckpt-6.beam_size=1,alpha=0.6,extra_length=3"
+    folder = run / "scores" / "test.ckpt-6.beam_size=1.alpha=0.6.extra_length=3"
     assert result.stderr.splitlines() == [f"using {run / 'ckpt-6'}", f"wrote {folder}"]
     return folder, json.loads((folder / "scores.json").read_text()), result.stdout
 

@@ -33,7 +33,7 @@ def test_settings_that_are_not_better_change_nothing(run, tune, tmp_path):
     plot = tmp_path / "tuned.png"
     first = tune("--tune=alpha=0/0.6,beam_size=1/2,average_checkpoints", f"--plot_file={plot}")
     assert "nothing is changed" in first.stdout and plot.read_bytes().startswith(b"\x89PNG")
-    folder = run / "scores" / "tune.ckpt-6.alpha,beam_size,average_checkpoints"
+    folder = run / "scores" / "tune.ckpt-6.alpha.beam_size.average_checkpoints"
     assert first.stderr.splitlines()[-1] == f"wrote {folder}"
     assert {path.name for path in run.iterdir()} == before | {"scores"}
     content = json.loads((folder / "tune.json").read_text())
@@ -71,7 +71,7 @@ def test_tuned_settings_are_used_everywhere_until_they_are_forgotten(run, tune, 
     assert (translator.decode_hparams.beam_size, translator.decode_hparams.alpha) == (1, 0.0) and said == [line]
     result = tune("--split=dev")
     assert line in result.stderr.splitlines()
-    assert (run / "scores" / "dev.ckpt-6.beam_size=1,alpha=0,extra_length=2").is_dir()
+    assert (run / "scores" / "dev.ckpt-6.beam_size=1.alpha=0.extra_length=2").is_dir()
     assert tune("--tune=forget").stdout == f"removed {run / 'decode_hparams.json'}\n"
     assert "nothing was tuned" in tune("--tune=forget").stdout
     assert t2t.Translator.from_run_dir(run).decode_hparams == t2t.DecodeHParams()
