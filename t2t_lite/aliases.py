@@ -108,7 +108,7 @@ _NAMES: dict[str, dict[str, str]] = {
     "avg": {
         "model_dir|prefix": "`output_dir` here: the run directory, which also receives the average",
         "num_last_checkpoints|num_checkpoints": "`n` here",
-        "checkpoints|output_path": "not here: the last `n` checkpoints of the run directory are averaged",
+        "checkpoints|output_path": "not here: `n`, `steps` or `best` choose checkpoints of the run directory",
     },
     "score": {
         "translation": "`hypothesis` here",

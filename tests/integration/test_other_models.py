@@ -156,6 +156,8 @@ def test_the_classifier_is_right_far_more_often_than_the_majority_class(classifi
     majority = 100 * max(map(labels.count, set(labels))) / len(labels)
     result = t2t.evaluate(classifier / "run", classifier / "data", split="test", decode_hparams={"beam_size": 1})
     assert result.scores["exact_match"] > majority + 15
+    kept = t2t.score_split(classifier / "run", decode_hparams={"beam_size": 1}, xla_compile=False)
+    assert kept.scores["exact_match"] == result.scores["exact_match"] and "bleu" not in kept.scores
     # A label and an end symbol, which is certain.
     assert result.accuracy == pytest.approx((1 + result.scores["exact_match"] / 100) / 2, abs=1e-6)
 

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.commands import run_in_this_process
 from t2t_lite.bin import avg, benchmark, datagen, decoder, params, score, trainer
+from t2t_lite.bin import eval as evaluation
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.registry import PROBLEMS
 
@@ -31,6 +32,7 @@ PARSERS = {
     "benchmark": benchmark.make_parser,
     "datagen": datagen.make_parser,
     "decoder": decoder.make_parser,
+    "eval": evaluation.make_parser,
     "params": params.make_parser,
     "score": score.make_parser,
     "trainer": trainer.make_parser,
@@ -56,6 +58,11 @@ STARTS = {
         ["--output_dir=words/run", "--xla_compile=False"],
         ["--output_dir=parsing/run", "--decode_from_file=text.en", "--decode_to_file=out.txt", "--xla_compile=False"],
         ["--output_dir=run", "--score_file=text.tsv", "--xla_compile=False"],
+    ),
+    "eval": (
+        ["--output_dir=run", "--data_dir=data", "--split=dev", "--decode_hparams=beam_size=1", "--xla_compile=False"],
+        ["--output_dir=run,words/run", "--data_dir=data", "--checkpoint_path=last", "--xla_compile=False"],
+        ["--output_dir=run", "--data_dir=data", "--tune=alpha=0/1,beam_size=2", "--xla_compile=False"],
     ),
     "params": ([], ["--hparams_set=transformer_big"]),
     "score": (
@@ -134,8 +141,15 @@ NAMES = {
         "run/ckpt-1",
         "words/run/ckpt-300",
         "broken/ckpt-300",
+        "best",
+        "best:chrf",
+        "average",
         "",
     ),
+    "best": ("1", "2:loss", "x", ""),
+    "steps": ("100-300", "9-", "x"),
+    "split": ("dev", "test", "train"),
+    "tune": ("alpha=0/1", "beam_size=1/2,alpha", "average_checkpoints=1", "forget", "alfa", ""),
     "inspect": ("train", "dev", "x", "data/text_pairs-dev-00000-of-00001", "text.en"),
     "make_tf_config": ("a:1,b:2", "a", "", "a:x"),
     "runner": ("", "x"),
@@ -208,7 +222,7 @@ def write_world(folder: Path) -> None:
 def draw(seed: int) -> Line:
     """Returns the command line of a seed."""
     lots = random.Random(seed)
-    command = lots.choices(list(PARSERS), weights=[1, 2, 3, 4, 1, 1, 4])[0]
+    command = lots.choices(list(PARSERS), weights=[1, 2, 3, 4, 2, 1, 1, 4])[0]
     flags = list(lots.choice(STARTS[command]))
     parser = PARSERS[command]()
     actions = [each for each in parser._actions if each.option_strings and each.dest not in LEFT_OUT]
@@ -273,8 +287,8 @@ def may_change(line: Line) -> list[str]:
     values = dict(flag.removeprefix("--").split("=", 1) for flag in line.flags if flag.startswith("--") and "=" in flag)
     named = [values[name] for name in OUTPUTS if values.get(name)]
     named += [f"{name}{ending}" for name in named for ending in (".incomplete", ".progress")]
-    if line.command in ("trainer", "avg") and values.get("output_dir"):
-        named.append(values["output_dir"])
+    if line.command in ("trainer", "avg", "eval") and values.get("output_dir"):
+        named += values["output_dir"].split(",")
     if line.command == "datagen" or "--generate_data" in line.flags:
         named += [values[name] for name in ("data_dir", "tmp_dir") if values.get(name)]
     return [str(Path(name)) for name in named]
