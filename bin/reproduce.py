@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # Flags that say where treebanks are, for table 4; they are the flags of the parsing problems.
 TREES = ("treebank", "train_trees", "dev_trees", "test_trees", "high_confidence", "berkeley_parser")
 # Flags that are passed on to the trainer.
-DEVICES = ("strategy", "num_gpus")
+DATA, DEVICES = ("data_dir", "tmp_dir"), ("strategy", "num_gpus")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,7 +46,7 @@ def make_parser() -> cli.CommandParser:
     )
     add("--run", action="store_true", help="with --scale=paper: run the commands, too")
     add("--rows", default="", metavar="NAME,...", help="some rows of the table, such as base,h1,l2 (default: all)")
-    add("--seeds", type=cli.whole_number(1), default=3, help="trainings of each row (default: 3)")
+    add("--seeds", type=cli.whole_number(1), help="trainings of each row (default: 3)")
     add("--budget_minutes", type=cli.positive_number, metavar="M", help="stop after M minutes")
     add("--dry_run", action="store_true", help="show the runs, their time and their disk space, and exit")
     add(
@@ -74,10 +74,17 @@ def _run(flags: Sequence[str]) -> None:
 
     if arguments.run and arguments.scale != "paper":
         parser.error("--run is for --scale=paper; the other scales run anyway")
-    if arguments.table == "1" and arguments.rows:
-        parser.error("--rows is for tables 2, 3 and 4")
+    if arguments.table == "1":
+        for flag in ("rows", "seeds", "data_dir", "tmp_dir", *DEVICES):
+            if getattr(arguments, flag):
+                parser.error(f"--{flag} is for tables 2, 3 and 4")
+    for flag in TREES if arguments.table != "4" else ():
+        if getattr(arguments, flag):
+            parser.error(f"--{flag} is for table 4")
     load_all(arguments.t2t_usr_dir)
     folder = Path(arguments.output_dir)
+    if folder.is_file():
+        parser.error(f"--output_dir={folder} is a file; give a folder")
     budget = None if arguments.budget_minutes is None else 60 * arguments.budget_minutes
     runner = Runner(folder, budget, _program, cli.say)
     if arguments.table == "1":
@@ -108,38 +115,41 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
     from t2t_lite.reproduce.estimate import costs
     from t2t_lite.reproduce.results import results_of
     from t2t_lite.reproduce.runner import spent
-    from t2t_lite.reproduce.runs import runs_of
+    from t2t_lite.reproduce.runs import check_trees, runs_of
     from t2t_lite.reproduce.scales import SCALES
-    from t2t_lite.reproduce.tables import TABLES
 
     table, scale = int(arguments.table), SCALES[arguments.scale]
-    rows = [row for row in arguments.rows.split(",") if row]
-    runs = runs_of(table, scale, rows, arguments.seeds, folder, _data_flags(arguments), _device_flags(arguments))
-    cost = costs(runs, scale, spent(folder))
+    rows = [row for row in arguments.rows.split(",") if row.strip()]
+    flags = {name: _given(arguments, names) for name, names in (("data", DATA), ("devices", DEVICES), ("trees", TREES))}
+    runs = runs_of(table, scale, rows, arguments.seeds or 3, folder, flags["data"] | flags["trees"], flags["devices"])
     if arguments.dry_run or (scale.name == "paper" and not arguments.run):
-        _print_plan(runs, scale, cost, folder)
+        _print_plan(runs, scale, costs(runs, scale, spent(folder, "trainer")), folder)
         return
-    name = f"table{table}.{scale.name}"
+    if table == 4:
+        check_trees(runs, flags["trees"])
     complete = True
     for run in runs:
         complete = _finish(run, runner)
         if not complete:
             break
-        _write(TABLES[table](results_of(runs), scale, cost), folder, name, _more(table, runs, folder), quiet=True)
+        _write_table(table, runs, scale, folder, quiet=True)
+    _write_table(table, runs, scale, folder, quiet=False)
     results = results_of(runs)
-    if results:
-        _write(TABLES[table](results, scale, cost), folder, name, _more(table, runs, folder))
     if not complete:
         cli.say(f"the time is over: {len(results)} of {len(runs)} runs are done; run the same command again to go on")
 
 
-def _data_flags(arguments: argparse.Namespace) -> dict[str, str]:
-    names = ("data_dir", "tmp_dir", *(TREES if arguments.table == "4" else ()))
+def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, str]:
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
-def _device_flags(arguments: argparse.Namespace) -> dict[str, int | str]:
-    return {name: value for name in DEVICES if (value := getattr(arguments, name)) is not None}
+def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:
+    from t2t_lite.reproduce.results import results_of, trainings_of
+    from t2t_lite.reproduce.tables import TABLES
+
+    if results := results_of(runs):
+        grid = TABLES[table](results, scale, trainings_of(results))
+        _write(grid, folder, f"table{table}.{scale.name}", _more(table, runs, folder), quiet)
 
 
 def _finish(run: "Run", runner: "Runner") -> bool:

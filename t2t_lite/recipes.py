@@ -20,6 +20,12 @@ class Recipe:
     averages: bool = True
     split: str = "test"
 
+    def __post_init__(self) -> None:
+        if self.split not in ("dev", "test"):
+            raise UserError(f"a recipe evaluates dev or test, not '{self.split}'", status=2)
+        if not isinstance(self.save_checkpoints_secs, int) or self.save_checkpoints_secs < 1:
+            raise UserError(f"save_checkpoints_secs={self.save_checkpoints_secs} of a recipe is no number of seconds")
+
 
 # Section 6.1 of the paper: checkpoints every 10 minutes, of which the last 5 are averaged, or 20 for big models.
 RECIPES = {"paper": Recipe()}
@@ -41,6 +47,6 @@ def recipe_of(recipe: str | Recipe | None, hparams_set: str | None) -> Recipe | 
         recipe = HPARAMS.fact(hparams_set, "recipe", None)
     if recipe is None or recipe == NONE or isinstance(recipe, Recipe):
         return recipe if isinstance(recipe, Recipe) else None
-    if recipe not in RECIPES:
+    if not isinstance(recipe, str) or recipe not in RECIPES:
         raise UserError(f"`recipe={recipe}` is unknown{nearest(str(recipe), [*RECIPES, NONE])}", status=2)
     return RECIPES[recipe]

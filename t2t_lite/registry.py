@@ -198,7 +198,7 @@ class SetRegistry(Registry):
         super().__init__(kind, flag, load, facts)
         self._parents: dict[str, str] = {}
 
-    def derive(self, parent: str, **facts: object) -> Callable[[Entry], Entry]:
+    def derive(self, parent: str, **facts: Any) -> Callable[[Entry], Entry]:
         """Registers a function that derives settings from its parent's settings. Use as a decorator.
 
         Args:

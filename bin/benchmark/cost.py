@@ -43,7 +43,7 @@ def _print_estimate(name: str, hparams: HParams, arguments: argparse.Namespace) 
     as_in_paper = not arguments.hparams and (arguments.device, devices) == (DEVICE, NUM_DEVICES)
     figures = PAPER_FIGURES.get(name) if as_in_paper else None
     seconds, source = arguments.step_seconds, "--step_seconds"
-    if seconds is None and figures and figures.training_hours:
+    if seconds is None and figures and figures.training_hours and figures.train_steps:
         seconds = figures.training_hours * 3600 / figures.train_steps
         source = f"the paper's {figures.training_hours:g} h for {figures.train_steps:,} steps"
     if seconds is None:

@@ -27,23 +27,30 @@ def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | 
       UserError: if a checkpoint or the data is unusable.
     """
     from t2t_lite.api.checkpoints import average_checkpoints
-    from t2t_lite.api.evaluation import score_split
+    from t2t_lite.api.evaluation import evaluate, score_split
     from t2t_lite.checkpoints.versions import list_checkpoints
     from t2t_lite.files import write_text
     from t2t_lite.reproduce.run_report import run_report
-    from t2t_lite.run_dir import open_run_dir, stored_setting
+    from t2t_lite.reproduce.training_figures import training_figures
+    from t2t_lite.run_dir import open_run_dir
 
-    checkpoint, averaged = "last", []
+    run = open_run_dir(output_dir)
+    checkpoints, wanted = list_checkpoints(output_dir), run.hparams.average_checkpoints
     if recipe.averages:
-        wanted = int(stored_setting(output_dir, "average_checkpoints"))
-        averaged = average_checkpoints(output_dir, min(wanted, len(list_checkpoints(output_dir)))).steps
-        display.say(f"averaged the last {len(averaged)} checkpoints (steps {', '.join(map(str, averaged))})")
-        checkpoint = "average"
-    display.say(f"evaluating the {recipe.split} split")
-    scores = score_split(output_dir, recipe.split, data_dir=data_dir, checkpoint_path=checkpoint)
-    grid = run_report(open_run_dir(output_dir), data_dir, hparams_set, recipe.split, scores.figures, averaged)
+        steps = average_checkpoints(output_dir, min(wanted, len(checkpoints))).steps
+        display.say(f"averaged the last {len(steps)} checkpoints (steps {', '.join(map(str, steps))})")
+    display.say(f"evaluating the {recipe.split} split; if this is interrupted, the same command goes on here")
+    scores = score_split(
+        output_dir, recipe.split, data_dir=data_dir, checkpoint_path="average" if recipe.averages else "last"
+    )
+    training = training_figures(run, data_dir)
+    last, _ = checkpoints[-1]
+    if training.get("dev_step") != last:  # trained without evaluations
+        dev = evaluate(output_dir, data_dir, checkpoint_path=f"ckpt-{last}", decode=False)
+        training |= {"dev_step": last, "dev_perplexity": dev.perplexity}
+    report = run_report(run, training, hparams_set, scores, wanted).markdown()
     path = output_dir / REPORT
-    write_text(path, grid.markdown())
-    display.text(grid.markdown())
+    write_text(path, report)
+    display.text(report)
     display.say(f"written: {path}")
     return path

@@ -25,10 +25,7 @@ def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLi
       UserError: if there is none, or there are several with other settings.
     """
     checkpoint = select(run_dir.path, checkpoint_path).path
-    digest = sha256_of(Path(f"{checkpoint}{INDEX}"))
-    pattern = f"{folder_name(split, checkpoint, '')}*"
-    found = [read_scores(folder, run_dir.path, checkpoint) for folder in sorted((run_dir.path / FOLDER).glob(pattern))]
-    stored = [one for one in found if one and one.content["decoded_by"]["checkpoint"] == digest]
+    stored = stored_evaluations(run_dir.path, split, checkpoint)
     if not stored:
         raise UserError(
             f"{run_dir.path} has no scores of {checkpoint.name} on {split}; t2t-lite-eval --output_dir={run_dir.path} "
@@ -43,3 +40,17 @@ def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLi
             f"`hypothesis={stored[0].path}/hypotheses.txt`"
         )
     return (of_own or stored)[0]
+
+
+def stored_evaluations(output_dir: Path, split: str, checkpoint: Path) -> list[SplitScores]:
+    """Returns all stored evaluations of a checkpoint.
+
+    Args:
+      output_dir: the run directory.
+      split: "dev" or "test".
+      checkpoint: the checkpoint's path, without suffix.
+    """
+    digest = sha256_of(Path(f"{checkpoint}{INDEX}"))
+    folders = sorted((output_dir / FOLDER).glob(f"{folder_name(split, checkpoint, '')}*"))
+    found = [read_scores(folder, output_dir, checkpoint) for folder in folders]
+    return [one for one in found if one and one.content["decoded_by"]["checkpoint"] == digest]

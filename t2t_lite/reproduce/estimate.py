@@ -21,7 +21,7 @@ class Cost:
     Args:
       parameters: of the model.
       flops: operations of the whole training, forward and backward.
-      seconds: time on this machine, evaluation not included.
+      seconds: time that the training will take on this machine; 0 if it is done.
       disk_bytes: of the checkpoints.
     """
 
@@ -37,7 +37,7 @@ def costs(runs: Sequence[Run], scale: Scale, times: Mapping[str, Spent]) -> dict
     Args:
       runs: the runs.
       scale: their scale, for the sizes of sentences and vocabulary.
-      times: what finished runs took, from which the speed of the others follows; {}: it is measured.
+      times: what finished trainings took, from which the speed of the others follows; {}: it is measured.
     """
     from t2t_lite.quiet import import_tensorflow
 
@@ -51,13 +51,15 @@ def costs(runs: Sequence[Run], scale: Scale, times: Mapping[str, Spent]) -> dict
             model = symbolic_model(run.hparams, scale.vocab_size)
             step = sum(training_step_flops(model, scale.mean_length, scale.mean_length).values())
             sizes[run.row] = sum(model.parameter_parts().values()), step * run.hparams.train_steps
-    done = [(sizes[run.row][1], times[run.name].seconds) for run in runs if run.name in times and run.is_trained()]
-    rate = sum(flops for flops, _ in done) / sum(seconds for _, seconds in done) if done else _usual_rate()
+    trained = {run.name for run in runs if run.is_trained()}
+    done = [(sizes[run.row][1], times[run.name].seconds) for run in runs if run.name in trained & times.keys()]
+    seconds = sum(taken for _, taken in done)
+    rate = sum(flops for flops, _ in done) / seconds if seconds > 0 else _usual_rate()
     return {
         run.name: Cost(
             parameters=(size := sizes[run.row])[0],
             flops=size[1],
-            seconds=size[1] / rate,
+            seconds=0.0 if run.name in trained else size[1] / rate,
             disk_bytes=size[0] * _BYTES_PER_WEIGHT * run.hparams.average_checkpoints,
         )
         for run in runs

@@ -90,7 +90,7 @@ def _text(cell: str | float | Mean | None, form: str, plus_minus: str) -> str:
     if cell is None:
         return ""
     if isinstance(cell, Mean):
-        margin = "" if cell.margin is None else f" {plus_minus} {cell.margin:{form}}"
+        margin = "" if cell.margin is None else f" {plus_minus} {cell.margin:{form.removeprefix('+')}}"
         return f"{cell.value:{form}}{margin}"
     return cell if isinstance(cell, str) else f"{cell:{form}}"
 
@@ -98,7 +98,8 @@ def _text(cell: str | float | Mean | None, form: str, plus_minus: str) -> str:
 def _numbers(cell: str | float | Mean | None, wide: bool) -> list[str | float]:
     if isinstance(cell, Mean):
         return [cell.value, "" if cell.margin is None else cell.margin]
-    return ["" if cell is None else cell] + [""] * wide
+    found: list[str | float] = ["" if cell is None else cell]
+    return [*found, ""] if wide else found
 
 
 def _is_line(row: Sequence[object]) -> bool:
@@ -106,4 +107,7 @@ def _is_line(row: Sequence[object]) -> bool:
 
 
 def _escaped(text: str) -> str:
-    return re.sub(r"([&%$#_{}])", r"\\\1", text)
+    if re.fullmatch(r"O\(.*\)", text):  # a formula
+        return f"${text.replace('log', chr(92) + 'log')}$"
+    text = re.sub(r"([&%$#_{}])", r"\\\1", text)
+    return text.replace("^", r"\textasciicircum{}").replace("~", r"\textasciitilde{}")

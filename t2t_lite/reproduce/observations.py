@@ -51,7 +51,7 @@ def verdict(expected: str, difference: Mean, higher_is_better: bool, same: float
     if expected == SAME:
         if -same <= low and high <= same:
             return HOLDS
-        return FAILS if low > 0 or high < 0 else UNDECIDED
+        return FAILS if low > same or high < -same else UNDECIDED
     if expected == WORSE:
         low, high = -high, -low
     if low > 0:

@@ -1,11 +1,17 @@
 """The figures of finished runs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from t2t_lite.checkpoints.selection import select
 from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.data.problem import get_problem
+from t2t_lite.evaluation.stored import stored_evaluations
 from t2t_lite.reproduce.runs import Run
 from t2t_lite.reproduce.seeds import Seeds
+from t2t_lite.reproduce.training_figures import training_figures
+from t2t_lite.run_dir import open_run_dir
 
 
 class Result(NamedTuple):
@@ -16,20 +22,35 @@ class Result(NamedTuple):
 
 
 def results_of(runs: Sequence[Run]) -> list[Result]:
-    """Returns the results of those runs that have been evaluated."""
-    from t2t_lite.evaluation.request import make_request
-    from t2t_lite.evaluation.scoring import stored_scores
-    from t2t_lite.run_dir import open_run_dir
+    """Returns the results of those runs that have been evaluated; the data may be gone.
 
+    Raises:
+      UserError: if a run directory is that of another training.
+    """
     found = []
     for run in runs:
         if not run.is_trained() or (run.averages and not list_checkpoints(run.directory, "average")):
             continue
-        opened = open_run_dir(run.directory)
-        request = make_request(opened, run.split, run.data_flags["data_dir"], run.checkpoint, run.search)
-        if (scores := stored_scores(request)) is not None:
-            found.append(Result(run, scores.scores))
+        settings = get_problem(run.problem).decode_hparams.override(run.search)
+        checkpoint = select(run.directory, run.checkpoint).path
+        stored = stored_evaluations(run.directory, run.split, checkpoint)
+        found += [Result(run, one.scores) for one in stored if one.decode_hparams == vars(settings)][:1]
     return found
+
+
+def trainings_of(results: Sequence[Result]) -> dict[str, Mapping[str, float]]:
+    """Returns what the trainings were, by row and column; see `training_figures`. It imports TensorFlow."""
+    found: dict[str, Mapping[str, float]] = {}
+    for result in results:
+        key = row_and_column(result.run)
+        if key not in found:
+            found[key] = training_figures(open_run_dir(result.run.directory), Path(result.run.data_flags["data_dir"]))
+    return found
+
+
+def row_and_column(run: Run) -> str:
+    """Returns the key of a row's figures: "transformer_base EN-DE"."""
+    return f"{run.row} {run.column}"
 
 
 def over_seeds(results: Sequence[Result], figure: str, key: Callable[[Run], str] = lambda run: run.row) -> Seeds:

@@ -99,16 +99,18 @@ class Runner:
     def _record(self, run: Run, command: Command, start: float, cpu: float) -> None:
         entry = {"run": run.name, "command": command.name, "start": start, "seconds": time.time() - start}
         with open(self._folder / TIMES, "a", encoding="utf-8") as file:
-            file.write(json.dumps(entry | {"cpu_seconds": cpu}) + "\n")
+            # A killed process may have left an incomplete line.
+            file.write(f"\n{json.dumps(entry | {'cpu_seconds': cpu})}\n")
 
 
-def spent(output_dir: Path) -> dict[str, Spent]:
-    """Returns what each run has taken, by its name."""
+def spent(output_dir: Path, command: str = "") -> dict[str, Spent]:
+    """Returns what each run has taken, by its name; `command`: that command of it only."""
     path, latest = output_dir / TIMES, {}
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         with contextlib.suppress(ValueError, KeyError, TypeError):  # a line that a killed process has left incomplete
             entry = json.loads(line)
-            latest[entry["run"], entry["start"]] = Spent(entry["seconds"], entry["cpu_seconds"])
+            if not command or entry["command"] == command:
+                latest[entry["run"], entry["start"]] = Spent(float(entry["seconds"]), float(entry["cpu_seconds"]))
     total: dict[str, Spent] = {}
     for (run, _), one in latest.items():
         before = total.get(run, Spent(0.0, 0.0))

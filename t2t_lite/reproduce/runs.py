@@ -1,29 +1,34 @@
 """Runs: the trainings that a table needs, each an ordinary run directory, and the commands that make them."""
 
 import dataclasses
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
+from t2t_lite.data.manifest import FILENAME
 from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 from t2t_lite.reproduce.scales import PAPER_BASE, Scale, changes_of
+from t2t_lite.run_dir import open_run_dir
 from t2t_lite.settings import SettingValue
 
 PREFIX = "transformer_"
+BIG = "transformer_big"
 # What the rows of each table are: hparam sets by the column (or, in table 4, the row) of the figure.
 ROWS = {
     2: [
         (PAPER_BASE, "EN-DE"),
         (PAPER_BASE, "EN-FR"),
-        ("transformer_big", "EN-DE"),
+        (BIG, "EN-DE"),
         ("transformer_big_enfr", "EN-FR"),
     ],
-    3: [(name, "EN-DE") for name, figures in PAPER_FIGURES.items() if figures.perplexity],
+    3: [(name, "EN-DE") for name, figures in PAPER_FIGURES.items() if figures.perplexity and name != BIG]
+    + [(BIG, "EN-DE")],
     4: [("transformer_parsing", "WSJ only"), ("transformer_parsing_semi", "semi-supervised")],
 }
 
@@ -118,9 +123,34 @@ class Run:
         return [*averaging, Command("eval", tuple(_as_flags(flags)))]
 
     def is_trained(self) -> bool:
-        """Whether the last step has been made."""
+        """Returns whether the last step has been made.
+
+        Raises:
+          UserError: if the directory is that of another training.
+        """
+        if (self.directory / "run.json").exists():
+            self._check()
         checkpoints = list_checkpoints(self.directory)
         return bool(checkpoints) and checkpoints[-1][0] >= self.hparams.train_steps
+
+    def _check(self) -> None:
+        found = open_run_dir(self.directory)
+        same = {name: getattr(self.hparams, name) for name in ("train_steps", "average_checkpoints")}
+        others = found.hparams.replace(**same).difference(self.hparams)
+        for name, theirs, ours in (
+            ("problem", found.problem.name, self.problem),
+            ("random_seed", _seed_of(self.directory), self.seed),
+        ):
+            others += [f"{name}: {theirs}, not {ours}"] if theirs != ours else []
+        if others:
+            raise UserError(
+                f"{self.directory} was trained otherwise than this row ({'; '.join(others)}); remove it, or give "
+                f"another `output_dir`"
+            )
+
+
+def _seed_of(directory: Path) -> int:
+    return json.loads((directory / "run.json").read_text(encoding="utf-8")).get("random_seed", 1)
 
 
 def _as_flags(values: Mapping[str, object]) -> list[str]:
@@ -150,6 +180,7 @@ def runs_of(
       UserError: if a row is unknown or has no problem at this scale.
     """
     known = {short(name): name for name, _ in ROWS[table]}
+    rows = [short(row.strip()) for row in rows]
     for row in rows:
         if row not in known:
             raise UserError(f"`rows={row}` is not a row of table {table}{nearest(row, known)}", status=2)
@@ -175,6 +206,25 @@ def runs_of(
         for seed in range(1, seeds + 1)
         for row, column in chosen
     ]
+
+
+def check_trees(runs: Sequence[Run], given: Mapping[str, str]) -> None:
+    """Checks the flags that say where treebanks are, before anything runs.
+
+    Raises:
+      UserError: if a parsing problem needs other flags, or a file is missing.
+    """
+    for run in runs:
+        data = Path(run.data_flags["data_dir"]) / FILENAME.format(get_problem(run.problem).data_name)
+        problem = get_problem(run.problem, **given)
+        if not data.exists():
+            if not given:
+                raise UserError(
+                    "table 4 needs trees: give `treebank=FOLDER`, or `train_trees`, `dev_trees` and `test_trees`",
+                    status=2,
+                )
+            problem.check_options()
+            _ = problem.sources  # finds the files
 
 
 def row_names(table: int) -> list[str]:

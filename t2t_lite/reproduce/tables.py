@@ -1,22 +1,25 @@
 """Tables 2, 3 and 4 of the paper, with its figures beside the measured ones."""
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 from t2t_lite.config import HParams
-from t2t_lite.reproduce.estimate import Cost
 from t2t_lite.reproduce.grid import Column, Grid
 from t2t_lite.reproduce.observations import OBSERVATIONS, judged, paper_difference
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES, TABLE_2, TABLE_4
-from t2t_lite.reproduce.results import Result, over_seeds
-from t2t_lite.reproduce.runs import ROWS, Run, short
+from t2t_lite.reproduce.results import Result, over_seeds, row_and_column
+from t2t_lite.reproduce.runs import ROWS, short
 from t2t_lite.reproduce.scales import Scale
 from t2t_lite.reproduce.seeds import Mean, Seeds
+from t2t_lite.scoring.metric import label_of
 
+# What the trainings were, by the hparam set of the row and, in table 2, its column; see `training_figures`.
+Trainings: TypeAlias = Mapping[str, Mapping[str, float]]
 # The label of the paper's BLEU: it is never to be mistaken for sacreBLEU's.
-PAPER_BLEU = "BLEU (tokenised, compounds split)"
+PAPER_BLEU = label_of("paper_bleu")
 
 
-def table_3(results: Sequence[Result], scale: Scale, costs: Mapping[str, Cost]) -> Grid:
+def table_3(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:
     """Returns table 3: variations of the base model, evaluated on the dev split."""
     bleu, perplexity = over_seeds(results, "bleu"), over_seeds(results, "perplexity")
     columns = [
@@ -54,7 +57,7 @@ def table_3(results: Sequence[Result], scale: Scale, costs: Mapping[str, Cost]) 
                 short(name),
                 *_sizes(hparams),
                 hparams.train_steps,
-                costs[run.name].parameters / 1e6,
+                trainings[row_and_column(run)]["parameters"],
                 perplexity.mean(name),
                 bleu.mean(name),
                 figures.parameters,
@@ -97,13 +100,13 @@ def observations(results: Sequence[Result]) -> Grid | None:
         Column("by PPL"),
     ]
     note = (
-        "Differences are the row minus the base model, with 95% intervals; an observation holds, or does not, if its "
-        "whole interval says so. They are not corrected for the number of comparisons."
+        "Differences are the row minus the base model, with 95% intervals if there are several seeds; an observation "
+        "holds, or does not, if its whole interval says so. They are not corrected for the number of comparisons."
     )
     return Grid("The paper's observations", columns, rows, [note]) if rows else None
 
 
-def table_2(results: Sequence[Result], scale: Scale, costs: Mapping[str, Cost]) -> Grid:
+def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:
     """Returns table 2: BLEU on the test split and training cost."""
     pairs = [pair for pair in ("EN-DE", "EN-FR") if pair in scale.problems]
     columns = [Column("model")]
@@ -120,19 +123,20 @@ def table_2(results: Sequence[Result], scale: Scale, costs: Mapping[str, Cost]) 
         cells = [[None, None, system.bleu.get(pair), None, system.flops.get(pair)] for pair in pairs]
         rows.append([system.system, *(cell for part in cells for cell in part)])
     rows.append([None] * len(columns))
-    ours, plain = (over_seeds(results, name, _model_and_pair) for name in ("paper_bleu", "bleu"))
-    runs = {_model_and_pair(result.run): result.run for result in results}
+    ours, plain = (over_seeds(results, name, row_and_column) for name in ("paper_bleu", "bleu"))
+    runs = {row_and_column(result.run): result.run for result in results}
+    names = {("big" if "big" in name else "base", pair): name for name, pair in ROWS[2]}
     for model in ("base", "big"):
         figures = PAPER_FIGURES[f"transformer_{model}"]
         row: list = [f"Transformer ({model})"]
         for pair in pairs:
-            key = f"{model} {pair}"
+            key = f"{names[model, pair]} {pair}"
             run = runs.get(key)
             row += [
                 _mean(ours, key),
                 _mean(plain, key),
                 figures.test[pair],
-                costs[run.name].flops if run else None,
+                trainings[key].get("flops") if run else None,
                 figures.training_flops,
             ]
         rows.append(row)
@@ -144,9 +148,9 @@ def table_2(results: Sequence[Result], scale: Scale, costs: Mapping[str, Cost]) 
     return Grid("Table 2: translation quality and training cost", columns, rows, notes)
 
 
-def table_4(results: Sequence[Result], scale: Scale, costs: Mapping[str, Cost]) -> Grid:
+def table_4(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:
     """Returns table 4: labelled bracketing F1 of parsers on the test split."""
-    del costs
+    del trainings
     free, trees = (over_seeds(results, name, lambda run: run.column) for name in ("f1", "f1_only_trees"))
     rows: list[list] = [[parser.system, parser.training, None, None, parser.f1] for parser in TABLE_4]
     rows.append([None] * 5)
@@ -181,10 +185,6 @@ def _sizes(hparams: HParams) -> list[str]:
 
 def _part(row: str) -> str:
     return row.removeprefix("table 3").strip(", ")[:3]
-
-
-def _model_and_pair(run: Run) -> str:
-    return f"{'big' if 'big' in run.row else 'base'} {run.column}"
 
 
 def _mean(seeds: Seeds, key: str) -> Mean | None:

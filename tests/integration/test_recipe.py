@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from t2t_lite.errors import UserError
 from t2t_lite.recipes import RECIPES, Recipe, recipe_of
 from t2t_lite.registry import HPARAMS
 
@@ -36,7 +37,7 @@ def test_the_report_has_the_run_and_the_papers_row(trained, command):
     assert rows["seconds a step"][1] == "0.4"
     assert rows["training cost, FLOPs"][1] == "3.3e+18"
     evaluations = json.loads((run / "evaluations.json").read_text())
-    assert rows["dev: perplexity, last step"] == [f"{evaluations['6']['perplexity']:.2f}", "4.92"]
+    assert rows["dev: perplexity, step 6"] == [f"{evaluations['6']['perplexity']:.2f}", "4.92"]
     assert "steps 4, 6" in report  # what was averaged
 
 
@@ -80,3 +81,10 @@ def test_an_unknown_recipe_is_refused(command, grammar_data, small_flags, tmp_pa
     assert refused.returncode == 2
     assert "--recipe=papr is unknown; did you mean 'paper'" in refused.stderr
     assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_that_cannot_end_is_refused_at_the_start():
+    with pytest.raises(UserError, match="a recipe evaluates dev or test, not 'devv'"):
+        Recipe(split="devv")
+    with pytest.raises(UserError, match="recipe"):
+        recipe_of(["paper"], None)

@@ -45,9 +45,9 @@ def test_counts_match_the_papers_printed_digits_with_a_vocabulary_of_41100(name)
 
 
 def test_every_figure_belongs_to_a_set_with_the_papers_train_steps():
-    assert {name: HPARAMS[name]().train_steps for name in PAPER_FIGURES} == {
-        name: figures.train_steps for name, figures in PAPER_FIGURES.items()
-    }
+    given = {name: figures.train_steps for name, figures in PAPER_FIGURES.items() if figures.train_steps}
+    assert {name: HPARAMS[name]().train_steps for name in given} == given
+    assert given.keys() == PAPER_FIGURES.keys() - {"transformer_parsing_semi"}
 
 
 @pytest.mark.parametrize("name", ["transformer_aop1", "transformer_aop2"])

@@ -50,7 +50,8 @@ def test_intervals_contain_the_truth_as_often_as_they_say():
         (BETTER, -1.0, None, False, UNDECIDED),
         (SAME, 0.1, 0.2, True, HOLDS),
         (SAME, 0.1, 0.5, True, UNDECIDED),
-        (SAME, 0.9, 0.5, True, FAILS),
+        (SAME, 0.9, 0.4, True, FAILS),
+        (SAME, 0.5, 0.3, True, UNDECIDED),  # more, but maybe less than 0.4
     ],
 )
 def test_verdicts(expected, value, margin, higher_is_better, result):

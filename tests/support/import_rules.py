@@ -86,6 +86,7 @@ RULES = {
             "checkpoints",
             "data.problem",
             "data.manifest",
+            "data.vocab",
             "run_dir",
             "evaluation",
             "scoring.metric",
