@@ -14,6 +14,7 @@ from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.evaluation.request import Request
 from t2t_lite.evaluation.tuning_grid import Grid
+from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.parsing.parser import Parser
 
 # The length penalty of a search whose own is 0: lengths are computed from the ratio of log-probability and score.
@@ -48,10 +49,22 @@ def candidates_of(
     """
     current = request.settings
     search_alpha = current.alpha or _INSTEAD_OF_0
+    settings = dataclasses.asdict(current.replace(alpha=search_alpha))
+    of_averages: Translator | None = None
     for number, checkpoint in _checkpoints(request, grid):
         with checkpoint as path:
-            settings = dataclasses.asdict(current.replace(alpha=search_alpha))
-            translator = Translator.from_run_dir(request.run_dir.path, settings, path, warn, xla_compile=xla_compile)
+            if of_averages is None:
+                translator = Translator.from_run_dir(
+                    request.run_dir.path, settings, path, warn, xla_compile=xla_compile
+                )
+            else:
+                translator = of_averages
+                _load(translator, path)
+            if number is not None and of_averages is None:
+                # All averages share one model, so that its searches are compiled once; a frozen one would miss new
+                # weights.
+                of_averages = translator
+                _model_of(translator).unfreeze()
             decoder = Parser(translator) if request.run_dir.problem.writes_trees else translator
             for beam_size in grid.beam_size or (current.beam_size,):
                 beams = decoder.n_best(inputs, beam_size=beam_size)
@@ -90,6 +103,16 @@ def _checkpoints(request: Request, grid: Grid) -> Iterator[tuple[int | None, con
         is_current = [step for step, _ in chosen] == current or [path for _, path in chosen] == [request.selection.path]
         if not is_current:
             yield number, _averaged(chosen)
+
+
+def _load(translator: Translator, path: Path) -> None:
+    """Loads the weights of a checkpoint into the model of a translator."""
+    storage.restore(path, "model", storage.by_name(_model_of(translator).variables))
+
+
+def _model_of(translator: Translator) -> Seq2SeqModel:
+    assert isinstance(translator.model, Seq2SeqModel)  # one run is not an ensemble
+    return translator.model
 
 
 @contextlib.contextmanager

@@ -6,6 +6,10 @@ import shutil
 import pytest
 
 import t2t_lite as t2t
+from t2t_lite.evaluation.request import make_request
+from t2t_lite.evaluation.tuning_grid import Grid
+from t2t_lite.evaluation.tuning_search import candidates_of
+from t2t_lite.run_dir import open_run_dir
 
 SEARCH = "extra_length=2"
 
@@ -57,6 +61,21 @@ def test_averages_are_tried_without_replacing_that_of_the_run(run, tune, command
     content = json.loads((run / "scores" / "tune.average-6.average_checkpoints" / "tune.json").read_text())
     assert [row["average_checkpoints"] for row in content["rows"]] == [None, 1, 3]  # the current one is that of 2
     assert {path.name: path.stat().st_mtime_ns for path in run.glob("average-*")} == before
+
+
+def test_an_average_that_is_tried_is_the_one_that_would_be_written(run, command, grammar_data):
+    inputs = (grammar_data / "grammar_ende-dev.inputs.txt").read_text().splitlines()
+    request = make_request(open_run_dir(run), "dev", grammar_data, "ckpt-2", "beam_size=2")
+    grid = Grid(average_checkpoints=(1, 2, 3))
+    tried = {
+        each.average_checkpoints: each.hypotheses
+        for each in candidates_of(request, inputs, grid, warn=print, xla_compile=False)
+    }
+    for number in (1, 2, 3):
+        assert command("avg", f"--output_dir={run}", f"--n={number}").returncode == 0
+        translator = t2t.Translator.from_run_dir(run, "beam_size=2", "average", xla_compile=False)
+        assert tried[number] == translator.translate(inputs)
+    assert len({tuple(outputs) for outputs in tried.values()}) > 2  # the weights matter
 
 
 def test_tuned_settings_are_used_everywhere_until_they_are_forgotten(run, tune, command, grammar_data):
