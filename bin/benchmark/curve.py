@@ -14,22 +14,28 @@ def print_curves(arguments: argparse.Namespace) -> None:
     from t2t_lite.files import check_outputs
     from t2t_lite.training.evaluation.model_selection import read_evaluations
 
-    runs = {name: Path(path) for name, path in _names(cli.paths(arguments.output_dir)).items()}
+    try:
+        runs = {name: Path(path) for name, path in _names(cli.paths(arguments.output_dir)).items()}
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"`output_dir`: {error}", status=2) from error
     if arguments.plot_file:
         check_plot_file(Path(arguments.plot_file))
         for run in runs.values():
             inputs = {"the evaluations": run / "evaluations.json", "the log": run / "log.jsonl"}
             check_outputs({"--plot_file": Path(arguments.plot_file)}, inputs)
-    evaluations = {name: read_evaluations(run) for name, run in runs.items()}
-    for name, run in runs.items():
-        if not evaluations[name]:
+    curves = [read_curves(run, name) for name, run in runs.items()]
+    for one, run in zip(curves, runs.values()):
+        if not one.evaluations["step"] and not (arguments.plot_file and one.training["step"]):
             raise UserError(f"{run} has no evaluations.json: none of its checkpoints was evaluated")
-    for name, its_evaluations in evaluations.items():
+    for name, run in runs.items():
         if len(runs) > 1:
             print(f"{name}:")
-        _print_table(its_evaluations)
+        if evaluations := read_evaluations(run):
+            _print_table(evaluations)
+        else:
+            print("none of its checkpoints was evaluated")
     if arguments.plot_file:
-        plot_curves([read_curves(run, name) for name, run in runs.items()], Path(arguments.plot_file))
+        plot_curves(curves, Path(arguments.plot_file))
 
 
 def _print_table(evaluations: dict[int, dict[str, float]]) -> None:
@@ -46,6 +52,6 @@ def _print_table(evaluations: dict[int, dict[str, float]]) -> None:
 
 def _names(paths: Sequence[str]) -> dict[str, str]:
     """Returns run directories by their names: the folder's, or the whole path if several folders have that name."""
-    paths = list(dict.fromkeys(paths))
+    paths = list({Path(path).resolve(): path for path in paths}.values())
     folders = [Path(path).resolve().name for path in paths]
     return {folder if folders.count(folder) == 1 else path: path for folder, path in zip(folders, paths)}

@@ -18,7 +18,12 @@ def path(text: str) -> str:
 def paths(text: str) -> list[str]:
     """Argument type: files or directories, separated by commas; a file whose name has commas is one file."""
     whole = path(text)
-    return [whole] if os.path.exists(whole) else [path(part) for part in text.split(",")]
+    if os.path.exists(whole):
+        return [whole]
+    parts = text.split(",")
+    if not all(parts):
+        raise argparse.ArgumentTypeError(f"takes paths separated by commas, and one of '{text}' is empty")
+    return [path(part) for part in parts]
 
 
 def whole_number(minimum: int) -> Callable[[str], int]:

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t_lite.errors import UserError
-from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
-from t2t_lite.scoring.metric import check_lines, figure_of, label_of, make_metric, report, score_of
+from t2t_lite.scoring.metric import check_lines, figure_of, label_of, make_metric, options_taken, report, score_of
 from t2t_lite.scoring.significance import Comparison, Interval, compare, interval
 
 Texts = Mapping[str, Sequence[str]]
@@ -78,7 +77,7 @@ class Results:
 
 
 def reports_of(
-    files: Files, metrics: Sequence[str], options: Mapping[str, bool | str], intervals: bool
+    files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool
 ) -> Iterator[tuple[str, list[str], Interval | None]]:
     """Yields (metric, its lines of t2t-lite-score for one file, its confidence interval or None).
 
@@ -91,18 +90,18 @@ def reports_of(
     ((name, hypotheses),) = files.hypotheses.items()
     references = list(files.references.values())
     for metric in metrics:
-        taken = _taken(metric, options)
+        taken = options_taken(metric, options)
         lines = report(metric, hypotheses, *references, names=(name, ",".join(files.references)), **taken)
         yield metric, lines, interval(metric, hypotheses, *references, **taken) if intervals else None
 
 
-def score_file(files: Files, metrics: Sequence[str], options: Mapping[str, bool | str], intervals: bool) -> Results:
+def score_file(files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool) -> Results:
     """Scores one file. Arguments: see `reports_of`."""
     ((_, hypotheses),) = files.hypotheses.items()
     references = list(files.references.values())
     scored = []
     for metric in metrics:
-        taken = _taken(metric, options)
+        taken = options_taken(metric, options)
         scorer = make_metric(metric, **taken)
         known = interval(metric, hypotheses, *references, **taken) if intervals else None
         score = known.score if known else score_of(metric, scorer, hypotheses, *references)
@@ -111,7 +110,7 @@ def score_file(files: Files, metrics: Sequence[str], options: Mapping[str, bool 
 
 
 def score_files(
-    files: Files, metrics: Sequence[str], options: Mapping[str, bool | str], test: str, num_changes: int
+    files: Files, metrics: Sequence[str], options: Mapping[str, Any], test: str, num_changes: int
 ) -> Results:
     """Scores several files, and compares them with the first of them.
 
@@ -123,7 +122,7 @@ def score_files(
     references = list(files.references.values())
     scored = []
     for metric in metrics:
-        taken = _taken(metric, options)
+        taken = options_taken(metric, options)
         scorer = make_metric(metric, **taken)
         if scorer.resampled():
             comparisons = compare(metric, files.hypotheses, *references, test=test, **taken)
@@ -138,11 +137,7 @@ def score_files(
         scored.append(Scored(metric, signature, first.score, interval=known, comparisons=comparisons))
     (_, first_lines), *others = files.hypotheses.items()
     changes = {
-        name: most_changed(metrics[0], first_lines, lines, *references, count=num_changes) for name, lines in others
+        name: most_changed(metrics[0], first_lines, lines, *references, count=num_changes, **options)
+        for name, lines in others
     }
     return Results(scored, test, changes if num_changes else {})
-
-
-def _taken(metric: str, options: Mapping[str, bool | str]) -> dict[str, Any]:
-    """Returns the options that a metric takes."""
-    return {name: value for name, value in options.items() if name in METRICS.fact(metric, "options", ())}

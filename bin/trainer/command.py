@@ -148,6 +148,8 @@ def _main(flags: Sequence[str]) -> None:
         for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
             if not getattr(arguments, flag):
                 parser.error(f"--{flag} is required")
+    if arguments.schedule == "eval" and arguments.recipe:
+        parser.error("--recipe is for trainings, and --schedule=eval is none")
     TrainOptions(**_options(arguments))  # checks the flags before anything is waited for or trusted
     if arguments.problem_options and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")

@@ -6,7 +6,7 @@ from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import Metric
-from t2t_lite.scoring.parseval import ERROR, f1_of, report, score_trees
+from t2t_lite.scoring.parseval import ERROR, Parseval, f1_of, report, score_trees
 from t2t_lite.scoring.summed_statistics import SummedStatistics
 
 
@@ -21,8 +21,8 @@ class LabelledF1(Metric):
         self._per_sentence = per_sentence
 
     def score(self, hypotheses: Sequence[str], references: Sequence[str]) -> float:
-        """Returns F1 over all sentences. See `Metric.score`."""
-        return score_trees(references, hypotheses).all.f1
+        """Returns F1 over all sentences. See `Metric.score` and `report`."""
+        return _scored(hypotheses, references).all.f1
 
     def report(
         self,
@@ -35,16 +35,13 @@ class LabelledF1(Metric):
         Raises:
           UserError: if a reference is no tree, or no hypothesis is.
         """
-        scored = score_trees(references, hypotheses, names[1])
-        if all(score.status == ERROR for score in scored.sentences) and not any("(" in line for line in hypotheses):
-            raise UserError(f"{names[0]} has no tree: this metric scores trees in brackets, one per line")
-        return report(scored, self._per_sentence)
+        return report(_scored(hypotheses, references, names), self._per_sentence)
 
     def resampled(self) -> SacrebleuMetric:
         """Returns a metric of (matched, gold, candidate) brackets. See `Metric.resampled`."""
 
         def brackets(hypotheses: Sequence[str], references: Sequence[str]) -> list[tuple[int, int, int]]:
-            sentences = score_trees(references, hypotheses).sentences
+            sentences = _scored(hypotheses, references).sentences
             return [(score.matched, score.gold, score.candidate) for score in sentences]
 
         return SummedStatistics("f1", brackets, lambda sums: f1_of(*sums))
@@ -52,3 +49,14 @@ class LabelledF1(Metric):
     def line_scores(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
         """Returns F1 of each sentence, 0 for one that is not scored. See `Metric.line_scores`."""
         return [score.f1 for score in score_trees(references, hypotheses).sentences]
+
+
+def _scored(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    names: tuple[str, str] = ("the file of hypotheses", "the references"),
+) -> Parseval:
+    scored = score_trees(references, hypotheses, names[1])
+    if all(score.status == ERROR for score in scored.sentences) and not any("(" in line for line in hypotheses):
+        raise UserError(f"{names[0]} has no tree: this metric scores trees in brackets, one per line")
+    return scored

@@ -1,9 +1,9 @@
 """The lines that changed most between two systems."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from t2t_lite.scoring.metric import check_lines, check_references, make_metric
+from t2t_lite.scoring.metric import check_lines, check_references, make_metric, options_taken
 
 # Scores the lines of metrics that cannot score single lines: BLEU of one line is 0 without a common 4-gram.
 _OF_TEXTS = "chrf"
@@ -22,7 +22,12 @@ class Change(NamedTuple):
 
 
 def most_changed(
-    metric: str | None, first: Sequence[str], other: Sequence[str], *references: Sequence[str], count: int = 10
+    metric: str | None,
+    first: Sequence[str],
+    other: Sequence[str],
+    *references: Sequence[str],
+    count: int = 10,
+    **options: object,
 ) -> list[Change]:
     """Returns the lines whose scores differ most between two systems, the largest difference first.
 
@@ -32,6 +37,7 @@ def most_changed(
       first, other: the outputs of the two systems.
       references: one or several sets of references.
       count: the greatest number of lines. Lines with equal outputs are left out.
+      options: of the metric's constructor; those that the metric of the lines does not take have no effect.
 
     Raises:
       UserError: if the numbers of lines differ, or the metric takes fewer sets of references.
@@ -40,10 +46,10 @@ def most_changed(
     check_references(metric, len(references))
     for outputs in (first, other):
         check_lines(outputs, *references)
-    scores = _line_scores(metric, first, other, references)
+    scores = _line_scores(metric, first, other, references, options)
     if scores is None:
         metric = _OF_TEXTS
-        scores = _line_scores(metric, first, other, references)
+        scores = _line_scores(metric, first, other, references, options)
     assert scores is not None  # chrF scores single lines
     changes = [
         Change(line, tuple(texts), *outputs, *both, metric)
@@ -54,10 +60,14 @@ def most_changed(
 
 
 def _line_scores(
-    metric: str, first: Sequence[str], other: Sequence[str], references: Sequence[Sequence[str]]
+    metric: str,
+    first: Sequence[str],
+    other: Sequence[str],
+    references: Sequence[Sequence[str]],
+    options: Mapping[str, object],
 ) -> list[tuple[float, float]] | None:
     """Returns the scores of both outputs of each line; None if the metric cannot score single lines."""
-    scorer = make_metric(metric)
+    scorer = make_metric(metric, **options_taken(metric, options))
     found = [scorer.line_scores(outputs, *references) for outputs in (first, other)]
     if found[0] is None or found[1] is None:
         return None

@@ -16,8 +16,8 @@ functions of the sums over the target tokens of a split, see `token_metrics.py`.
 """
 
 import numbers
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import METRICS
@@ -25,6 +25,7 @@ from t2t_lite.registry import METRICS
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
+T = TypeVar("T")
 TEXTS, TREES, TOKENS = "texts", "trees", "tokens"
 
 
@@ -173,6 +174,11 @@ def options_for(metric: str, problem: InALanguage) -> dict[str, str]:
     """Returns the options of a metric that follow from a problem: the language of its outputs, if both know it."""
     takes_language = "language" in METRICS.fact(metric, "options", ())
     return {"language": problem.output_language} if takes_language and problem.output_language else {}
+
+
+def options_taken(metric: str, options: Mapping[str, T]) -> dict[str, T]:
+    """Returns those options that the constructor of a metric takes."""
+    return {name: value for name, value in options.items() if name in METRICS.fact(metric, "options", ())}
 
 
 def with_companions(metrics: Iterable[str]) -> list[str]:

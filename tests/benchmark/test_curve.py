@@ -90,3 +90,15 @@ def test_a_run_without_evaluations_is_an_error_that_names_it(make_run, command, 
     empty = read_curves(tmp_path / "nothing", "nothing")
     with pytest.raises(UserError, match="nothing to plot"):
         plot_curves([empty], tmp_path / "plot.png")
+
+
+def test_a_run_without_evaluations_is_plotted(make_run, command, tmp_path):
+    run = make_run("run", [(1, 9.0), (40, 5.0)], {40: 1.0})
+    (run / "evaluations.json").unlink()
+    plot = tmp_path / "curves.svg"
+    refused = command("benchmark", "--curve", f"--output_dir={run}")
+    assert refused.returncode == 1 and "none of its checkpoints was evaluated" in refused.stderr
+    drawn = command("benchmark", "--curve", f"--output_dir={run},{run}/", f"--plot_file={plot}")
+    assert drawn.returncode == 0, drawn.stderr
+    assert drawn.stdout == "none of its checkpoints was evaluated\n"  # one run, although it is given twice
+    assert "learning rate" in texts_of(plot)

@@ -66,3 +66,8 @@ def test_a_metric_that_scores_lines_is_used(registered):
 def test_unequal_numbers_of_lines_are_an_error():
     with pytest.raises(UserError, match="4 hypotheses but 5 references"):
         most_changed("bleu", FIRST, OTHER[:4], REFERENCES)
+
+
+def test_options_of_the_comparison_apply_to_the_lines():
+    (change,) = most_changed("bleu", ["hello there"], ["HELLO there"], ["Hello there"], lowercase=True)
+    assert change.first_score == change.other_score == pytest.approx(100.0)

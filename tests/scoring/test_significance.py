@@ -137,3 +137,14 @@ def test_one_line_and_unknown_tests():
     assert found.low == found.high == pytest.approx(found.score) and math.isfinite(found.score)
     with pytest.raises(UserError, match="`test=t` is unknown; give bootstrap or randomisation"):
         compare("bleu", {"a": HYPOTHESES}, REFERENCES, test="t")
+
+
+def test_texts_that_are_no_trees_are_refused_wherever_trees_are_scored():
+    texts, trees = ["a b"], ["(TOP (S (X a) (X b)))"]
+    for scored in (
+        lambda: make_metric("parseval").score(texts, trees),
+        lambda: interval("parseval", texts, trees),
+        lambda: compare("parseval", {"trees": trees, "texts": texts}, trees),
+    ):
+        with pytest.raises(UserError, match="has no tree"):
+            scored()
