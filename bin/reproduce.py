@@ -129,6 +129,8 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
         check_trees(runs, flags["trees"])
     complete = True
     for run in runs:
+        if results_of([run]):
+            continue
         complete = _finish(run, runner)
         if not complete:
             break
@@ -154,10 +156,6 @@ def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path
 
 def _finish(run: "Run", runner: "Runner") -> bool:
     """Executes what is left of a run. Returns False if the time is over before it is complete."""
-    from t2t_lite.reproduce.results import results_of
-
-    if results_of([run]):
-        return True
     commands = ([] if run.is_trained() else [run.training()]) + run.evaluation()
     return all(not runner.is_over and runner.execute(run, command) for command in commands)
 

@@ -67,7 +67,7 @@ class Runner:
         log = run.directory.with_name(f"{run.name}.log")
         self._say(f"{run.name}: {command.name}")
         start = time.time()
-        with open(log, "ab") as output, _interrupts_passed_on() as running:
+        with open(log, "ab") as output, _interrupts_passed_on(self._say) as running:
             output.write(f"\n$ {command}\n".encode())
             output.flush()
             process = subprocess.Popen(
@@ -119,11 +119,12 @@ def spent(output_dir: Path, command: str = "") -> dict[str, Spent]:
 
 
 @contextlib.contextmanager
-def _interrupts_passed_on() -> Iterator[list[subprocess.Popen]]:
-    """Tells the processes in the yielded list to stop when this process is told to."""
+def _interrupts_passed_on(say: Callable[[str], None]) -> Iterator[list[subprocess.Popen]]:
+    """Tells the processes in the yielded list to stop when this process is told to, and says so."""
     running: list[subprocess.Popen] = []
 
     def stop(number: int, frame: object) -> None:
+        say(f"stopping by {signal.Signals(number).name}; run the same command again to go on")
         for process in running:
             process.send_signal(signal.SIGTERM)
             process.wait()
