@@ -10,6 +10,7 @@ train/, eval/       TensorBoard event files
 log.jsonl           the same figures, one JSON object per report
 evaluations.json    the figures of each evaluated checkpoint
 decode_hparams.json search settings that were tuned on dev, the run's defaults; see `tuned_settings`
+report.md           the report of a training with a recipe
 scores/             what t2t-lite-eval wrote: outputs, scores and reports, a folder for each split and checkpoint
 """
 
@@ -123,7 +124,7 @@ def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> 
 
 def files_of(path: Path) -> list[Path]:
     """Returns the files of a run; a run directory may contain others, such as translations."""
-    names = ("hparams.json", "run.json", "evaluations.json", "decode_hparams.json", "log.jsonl")
+    names = ("hparams.json", "run.json", "evaluations.json", "decode_hparams.json", "log.jsonl", "report.md")
     files = [file for name in (*names, "vocab.*", "ckpt-*", "average-*") for file in Path(path).glob(name)]
     return [*files, *(file for file in Path(path).glob("scores/*/*") if file.is_file())]
 

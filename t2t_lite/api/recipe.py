@@ -1,5 +1,6 @@
 """What a recipe does at the end of a training: averages, evaluates, reports."""
 
+import dataclasses
 from pathlib import Path
 
 from t2t_lite.display import Display
@@ -41,7 +42,11 @@ def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | 
         display.say(f"averaged the last {len(steps)} checkpoints (steps {', '.join(map(str, steps))})")
     display.say(f"evaluating the {recipe.split} split; if this is interrupted, the same command goes on here")
     scores = score_split(
-        output_dir, recipe.split, data_dir=data_dir, checkpoint_path="average" if recipe.averages else "last"
+        output_dir,
+        recipe.split,
+        data_dir=data_dir,
+        checkpoint_path="average" if recipe.averages else "last",
+        decode_hparams=dataclasses.asdict(run.problem.decode_hparams),  # the paper's, whatever was tuned
     )
     training = training_figures(run, data_dir)
     last, _ = checkpoints[-1]
