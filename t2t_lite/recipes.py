@@ -11,7 +11,7 @@ class Recipe:
     """What a training does beside its steps.
 
     Args:
-      save_checkpoints_secs: seconds between checkpoints, unless the training is told otherwise.
+      save_checkpoints_secs: seconds between checkpoints, if the trainer gets no save_checkpoints_secs.
       averages: whether the last checkpoints are averaged at the end, `average_checkpoints` of the settings.
       split: the split that is evaluated at the end.
     """

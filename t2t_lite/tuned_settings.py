@@ -1,4 +1,4 @@
-"""Search settings that were tuned for a run, in its decode_hparams.json: the run's defaults wherever it is decoded."""
+"""Search settings that were tuned for a run. decode_hparams.json in the run directory makes them its defaults."""
 
 import json
 from collections.abc import Callable, Collection, Mapping

@@ -88,14 +88,13 @@ def _decoded(request: Request, metrics: Sequence[str], warn: Callable[[str], Non
 def _rescored(request: Request, stored: SplitScores, metrics: Sequence[str], same_references: bool) -> SplitScores:
     """Computes the metrics that are missing, or all for other references, and stores them."""
     inputs, references = request.texts()
-    trees_only = stored.path / TREES_ONLY
     texts = {INPUTS: inputs, HYPOTHESES: stored.hypotheses}
-    if trees_only.exists():
-        texts[TREES_ONLY] = trees_only.read_text(encoding="utf-8").splitlines()
+    if stored.only_trees:
+        texts[TREES_ONLY] = stored.only_trees
     known = {figure.metric for figure in stored.figures if figure.metric} if same_references else set()
     missing = [metric for metric in metrics if metric not in known]
     problem = request.run_dir.problem
-    new = _figures(problem, missing, stored.hypotheses, texts.get(TREES_ONLY, []), references)
+    new = _figures(problem, missing, stored.hypotheses, stored.only_trees, references)
     of_outputs = [figure for figure in stored.figures if figure.metric in known] + new
     figures = [*of_outputs, *(figure for figure in stored.figures if not figure.metric)]
     sums = TokenSums(**stored.content["tokens"])

@@ -81,6 +81,12 @@ class SplitScores:
         return _lines_of(self.path / HYPOTHESES)
 
     @property
+    def only_trees(self) -> list[str]:
+        """The trees of a search among trees only; [] if there was none."""
+        path = self.path / TREES_ONLY
+        return _lines_of(path) if path.exists() else []
+
+    @property
     def inputs(self) -> list[str]:
         """The inputs."""
         return _lines_of(self.path / INPUTS)

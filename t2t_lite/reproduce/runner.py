@@ -32,7 +32,7 @@ class Runner:
 
     Args:
       output_dir: the folder of the run directories.
-      budget_seconds: when this time is over, the running command is told to stop, and no other begins; None: no limit.
+      budget_seconds: after this time the running command gets SIGTERM, and no other starts; None: no limit.
       program: returns what executes a command of the package, given its name: a program and its first arguments.
       say: receives lines about the progress.
     """
@@ -120,7 +120,7 @@ def spent(output_dir: Path, command: str = "") -> dict[str, Spent]:
 
 @contextlib.contextmanager
 def _interrupts_passed_on(say: Callable[[str], None]) -> Iterator[list[subprocess.Popen]]:
-    """Tells the processes in the yielded list to stop when this process is told to, and says so."""
+    """Sends SIGTERM to the processes in the yielded list when this process gets SIGTERM or SIGINT."""
     running: list[subprocess.Popen] = []
 
     def stop(number: int, frame: object) -> None:

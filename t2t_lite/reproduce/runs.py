@@ -27,7 +27,7 @@ ROWS = {
         (BIG, "EN-DE"),
         ("transformer_big_enfr", "EN-FR"),
     ],
-    3: [(name, "EN-DE") for name, figures in PAPER_FIGURES.items() if figures.perplexity and name != BIG]
+    3: [(name, "EN-DE") for name, figures in PAPER_FIGURES.items() if figures.row.startswith("table 3") and name != BIG]
     + [(BIG, "EN-DE")],
     4: [("transformer_parsing", "WSJ only"), ("transformer_parsing_semi", "semi-supervised")],
 }
@@ -171,7 +171,8 @@ def runs_of(
     Args:
       table: 2, 3 or 4.
       scale: the scale.
-      rows: names of the rows, from `row_names`; none: all that the scale has a problem for.
+      rows: names of the rows, which are those of their sets, with or without "transformer_"; none: all that the scale
+        has a problem for.
       seeds: how many seeds, counted from 1.
       output_dir: the folder of all run directories. Tables share runs: table 2's base model is table 3's.
       data_flags, device_flags: the trainer's flags for the data and the devices.
@@ -225,11 +226,6 @@ def check_trees(runs: Sequence[Run], given: Mapping[str, str]) -> None:
                 )
             problem.check_options()
             _ = problem.sources  # finds the files
-
-
-def row_names(table: int) -> list[str]:
-    """Returns the names of a table's rows, as --rows takes them."""
-    return list(dict.fromkeys(short(name) for name, _ in ROWS[table]))
 
 
 def short(row: str) -> str:

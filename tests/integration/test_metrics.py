@@ -94,7 +94,7 @@ def test_a_metric_of_a_plug_in_scores_and_selects_checkpoints(command, usr_dir, 
 
 def test_evaluations_tell_a_metric_the_language_of_the_outputs(registered, small_run, grammar_data):
     class OfGerman(Metric):
-        """1 if it is told that the outputs are German."""
+        """1 if the language of the outputs is German."""
 
         def __init__(self, language: str = "en") -> None:
             self._language = language

@@ -1,6 +1,7 @@
 """t2t-lite-reproduce: plans, and a run that is stopped and gone on with."""
 
 import csv
+import json
 import shlex
 import signal
 import subprocess
@@ -101,8 +102,10 @@ def test_a_stopped_reproduction_goes_on_and_writes_the_table(command, process, g
     # The figures are those of t2t-lite-eval, which answers from what is stored.
     asked = command("eval", f"--output_dir={run}", "--split=dev", "--checkpoint_path=last", "--json")
     assert asked.returncode == 0, asked.stderr
-    assert row["sacreBLEU (dev)"] in asked.stdout
-    assert row["PPL (dev)"] in asked.stdout
+    (stored,) = json.loads(asked.stdout)["runs"]
+    scores = {figure["name"]: figure["score"] for figure in stored["figures"]}
+    assert float(row["sacreBLEU (dev)"]) == scores["bleu"] > 0
+    assert float(row["PPL (dev)"]) == scores["perplexity"] < 100
     again = process("reproduce", *flags)
     assert again.returncode == 0 and f"{run.name}: " not in again.stdout
     assert "1 runs took" in again.stdout
