@@ -1,0 +1,208 @@
+"""Transformers as CTranslate2 models: the weights in its layout. What it cannot hold is refused by name."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from t2t_lite.arrays import Array
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+from t2t_lite.layers.attention import MultiHeadAttention
+from t2t_lite.layers.feed_forward import GatedFeedForward
+from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.models.transformer import Transformer
+
+# Positions that an export has vectors for. Longer inputs are cut, with a warning.
+POSITIONS = 2048
+# Position encodings that are part of attention, and so have no vectors.
+_WITHOUT_VECTORS = ("relative", "rotary")
+# The values that CTranslate2 has an equivalent of, by setting.
+_SUPPORTED = {
+    "self_attention_type": ("full",),
+    "feed_forward_type": ("relu", "swiglu"),
+    "norm_type": ("layer", "rms"),
+    "position_encoding": ("sinusoidal", "sinusoidal_halves", "learned", *_WITHOUT_VECTORS),
+}
+
+
+def check_supported(model: Seq2SeqModel) -> None:
+    """Raises UserError if CTranslate2 has no equivalent of a part of the model; the message names it."""
+    hparams = model.hparams
+    if type(model) is not Transformer:
+        raise _unsupported(f"the model {hparams.model} ({type(model).__name__})", "the model transformer")
+    for name, values in _SUPPORTED.items():
+        if (value := getattr(hparams, name)) not in values:
+            raise _unsupported(f"{name}={value}", " or ".join(values))
+    if hparams.hidden_size % hparams.num_heads:
+        raise _unsupported(
+            f"{hparams.num_heads} heads with a hidden_size of {hparams.hidden_size}", "a number of heads that divides it"
+        )
+    for name, size in (("attention_key_size", hparams.key_size), ("attention_value_size", hparams.value_size)):
+        if size > (room := hparams.hidden_size // hparams.num_heads):
+            raise _unsupported(f"{name}={size}", f"at most hidden_size / num_heads = {room}")
+    if hparams.position_encoding == "rotary" and hparams.key_size != hparams.hidden_size // hparams.num_heads:
+        raise _unsupported("rotary positions with attention_key_size", "keys of hidden_size / num_heads")
+
+
+def _unsupported(what: str, instead: str) -> UserError:
+    return UserError(f"CTranslate2 has no equivalent of {what}, only of {instead}; export with --format=saved_model")
+
+
+def write(
+    model: Seq2SeqModel, tokens: Sequence[str], inputs_tokens: Sequence[str], folder: Path, quantization: str | None
+) -> None:
+    """Writes a model into an existing folder: model.bin, config.json and the lists of tokens.
+
+    Args:
+      model: a built `Transformer` with its weights.
+      tokens, inputs_tokens: the names of the tokens of the targets and the inputs, by id.
+      folder: the folder.
+      quantization: "int8", "int16", "float16" or "bfloat16"; None: float32.
+
+    Raises:
+      UserError: if CTranslate2 has no equivalent of a part of the model.
+    """
+    from ctranslate2.specs import TransformerSpec
+
+    check_supported(model)
+    assert isinstance(model, Transformer)
+    spec = TransformerSpec(_encoder(model), _decoder(model))
+    spec.register_source_vocabulary(list(inputs_tokens))
+    spec.register_target_vocabulary(list(tokens))
+    start, end, unknown = tokens[:3]
+    spec.config.decoder_start_token = spec.config.bos_token = start
+    spec.config.eos_token, spec.config.unk_token = end, unknown
+    spec.config.layer_norm_epsilon = model.encoder_layers[0].self_attention_residual.norm.epsilon
+    spec.validate()
+    spec.optimize(quantization or "float32")
+    spec.save(str(folder))
+
+
+def _options(hparams: HParams) -> dict[str, Any]:
+    """Returns the options that encoder and decoder share."""
+    from ctranslate2.specs.common_spec import Activation
+
+    gated = hparams.feed_forward_type == "swiglu"
+    rotary = {"rotary_dim": 0, "rotary_interleave": False} if hparams.position_encoding == "rotary" else {}
+    return {
+        "num_heads": hparams.num_heads,
+        "pre_norm": hparams.norm_position == "pre",
+        "activation": Activation.SWISH if gated else Activation.RELU,
+        "ffn_glu": gated,
+        "rms_norm": hparams.norm_type == "rms",
+        "relative_position": hparams.position_encoding == "relative",
+        **rotary,
+    }
+
+
+def _encoder(model: Transformer) -> Any:  # noqa: ANN401  a TransformerEncoderSpec
+    from ctranslate2.specs.transformer_spec import TransformerEncoderSpec
+
+    spec = TransformerEncoderSpec(model.hparams.num_encoder_layers, **_options(model.hparams))
+    spec.embeddings[0].weight = _array(model.inputs_embedding.weight)
+    _set_positions(spec, model, "inputs")
+    for into, layer in zip(spec.layer, model.encoder_layers, strict=True):
+        _set_self_attention(into.self_attention, layer.self_attention)
+        _set_norm(into.self_attention.layer_norm, layer.self_attention_residual.norm)
+        _set_feed_forward(into.ffn, layer)
+    if model.final_norms:
+        _set_norm(spec.layer_norm, model.final_norms["encoder"])
+    return spec
+
+
+def _decoder(model: Transformer) -> Any:  # noqa: ANN401  a TransformerDecoderSpec
+    from ctranslate2.specs.transformer_spec import TransformerDecoderSpec
+
+    layers = model.hparams.num_decoder_layers
+    # alignment_heads=0: all heads, whose mean is the attention that our own search reports.
+    alignment = {"alignment_layer": model.alignment_layer, "alignment_heads": 0}
+    spec = TransformerDecoderSpec(layers, **alignment, **_options(model.hparams))
+    spec.embeddings.weight = _array(model.embedding.weight)
+    spec.projection.weight = _array(model.projection.weight)
+    _set_positions(spec, model, "targets")
+    for into, layer in zip(spec.layer, model.decoder_layers, strict=True):
+        _set_self_attention(into.self_attention, layer.self_attention)
+        _set_norm(into.self_attention.layer_norm, layer.self_attention_residual.norm)
+        query, key, value, output = _projections(layer.cross_attention)
+        for linear, weight in zip(into.attention.linear, (query, np.concatenate([key, value]), output), strict=True):
+            linear.weight = weight
+        _set_norm(into.attention.layer_norm, layer.cross_attention_residual.norm)
+        _set_feed_forward(into.ffn, layer)
+    if model.final_norms:
+        _set_norm(spec.layer_norm, model.final_norms["decoder"])
+    return spec
+
+
+def _set_positions(spec: Any, model: Transformer, side: str) -> None:
+    if model.hparams.position_encoding in _WITHOUT_VECTORS:
+        return
+    number = model.max_positions or POSITIONS
+    zeros = keras.ops.zeros((1, number, model.hparams.hidden_size))
+    spec.position_encodings.encodings = _array(model.position_encodings[side](zeros))[0]
+
+
+def _set_self_attention(spec: Any, layer: Any) -> None:
+    query, key, value, output = _projections(layer)
+    spec.linear[0].weight = np.concatenate([query, key, value])
+    spec.linear[1].weight = output
+    if hasattr(layer, "relative_keys"):
+        room = _head_size(layer)
+        spec.relative_position_keys = _widened(_array(layer.relative_keys), room)
+        spec.relative_position_values = _widened(_array(layer.relative_values), room)
+
+
+def _projections(layer: MultiHeadAttention) -> list[np.ndarray]:
+    """Returns the matrices of queries, keys, values and output, each [out, in], with heads of hidden_size / num_heads.
+
+    CTranslate2 has no other size of heads. Smaller ones get channels of zeros, which change no product.
+    """
+    room = _head_size(layer)
+
+    def by_head(matrix: Array, size: int) -> np.ndarray:
+        heads = _array(matrix).reshape(layer.hidden_size, layer.num_heads, size)
+        return _widened(heads, room).reshape(layer.hidden_size, -1).T
+
+    # It divides the queries by the square root of its own size of heads.
+    query = by_head(layer.query, layer.key_size) * np.float32((room / layer.key_size) ** 0.5)
+    output = _array(layer.output_projection).T.reshape(layer.hidden_size, layer.num_heads, layer.value_size)
+    return [
+        query,
+        by_head(layer.key, layer.key_size),
+        by_head(layer.value, layer.value_size),
+        _widened(output, room).reshape(layer.hidden_size, -1),
+    ]
+
+
+def _head_size(layer: MultiHeadAttention) -> int:
+    return layer.hidden_size // layer.num_heads
+
+
+def _widened(array: np.ndarray, size: int) -> np.ndarray:
+    """Pads the last dimension with zeros to `size`."""
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, size - array.shape[-1])])
+
+
+def _set_feed_forward(spec: Any, layer: Any) -> None:
+    network, norm = layer.feed_forward, layer.feed_forward_residual.norm
+    expand, project = _array(network.expand.kernel).T, _array(network.project.kernel).T
+    if isinstance(network, GatedFeedForward):
+        spec.linear_0.weight, spec.linear_0_noact.weight = np.split(expand, 2)
+        spec.linear_1.weight = project
+    else:
+        spec.linear_0.weight, spec.linear_0.bias = expand, _array(network.expand.bias)
+        spec.linear_1.weight, spec.linear_1.bias = project, _array(network.project.bias)
+    _set_norm(spec.layer_norm, norm)
+
+
+def _set_norm(spec: Any, norm: Any) -> None:
+    if hasattr(norm, "scale"):
+        spec.gamma = _array(norm.scale)
+    else:
+        spec.gamma, spec.beta = _array(norm.gamma), _array(norm.beta)
+
+
+def _array(value: Array) -> np.ndarray:
+    return np.ascontiguousarray(keras.ops.convert_to_numpy(value), np.float32)
