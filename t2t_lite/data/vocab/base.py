@@ -1,16 +1,22 @@
-"""The base class of vocabularies, and helpers for those stored as a list of tokens in JSON."""
+"""The base class of vocabularies, and helpers for those stored as a list of tokens in JSON.
+
+Vocabularies need no TensorFlow, which takes seconds to import, except for `encode` and `encode_all`.
+"""
 
 import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import tensorflow as tf
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 PAD_ID = 0
 EOS_ID = 1
@@ -42,11 +48,17 @@ class Vocabulary(ABC):
         """Returns a unique name for every token, by id; the names of ids 0 to 2 are symbols."""
 
     @abstractmethod
-    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """Turns texts into ids, each with the end symbol. Needs no TensorFlow."""
+
+    @abstractmethod
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
 
-    def encode_all(self, texts: Sequence[str]) -> tf.RaggedTensor:
+    def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
         """Returns the same as `encode`, outside of graphs and possibly faster."""
+        import tensorflow as tf
+
         return self.encode(tf.constant(texts, tf.string))
 
     @abstractmethod
@@ -88,8 +100,10 @@ class Vocabulary(ABC):
         return parts
 
 
-def with_end_symbol(ids: tf.RaggedTensor) -> tf.RaggedTensor:
+def with_end_symbol(ids: "tf.RaggedTensor") -> "tf.RaggedTensor":
     """Appends the end symbol to each row of int32 [batch, (length)]."""
+    import tensorflow as tf
+
     end = tf.fill([ids.nrows(), 1], EOS_ID)
     ends = tf.RaggedTensor.from_tensor(  # pyright: ignore[reportAttributeAccessIssue]
         end, row_splits_dtype=ids.row_splits.dtype

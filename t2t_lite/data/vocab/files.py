@@ -71,7 +71,9 @@ def train_vocabulary(
     elif kind == "words":
         content = words.train_words(texts, size, symbols)
     else:
-        content = wordpiece.train_tokens(kind, texts, size, symbols)
+        from t2t_lite.data.vocab import wordpiece_learning  # needs TensorFlow
+
+        content = wordpiece_learning.train_tokens(kind, texts, size, symbols)
     with written_whole(path) as partial:
         partial.write_bytes(content)
 

@@ -6,17 +6,17 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sentencepiece
-import tensorflow as tf
-from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 
 from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
-from t2t_lite.data.vocab.tf_text import tensorflow_text
 from t2t_lite.errors import UserError
 from t2t_lite.quiet import stderr_held_back
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 BLANK = "\u2581"  # how SentencePiece writes a blank
 
@@ -42,29 +42,42 @@ class SentencePieceVocabulary(Vocabulary):
         if (processor.pad_id(), processor.eos_id(), processor.unk_id()) != (PAD_ID, EOS_ID, UNKNOWN_ID):
             raise UserError(f"{path} does not number padding, end and unknown 0, 1, 2; make it with t2t-lite-datagen")
         self.size = processor.get_piece_size()
-        self._processor = processor
+        self._processor, self._model = processor, model
         self._tokens = processor.id_to_piece(list(range(self.size)))
         self._texts = [token.replace(BLANK, " ") for token in self._tokens]
         self._texts[UNKNOWN_ID] = UNKNOWN_TEXT
         self._bytes = {id: int(self._tokens[id][3:-1], 16) for id in range(self.size) if processor.is_byte(id)}
+
+    @functools.cached_property
+    def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
+        from t2t_lite.data.vocab.tf_text import tensorflow_text
+
         with stderr_held_back():  # tensorflow-text's copy of SentencePiece prints a line for every model that it loads
-            self._tokenizer = tensorflow_text.SentencepieceTokenizer(model=model, add_eos=True)
+            return tensorflow_text.SentencepieceTokenizer(model=self._model, add_eos=True)
 
     def tokens(self) -> list[str]:
         """Returns the text of every token, by id, with `BLANK` for a blank; those of ids 0 to 2 are symbols."""
         return self._tokens
 
-    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """See `Vocabulary`."""
+        return self._processor.encode(list(texts), out_type=int, add_eos=True, num_threads=1)
+
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol. Works in graphs."""
+        import tensorflow as tf
+
         if tf.executing_eagerly():
             # Not the TensorFlow op: setting TensorFlow's seed, as every training does, discards its model.
             lines = tf.convert_to_tensor(texts, tf.string).numpy()
             return self.encode_all([line.decode("utf-8", errors="replace") for line in lines])
         return self._tokenizer.tokenize(texts)
 
-    def encode_all(self, texts: Sequence[str]) -> tf.RaggedTensor:
+    def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
         """Returns the same as `encode`, outside of graphs, in 40% of the time: it creates no protocol buffers."""
-        rows = self._processor.encode(list(texts), out_type=int, add_eos=True, num_threads=1)
+        import tensorflow as tf
+
+        rows = self.ids_of(texts)
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         values = np.fromiter(itertools.chain.from_iterable(rows), np.int32, lengths.sum())
         return tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]
@@ -140,6 +153,8 @@ def renumbered(model: bytes) -> bytes:
     Raises:
       UserError: if it is not a SentencePiece model.
     """
+    from google.protobuf import message
+
     kinds = {"UNKNOWN": 2, "CONTROL": 3}
     proto = model_class()()
     try:
@@ -169,6 +184,8 @@ def model_class() -> Callable[[], Any]:
 
     The class in the package sentencepiece needs a newer protobuf than TensorFlow's.
     """
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
     kinds = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="t2t_lite/sentencepiece_model.proto", package="t2t_lite.spm")
 

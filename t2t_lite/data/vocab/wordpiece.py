@@ -4,36 +4,67 @@ The file is JSON: {"kind": ..., "pieces": [...]}. Ids 0 to 2 are padding, end an
 bytes, which encode all text that has no token, so that decoding restores any text (except NUL with WordPiece). The
 tokens follow. WordPiece tokens include the blank before a word (" the"), and continuations of a word begin with "##".
 An imported list has neither blanks nor bytes: see `PlainListVocabulary`.
+
+Everything exists twice: in plain Python, for `ids_of`, and as TensorFlow ops, in `wordpiece_ops.py`.
 """
 
-import collections
+import functools
 import re
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import tensorflow as tf
-
-from t2t_lite.data.vocab.base import SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary, json_content, with_end_symbol
-from t2t_lite.data.vocab.tf_text import tensorflow_text
+from t2t_lite.data.vocab.base import (
+    EOS_ID,
+    SYMBOLS,
+    UNKNOWN_ID,
+    UNKNOWN_TEXT,
+    Vocabulary,
+    json_content,
+    with_end_symbol,
+)
 from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 FIRST_BYTE = len(SYMBOLS)
 FIRST_TOKEN = FIRST_BYTE + 256
 JOINER = "##"
-_UNKNOWN = "[UNK]"
+# Words with more bytes than this have no tokens, as in TensorFlow's tokenizer of words.
+_MAX_WORD_BYTES = 100
 # Letters, marks and digits, as Unicode blocks that have few other characters. Exact classes such as \p{L} make
 # TensorFlow's regular expressions three times slower, and encoding should be as fast as that of byte-pair tokens.
 _LETTERS = (
-    r"0-9A-Za-z\x{AA}\x{B5}\x{BA}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1FFF}\x{2C00}-\x{2DFF}\x{3040}-\x{FEFE}"
-    r"\x{FF10}-\x{FF19}\x{FF21}-\x{FF3A}\x{FF41}-\x{FF5A}\x{FF66}-\x{1CFFF}\x{20000}-\x{10FFFF}"
-)
-# A word or any other single character, each with the blank before it; or a blank on its own.
-_PARTS = rf" ?[{_LETTERS}]+| ?[^{_LETTERS} ]| "
-# Limits the time and memory of the learner, which grow with the number of distinct words.
-MAX_WORDS = 100_000
-_T = TypeVar("_T", str, bytes)
+    ("0", "9"), ("A", "Z"), ("a", "z"), (0xAA, 0xAA), (0xB5, 0xB5), (0xBA, 0xBA), (0xC0, 0xD6), (0xD8, 0xF6),
+    (0xF8, 0x1FFF), (0x2C00, 0x2DFF), (0x3040, 0xFEFE), (0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A),
+    (0xFF66, 0x1CFFF), (0x20000, 0x10FFFF),
+)  # fmt: skip
+
+
+# The characters with Unicode's property White_Space; Python's own notion has four more.
+_WHITE_SPACE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+# Chinese characters, which BERT treats as words.
+_CHINESE = (
+    (0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF), (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
+)  # fmt: skip
+
+
+def parts_pattern(of_code_point: Callable[[int], str]) -> str:
+    """Returns the regular expression of the parts that a text is cut into.
+
+    A part is a word or any other single character, each with the blank before it; or a blank on its own.
+
+    Args:
+      of_code_point: how the dialect writes a character.
+    """
+    letters = "".join(
+        f"{first}-{last}" if isinstance(first, str) else f"{of_code_point(first)}-{of_code_point(int(last))}"
+        for first, last in _LETTERS
+    )
+    return rf" ?[{letters}]+| ?[^{letters} ]| "
 
 
 class TokenListVocabulary(Vocabulary):
@@ -46,20 +77,37 @@ class TokenListVocabulary(Vocabulary):
 
     def __init__(self, path: Path, content: dict[str, Any]) -> None:
         super().__init__(path)
-        self._own = content["pieces"]
-        self._texts = [token.removeprefix(JOINER) if content["kind"] == "wordpiece" else token for token in self._own]
+        self._kind, self._own, self._symbols = content["kind"], _checked(content["pieces"]), content.get("symbols", [])
+        self._texts = [token.removeprefix(JOINER) if self._kind == "wordpiece" else token for token in self._own]
         self.size = FIRST_TOKEN + len(self._own)
-        self._encode_tokens = {"bytes": _Bytes, "characters": _Characters, "wordpiece": _WordPiece}[content["kind"]](
-            self._own, content.get("symbols", [])
-        )
+        ids = {token: id for id, token in enumerate(self._own, start=FIRST_TOKEN)}
+        kinds: dict[str, Callable[[], Callable[[str], list[int]]]] = {
+            "bytes": lambda: _byte_ids,
+            "characters": lambda: _Characters(ids),
+            "wordpiece": lambda: _Words(ids, self._symbols),
+        }
+        self._ids_of_text = kinds[self._kind]()
 
     def tokens(self) -> list[str]:
         """Returns a name for every token, by id; the names of bytes are <0x00> to <0xFF>."""
         return [*SYMBOLS, *(f"<0x{byte:02X}>" for byte in range(256)), *self._own]
 
-    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """See `Vocabulary`."""
+        return [[*self._ids_of_text(text), EOS_ID] for text in texts]
+
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
-        return with_end_symbol(self._encode_tokens(texts))
+        return with_end_symbol(self._ops(texts))
+
+    @functools.cached_property
+    def _ops(self) -> "Callable[[tf.Tensor], tf.RaggedTensor]":
+        import tensorflow as tf
+
+        from t2t_lite.data.vocab import wordpiece_ops
+
+        with tf.init_scope():
+            return wordpiece_ops.KINDS[self._kind](self._own, self._symbols)
 
     def _text_of(self, token: int) -> str:
         return UNKNOWN_TEXT if token < FIRST_TOKEN else self._texts[token - FIRST_TOKEN]
@@ -79,23 +127,38 @@ class PlainListVocabulary(Vocabulary):
 
     def __init__(self, path: Path, content: dict[str, Any]) -> None:
         super().__init__(path)
-        self._own = content["pieces"]
+        self._own = _checked(content["pieces"])
         self.size = len(SYMBOLS) + len(self._own)
         self._lowercase = all(token == token.lower() for token in self._own)
-        self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
-            [*self._own, _UNKNOWN], suffix_indicator=JOINER, unknown_token=_UNKNOWN, token_out_type=tf.int32
-        )
+        self._ids = {token: id for id, token in enumerate(self._own, start=len(SYMBOLS))}
+        self._ids_of_word = functools.lru_cache(100_000)(lambda word: longest_first(word, self._ids) or [UNKNOWN_ID])
 
     def tokens(self) -> list[str]:
         """Returns every token as it is in the list, by id."""
         return [*SYMBOLS, *self._own]
 
-    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """See `Vocabulary`."""
+        lines = [text.lower() for text in texts] if self._lowercase else texts
+        return [[*(id for word in _words(line) for id in self._ids_of_word(word)), EOS_ID] for line in lines]
+
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        import tensorflow as tf
+
         texts = tf.strings.lower(texts, encoding="utf-8") if self._lowercase else texts
         ids = self._tokenizer.tokenize(texts)
         known = ids.flat_values < len(self._own)
         return with_end_symbol(ids.with_flat_values(tf.where(known, ids.flat_values + len(SYMBOLS), UNKNOWN_ID)))
+
+    @functools.cached_property
+    def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
+        import tensorflow as tf
+
+        from t2t_lite.data.vocab.wordpiece_ops import tokenizer
+
+        with tf.init_scope():
+            return tokenizer(self._own)
 
     def _text_of(self, token: int) -> str:
         if token < len(SYMBOLS):
@@ -104,156 +167,87 @@ class PlainListVocabulary(Vocabulary):
         return text.removeprefix(JOINER) if text.startswith(JOINER) else " " + text
 
 
-class _Bytes:
-    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
-        del tokens, symbols
+def _checked(tokens: list[str]) -> list[str]:
+    """Returns the tokens. Raises ValueError if TensorFlow's tokenizer would refuse them."""
+    if len(set(tokens)) < len(tokens):
+        raise ValueError("a token is listed twice")
+    if any(len(token.encode()) > _MAX_WORD_BYTES for token in tokens):
+        raise ValueError(f"a token has more than {_MAX_WORD_BYTES} bytes")
+    return tokens
 
-    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        return _bytes_of(texts)
+
+def _byte_ids(text: str) -> list[int]:
+    return [FIRST_BYTE + byte for byte in text.encode("utf-8", errors="replace")]
 
 
 class _Characters:
-    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
-        del symbols
-        self._ids = np.full(max(map(ord, tokens), default=0) + 2, -1, np.int32)
-        self._ids[[ord(character) for character in tokens]] = FIRST_TOKEN + np.arange(len(tokens), dtype=np.int32)
+    def __init__(self, ids: Mapping[str, int]) -> None:
+        self._ids = ids
 
-    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        characters = tf.strings.unicode_split(texts, "UTF-8")
-        # One row per character, with its code point; the last entry of the table is for all larger code points.
-        numbers = tf.strings.unicode_decode(characters.flat_values, "UTF-8")
-        places = numbers.with_flat_values(tf.minimum(numbers.flat_values, len(self._ids) - 1))
-        ids = places.with_flat_values(tf.gather(self._ids, places.flat_values))
-        return _join(characters, ids, -1)
+    def __call__(self, text: str) -> list[int]:
+        found = []
+        for character in text:
+            id = self._ids.get(character)
+            found += _byte_ids(character) if id is None else [id]
+        return found
 
 
-class _WordPiece:
-    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
-        self._cut = _cutter(symbols)
-        self._tokenizer = tensorflow_text.FastWordpieceTokenizer(
-            [*tokens, _UNKNOWN],
-            suffix_indicator=JOINER,
-            unknown_token=_UNKNOWN,
-            token_out_type=tf.int32,
-            no_pretokenization=True,
+class _Words:
+    """Cuts a text into words and characters, and these into tokens."""
+
+    def __init__(self, ids: Mapping[str, int], symbols: Sequence[str]) -> None:
+        self._symbols = (
+            re.compile("|".join(map(re.escape, sorted(symbols, key=len, reverse=True)))) if symbols else None
         )
-        self._unknown = FIRST_TOKEN + len(tokens)
+        self._part = re.compile(parts_pattern(chr))
+        self._ids_of_part = functools.lru_cache(100_000)(lambda part: longest_first(part, ids) or _byte_ids(part))
 
-    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        words = self._cut(texts)
-        return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_TOKEN, self._unknown)
+    def __call__(self, text: str) -> list[int]:
+        text = text.replace("\x00", "\ufffd")
+        return [id for part in self._parts(text) for id in self._ids_of_part(part)]
 
-
-def _cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
-    """Returns a function that splits strings [batch] into [batch, (parts)]; each symbol is a part."""
-    escaped = "|".join(re.escape(symbol) for symbol in sorted(symbols, key=len, reverse=True))
-    pattern = f"{escaped}|{_PARTS}" if symbols else _PARTS
-
-    def cut(texts: tf.Tensor) -> tf.RaggedTensor:
-        # The op treats NUL as the end of a text.
-        texts = tf.strings.regex_replace(texts, "\x00", "\ufffd")
-        if not symbols:
-            return tensorflow_text.regex_split(texts, pattern, pattern)
-        # Split at symbols first: otherwise a blank before one would be joined with its first character.
-        around = tensorflow_text.regex_split(texts, escaped, escaped)
-        parts = tensorflow_text.regex_split(around.flat_values, pattern, pattern)
-        return around.with_flat_values(parts).merge_dims(1, 2)
-
-    return cut
+    def _parts(self, text: str) -> list[str]:
+        if self._symbols is None:
+            return self._part.findall(text)
+        found, end = [], 0
+        # Symbols come first: otherwise a blank before one would be joined with its first character.
+        for symbol in self._symbols.finditer(text):
+            found += [*self._part.findall(text[end : symbol.start()]), symbol.group()]
+            end = symbol.end()
+        return found + self._part.findall(text[end:])
 
 
-def _bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:
-    """Turns strings [batch] into the ids of their bytes, int32 [batch, (bytes)]."""
-    split = tf.strings.bytes_split(texts)
-    values = tf.reshape(tf.io.decode_raw(split.flat_values, tf.uint8), [-1])
-    return split.with_flat_values(tf.cast(values, tf.int32) + FIRST_BYTE)
+def longest_first(word: str, ids: Mapping[str, int]) -> list[int]:
+    """Returns the ids of a word: its longest token, then the longest "##..." of the rest, and so on.
 
-
-def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.RaggedTensor:
-    """Joins the ids of the parts of each text, with byte tokens for parts that have no tokens.
-
-    Args:
-      parts: strings [batch, (parts)].
-      ids: int32 [all parts, (tokens)], the ids of the flat values of `parts`.
-      unknown: the id that marks a part without tokens.
-
-    Returns:
-      int32 [batch, (length)].
+    [] if a rest has none, or the word is very long.
     """
-    is_known = tf.not_equal(ids, unknown)
-    has_tokens = tf.reduce_all(is_known, axis=1)
-    as_bytes = _bytes_of(tf.where(has_tokens, "", parts.flat_values))
-    joined = tf.concat([tf.ragged.boolean_mask(ids, is_known), as_bytes], axis=1)
-    return parts.with_flat_values(joined).merge_dims(1, 2)
+    if len(word.encode("utf-8", errors="replace")) > _MAX_WORD_BYTES:
+        return []
+    found, start = [], 0
+    while start < len(word):
+        joiner = JOINER if start else ""
+        end = next((end for end in range(len(word), start, -1) if joiner + word[start:end] in ids), None)
+        if end is None:
+            return []
+        found.append(ids[joiner + word[start:end]])
+        start = end
+    return found
 
 
-def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
-    """Learns a vocabulary and returns the content of its file.
-
-    Args:
-      kind: "wordpiece", "characters" or "bytes".
-      texts: sentences; "bytes" needs none.
-      size: number of tokens, the first 259 included; fewer if the text does not yield as many.
-      symbols: texts that are always one WordPiece token.
-
-    Raises:
-      UserError: if `size` leaves no room for tokens, or a text cannot be a symbol.
-    """
-    for symbol in symbols if kind == "wordpiece" else ():
-        if (
-            symbol.startswith(JOINER)
-            or symbol == _UNKNOWN
-            or len(symbol.encode()) > 100
-            or list(symbols).count(symbol) > 1
-        ):
-            raise UserError(
-                f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, too long or listed twice"
-            )
-    room = size - FIRST_TOKEN - len(symbols)
-    if kind != "bytes" and room < 1:
-        raise UserError(
-            f"vocab_size={size} is too small: the first {FIRST_TOKEN} tokens are symbols and bytes; raise it"
-        )
-    if kind == "bytes":
-        tokens = []
-    elif kind == "characters":
-        counts: collections.Counter[str] = collections.Counter()
-        for text in texts:
-            counts.update(text)
-        tokens = [character for character, _ in _by_frequency(counts)[:room]]
-    else:
-        tokens = [*symbols, *_learn_wordpieces(texts, room, symbols)]
-    return json_content(kind, tokens, symbols=list(symbols))
+def _words(text: str) -> list[str]:
+    """Splits a text at white space and around punctuation marks and Chinese characters, as BERT does."""
+    spaced = "".join(f" {character} " if _is_alone(character) else character for character in text)
+    return [word for word in re.split(_WHITE_SPACE, spaced) if word]
 
 
-def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str]) -> list[str]:
-    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
-
-    cut, counts = _cutter(symbols), collections.Counter()
-    for first in range(0, len(texts), 10_000):
-        words = cut(tf.constant(texts[first : first + 10_000])).flat_values.numpy().tolist()
-        counts.update(words)
-    words = [(word.decode(), count) for word, count in _by_frequency(counts) if word.decode() not in symbols]
-    words = words[:MAX_WORDS]
-    # The learner searches for a frequency threshold that tokens must reach. All words above the threshold are tokens,
-    # so it is at least the frequency of the last word that fits, and rarely more than sixteen times that.
-    least = words[min(size, len(words)) - 1][1]
-    tokens = learner.learn(
-        words,
-        size,
-        [],
-        lower_thresh=max(1, least // 2),
-        upper_thresh=max(2, 16 * least),
-        num_iterations=3,
-        max_input_tokens=-1,
-        slack_ratio=0.02,
-        joiner=JOINER,
-    )
-    return [token for token in tokens if token not in symbols][:size]
-
-
-def _by_frequency(counts: collections.Counter[_T]) -> list[tuple[_T, int]]:
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+@functools.lru_cache(10_000)
+def _is_alone(character: str) -> bool:
+    """Returns whether a character is a word of its own: a punctuation mark or a Chinese character."""
+    if "!" <= character <= "~":
+        return not character.isalnum()
+    is_chinese = any(first <= ord(character) <= last for first, last in _CHINESE)
+    return is_chinese or unicodedata.category(character).startswith("P")
 
 
 def plain_list(content: bytes) -> bytes:

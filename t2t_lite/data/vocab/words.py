@@ -4,13 +4,23 @@ The file is JSON: {"kind": "words", "pieces": [...]}. Ids 0 to 2 are padding, en
 """
 
 import collections
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tensorflow as tf
+from t2t_lite.data.vocab.base import (
+    EOS_ID,
+    SYMBOLS,
+    UNKNOWN_ID,
+    UNKNOWN_TEXT,
+    Vocabulary,
+    json_content,
+    with_end_symbol,
+)
 
-from t2t_lite.data.vocab.base import SYMBOLS, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary, json_content, with_end_symbol
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Up to this number of distinct words, the vocabulary is assumed to be closed. With more, words that occur once become
 # unknown, so that the model learns to deal with unknown words.
@@ -31,18 +41,31 @@ class WordVocabulary(Vocabulary):
         super().__init__(path)
         self._own = content["pieces"]
         self.size = len(SYMBOLS) + len(self._own)
-        ids = tf.range(len(SYMBOLS), self.size)
-        self._ids = tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(tf.constant(self._own, tf.string), ids), UNKNOWN_ID
-        )
+        self._ids = {word.encode(): id for id, word in enumerate(self._own, start=len(SYMBOLS))}
 
     def tokens(self) -> list[str]:
         """Returns every word, by id; ids 0 to 2 are symbols."""
         return [*SYMBOLS, *self._own]
 
-    def encode(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """See `Vocabulary`."""
+        # As bytes, because TensorFlow splits at ASCII whitespace only.
+        return [[*(self._ids.get(word, UNKNOWN_ID) for word in _bytes_of(text).split()), EOS_ID] for text in texts]
+
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
-        return with_end_symbol(self._ids.lookup(tf.strings.split(texts)))
+        import tensorflow as tf
+
+        return with_end_symbol(self._table.lookup(tf.strings.split(texts)))
+
+    @functools.cached_property
+    def _table(self) -> "tf.lookup.StaticHashTable":
+        import tensorflow as tf
+
+        with tf.init_scope():
+            ids = tf.range(len(SYMBOLS), self.size)
+            words = tf.lookup.KeyValueTensorInitializer(tf.constant(self._own, tf.string), ids)
+            return tf.lookup.StaticHashTable(words, UNKNOWN_ID)
 
     def _text_of(self, token: int) -> str:
         return " " + (UNKNOWN_TEXT if token < len(SYMBOLS) else self._own[token - len(SYMBOLS)])
@@ -55,7 +78,7 @@ def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) ->
     """
     counts: collections.Counter[bytes] = collections.Counter()
     for text in texts:
-        counts.update(text.encode().split())  # as bytes, because TensorFlow splits at ASCII whitespace only
+        counts.update(_bytes_of(text).split())
     symbols = list(symbols)
     least = 2 if len(counts) > _CLOSED else 1
     by_word = {word.decode(): count for word, count in counts.items()}
@@ -63,3 +86,7 @@ def train_words(texts: Iterable[str], size: int, symbols: Iterable[str] = ()) ->
     others = sorted(known - set(symbols), key=lambda word: (-by_word[word], word))
     words = [*symbols, *others][: size - len(SYMBOLS)]
     return json_content("words", words)
+
+
+def _bytes_of(text: str) -> bytes:
+    return text.encode("utf-8", errors="replace")

@@ -1,0 +1,85 @@
+"""Learns lists of tokens: WordPiece, characters."""
+
+import collections
+from collections.abc import Sequence
+from typing import TypeVar
+
+import tensorflow as tf
+
+from t2t_lite.data.vocab.base import json_content
+from t2t_lite.data.vocab.wordpiece import FIRST_TOKEN, JOINER
+from t2t_lite.data.vocab.wordpiece_ops import UNKNOWN_WORD, cutter
+from t2t_lite.errors import UserError
+
+# Limits the time and memory of the learner, which grow with the number of distinct words.
+MAX_WORDS = 100_000
+_T = TypeVar("_T", str, bytes)
+
+
+def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
+    """Learns a vocabulary and returns the content of its file.
+
+    Args:
+      kind: "wordpiece", "characters" or "bytes".
+      texts: sentences; "bytes" needs none.
+      size: number of tokens, the first 259 included; fewer if the text does not yield as many.
+      symbols: texts that are always one WordPiece token.
+
+    Raises:
+      UserError: if `size` leaves no room for tokens, or a text cannot be a symbol.
+    """
+    for symbol in symbols if kind == "wordpiece" else ():
+        if (
+            symbol.startswith(JOINER)
+            or symbol == UNKNOWN_WORD
+            or len(symbol.encode()) > 100
+            or list(symbols).count(symbol) > 1
+        ):
+            raise UserError(
+                f"'{symbol}' cannot be a symbol: it begins with {JOINER}, is reserved, too long or listed twice"
+            )
+    room = size - FIRST_TOKEN - len(symbols)
+    if kind != "bytes" and room < 1:
+        raise UserError(
+            f"vocab_size={size} is too small: the first {FIRST_TOKEN} tokens are symbols and bytes; raise it"
+        )
+    if kind == "bytes":
+        tokens = []
+    elif kind == "characters":
+        counts: collections.Counter[str] = collections.Counter()
+        for text in texts:
+            counts.update(text)
+        tokens = [character for character, _ in _by_frequency(counts)[:room]]
+    else:
+        tokens = [*symbols, *_learn_wordpieces(texts, room, symbols)]
+    return json_content(kind, tokens, symbols=list(symbols))
+
+
+def _learn_wordpieces(texts: Sequence[str], size: int, symbols: Sequence[str]) -> list[str]:
+    from tensorflow_text.tools.wordpiece_vocab import wordpiece_tokenizer_learner_lib as learner
+
+    cut, counts = cutter(symbols), collections.Counter()
+    for first in range(0, len(texts), 10_000):
+        words = cut(tf.constant(texts[first : first + 10_000])).flat_values.numpy().tolist()
+        counts.update(words)
+    words = [(word.decode(), count) for word, count in _by_frequency(counts) if word.decode() not in symbols]
+    words = words[:MAX_WORDS]
+    # The learner searches for a frequency threshold that tokens must reach. All words above the threshold are tokens,
+    # so it is at least the frequency of the last word that fits, and rarely more than sixteen times that.
+    least = words[min(size, len(words)) - 1][1]
+    tokens = learner.learn(
+        words,
+        size,
+        [],
+        lower_thresh=max(1, least // 2),
+        upper_thresh=max(2, 16 * least),
+        num_iterations=3,
+        max_input_tokens=-1,
+        slack_ratio=0.02,
+        joiner=JOINER,
+    )
+    return [token for token in tokens if token not in symbols][:size]
+
+
+def _by_frequency(counts: collections.Counter[_T]) -> list[tuple[_T, int]]:
+    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))

@@ -1,0 +1,106 @@
+"""The tokens of `wordpiece.py` as TensorFlow ops, which work in graphs."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.vocab.tf_text import tensorflow_text
+from t2t_lite.data.vocab.wordpiece import FIRST_BYTE, FIRST_TOKEN, JOINER, parts_pattern
+
+# Ends the list of tokens of a tokenizer, so its id is their number.
+UNKNOWN_WORD = "[UNK]"
+_PARTS = parts_pattern(lambda code_point: rf"\x{{{code_point:X}}}")
+
+
+def tokenizer(tokens: Sequence[str], **options: Any) -> Any:  # noqa: ANN401  tensorflow-text has no types
+    """Returns a tokenizer of words whose ids count from 0; that of a word without tokens is len(tokens)."""
+    return tensorflow_text.FastWordpieceTokenizer(
+        [*tokens, UNKNOWN_WORD],
+        suffix_indicator=JOINER,
+        unknown_token=UNKNOWN_WORD,
+        token_out_type=tf.int32,
+        **options,
+    )
+
+
+class _Bytes:
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
+        del tokens, symbols
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        return _bytes_of(texts)
+
+
+class _Characters:
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
+        del symbols
+        self._ids = np.full(max(map(ord, tokens), default=0) + 2, -1, np.int32)
+        self._ids[[ord(character) for character in tokens]] = FIRST_TOKEN + np.arange(len(tokens), dtype=np.int32)
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        characters = tf.strings.unicode_split(texts, "UTF-8")
+        # One row per character, with its code point; the last entry of the table is for all larger code points.
+        numbers = tf.strings.unicode_decode(characters.flat_values, "UTF-8")
+        places = numbers.with_flat_values(tf.minimum(numbers.flat_values, len(self._ids) - 1))
+        ids = places.with_flat_values(tf.gather(self._ids, places.flat_values))
+        return _join(characters, ids, -1)
+
+
+class _WordPiece:
+    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
+        self._cut = cutter(symbols)
+        self._tokenizer = tokenizer(tokens, no_pretokenization=True)
+        self._unknown = FIRST_TOKEN + len(tokens)
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        words = self._cut(texts)
+        return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_TOKEN, self._unknown)
+
+
+KINDS = {"bytes": _Bytes, "characters": _Characters, "wordpiece": _WordPiece}
+
+
+def cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
+    """Returns a function that splits strings [batch] into [batch, (parts)]; each symbol is a part."""
+    escaped = "|".join(re.escape(symbol) for symbol in sorted(symbols, key=len, reverse=True))
+    pattern = f"{escaped}|{_PARTS}" if symbols else _PARTS
+
+    def cut(texts: tf.Tensor) -> tf.RaggedTensor:
+        # The op treats NUL as the end of a text.
+        texts = tf.strings.regex_replace(texts, "\x00", "\ufffd")
+        if not symbols:
+            return tensorflow_text.regex_split(texts, pattern, pattern)
+        # Split at symbols first: otherwise a blank before one would be joined with its first character.
+        around = tensorflow_text.regex_split(texts, escaped, escaped)
+        parts = tensorflow_text.regex_split(around.flat_values, pattern, pattern)
+        return around.with_flat_values(parts).merge_dims(1, 2)
+
+    return cut
+
+
+def _bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:
+    """Turns strings [batch] into the ids of their bytes, int32 [batch, (bytes)]."""
+    split = tf.strings.bytes_split(texts)
+    values = tf.reshape(tf.io.decode_raw(split.flat_values, tf.uint8), [-1])
+    return split.with_flat_values(tf.cast(values, tf.int32) + FIRST_BYTE)
+
+
+def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.RaggedTensor:
+    """Joins the ids of the parts of each text, with byte tokens for parts that have no tokens.
+
+    Args:
+      parts: strings [batch, (parts)].
+      ids: int32 [all parts, (tokens)], the ids of the flat values of `parts`.
+      unknown: the id that marks a part without tokens.
+
+    Returns:
+      int32 [batch, (length)].
+    """
+    is_known = tf.not_equal(ids, unknown)
+    has_tokens = tf.reduce_all(is_known, axis=1)
+    as_bytes = _bytes_of(tf.where(has_tokens, "", parts.flat_values))
+    joined = tf.concat([tf.ragged.boolean_mask(ids, is_known), as_bytes], axis=1)
+    return parts.with_flat_values(joined).merge_dims(1, 2)
