@@ -10,13 +10,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from t2t_lite import built_in, registry
-from t2t_lite.quiet import QuietFinder, select_tensorflow
+from t2t_lite.quiet import QuietFinder
 
 if TYPE_CHECKING:
     from t2t_lite import layers, losses, models, schedules
     from t2t_lite.api.checkpoints import AveragedCheckpoints, average_checkpoints
     from t2t_lite.api.data import GeneratedData, generate_data
     from t2t_lite.api.evaluation import EvaluationResult, evaluate, score_split
+    from t2t_lite.api.export import export
     from t2t_lite.api.models import load_model
     from t2t_lite.api.settings import get_hparams
     from t2t_lite.api.training import TrainResult, train
@@ -55,6 +56,7 @@ _MODULES = {
     "UserError": "errors",
     "average_checkpoints": "api.checkpoints",
     "evaluate": "api.evaluation",
+    "export": "api.export",
     "generate_data": "api.data",
     "get_hparams": "api.settings",
     "get_problem": "data.problem",
@@ -67,7 +69,6 @@ _MODULES = {
     "score_split": "api.evaluation",
     "train": "api.training",
 }
-_NEED_TENSORFLOW = ("Hypothesis", "Parser", "Translator")
 
 __all__ = [
     "HPARAMS",
@@ -90,6 +91,7 @@ __all__ = [
     "UserError",
     "average_checkpoints",
     "evaluate",
+    "export",
     "generate_data",
     "get_hparams",
     "get_problem",
@@ -107,8 +109,6 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _NEED_TENSORFLOW:
-        select_tensorflow()
     module = importlib.import_module(f"{__name__}.{_MODULES[name]}")
     value = module if _MODULES[name] == name else getattr(module, name)
     globals()[name] = value

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -49,6 +50,33 @@ def make_folder(path: Path, flag: str) -> None:
         raise UserError(f"{flag}={path}: cannot create that folder ({error.strerror}); give another one") from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise UserError(f"{flag}={path}: no write permission; change the permissions, or give another folder")
+
+
+@contextlib.contextmanager
+def written_folder(path: Path, flag: str) -> Iterator[Path]:
+    """Yields a temporary folder beside `path`, which takes the place of `path` when the block ends without an error.
+
+    Raises:
+      UserError: if the parent of `path` cannot be created; the message names `flag`.
+    """
+    make_folder(path.parent, flag)
+    partial = partial_path(path)
+    partial.mkdir()
+    try:
+        yield partial
+        old = partial_path(path)
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(path, old)
+        try:
+            os.replace(partial, path)
+        except OSError:
+            if old.exists():
+                os.replace(old, path)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
 
 
 def partial_path(path: Path) -> Path:

@@ -11,13 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.bin.decoder.models import chosen_model
+from t2t_lite.decoding.engine import ENGINES
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
     from t2t_lite.parsing.parser import Parser
 
 
+# Flags that cannot be combined; an export has one checkpoint.
+_EXCLUSIVE = (
+    ("decode_interactive", "decode_to_file"),
+    ("score_file", "prefix_file"),
+    ("score_file", "constraint_file"),
+    ("score_file", "alignments"),
+    ("draw_trees", "score_file"),
+    ("export_dir", "checkpoint_path"),
+)
 # The flags, besides settings, on which outputs depend.
 _SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "tokenizer")
 
@@ -34,12 +44,19 @@ def make_parser() -> cli.CommandParser:
         "Translate a file, or standard input to standard output: N lines in, N lines out, in order.",
         runs=True,
     )
-    parser.add_argument(
+    which = parser.add_mutually_exclusive_group(required=True).add_argument
+    which(
         "--output_dir",
-        required=True,
         type=cli.path,
         metavar="RUN[,RUN,...]",
         help="the run directory of the model; several with the same vocabulary form an ensemble",
+    )
+    which("--export_dir", type=cli.path, help="instead: an export of t2t-lite-export; with CTranslate2 no TensorFlow")
+    parser.add_argument(
+        "--engine",
+        choices=ENGINES,
+        help="what searches (default: tensorflow, or that of the export). ctranslate2 exports the run first, into "
+        "exports/ in the run directory, and is faster",
     )
     parser.add_argument(
         "--checkpoint_path",
@@ -119,50 +136,26 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     for name in ("prefix_file", "constraint_file", "alignments"):
         if getattr(arguments, name) and not from_file:
             parser.error(f"--{name} needs --decode_from_file")
-    if arguments.decode_interactive and arguments.decode_to_file:
-        parser.error("--decode_interactive and --decode_to_file cannot be combined")
-    for name in ("prefix_file", "constraint_file", "alignments"):
-        if arguments.score_file and getattr(arguments, name):
-            parser.error(f"--score_file and --{name} cannot be combined")
+    for first, second in _EXCLUSIVE:
+        if getattr(arguments, first) and getattr(arguments, second):
+            parser.error(f"--{first} and --{second} cannot be combined")
     if arguments.alignments and not arguments.decode_to_file:
         parser.error("--alignments needs --decode_to_file")
     if arguments.draw_trees and not arguments.decode_to_file:
         parser.error("--draw_trees needs --decode_to_file")
-    if arguments.draw_trees and arguments.score_file:
-        parser.error("--draw_trees and --score_file cannot be combined")
 
 
 def _decode(arguments: argparse.Namespace) -> None:
     from t2t_lite.bin.decoder import trees as decode_trees
-    from t2t_lite.checkpoints.selection import select
     from t2t_lite.plugins import load_all
-    from t2t_lite.quiet import import_tensorflow
-    from t2t_lite.run_dir import open_run_dir
-    from t2t_lite.startup import keep_compiled
-    from t2t_lite.tuned_settings import search_settings
 
     load_all(arguments.t2t_usr_dir)
-    # Check everything possible before TensorFlow is imported, which takes seconds.
-    runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
-    trust_plugins(arguments, [str(run) for run in runs])
-    problems = [open_run_dir(run).problem for run in runs]
-    checkpoint_path = arguments.checkpoint_path or None
-    chosen = [select(run, checkpoint_path, warn=lambda line: None) for run in runs]
-    usual = problems[0].decode_hparams
-    settings = search_settings(runs[0], usual, arguments.decode_hparams, warn=lambda line: None)
-    writes_trees = problems[0].writes_trees
-    decode_trees.check(arguments, settings, writes_trees)
-    inputs, targets, picture = _files(arguments, runs)
-    keep_compiled()
-    import_tensorflow()
-    from t2t_lite.decoding.translator import Translator
-
-    translator = Translator.from_run_dir(
-        runs, arguments.decode_hparams, checkpoint_path, cli.warn, xla_compile=arguments.xla_compile
-    )
-    used = [selection._replace(path=path) for selection, path in zip(chosen, translator.checkpoints, strict=True)]
-    cli.warn(f"using {', '.join(map(str, used))}")
-    parser = decode_trees.make_tree_parser(translator, arguments) if writes_trees else None
+    # Check everything possible before the model is loaded: TensorFlow takes seconds.
+    model = chosen_model(arguments)
+    decode_trees.check(arguments, model)
+    inputs, targets, picture = _files(arguments, model.files)
+    translator = model.load()
+    parser = decode_trees.make_tree_parser(translator, arguments) if model.writes_trees else None
     if arguments.decode_interactive:
         from t2t_lite.bin.decoder.streams import decode_interactively
 
@@ -175,11 +168,10 @@ def _decode(arguments: argparse.Namespace) -> None:
         decode_trees.draw_trees(targets[0], picture, cli.warn)
 
 
-def _files(arguments: argparse.Namespace, runs: list[Path]) -> tuple[list[Path], list[Path], Path | None]:
+def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Path], list[Path], Path | None]:
     """Checks the files and returns (inputs, outputs, picture or None)."""
     from t2t_lite.errors import UserError
     from t2t_lite.files import check_outputs
-    from t2t_lite.run_dir import files_of
 
     def named(*flags: str) -> dict[str, Path]:
         return {f"--{flag}": Path(path) for flag in flags if (path := getattr(arguments, flag)) is not None}
@@ -192,8 +184,8 @@ def _files(arguments: argparse.Namespace, runs: list[Path]) -> tuple[list[Path],
         if not path.exists():
             raise UserError(f"no such file: {path}")
     picture = named("draw_trees")
-    of_runs = {str(file): file for run in runs for file in files_of(run)}
-    check_outputs(targets | picture, (inputs or {"standard input": Path("/dev/stdin")}) | of_runs)
+    files = {str(file): file for file in of_model}
+    check_outputs(targets | picture, (inputs or {"standard input": Path("/dev/stdin")}) | files)
     return list(inputs.values()), list(targets.values()), next(iter(picture.values()), None)
 
 
@@ -210,7 +202,7 @@ def _decode_lines(
         made_by = {
             # A pipe cannot be read again, so the run cannot be resumed: the time makes it unique.
             "input": None if all(path.is_file() for path in inputs) else time.time(),
-            "checkpoints": [[str(path), Path(f"{path}.index").stat().st_mtime] for path in translator.checkpoints],
+            **translator.engine.description(),
             "settings": dataclasses.asdict(translator.decode_hparams),
             "flags": [getattr(arguments, name) for name in _SHAPING],
         }

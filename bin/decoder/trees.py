@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite.config import DecodeHParams
+from t2t_lite.bin.decoder.models import ChosenModel
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
 MAX_DRAWN = 100
 
 
-def check(arguments: argparse.Namespace, settings: DecodeHParams, writes_trees: bool) -> None:
+def check(arguments: argparse.Namespace, model: ChosenModel) -> None:
     """Raises UserError if flags or search settings do not fit the model's kind of output."""
+    settings, writes_trees = model.settings, model.writes_trees
     for flag in () if writes_trees else ("draw_trees", "tokenizer"):
         if getattr(arguments, flag):
-            raise UserError(f"--{flag} is for parsing problems; the model in {arguments.output_dir} writes no trees")
+            raise UserError(f"--{flag} is for parsing problems; the model in {model.where} writes no trees")
     if settings.only_trees and not writes_trees:
-        raise UserError(f"only_trees=True is for parsing; the model in {arguments.output_dir} writes no trees")
+        raise UserError(f"only_trees=True is for parsing; the model in {model.where} writes no trees")
     for flag in ("prefix_file", "constraint_file", "alignments") if writes_trees else ():
         if getattr(arguments, flag):
-            raise UserError(f"--{flag} is not for parsing problems; the model in {arguments.output_dir} writes trees")
+            raise UserError(f"--{flag} is not for parsing problems; the model in {model.where} writes trees")
     if arguments.draw_trees and Path(arguments.draw_trees).suffix.lower() in (".png", ".pdf", ".jpg", ".jpeg", ".gif"):
         raise UserError(f"--draw_trees={arguments.draw_trees}: trees are drawn as .svg, or as text", status=2)
     if arguments.draw_trees and settings.return_beams:

@@ -1,11 +1,8 @@
 """Loads models."""
 
-import zipfile
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     import keras
@@ -27,7 +24,9 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
     """
     path = Path(path)
     if path.suffix == ".keras":
-        return _load_file(path)
+        from t2t_lite.models.loading import load_model_file
+
+        return load_model_file(path)
     from t2t_lite.quiet import select_tensorflow
     from t2t_lite.run_dir import open_run_dir
 
@@ -40,19 +39,3 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
     checkpoint = select(run_dir.path, checkpoint_path).path
     targets, inputs = (open_vocabulary(path) for path in (run_dir.vocabulary, run_dir.inputs_vocabulary))
     return restored_model(run_dir.hparams, targets.size, inputs.size, checkpoint)
-
-
-def _load_file(path: Path) -> "keras.Model":
-    if not path.is_file():
-        raise UserError(f"no such file: {path}")
-    import keras
-
-    import t2t_lite.models  # noqa: F401  registers the classes
-
-    try:
-        model = keras.models.load_model(path)
-    except (ValueError, TypeError, OSError, KeyError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path} cannot be loaded as a Keras model: {str(error).splitlines()[0]}") from error
-    if not isinstance(model, keras.Model):
-        raise UserError(f"{path} is not a Keras model")
-    return model

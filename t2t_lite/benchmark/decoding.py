@@ -62,5 +62,5 @@ def measure(
         start = time.perf_counter()
         outputs = [text for call in calls for text in translator.translate(call, **options_of(call))]
         seconds.append(time.perf_counter() - start)
-    tokens = sum(len(row) for row in translator.vocabulary.encode_all(outputs).to_list())
+    tokens = sum(len(row) for row in translator.vocabulary.ids_of(outputs))
     return Speed(name, len(lines), tokens, seconds[0], seconds[1:])

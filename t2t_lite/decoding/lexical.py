@@ -49,7 +49,7 @@ class PhraseVocabulary:
 
     def _tokens(self, phrase: str, line: int) -> list[int]:
         is_first = self._vocabulary.starts_with_blank
-        (ids,) = self._vocabulary.encode_all([phrase if is_first else f" {phrase}"]).to_list()
+        (ids,) = self._vocabulary.ids_of([phrase if is_first else f" {phrase}"])
         ids = ids[:-1]
         if not is_first and self._texts[ids[0]] == " ":
             ids = ids[1:]

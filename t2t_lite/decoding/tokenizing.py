@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-import tensorflow as tf
-
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 
@@ -38,8 +36,8 @@ def encode_lines(
     if max_positions is not None and max_positions <= limit:
         limit = max_positions
         reason = f"{limit}, which is {MAX_POSITIONS}; split it, or train with a larger max_length"
-    texts = [line[: limit * _MAX_TOKEN_CHARACTERS].encode("utf-8", errors="replace") for line in lines]
-    ids = vocabulary.encode(tf.constant(texts, tf.string)).to_list() if texts else []
+    cut = (line[: limit * _MAX_TOKEN_CHARACTERS] for line in lines)
+    ids = vocabulary.ids_of([text.encode("utf-8", errors="replace").decode() for text in cut])
     for number, row in enumerate(ids):
         if len(row) > limit:
             warn(f"{name} {first_line + number} has {len(row)} tokens and was cut to {reason}")

@@ -3,49 +3,50 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, cast, overload
 
 import numpy as np
-import tensorflow as tf
 
 from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
-from t2t_lite.decoding.alignment import CrossAttentionWeights, alignment
-from t2t_lite.decoding.batching import padded
-from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.alignment import alignment
+from t2t_lite.decoding.engine import Engine
 from t2t_lite.decoding.line_search import Hypothesis, Lines, LineSearch
-from t2t_lite.decoding.loading import load
-from t2t_lite.decoding.scorer import Scorer
-from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
-from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.quiet import select_tensorflow
 from t2t_lite.settings import SettingValue
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.ensemble import Ensemble
+    from t2t_lite.decoding.search_requests import LineConstraint
+    from t2t_lite.models.base import Seq2SeqModel
 
 
 class Translator:
     """Translates lines; also scores and aligns given translations. It is thread-safe.
 
     Args:
-      model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
+      model: a built `Seq2SeqModel` with its weights, or an `Ensemble`; or an `Engine`.
       vocabulary: the vocabulary of the targets that the model was trained with.
       decode_hparams: the decoding settings.
       warn: receives a line about an input or an output that was cut.
       checkpoints: the checkpoints of the weights, for reports.
       inputs_vocabulary: the vocabulary of the inputs; None if both sides share one.
       xla_compile: whether to compile searches with XLA, which takes seconds for each of a few shapes and makes searches
-        faster after that.
-      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
+        faster after that. Not for an `Engine`.
+      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU. Not
+        for an `Engine`.
       problem: the name of the problem that the model was trained for, for reports.
       has_inputs: whether the model reads inputs. If not, a line is the beginning of its own output, which is completed.
     """
 
     def __init__(
         self,
-        model: Seq2SeqModel | Ensemble,
+        model: "Seq2SeqModel | Ensemble | Engine",
         vocabulary: Vocabulary,
         decode_hparams: DecodeHParams,
         warn: Callable[[str], None] = LOG.warning,
@@ -56,22 +57,37 @@ class Translator:
         problem: str = "",
         has_inputs: bool = True,
     ) -> None:
-        self.model = model
         self.vocabulary = vocabulary
         self.inputs_vocabulary = inputs_vocabulary or vocabulary
         self.decode_hparams = decode_hparams
         self.checkpoints = list(checkpoints)
         self.problem = problem
         self.has_inputs = has_inputs
-        # On a CPU the matrix products of one batch are too small to use all cores; a GPU runs one batch at a time.
-        processors = 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
-        self.num_threads = num_threads or processors
         self._warn = warn
-        self._search_lines = LineSearch(
-            model, self.vocabulary, self.inputs_vocabulary, warn, xla_compile, self.num_threads, has_inputs
-        )
-        self._scorer = Scorer(model)
-        self._cross_attention = CrossAttentionWeights(model)
+        if hasattr(model, "search"):
+            self.engine = cast(Engine, model)
+        else:
+            from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
+
+            of_both = self.vocabulary, self.inputs_vocabulary
+            self.engine = TensorFlowEngine(model, *of_both, warn, xla_compile, num_threads, self.checkpoints)
+        self._search_lines = LineSearch(self.engine, *(vocabulary, self.inputs_vocabulary), warn, has_inputs)
+
+    @property
+    def model(self) -> "Seq2SeqModel | Ensemble":
+        """The model of the TensorFlow engine.
+
+        Raises:
+          UserError: if the engine is another one.
+        """
+        if not hasattr(self.engine, "model"):
+            raise UserError(f"the engine {self.engine.name} has no Keras model")
+        return self.engine.model
+
+    @property
+    def num_threads(self) -> int:
+        """Number of batches that are searched in parallel."""
+        return self.engine.num_threads
 
     @classmethod
     def from_run_dir(
@@ -97,6 +113,10 @@ class Translator:
         Raises:
           UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
         """
+        select_tensorflow()
+        from t2t_lite.decoding.ensemble import Ensemble
+        from t2t_lite.decoding.loading import load
+
         paths = [Path(each) for each in ([path] if isinstance(path, str | os.PathLike) else path)]
         loaded = load(paths, decode_hparams, checkpoint_path, warn)
         model = loaded.models[0] if len(loaded.models) == 1 else Ensemble(loaded.models)
@@ -113,8 +133,42 @@ class Translator:
             loaded.has_inputs,
         )
 
+    @classmethod
+    def from_export(
+        cls,
+        path: str | os.PathLike,
+        decode_hparams: str | Mapping[str, SettingValue] = "",
+        warn: Callable[[str], None] = LOG.warning,
+        *,
+        xla_compile: bool = True,
+        num_threads: int | None = None,
+    ) -> "Translator":
+        """Loads an export of t2t-lite-export: one for CTranslate2, without TensorFlow, or a Keras model.
+
+        Args:
+          path: the export directory.
+          decode_hparams: changes to its search settings, as a dict or "name=value,...".
+          warn, xla_compile, num_threads: see `Translator`.
+
+        Raises:
+          UserError: if it is no export, a file of it is missing or changed, or it is a SavedModel, which has its own
+            search.
+        """
+        from t2t_lite.decoding.exported import load_export
+
+        export = load_export(Path(path), warn, xla_compile, num_threads)
+        return cls(
+            export.engine,
+            export.vocabulary,
+            export.decode_hparams.changed(decode_hparams),
+            warn,
+            inputs_vocabulary=export.inputs_vocabulary,
+            problem=export.problem,
+            has_inputs=export.has_inputs,
+        )
+
     def __repr__(self) -> str:
-        parts = [f"model={self.model.name}", *(f"checkpoint={checkpoint}" for checkpoint in self.checkpoints)]
+        parts = [f"model={self.engine.model_name}", *(f"checkpoint={checkpoint}" for checkpoint in self.checkpoints)]
         return f"<{type(self).__name__} {', '.join([*parts, f'problem={self.problem}'] if self.problem else parts)}>"
 
     @overload
@@ -165,7 +219,7 @@ class Translator:
         prefixes: Sequence[str] | str | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
-        constraints: Sequence[LineConstraint] | str = (),
+        constraints: "Sequence[LineConstraint] | str" = (),
         phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
         **settings: SettingValue,
     ) -> list[str] | list[Hypothesis] | str | Hypothesis:
@@ -189,7 +243,7 @@ class Translator:
         Raises:
           UserError: if a setting is out of range.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
+        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases, return_scores)
         best = [beams[0] for beams in self._search_lines(query, self._settings(settings), 1)]
         return best if return_scores else [hypothesis.text for hypothesis in best]
 
@@ -218,7 +272,7 @@ class Translator:
         prefixes: Sequence[str] | str | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
-        constraints: Sequence[LineConstraint] | str = (),
+        constraints: "Sequence[LineConstraint] | str" = (),
         phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
         **settings: SettingValue,
     ) -> list[list[Hypothesis]] | list[Hypothesis]:
@@ -271,7 +325,7 @@ class Translator:
             lines = [self.inputs_vocabulary.decode([row])[0] for row in ids]
         lines = [lines] if isinstance(lines, str) else lines
         for part in [*([line] for line in lines), lines]:
-            self._search_lines(Lines(part), self._settings(settings), 1)
+            self._search_lines(Lines(part, with_scores=False), self._settings(settings), 1)
 
     @overload
     def score(self, inputs: str, targets: str, first_line: int = ...) -> Hypothesis: ...
@@ -296,7 +350,7 @@ class Translator:
         settings = self.decode_hparams
         sources = self._encode(self.inputs_vocabulary, inputs, settings, first_line, "line")
         outputs = self._encode(self.vocabulary, targets, settings, first_line, "the translation of line")
-        scores = self._scorer(sources, outputs, settings)
+        scores = self.engine.score(sources, outputs, settings)
         return [Hypothesis(text, *scored) for text, scored in zip(targets, scores, strict=True)]
 
     def attention(
@@ -319,15 +373,14 @@ class Translator:
         kind = "cross" if kind == "memory" else kind  # its name before version 0.2
         if kind not in ("encoder", "decoder", "cross"):
             raise UserError(f"attention kinds are encoder, decoder and cross, not '{kind}'")
-        layer = self._layer(layer)
         (source,), (output,) = self._pair([line], [translation])
         try:
-            weights = self._single_model().attention(padded([source]), padded([output]), kind, layer)[0]
+            weights = self.engine.attention(source, output, kind, layer)
         except ValueError as error:
             raise UserError(str(error)) from error
         sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
         queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
-        return np.asarray(weights), sides[queries], sides[keys]
+        return weights, sides[queries], sides[keys]
 
     @overload
     def align(self, lines: str, translations: str, layer: int | None = ...) -> str: ...
@@ -352,25 +405,15 @@ class Translator:
         Raises:
           UserError: as `attention` does.
         """
-        layer = self._layer(layer)
         sources, outputs = self._pair(lines, translations)
         try:
-            found = self._cross_attention(sources, outputs, layer, self.decode_hparams.batch_tokens)
+            found = self.engine.cross_attention(sources, outputs, layer, self.decode_hparams)
         except ValueError as error:
             raise UserError(str(error)) from error
         return [
             alignment(weights, self.inputs_vocabulary.tokens_of(source), self.vocabulary.tokens_of(output))
             for weights, source, output in zip(found, sources, outputs)
         ]
-
-    def _single_model(self) -> Seq2SeqModel:
-        if isinstance(self.model, Ensemble):
-            raise UserError("attention weights belong to one model, and this is an ensemble; load one run directory")
-        return self.model
-
-    def _layer(self, layer: int | None) -> int:
-        model = self._single_model()
-        return model.alignment_layer if layer is None else layer
 
     def _pair(self, lines: Sequence[str], translations: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
         """Returns (ids of the lines, ids of their translations)."""
@@ -390,4 +433,4 @@ class Translator:
         self, vocabulary: Vocabulary, lines: Sequence[str], settings: DecodeHParams, first_line: int, name: str
     ) -> list[list[int]]:
         """Returns the ids of each text, with the end symbol. See `encode_lines`."""
-        return encode_lines(vocabulary, lines, settings, self.model.max_positions, self._warn, first_line, name)
+        return encode_lines(vocabulary, lines, settings, self.engine.max_positions, self._warn, first_line, name)

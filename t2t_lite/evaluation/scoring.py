@@ -29,9 +29,8 @@ from t2t_lite.evaluation.split_scores import (
     read_scores,
     reference_names,
     write_lines,
-    written_folder,
 )
-from t2t_lite.files import write_text
+from t2t_lite.files import write_text, written_folder
 from t2t_lite.quiet import import_tensorflow, settings_restored
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import make_metric, options_for, score_of
@@ -145,7 +144,7 @@ def _stored(
     decoded_now: bool = False,
 ) -> SplitScores:
     """Writes the folder and returns what is in it."""
-    with written_folder(request.folder) as folder:
+    with written_folder(request.folder, "`output_dir`") as folder:
         for name, lines in {**texts, **dict(zip(reference_names(len(references)), references, strict=True))}.items():
             write_lines(folder / name, lines)
         write_text(folder / SCORES, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")

@@ -7,13 +7,10 @@ scores/<split>.<checkpoint>.<settings>/
   report.md                   the same to read
 """
 
-import contextlib
 import dataclasses
 import datetime
 import json
-import os
-import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +20,6 @@ from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.request import Request
-from t2t_lite.files import make_folder, partial_path
 from t2t_lite.scoring.token_metrics import TokenSums
 
 SCORES, REPORT = "scores.json", "report.md"
@@ -179,24 +175,6 @@ def content_of(
         "figures": [figure.to_json() for figure in figures],
         **tables,
     }
-
-
-@contextlib.contextmanager
-def written_folder(path: Path) -> Iterator[Path]:
-    """Yields a temporary folder beside `path`, which takes the place of `path` when the block ends without an error."""
-    make_folder(path.parent, "`output_dir`")
-    partial = partial_path(path)
-    partial.mkdir()
-    try:
-        yield partial
-        old = partial_path(path)
-        with contextlib.suppress(FileNotFoundError):
-            os.replace(path, old)
-        os.replace(partial, path)
-        shutil.rmtree(old, ignore_errors=True)
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:

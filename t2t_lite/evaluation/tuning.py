@@ -12,10 +12,10 @@ from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.request import FOLDER, Request, folder_name
 from t2t_lite.evaluation.scoring import score
-from t2t_lite.evaluation.split_scores import SplitScores, written_folder
+from t2t_lite.evaluation.split_scores import SplitScores
 from t2t_lite.evaluation.tuning_grid import ALPHA, AVERAGE, BEAM_SIZE, USUAL, Grid
 from t2t_lite.evaluation.tuning_report import tuning_report
-from t2t_lite.files import write_text
+from t2t_lite.files import write_text, written_folder
 from t2t_lite.quiet import import_tensorflow, settings_restored
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import make_metric, options_for
@@ -76,7 +76,7 @@ def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None],
     searched_now = content is None
     if content is None:
         content = {"format": _FORMAT, **key, **_search(request, grid, again, warn, xla_compile)}
-        with written_folder(folder) as partial:
+        with written_folder(folder, "`output_dir`") as partial:
             text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
             write_text(partial / TUNE, f"{text}\n")
     path = request.run_dir.path

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import keras
 import numpy as np
@@ -15,6 +15,9 @@ from t2t_lite.layers.feed_forward import GatedFeedForward
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.transformer import Transformer
 
+# A part of CTranslate2's description of a model, and a layer of ours; neither package has types for them.
+_Spec: TypeAlias = Any
+_Layer: TypeAlias = Any
 # Positions that an export has vectors for. Longer inputs are cut, with a warning.
 POSITIONS = 2048
 # Position encodings that are part of attention, and so have no vectors.
@@ -38,7 +41,8 @@ def check_supported(model: Seq2SeqModel) -> None:
             raise _unsupported(f"{name}={value}", " or ".join(values))
     if hparams.hidden_size % hparams.num_heads:
         raise _unsupported(
-            f"{hparams.num_heads} heads with a hidden_size of {hparams.hidden_size}", "a number of heads that divides it"
+            f"{hparams.num_heads} heads with a hidden_size of {hparams.hidden_size}",
+            "a number of heads that divides it",
         )
     for name, size in (("attention_key_size", hparams.key_size), ("attention_value_size", hparams.value_size)):
         if size > (room := hparams.hidden_size // hparams.num_heads):
@@ -98,7 +102,7 @@ def _options(hparams: HParams) -> dict[str, Any]:
     }
 
 
-def _encoder(model: Transformer) -> Any:  # noqa: ANN401  a TransformerEncoderSpec
+def _encoder(model: Transformer) -> _Spec:
     from ctranslate2.specs.transformer_spec import TransformerEncoderSpec
 
     spec = TransformerEncoderSpec(model.hparams.num_encoder_layers, **_options(model.hparams))
@@ -113,7 +117,7 @@ def _encoder(model: Transformer) -> Any:  # noqa: ANN401  a TransformerEncoderSp
     return spec
 
 
-def _decoder(model: Transformer) -> Any:  # noqa: ANN401  a TransformerDecoderSpec
+def _decoder(model: Transformer) -> _Spec:
     from ctranslate2.specs.transformer_spec import TransformerDecoderSpec
 
     layers = model.hparams.num_decoder_layers
@@ -136,7 +140,7 @@ def _decoder(model: Transformer) -> Any:  # noqa: ANN401  a TransformerDecoderSp
     return spec
 
 
-def _set_positions(spec: Any, model: Transformer, side: str) -> None:
+def _set_positions(spec: _Spec, model: Transformer, side: str) -> None:
     if model.hparams.position_encoding in _WITHOUT_VECTORS:
         return
     number = model.max_positions or POSITIONS
@@ -144,7 +148,7 @@ def _set_positions(spec: Any, model: Transformer, side: str) -> None:
     spec.position_encodings.encodings = _array(model.position_encodings[side](zeros))[0]
 
 
-def _set_self_attention(spec: Any, layer: Any) -> None:
+def _set_self_attention(spec: _Spec, layer: _Layer) -> None:
     query, key, value, output = _projections(layer)
     spec.linear[0].weight = np.concatenate([query, key, value])
     spec.linear[1].weight = output
@@ -185,7 +189,7 @@ def _widened(array: np.ndarray, size: int) -> np.ndarray:
     return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, size - array.shape[-1])])
 
 
-def _set_feed_forward(spec: Any, layer: Any) -> None:
+def _set_feed_forward(spec: _Spec, layer: _Layer) -> None:
     network, norm = layer.feed_forward, layer.feed_forward_residual.norm
     expand, project = _array(network.expand.kernel).T, _array(network.project.kernel).T
     if isinstance(network, GatedFeedForward):
@@ -197,7 +201,7 @@ def _set_feed_forward(spec: Any, layer: Any) -> None:
     _set_norm(spec.layer_norm, norm)
 
 
-def _set_norm(spec: Any, norm: Any) -> None:
+def _set_norm(spec: _Spec, norm: _Layer) -> None:
     if hasattr(norm, "scale"):
         spec.gamma = _array(norm.scale)
     else:

@@ -4,18 +4,21 @@ import collections
 import threading
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Literal, overload
+from typing import TYPE_CHECKING, Literal, overload
 
 from t2t_lite.arrays import Forwarded
+from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
-from t2t_lite.parsing.tree_constraint import TreeSymbols, only_trees
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.linear import WORD, linearise
 from t2t_lite.trees.repair import REPAIRS, repair
 from t2t_lite.trees.tokenizer import split_at_blanks
 from t2t_lite.trees.tree import parse_brackets, words_of
+
+if TYPE_CHECKING:
+    from t2t_lite.parsing.tree_constraint import TreeSymbols
 
 
 class Parser:
@@ -36,6 +39,7 @@ class Parser:
         self._split = split
         self.decode_hparams = translator.decode_hparams
         self.checkpoints = translator.checkpoints
+        self.engine = translator.engine
         self._symbols: TreeSymbols | None = None  # made when a search needs them
         self.parsed = self.repaired = 0
         self.repairs: collections.Counter[str] = collections.Counter()
@@ -51,6 +55,17 @@ class Parser:
     ) -> "Parser":
         """Loads the model of a run directory; arguments and errors are those of `Translator.from_run_dir`."""
         return cls(Translator.from_run_dir(path, *options, **more), split)
+
+    @classmethod
+    def from_export(
+        cls,
+        path: str | PathLike,
+        *options: Forwarded,
+        split: Callable[[str], list[str]] = split_at_blanks,
+        **more: Forwarded,
+    ) -> "Parser":
+        """Loads an export; arguments and errors are those of `Translator.from_export`."""
+        return cls(Translator.from_export(path, *options, **more), split)
 
     def __repr__(self) -> str:
         return repr(self._translator).replace(type(self._translator).__name__, type(self).__name__, 1)
@@ -165,8 +180,11 @@ class Parser:
     def _constrained(self, words: list[list[str]], options: dict[str, Forwarded]) -> dict[str, Forwarded]:
         names = self.decode_hparams.names()
         settings = {name: value for name, value in options.items() if name in names}
-        if not self.decode_hparams.replace(**settings).only_trees:
+        if not (chosen := self.decode_hparams.replace(**settings)).only_trees:
             return options
+        self.engine.check(chosen, Needs(constraints=True))
+        from t2t_lite.parsing.tree_constraint import TreeSymbols, only_trees  # needs TensorFlow
+
         if self._symbols is None:
             try:
                 self._symbols = TreeSymbols.of(self._translator.vocabulary.tokens(), WORD)

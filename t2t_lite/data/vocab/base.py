@@ -69,10 +69,22 @@ class Vocabulary(ABC):
         """Returns the byte that a token stands for, or None if it stands for whole characters."""
         return None
 
+    def bytes_of(self, token: int) -> bytes:
+        """Returns the UTF-8 text that a token stands for, which a byte token has only a part of; b"" for no text."""
+        if token in (PAD_ID, EOS_ID):
+            return b""
+        byte = self._byte_of(token)
+        return self._text_of(token).encode("utf-8") if byte is None else bytes([byte])
+
+    def resources(self) -> list[object]:
+        """Returns the objects that TensorFlow must save beside a graph with `encode`."""
+        return []
+
     def decode(self, ids: np.ndarray | Sequence[Sequence[int]]) -> list[str]:
-        """Turns int [batch, length], padded with 0, into texts. Anything after an end symbol is ignored."""
+        """Turns rows of ids, padded with 0 or not, into texts. Anything after an end symbol is ignored."""
         # In Python, because a graph of ragged strings takes 20 ms for one text.
-        texts = ["".join(self.tokens_of(row)) for row in np.asarray(ids).tolist()]
+        rows = ids if isinstance(ids, list) else np.asarray(ids).tolist()
+        texts = ["".join(self.tokens_of(row)) for row in rows]
         return [text.removeprefix(" ") for text in texts] if self.starts_with_blank else texts
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:

@@ -84,6 +84,10 @@ class SentencePieceVocabulary(Vocabulary):
             values, lengths, validate=False
         )
 
+    def resources(self) -> list[object]:
+        """See `Vocabulary`."""
+        return [self._tokenizer]
+
     def _text_of(self, token: int) -> str:
         return self._texts[token]
 

@@ -67,6 +67,10 @@ class WordVocabulary(Vocabulary):
             words = tf.lookup.KeyValueTensorInitializer(tf.constant(self._own, tf.string), ids)
             return tf.lookup.StaticHashTable(words, UNKNOWN_ID)
 
+    def resources(self) -> list[object]:
+        """See `Vocabulary`."""
+        return [self._table]
+
     def _text_of(self, token: int) -> str:
         return " " + (UNKNOWN_TEXT if token < len(SYMBOLS) else self._own[token - len(SYMBOLS)])
 

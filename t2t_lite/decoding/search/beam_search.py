@@ -85,7 +85,7 @@ class BeamSearch:
 
     vocab_size: int
     beam_size: int
-    alpha: float
+    alpha: float | tf.Tensor  # a scalar tensor only inside a graph
     groups: int = 1
     diversity_strength: float = 0.0
     coverage_beta: float = 0.0

@@ -1,6 +1,6 @@
 """The length penalty, which lets beam search compare hypotheses of different lengths."""
 
-import tensorflow as tf
+import numpy as np
 
 from t2t_lite.arrays import Array
 
@@ -21,6 +21,8 @@ def length_penalty(length: Array | float, alpha: float) -> Array:
     Source: Wu et al. 2016, "Google's Neural Machine Translation System", section 7, equation 14
     (https://arxiv.org/abs/1609.08144), without the coverage term.
     """
-    if tf.is_tensor(length):
+    if not isinstance(length, int | float | np.ndarray | np.generic):
+        import tensorflow as tf
+
         length = tf.cast(length, tf.float32)  # TensorFlow would divide integers in float64
     return ((5 + length) / 6) ** alpha

@@ -1,0 +1,122 @@
+"""The model that the flags of the decoder choose: of run directories, or of an export."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from t2t_lite.bin import cli
+from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.config import DecodeHParams
+from t2t_lite.decoding.engine import Needs
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Translator
+
+
+class ChosenModel(NamedTuple):
+    """What is known of a model before it is loaded, which may take seconds."""
+
+    where: str  # for messages
+    settings: DecodeHParams
+    writes_trees: bool
+    files: list[Path]  # its files, which no output may overwrite
+    load: "Callable[[], Translator]"
+
+
+def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
+    """Returns the model that the flags choose, after all checks that need no TensorFlow.
+
+    Raises:
+      UserError: if there is no such model, or its engine cannot do what the flags ask for.
+    """
+    if arguments.export_dir:
+        return _of_export(arguments, Path(arguments.export_dir), arguments.decode_hparams)
+    runs = [Path(cli.path(run)) for run in arguments.output_dir.split(",")]
+    trust_plugins(arguments, [str(run) for run in runs])
+    return _of_run(arguments, runs) if arguments.engine == "ctranslate2" else _of_runs(arguments, runs)
+
+
+def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
+    """Returns the model of run directories, for the TensorFlow engine."""
+    from t2t_lite.checkpoints.selection import select
+    from t2t_lite.run_dir import files_of, open_run_dir
+    from t2t_lite.tuned_settings import search_settings
+
+    problems = [open_run_dir(run).problem for run in runs]
+    checkpoint_path = arguments.checkpoint_path or None
+    chosen = [select(run, checkpoint_path, warn=lambda line: None) for run in runs]
+    usual = problems[0].decode_hparams
+    settings = search_settings(runs[0], usual, arguments.decode_hparams, warn=lambda line: None)
+
+    def load() -> "Translator":
+        from t2t_lite.quiet import import_tensorflow
+        from t2t_lite.startup import keep_compiled
+
+        keep_compiled()
+        import_tensorflow()
+        from t2t_lite.decoding.translator import Translator
+
+        translator = Translator.from_run_dir(
+            runs, arguments.decode_hparams, checkpoint_path, cli.warn, xla_compile=arguments.xla_compile
+        )
+        used = [selection._replace(path=path) for selection, path in zip(chosen, translator.checkpoints, strict=True)]
+        cli.warn(f"using {', '.join(map(str, used))}")
+        return translator
+
+    files = [file for run in runs for file in files_of(run)]
+    return ChosenModel(arguments.output_dir, settings, problems[0].writes_trees, files, load)
+
+
+def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
+    """Returns the model of a run directory for CTranslate2, exported before if it is not yet."""
+    from t2t_lite.api.export import exported_run
+    from t2t_lite.run_dir import files_of, open_run_dir
+    from t2t_lite.tuned_settings import search_settings
+
+    if len(runs) > 1:
+        raise UserError("--engine=ctranslate2 searches with one model; several run directories need tensorflow")
+    (run,) = runs
+    usual = open_run_dir(run).problem.decode_hparams
+    settings = search_settings(run, usual, arguments.decode_hparams, cli.warn)
+    _check_ctranslate2(arguments, settings)
+    export_dir = exported_run(run, arguments.checkpoint_path or None, cli.warn)
+    model = _of_export(arguments, export_dir, vars(settings))
+    return model._replace(where=str(run), files=[*model.files, *files_of(run)])
+
+
+def _of_export(
+    arguments: argparse.Namespace, path: Path, decode_hparams: "str | dict[str, str | float]"
+) -> ChosenModel:
+    """Returns the model of an export directory."""
+    from t2t_lite.export_dir import MANIFEST, read_export
+
+    export = read_export(path)
+    engine = "ctranslate2" if export.format == "ctranslate2" else "tensorflow"
+    if arguments.engine not in (None, engine):
+        raise UserError(f"--engine={arguments.engine}: {path} is an export for {engine}", status=2)
+    settings = export.decode_hparams.changed(decode_hparams)
+    if engine == "ctranslate2":
+        _check_ctranslate2(arguments, settings, export.content["alignment_layer"])
+
+    def load() -> "Translator":
+        from t2t_lite.decoding.translator import Translator
+
+        if engine == "tensorflow":
+            from t2t_lite.startup import keep_compiled
+
+            keep_compiled()
+        translator = Translator.from_export(path, decode_hparams, cli.warn, xla_compile=arguments.xla_compile)
+        cli.warn(f"using {path} ({export.content['checkpoint']['name']}, {engine})")
+        return translator
+
+    files = [path / name for name in (MANIFEST, *export.content["files"])]
+    return ChosenModel(str(path), settings, export.content["writes_trees"], files, load)
+
+
+def _check_ctranslate2(arguments: argparse.Namespace, settings: DecodeHParams, layer: int | None = None) -> None:
+    from t2t_lite.decoding.ctranslate2_engine import check_settings
+
+    needs = Needs(phrases=bool(arguments.constraint_file), alignment_layer=arguments.alignment_layer)
+    check_settings(settings, needs, layer)

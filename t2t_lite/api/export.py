@@ -1,0 +1,193 @@
+"""Exports trained models."""
+
+import contextlib
+import datetime
+import importlib.metadata
+import shutil
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.checkpoints.versions import INDEX
+from t2t_lite.config import DecodeHParams
+from t2t_lite.errors import UserError
+from t2t_lite.export_dir import FORMATS, MODEL_CARD, ExportDir, check_target, read_export, write_export
+from t2t_lite.files import sha256_of
+from t2t_lite.log import LOG
+from t2t_lite.settings import SettingValue
+from t2t_lite.tuned_settings import search_settings
+
+if TYPE_CHECKING:
+    from t2t_lite.checkpoints.selection import Selection
+    from t2t_lite.run_dir import RunDir
+
+QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
+_PACKAGES = {"saved_model": ("tensorflow", "tensorflow-text"), "ctranslate2": ("ctranslate2",), "keras": ("keras",)}
+
+
+def export(
+    output_dir: str | PathLike,
+    export_dir: str | PathLike,
+    *,
+    format: str = "saved_model",
+    quantization: str | None = None,
+    checkpoint_path: str | PathLike | None = None,
+    decode_hparams: str | Mapping[str, SettingValue] = "",
+    overwrite: bool = False,
+    warn: Callable[[str], None] = LOG.warning,
+) -> ExportDir:
+    """Exports a trained model, with its vocabularies and a model card. The directory is written whole or not at all.
+
+    Args:
+      output_dir: the run directory.
+      export_dir: the directory to write.
+      format: "saved_model" (TensorFlow alone serves it), "ctranslate2" (fast on CPUs) or "keras".
+      quantization: for CTranslate2, "int8", "int16", "float16" or "bfloat16"; None: float32.
+      checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
+        one, else the last checkpoint.
+      decode_hparams: changes to the run's search settings, which become the defaults of the export; those of a
+        SavedModel are fixed.
+      overwrite: whether to replace an existing export.
+      warn: receives a line about the checkpoint and tuned settings.
+
+    Raises:
+      UserError: if the run is unusable, the directory exists, or the format has no equivalent of the model.
+    """
+    from t2t_lite.checkpoints.selection import select
+    from t2t_lite.quiet import import_tensorflow, settings_restored
+    from t2t_lite.run_dir import open_run_dir
+
+    _check(format, quantization)
+    export_dir = Path(export_dir)
+    check_target(export_dir, overwrite)
+    run_dir = open_run_dir(Path(output_dir))
+    selection = select(run_dir.path, checkpoint_path, warn)
+    settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams, warn)
+    with settings_restored():
+        import_tensorflow()
+        return write_export(
+            export_dir,
+            lambda folder: _write(run_dir, selection, settings, format, quantization, folder, export_dir.name),
+            overwrite,
+        )
+
+
+def exported_run(
+    output_dir: str | PathLike, checkpoint_path: str | PathLike | None, warn: Callable[[str], None] = LOG.warning
+) -> Path:
+    """Returns an export of a run for CTranslate2, in exports/ in the run directory; it is made if it is not there yet.
+
+    Args:
+      output_dir: the run directory.
+      checkpoint_path, warn: see `export`.
+
+    Raises:
+      UserError: if the run is unusable, or CTranslate2 has no equivalent of its model.
+    """
+    from t2t_lite.checkpoints.selection import select
+
+    checkpoint = select(Path(output_dir), checkpoint_path, warn).path
+    path = Path(output_dir) / "exports" / f"ctranslate2.{checkpoint.name}"
+    with contextlib.suppress(UserError):
+        if read_export(path).content["checkpoint"].get("sha256") == _digest_of(checkpoint):
+            return path
+    warn(f"exporting {checkpoint} to {path}")
+    export(output_dir, path, format="ctranslate2", checkpoint_path=checkpoint, overwrite=True, warn=lambda line: None)
+    return path
+
+
+def _digest_of(checkpoint: Path) -> str:
+    return sha256_of(Path(f"{checkpoint}{INDEX}"))
+
+
+def _check(format: str, quantization: str | None) -> None:
+    if format not in FORMATS:
+        raise UserError(f"`format={format}` is not one of {', '.join(FORMATS)}", status=2)
+    if quantization is not None and quantization not in QUANTIZATIONS:
+        raise UserError(f"`quantization={quantization}` is not one of {', '.join(QUANTIZATIONS)}", status=2)
+    if quantization is not None and format != "ctranslate2":
+        raise UserError(f"`quantization={quantization}` is for `format=ctranslate2`, not {format}", status=2)
+    if format == "ctranslate2":
+        from t2t_lite.decoding.ctranslate2_engine import imported
+
+        imported()
+
+
+def _write(
+    run_dir: "RunDir",
+    selection: "Selection",
+    settings: DecodeHParams,
+    format: str,
+    quantization: str | None,
+    folder: Path,
+    name: str,
+) -> dict[str, Any]:
+    """Writes all files but export.json, and returns its content without their checksums."""
+    import t2t_lite
+    from t2t_lite.checkpoints import storage
+    from t2t_lite.checkpoints.versions import step_of
+    from t2t_lite.data.vocab import open_vocabulary
+    from t2t_lite.decoding.loading import restored_model
+    from t2t_lite.evaluation.stored import stored_evaluations
+    from t2t_lite.export.model_card import model_card
+
+    targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
+    # Not the precision of training: the weights are float32.
+    hparams = run_dir.hparams.replace(precision="float32")
+    model = restored_model(hparams, targets.size, inputs.size, selection.path)
+    max_positions, alignment_layer = model.max_positions, None
+    if format == "ctranslate2":
+        from t2t_lite.decoding.ctranslate2_engine import check_settings
+        from t2t_lite.decoding.engine import Needs
+        from t2t_lite.export import ctranslate2_model
+
+        check_settings(settings.replace(only_trees=False), Needs())
+        ctranslate2_model.write(model, targets.tokens(), inputs.tokens(), folder, quantization)
+        max_positions = max_positions or ctranslate2_model.POSITIONS
+        alignment_layer = model.alignment_layer
+    elif format == "saved_model":
+        from t2t_lite.export import saved_model
+
+        saved_model.check(settings, run_dir.problem.has_inputs)
+        saved_model.write(model, targets, inputs, settings, folder)
+    else:
+        model.save(folder / "model.keras")
+    for path in dict.fromkeys((run_dir.vocabulary, run_dir.inputs_vocabulary)):
+        shutil.copyfile(path, folder / path.name)
+    problem = run_dir.problem
+    content = {
+        "format": format,
+        "quantization": quantization,
+        "run": run_dir.path.resolve().name,
+        "problem": problem.name,
+        "has_inputs": problem.has_inputs,
+        "writes_trees": problem.writes_trees,
+        "source_language": problem.in_direction((problem.source_language, problem.target_language))[0],
+        "output_language": problem.output_language,
+        "checkpoint": {
+            "name": selection.path.name,
+            "step": step_of(selection.path),
+            "members": storage.members_of(selection.path),
+            "sha256": _digest_of(selection.path),
+        },
+        "hparams": vars(hparams),
+        "parameters": model.count_params(),
+        "max_positions": max_positions,
+        "alignment_layer": alignment_layer,
+        "decode_hparams": vars(settings),
+        "vocabulary": run_dir.vocabulary.name,
+        "inputs_vocabulary": run_dir.inputs_vocabulary.name,
+        "versions": {"t2t_lite": t2t_lite.__version__}
+        | {package: importlib.metadata.version(package) for package in _PACKAGES[format]},
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+    }
+    scores = [
+        each
+        for split in ("test", "dev")
+        for each in stored_evaluations(run_dir.path, split, selection.path)
+        if each.decode_hparams == vars(settings)
+    ]
+    example = (scores[0].inputs or [""])[0] if scores else "..."
+    (folder / MODEL_CARD).write_text(model_card(content, name, scores, example), encoding="utf-8")
+    return content

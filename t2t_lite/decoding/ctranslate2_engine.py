@@ -1,0 +1,302 @@
+"""The CTranslate2 engine: searches an exported model without TensorFlow.
+
+CTranslate2 keeps the hypotheses with the best log-probabilities, as our own search does, but ranks finished ones by
+log-probability / length^alpha. Its n-best lists are therefore ranked again by the length penalty of Wu et al., and it
+searches until twice as many hypotheses are finished as the beam is wide: with fewer, our best may not be among them.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
+from t2t_lite.decoding.batching import by_length
+from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
+from t2t_lite.decoding.search.length_penalty import length_penalty
+from t2t_lite.decoding.tokenizing import MAX_POSITIONS
+from t2t_lite.errors import UserError
+from t2t_lite.log import LOG
+
+# How many times the beam size of finished hypotheses end a search.
+PATIENCE = 2
+# Sources count as at least this long when batches are cut, because outputs take memory, too.
+_MIN_LENGTH = 32
+# What settings must be, and why: CTranslate2 has nothing that gives the same results.
+_ONLY = {
+    "coverage_penalty": 0.0,
+    "diverse_beam_groups": 1,
+    "constraints": "",
+    "scorers": "",
+    "only_trees": False,
+    "precision": "float32",
+}
+
+
+class CTranslate2Engine:
+    """An `Engine` with a model in CTranslate2's format.
+
+    Args:
+      folder: the folder with model.bin.
+      vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
+      max_positions: the longest sequence that the model has positions for.
+      alignment_layer: the decoder layer whose attention the model gives.
+      digest: the checksum of the model.
+      warn: receives a line about settings that have another effect than with TensorFlow.
+      num_threads: number of batches that are searched in parallel; None: the number of processors.
+    """
+
+    name = "ctranslate2"
+
+    def __init__(
+        self,
+        folder: Path,
+        vocabulary: Vocabulary,
+        inputs_vocabulary: Vocabulary,
+        max_positions: int,
+        alignment_layer: int,
+        digest: str = "",
+        warn: Callable[[str], None] = LOG.warning,
+        num_threads: int | None = None,
+    ) -> None:
+        ctranslate2 = imported()
+        self.max_positions, self.num_threads = max_positions, num_threads or len(os.sched_getaffinity(0))
+        self.model_name = f"{folder.name} ({self.name})"
+        self._alignment_layer, self._digest, self._warn = alignment_layer, digest, warn
+        self._tokens, self._inputs_tokens = vocabulary.tokens(), inputs_vocabulary.tokens()
+        self._ids = {token: id for id, token in enumerate(self._tokens)}
+        try:
+            # The matrix products of one batch are too small to use all cores, so each thread has a batch of its own.
+            self._translator = ctranslate2.Translator(
+                str(folder), device="auto", inter_threads=self.num_threads, intra_threads=1
+            )
+        except (RuntimeError, ValueError) as error:
+            raise UserError(f"CTranslate2 cannot load {folder}: {error}") from error
+
+    def check(self, settings: DecodeHParams, needs: Needs) -> None:
+        """See `Engine`."""
+        check_settings(settings, needs, self._alignment_layer)
+        if settings.beam_size > len(self._tokens):
+            raise UserError(
+                f"beam_size={settings.beam_size} is more than the {len(self._tokens):,} tokens of the vocabulary"
+            )
+
+    def search(self, query: Query) -> Outcome:
+        """See `Engine`."""
+        if query.settings.sampling_method == "random":
+            self._warn("samples come from CTranslate2's own random numbers; random_seed has no effect")
+        requests = [_Request.of(query, row, self.max_positions) for row in query.rows]
+        found = self._searched(query, requests)
+        # A batch has one limit, that of its longest line. Outputs that are too long for theirs are searched again.
+        limits = {request.row: request.limit for request in requests}
+        too_long = [
+            request for request in requests if any(len(each.ids) > limits[request.row] for each in found[request.row])
+        ]
+        for limit in sorted({request.limit for request in too_long}):
+            found |= self._searched(query, [each for each in too_long if each.limit == limit], report=False)
+        if query.with_scores or query.prefixes is not None:
+            found = self._with_exact_scores(query, found)
+        warnings = {}
+        for request in requests:
+            ids, longest = found[request.row][0].ids, len(request.source) + query.settings.extra_length
+            if len(ids) == self.max_positions < longest and ids[-1] != EOS_ID:
+                warnings[request.row] = f"the output was cut at {self.max_positions} tokens, which is {MAX_POSITIONS}"
+        return Outcome(found, warnings)
+
+    def score(
+        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], settings: DecodeHParams
+    ) -> list[tuple[float, float]]:
+        """See `Engine`."""
+        if any(PAD_ID in output for output in outputs):
+            raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and not a token")
+        log_probs = self._log_probs(sources, outputs, settings)
+        return [
+            (log_prob / length_penalty(len(output), settings.alpha), log_prob)
+            for log_prob, output in zip(log_probs, outputs)
+        ]
+
+    def cross_attention(
+        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int | None, settings: DecodeHParams
+    ) -> list[np.ndarray]:
+        """See `Engine`."""
+        _check_layer(layer, self._alignment_layer)
+        found = [np.zeros([0, 0])] * len(sources)
+        lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
+        for rows in by_length(range(len(lengths)), lengths, lambda length: settings.batch_tokens // length):
+            # Each output is forced; the step after it gives the attention of the end symbol, whatever comes out.
+            results = self._translator.translate_batch(
+                [self._named(sources[row], self._inputs_tokens) for row in rows],
+                target_prefix=[self._named(outputs[row][:-1], self._tokens) for row in rows],
+                beam_size=1,
+                return_attention=True,
+                return_end_token=True,
+                max_input_length=0,
+                min_decoding_length=max(len(outputs[row]) for row in rows),
+                max_decoding_length=max(len(outputs[row]) for row in rows),
+            )
+            for row, result in zip(rows, results, strict=True):
+                weights = np.array(result.attention[0], np.float32)
+                found[row] = weights[: len(outputs[row]), : len(sources[row])]
+        return found
+
+    def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> np.ndarray:
+        """See `Engine`."""
+        raise UserError("CTranslate2 gives no attention weights of single heads; use the TensorFlow engine")
+
+    def description(self) -> dict[str, Any]:
+        """See `Engine`."""
+        return {"engine": self.name, "model": self._digest}
+
+    def _searched(self, query: Query, requests: "Sequence[_Request]", report: bool = True) -> dict[int, list[Found]]:
+        """Returns the hypotheses of lines, best first."""
+        found: dict[int, list[Found]] = {}
+        waiting = [
+            (batch, self._translator.translate_batch(**self._options(query, batch), asynchronous=True))
+            for batch in _batches(requests, query.settings.batch_tokens)
+        ]
+        for batch, results in waiting:
+            for request, result in zip(batch, results, strict=True):
+                found[request.row] = self._found(result.result(), query.settings)
+            if report:
+                query.on_done(len(batch))
+        return found
+
+    def _options(self, query: Query, batch: "Sequence[_Request]") -> dict[str, Any]:
+        """Returns the arguments of translate_batch. The lines of a batch have the same minimum length."""
+        settings = query.settings
+        options: dict[str, Any] = {
+            "source": [self._named(request.source, self._inputs_tokens) for request in batch],
+            "num_hypotheses": settings.beam_size,
+            "length_penalty": settings.alpha,
+            "no_repeat_ngram_size": settings.no_repeat_ngram_size,
+            "disable_unk": not settings.allow_unk,
+            "suppress_sequences": [[self._tokens[PAD_ID]]],
+            "min_decoding_length": batch[0].min_length,
+            "max_decoding_length": max(request.limit for request in batch),
+            "max_input_length": 0,
+            "return_end_token": True,
+            "return_scores": True,
+        }
+        if settings.sampling_method == "random":
+            options |= {
+                "beam_size": 1,
+                "sampling_topk": settings.sampling_keep_top_k,
+                "sampling_topp": settings.sampling_keep_top_p,
+                "sampling_temperature": settings.sampling_temp,
+            }
+        else:
+            options |= {"beam_size": settings.beam_size, "patience": PATIENCE if settings.beam_size > 1 else 1}
+        if query.prefixes is not None:
+            options["target_prefix"] = [self._named(request.prefix, self._tokens) for request in batch]
+        return options
+
+    def _found(self, result: Any, settings: DecodeHParams) -> list[Found]:  # noqa: ANN401  a TranslationResult
+        found = []
+        for tokens, score in zip(result.hypotheses, result.scores, strict=True):
+            log_prob = score * max(1, len(tokens)) ** settings.alpha
+            ids = [self._ids[token] for token in tokens]
+            found.append(Found(ids, log_prob / length_penalty(len(ids), settings.alpha), log_prob))
+        return _ranked(found, settings)
+
+    def _with_exact_scores(self, query: Query, found: dict[int, list[Found]]) -> dict[int, list[Found]]:
+        """Returns hypotheses with the log-probabilities of all their tokens.
+
+        Those of CTranslate2's search lack the prefix, and are normalized without the tokens that outputs never contain.
+        """
+        flat = [(row, each) for row, beams in found.items() for each in beams]
+        log_probs = self._log_probs(
+            [query.sources[row] for row, _ in flat], [each.ids for _, each in flat], query.settings
+        )
+        exact: dict[int, list[Found]] = {row: [] for row in found}
+        for (row, each), log_prob in zip(flat, log_probs, strict=True):
+            score = log_prob / length_penalty(len(each.ids), query.settings.alpha)
+            exact[row].append(Found(each.ids, score, log_prob))
+        return {row: _ranked(beams, query.settings) for row, beams in exact.items()}
+
+    def _log_probs(
+        self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], settings: DecodeHParams
+    ) -> list[float]:
+        """Returns the log-probability of each output; without that of an end symbol that it lacks."""
+        ended = [bool(output) and output[-1] == EOS_ID for output in outputs]
+        results = self._translator.score_batch(
+            [self._named(source, self._inputs_tokens) for source in sources],
+            [self._named(output[:-1] if end else output, self._tokens) for output, end in zip(outputs, ended)],
+            max_batch_size=settings.batch_tokens,
+            batch_type="tokens",
+            max_input_length=0,
+        )
+        return [sum(result.log_probs if end else result.log_probs[:-1]) for result, end in zip(results, ended)]
+
+    def _named(self, ids: Sequence[int], tokens: Sequence[str]) -> list[str]:
+        return [tokens[id] for id in ids]
+
+
+class _Request(NamedTuple):
+    """A line to search for."""
+
+    row: int
+    source: list[int]
+    prefix: list[int]
+    limit: int  # of the output, in tokens, end symbol included
+    min_length: int  # of the output, in tokens, without the end symbol
+
+    @classmethod
+    def of(cls, query: Query, row: int, max_positions: int) -> "_Request":
+        settings, source = query.settings, query.sources[row]
+        prefix = [] if query.prefixes is None else list(query.prefixes[row])
+        limit = max(len(source) + settings.extra_length, len(prefix) + 1)
+        shortest = int(np.ceil(settings.min_length_ratio * (len(source) - 1)))
+        return cls(row, source, prefix, min(limit, max_positions), min(shortest, limit))
+
+
+def _batches(requests: Sequence[_Request], batch_tokens: int) -> Iterator[list[_Request]]:
+    """Cuts lines with the same minimum length into batches of similar length, the longest first."""
+    for shortest in sorted({request.min_length for request in requests}):
+        same = [request for request in requests if request.min_length == shortest]
+        lengths = [len(request.source) for request in same]
+        size_of = lambda length: max(1, batch_tokens // max(length, _MIN_LENGTH))  # noqa: E731
+        yield from ([same[place] for place in rows] for rows in by_length(range(len(same)), lengths, size_of))
+
+
+def _ranked(found: list[Found], settings: DecodeHParams) -> list[Found]:
+    """Returns hypotheses by score; samples stay in the order they were drawn."""
+    return found if settings.sampling_method == "random" else sorted(found, key=lambda each: -each.score)
+
+
+def check_settings(settings: DecodeHParams, needs: Needs, alignment_layer: int | None = None) -> None:
+    """Raises UserError if CTranslate2 cannot do what settings and needs ask for; `alignment_layer` is the model's."""
+    for name, value in _ONLY.items():
+        if (given := getattr(settings, name)) != value:
+            hint = "; the weights have the precision of the export" if name == "precision" else ""
+            raise _cannot(f"{name}={given}{hint}")
+    if needs.phrases:
+        raise _cannot("phrases that outputs must contain")
+    if needs.constraints:
+        raise _cannot("constraints such as those of trees")
+    if alignment_layer is not None:
+        _check_layer(needs.alignment_layer, alignment_layer)
+
+
+def _check_layer(layer: int | None, alignment_layer: int) -> None:
+    if layer is not None and layer != alignment_layer:
+        raise _cannot(f"the attention of layer {layer}: an export has that of layer {alignment_layer}")
+
+
+def _cannot(what: str) -> UserError:
+    return UserError(f"the engine ctranslate2 does not do {what}; decode the run directory with `engine=tensorflow`")
+
+
+def imported() -> Any:  # noqa: ANN401  a module
+    """Returns the module ctranslate2.
+
+    Raises:
+      UserError: if it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise UserError('CTranslate2 is not installed: pip install "t2t-lite[ctranslate2]"') from error
+    return ctranslate2

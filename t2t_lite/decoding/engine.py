@@ -1,0 +1,115 @@
+"""What an engine is: it turns token ids and search settings into hypotheses, and knows no text.
+
+Everything around it (tokens, files, prefixes as texts, trees, n-best output) is written once, for all engines.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from t2t_lite.config import DecodeHParams
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.search_requests import LineConstraint
+
+# The names that `--engine` takes.
+ENGINES = ("tensorflow", "ctranslate2")
+
+
+class Query(NamedTuple):
+    """Lines to search for, as token ids. All sequences have an entry for each line."""
+
+    texts: Sequence[str]  # for registered constraints, which may read them
+    sources: Sequence[list[int]]  # ids, with the end symbol
+    rows: Sequence[int]  # the indices of the lines to search; the others are blank
+    settings: DecodeHParams
+    num_wanted: int  # how many hypotheses of a line are wanted; 0: all
+    with_scores: bool = True  # whether scores and log-probabilities must be exact; else they are only for ranking
+    first_line: int = 1  # the number of the first line, for messages and, with sampling, the random numbers
+    prefixes: Sequence[list[int]] | None = None  # ids that outputs begin with, without the end symbol
+    phrases: Sequence[Sequence[str]] | None = None  # phrases that outputs must contain
+    constraints: "Sequence[LineConstraint]" = ()
+    on_done: Callable[[int], None] = lambda number: None  # called with the number of lines of each finished batch
+
+
+class Found(NamedTuple):
+    """One output for a line, as token ids."""
+
+    ids: Sequence[int]  # up to the end symbol, or the length limit
+    score: float  # see `Hypothesis`
+    log_prob: float
+
+
+class Outcome(NamedTuple):
+    """What a search found."""
+
+    found: Mapping[int, list[Found]]  # of each row of the query: best first, or samples in the order they were drawn
+    warnings: Mapping[int, str]  # of rows whose output is not what one would expect: why
+
+
+class Needs(NamedTuple):
+    """What a decoding needs of an engine, besides its settings."""
+
+    phrases: bool = False
+    constraints: bool = False
+    alignment_layer: int | None = None  # a decoder layer; None: no alignments, or those of the usual layer
+
+
+class Engine(Protocol):
+    """A model that searches, scores and attends. Its methods are thread-safe.
+
+    Attributes:
+      name: its name in `ENGINES`.
+      model_name: what reports call the model.
+      max_positions: the longest sequence on either side, in tokens; None: any.
+      num_threads: number of batches that are searched in parallel.
+    """
+
+    name: str
+    model_name: str
+    max_positions: int | None
+    num_threads: int
+
+    def check(self, settings: DecodeHParams, needs: Needs) -> None:
+        """Raises UserError if the engine cannot do what settings and needs ask for; the message names it."""
+
+    def search(self, query: Query) -> Outcome:
+        """Searches the outputs of lines.
+
+        Raises:
+          UserError: if the engine or the vocabulary cannot do what the query asks for, or memory does not suffice.
+        """
+        ...
+
+    def score(
+        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], settings: DecodeHParams
+    ) -> list[tuple[float, float]]:
+        """Returns (log-probability / length penalty, log-probability) of given outputs; ids have the end symbol."""
+        ...
+
+    def cross_attention(
+        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int | None, settings: DecodeHParams
+    ) -> list[np.ndarray]:
+        """Returns the attention of given outputs to their sources, averaged over the heads of a decoder layer.
+
+        Args:
+          sources, outputs: ids, with the end symbol.
+          layer: the layer's number; None: the one closest to a word alignment.
+          settings: `batch_tokens` is used.
+
+        Returns:
+          float32 [output tokens, source tokens] for each pair.
+
+        Raises:
+          UserError: if the engine or the model does not give it.
+        """
+        ...
+
+    def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> np.ndarray:
+        """Returns the attention weights of one layer, float32 [heads, queries, keys]; see `Translator.attention`."""
+        ...
+
+    def description(self) -> dict[str, Any]:
+        """Returns what outputs depend on besides the settings: the files with the weights, and their state."""
+        ...

@@ -1,0 +1,230 @@
+"""The TensorFlow engine, which does everything: searches batches of lines in parallel with a model of this package."""
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.config import WIDE_BEAM, DecodeHParams
+from t2t_lite.data.vocab import EOS_ID, Vocabulary
+from t2t_lite.decoding.batching import by_length, padded
+from t2t_lite.decoding.cross_attention import CrossAttentionWeights
+from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
+from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.lexical import PhraseVocabulary
+from t2t_lite.decoding.scorer import Scorer
+from t2t_lite.decoding.search.beam_allocation import MISSING
+from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
+from t2t_lite.decoding.search.length_penalty import length_penalty
+from t2t_lite.decoding.search.searcher import Searcher
+from t2t_lite.decoding.search_requests import (
+    LineConstraint,
+    LinesToDecode,
+    LineTerm,
+    SearchRequest,
+    beam_search_of,
+    constraints_of,
+    terms_of,
+)
+from t2t_lite.decoding.tokenizing import MAX_POSITIONS
+from t2t_lite.errors import UserError
+from t2t_lite.models.base import Seq2SeqModel
+
+# A batch: what to search for, how, and the rows of its lines.
+_Batch: TypeAlias = tuple[SearchRequest, Searcher, list[int]]
+
+
+class TensorFlowEngine:
+    """An `Engine` with a model of this package.
+
+    Args:
+      model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
+      vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
+      warn: receives a line about settings that are probably a mistake.
+      xla_compile: whether to compile searches with XLA.
+      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
+      checkpoints: the checkpoints of the weights, for `description`.
+      digest: the checksum of weights from elsewhere, also for it.
+    """
+
+    name = "tensorflow"
+
+    def __init__(
+        self,
+        model: Seq2SeqModel | Ensemble,
+        vocabulary: Vocabulary,
+        inputs_vocabulary: Vocabulary,
+        warn: Callable[[str], None],
+        xla_compile: bool = True,
+        num_threads: int | None = None,
+        checkpoints: Sequence[Path] = (),
+        digest: str = "",
+    ) -> None:
+        self.model, self._digest = model, digest
+        self.checkpoints = list(checkpoints)
+        # On a CPU the matrix products of one batch are too small to use all cores; a GPU runs one batch at a time.
+        processors = 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
+        self.num_threads = num_threads or processors
+        self._vocabulary, self._inputs_vocabulary = vocabulary, inputs_vocabulary
+        self._warn, self._xla_compile = warn, xla_compile
+        self._searchers: dict[tuple, Searcher] = {}
+        self._lock = threading.Lock()
+        self._scorer = Scorer(model)
+        self._cross_attention = CrossAttentionWeights(model)
+
+    @property
+    def model_name(self) -> str:
+        """See `Engine`."""
+        return self.model.name
+
+    @property
+    def max_positions(self) -> int | None:
+        """See `Engine`."""
+        return self.model.max_positions
+
+    def check(self, settings: DecodeHParams, needs: Needs) -> None:
+        """See `Engine`."""
+        if settings.coverage_penalty:
+            for each in getattr(self.model, "models", [self.model]):
+                if isinstance(each, Seq2SeqModel):
+                    _ = each.alignment_layer  # a model without cross-attention raises a UserError
+
+    def search(self, query: Query) -> Outcome:
+        """See `Engine`."""
+        found: dict[int, list[Found]] = {}
+        warnings: dict[int, str] = {}
+
+        def search(batch: _Batch) -> None:
+            """Searches a batch."""
+            request, searcher, rows = batch
+            inputs = request.inputs_of(rows)
+            result = searcher(padded([query.sources[row] for row in rows]), inputs)
+            stopped = (result.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.max_positions)
+            for index, row in enumerate(rows):
+                of_row = SearchResult(*(part[index] for part in result))
+                if _lacks_phrases(of_row):
+                    warnings[row] = "no output with all of its phrases was found; raise beam_size or extra_length"
+                found[row] = _found(_with_all_phrases(of_row, query.settings.alpha))
+                # No warning if extra_length stopped it: no sensible output is longer than that.
+                if stopped[index] and len(query.sources[row]) + query.settings.extra_length > inputs.limits[index]:
+                    warnings[row] = f"the output was cut at {inputs.limits[index]} tokens, which is {MAX_POSITIONS}"
+            query.on_done(len(rows))
+
+        self._map(search, self._batches(query))
+        return Outcome(found, warnings)
+
+    def score(
+        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], settings: DecodeHParams
+    ) -> list[tuple[float, float]]:
+        """See `Engine`."""
+        return self._scorer(sources, outputs, settings)
+
+    def cross_attention(
+        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int | None, settings: DecodeHParams
+    ) -> list[np.ndarray]:
+        """See `Engine`."""
+        layer = self._layer(layer)
+        return self._cross_attention(sources, outputs, layer, settings.batch_tokens)
+
+    def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> np.ndarray:
+        """See `Engine`."""
+        layer = self._layer(layer)
+        return np.asarray(self._single_model().attention(padded([source]), padded([output]), kind, layer)[0])
+
+    def description(self) -> dict[str, Any]:
+        """See `Engine`."""
+        written = [[str(path), Path(f"{path}.index").stat().st_mtime] for path in self.checkpoints]
+        return {"checkpoints": written} | ({"model": self._digest} if self._digest else {})
+
+    def _single_model(self) -> Seq2SeqModel:
+        if isinstance(self.model, Ensemble):
+            raise UserError("attention weights belong to one model, and this is an ensemble; load one run directory")
+        return self.model
+
+    def _layer(self, layer: int | None) -> int:
+        model = self._single_model()
+        return model.alignment_layer if layer is None else layer
+
+    def _batches(self, query: Query) -> list[_Batch]:
+        """Returns the batches of all lines. Lines with phrases have their own, because only they need the rules."""
+        sources, settings = query.sources, query.settings
+        phrases = query.phrases or [()] * len(sources)
+        about = LinesToDecode(query.texts, sources, settings, self._vocabulary, self._inputs_vocabulary)
+        terms = terms_of(about)
+        batches = []
+        for has_phrases in (False, True):
+            rows = [row for row in query.rows if bool(phrases[row]) == has_phrases]
+            if not rows and (has_phrases or query.rows):
+                continue
+            more = [self._phrase_vocabulary.constraint(phrases, query.first_line)] if has_phrases else []
+            constraints = constraints_of(about, query.prefixes, [*query.constraints, *more])
+            request = SearchRequest(sources, settings, constraints, self.max_positions, query.first_line, terms)
+            searcher = self._searcher(settings, query.num_wanted, constraints, terms)
+            lengths = [len(source) for source in sources]
+            batches += [(request, searcher, part) for part in by_length(rows, lengths, searcher.batch_size_of)]
+        return batches
+
+    @functools.cached_property
+    def _phrase_vocabulary(self) -> PhraseVocabulary:
+        return PhraseVocabulary(self._vocabulary)
+
+    def _map(self, function: Callable[[_Batch], None], items: list[_Batch]) -> None:
+        """Calls the function for each item, in several threads."""
+        if self.num_threads == 1 or len(items) < 2:
+            for item in items:
+                function(item)
+            return
+        with ThreadPoolExecutor(self.num_threads) as threads:
+            list(threads.map(function, items))
+
+    def _searcher(
+        self,
+        settings: DecodeHParams,
+        num_wanted: int,
+        constraints: Sequence[LineConstraint],
+        terms: Sequence[LineTerm],
+    ) -> Searcher:
+        # The first position has no more hypotheses than there are tokens; a few empty beams do no harm.
+        if settings.beam_size > max(self._vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
+            raise UserError(
+                f"beam_size={settings.beam_size} is more than the {self._vocabulary.size:,} tokens of "
+                f"{self._vocabulary.path.name}; 4 is common for translation, and more than 100 rarely helps"
+            )
+        search = beam_search_of(settings, self._vocabulary.size, num_wanted, constraints, terms)
+        key = search, settings.batch_tokens
+        with self._lock:
+            if key not in self._searchers:
+                for line in settings.warnings():
+                    self._warn(line)
+                self._searchers[key] = Searcher(self.model, search, settings.batch_tokens, self._xla_compile)
+            return self._searchers[key]
+
+
+def _found(result: SearchResult) -> list[Found]:
+    """Returns the hypotheses of one line that exist; `result` has no batch dimension."""
+    return [
+        Found(ids[:length], float(score), float(log_prob))
+        for ids, length, log_prob, score in zip(result.ids.tolist(), *(part.tolist() for part in result[1:]))
+        if log_prob > EXISTS
+    ]
+
+
+def _lacks_phrases(result: SearchResult) -> bool:
+    """Whether even the best output of a line lacks phrases, because the length limit ended it."""
+    return bool(EXISTS < result.scores[0] < -MISSING / 2)
+
+
+def _with_all_phrases(result: SearchResult, alpha: float) -> SearchResult:
+    """Returns the hypotheses of a line without those that lack phrases; if all do, with their scores restored."""
+    lacks = result.scores < -MISSING / 2
+    if not lacks.any():
+        return result
+    if not lacks.all():
+        return result._replace(log_probs=np.where(lacks, NONE, result.log_probs))
+    return result._replace(scores=result.log_probs / length_penalty(result.lengths, alpha))

@@ -1,0 +1,126 @@
+"""The model card of an export: a README.md for people, with the scores of the run."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from t2t_lite.evaluation.report import figure_table
+from t2t_lite.evaluation.split_scores import SplitScores
+
+_USE = {
+    "saved_model": """\
+With TensorFlow and tensorflow-text alone:
+
+```python
+import tensorflow as tf
+import tensorflow_text  # the tokens are made by its operations
+
+model = tf.saved_model.load("{name}")
+translate = model.signatures["serving_default"]
+found = translate(inputs=tf.constant(["{example}"]))
+print(found["outputs"].numpy()[0, 0].decode(), found["scores"].numpy()[0, 0])
+```
+
+`serving_default`: strings [batch] to `outputs`, strings [batch, {beam_size}], best first, with `scores` and
+`log_probs`. `with_alpha` takes `alpha`, the exponent of the length penalty, too. `token_ids` takes int32 [batch,
+length], padded with 0, and gives `ids`. The beam size and the other search settings are fixed.""",
+    "ctranslate2": """\
+With t2t-lite, which needs no TensorFlow for it (`pip install "t2t-lite[ctranslate2]"`):
+
+```
+t2t-lite-decoder --export_dir={name} --decode_from_file=in.txt --decode_to_file=out.txt
+```
+
+```python
+import t2t_lite as t2t
+
+translator = t2t.{front_door}.from_export("{name}")
+print(translator.translate("{example}"))
+```
+
+With CTranslate2 alone, `ctranslate2.Translator("{name}")` takes and returns tokens, those of the vocabulary; an input
+ends with `</s>`.""",
+    "keras": """\
+With t2t-lite:
+
+```
+t2t-lite-decoder --export_dir={name} --decode_from_file=in.txt --decode_to_file=out.txt
+```
+
+```python
+import t2t_lite as t2t
+
+translator = t2t.{front_door}.from_export("{name}")
+print(translator.translate("{example}"))
+model = t2t.load_model("{name}/model.keras")  # a Keras model of (inputs, targets)
+```""",
+}
+
+
+def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScores], example: str) -> str:
+    """Returns the text of the model card.
+
+    Args:
+      content: the content of export.json.
+      name: the name of the export directory.
+      scores: the evaluations of the checkpoint with its search settings that the run has stored.
+      example: an input.
+    """
+    settings, checkpoint = content["decode_hparams"], content["checkpoint"]
+    members = checkpoint["members"]
+    average = f", the average of the checkpoints of steps {', '.join(map(str, members))}" if members else ""
+    languages = " to ".join(filter(None, (content["source_language"], content["output_language"])))
+    precision = content["quantization"] or "float32"
+    versions = ", ".join(f"{package} {version}" for package, version in content["versions"].items())
+    lines = [
+        f"# {content['run']}: {content['problem']}",
+        "",
+        f"- model: {content['hparams']['model']}, {content['parameters']:,} parameters, trained with t2t-lite",
+        *([f"- languages: {languages}"] if languages else []),
+        f"- checkpoint: {checkpoint['name']}{average}",
+        f"- format: {content['format']}, weights in {precision}",
+        f"- search: beam_size={settings['beam_size']}, alpha={settings['alpha']:g}; all settings are in export.json",
+        f"- written with {versions}, {content['date']}",
+        "",
+        "## Use",
+        "",
+        _USE[content["format"]].format(
+            name=name,
+            example=example,
+            beam_size=settings["beam_size"],
+            front_door="Parser" if content["writes_trees"] else "Translator",
+        ),
+        "",
+        "## Limits",
+        "",
+        *(f"- {line}" for line in _limits(content)),
+        "",
+        "## Scores",
+        "",
+        *_scores(content, scores),
+    ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _limits(content: Mapping[str, Any]) -> list[str]:
+    settings = content["decode_hparams"]
+    longest = min(settings["max_input_length"], content["max_positions"] or settings["max_input_length"])
+    limits = [f"An input is one sentence, of at most {longest:,} tokens; a longer one is cut."]
+    if content["writes_trees"]:
+        limits.append("An input is a sentence whose words are separated by blanks, punctuation marks included.")
+        if content["format"] == "saved_model":
+            limits.append("Outputs are trees as symbols, without words and not repaired.")
+    if not content["has_inputs"]:
+        limits.append("The model has no inputs: a line is the beginning of its output.")
+    if content["quantization"]:
+        limits.append(f"The weights are rounded ({content['quantization']}), and the scores below are of float32.")
+    return limits
+
+
+def _scores(content: Mapping[str, Any], scores: Sequence[SplitScores]) -> list[str]:
+    if not scores:
+        return ["The run has no scores of this checkpoint with these search settings; `t2t-lite-eval` makes them."]
+    lines = []
+    for each in scores:
+        lines += [f"On {each.split} of {content['problem']}:", "", *figure_table(each.figures), ""]
+    meanings = {figure.label: figure.meaning for each in scores for figure in each.figures}
+    return [*lines, *(f"- {label}: {meaning}" for label, meaning in meanings.items())]

@@ -1,0 +1,186 @@
+"""Models as SavedModels: strings in, strings out, with tokens and beam search inside the graph.
+
+TensorFlow and tensorflow-text load them, without this package. They have three signatures:
+
+serving_default    inputs: string [batch]                     -> outputs: string [batch, beam], scores, log_probs
+with_alpha         the same, and alpha: float32 []
+token_ids          inputs: int32 [batch, length], padded with 0 -> ids: int32 [batch, beam, length], scores, log_probs
+
+Scores and log_probs are float32 [batch, beam]. The beam size and the other search settings are fixed. A slot without a
+hypothesis has an empty output and the score -1e9.
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
+from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs, SearchResult
+from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram
+from t2t_lite.decoding.search.searcher import INITIAL_CAPACITY
+from t2t_lite.decoding.search_requests import LineConstraint, beam_search_of
+from t2t_lite.errors import UserError
+from t2t_lite.layers.beam_ancestry import grow_ancestry
+from t2t_lite.models.base import Seq2SeqModel
+
+# What settings must be: the graph has no random numbers and no code of plug-ins.
+_ONLY = {"sampling_method": "argmax", "constraints": "", "scorers": "", "only_trees": False, "precision": "float32"}
+
+
+def check(settings: DecodeHParams, has_inputs: bool) -> None:
+    """Raises UserError if a SavedModel cannot search with these settings, or for a model without inputs."""
+    if not has_inputs:
+        raise UserError("a SavedModel takes inputs, and the model has none; export it with --format=keras")
+    for name, value in _ONLY.items():
+        if (given := getattr(settings, name)) != value:
+            raise UserError(f"`decode_hparams`: {name}={given} is not possible in a SavedModel; use {name}={value}")
+
+
+def write(
+    model: Seq2SeqModel,
+    vocabulary: Vocabulary,
+    inputs_vocabulary: Vocabulary,
+    settings: DecodeHParams,
+    folder: Path,
+) -> None:
+    """Writes a SavedModel into an existing folder.
+
+    Args:
+      model: a built model with its weights, not frozen.
+      vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
+      settings: the search settings.
+      folder: the folder.
+    """
+    module = _Translator(model, vocabulary, inputs_vocabulary, settings)
+    texts = tf.TensorSpec([None], tf.string, "inputs")
+    alpha = tf.TensorSpec([], tf.float32, "alpha")
+    ids = tf.TensorSpec([None, None], tf.int32, "inputs")
+    signatures = {
+        "serving_default": module.translate.get_concrete_function(texts),
+        "with_alpha": module.translate_with_alpha.get_concrete_function(texts, alpha),
+        "token_ids": module.search_ids.get_concrete_function(ids),
+    }
+    tf.saved_model.save(module, str(folder), signatures)
+
+
+class _Translator(tf.Module):
+    """The functions of a SavedModel."""
+
+    def __init__(
+        self, model: Seq2SeqModel, vocabulary: Vocabulary, inputs_vocabulary: Vocabulary, settings: DecodeHParams
+    ) -> None:
+        super().__init__()
+        self._model, self._settings = model, settings
+        self._inputs_vocabulary = inputs_vocabulary
+        self._starts_with_blank = vocabulary.starts_with_blank
+        self._vocab_size = vocabulary.size
+        self._texts = [vocabulary.bytes_of(token) for token in range(vocabulary.size)]
+        # What is saved with the graphs: the weights, and tables of the vocabulary, which exist after a first use.
+        self._weights = [variable.value for variable in model.variables]
+        self._resources = inputs_vocabulary.resources()
+
+    @tf.function(autograph=False)
+    def translate(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Translates strings [batch]."""
+        return self.translate_with_alpha(inputs, tf.constant(self._settings.alpha))
+
+    @tf.function(autograph=False)
+    def translate_with_alpha(self, inputs: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Translates strings [batch] with another length penalty."""
+        ids = self._cut(self._inputs_vocabulary.encode(inputs))
+        blank = tf.strings.regex_full_match(inputs, r"[\s\pZ]*")
+        found = self._search(ids, alpha, blank)
+        return {
+            "outputs": tf.where(blank[:, tf.newaxis], "", self._decoded(found.ids)),
+            "scores": tf.where(blank[:, tf.newaxis], 0.0, found.scores),
+            "log_probs": tf.where(blank[:, tf.newaxis], 0.0, found.log_probs),
+        }
+
+    @tf.function(autograph=False)
+    def search_ids(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Searches the outputs of ids [batch, length], each row with the end symbol."""
+        blank = tf.reduce_all(inputs == PAD_ID, axis=1)
+        found = self._search(inputs, tf.constant(self._settings.alpha), blank)
+        return {"ids": found.ids, "scores": found.scores, "log_probs": found.log_probs}
+
+    def _cut(self, ids: tf.RaggedTensor) -> tf.Tensor:
+        """Returns int32 [batch, length]; long inputs are cut before the end symbol."""
+        limit = min(self._settings.max_input_length, self._model.max_positions or self._settings.max_input_length)
+        is_cut = ids.row_lengths() > limit
+        ids = ids[:, :limit].to_tensor(PAD_ID)
+        last = tf.range(tf.shape(ids)[1]) == limit - 1
+        return tf.where(is_cut[:, tf.newaxis] & last, EOS_ID, ids)
+
+    def _search(self, ids: tf.Tensor, alpha: tf.Tensor, blank: tf.Tensor) -> SearchResult:
+        """Returns the hypotheses of int32 [batch, length]; rows that are blank have none."""
+        inputs = self._inputs_of(ids, blank)
+        search = self._beam_search(alpha)
+        model = self._model
+
+        model.freeze()  # in this graph: the matrix of the logits is transposed once for all steps
+        try:
+            # Not a constant: shape inference would take the first capacity for the only one.
+            capacity = tf.compat.v1.placeholder_with_default(INITIAL_CAPACITY, [])
+            encoded_source, decoder_state = model.start_decoding(ids, search.beam_size, capacity)
+            state = search.start(inputs, decoder_state, capacity)
+
+            def step(*arguments: Any) -> Any:  # noqa: ANN401  see `Step`
+                ids, position, decoder_state, ancestry = arguments
+                return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
+
+            def advance(state: BeamState) -> tuple[BeamState]:
+                return (search.advance(step, self._grown(state), inputs),)
+
+            shapes = tf.nest.map_structure(lambda tensor: tensor.shape, (state,))
+            (state,) = tf.while_loop(
+                lambda state: tf.logical_not(tf.reduce_all(state.done)), advance, (state,), shape_invariants=shapes
+            )
+        finally:
+            model.unfreeze()
+        return search.result(state.finished)
+
+    def _grown(self, state: BeamState) -> BeamState:
+        """Returns the state with twice the capacity if it is full."""
+        capacity = tf.shape(state.ids)[2]
+        larger = tf.where(state.position == capacity, 2 * capacity, capacity)
+        more = [[0, 0], [0, 0], [0, larger - capacity]]
+        return state._replace(
+            ids=tf.pad(state.ids, more),
+            ancestry=grow_ancestry(state.ancestry, state.position, larger),
+            finished=state.finished._replace(ids=tf.pad(state.finished.ids, more)),
+            decoder_state=self._model.grow_state(state.decoder_state, self._settings.beam_size, larger),
+        )
+
+    def _inputs_of(self, ids: tf.Tensor, blank: tf.Tensor) -> SearchInputs:
+        settings = self._settings
+        lengths = tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), 1)
+        limits = lengths + settings.extra_length
+        if self._model.max_positions is not None:
+            limits = tf.minimum(limits, self._model.max_positions)
+        shortest = tf.math.ceil(settings.min_length_ratio * tf.cast(lengths - 1, tf.float32))
+        return SearchInputs(
+            tf.where(blank, 0, limits),
+            source_mask=ids != PAD_ID if settings.coverage_penalty else (),
+            constraint_inputs={"min_lengths": tf.cast(shortest, tf.int32) + 1} if settings.min_length_ratio else {},
+        )
+
+    def _beam_search(self, alpha: tf.Tensor) -> BeamSearch:
+        constraints = []
+        if self._settings.min_length_ratio:
+            constraints.append(LineConstraint(MinLength()))
+        if self._settings.no_repeat_ngram_size:
+            constraints.append(LineConstraint(NoRepeatNgram(self._settings.no_repeat_ngram_size)))
+        search = beam_search_of(self._settings, self._vocab_size, 0, constraints)
+        return dataclasses.replace(search, alpha=alpha)
+
+    def _decoded(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the texts of int32 [batch, beam, length], strings [batch, beam]."""
+        texts = tf.strings.reduce_join(tf.gather(tf.constant(self._texts), ids), axis=2)
+        texts = tf.strings.unicode_transcode(
+            texts, "UTF-8", "UTF-8", errors="replace", replace_control_characters=False
+        )
+        return tf.strings.regex_replace(texts, "^ ", "") if self._starts_with_blank else texts

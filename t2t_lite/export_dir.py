@@ -1,0 +1,143 @@
+"""Export directories: a trained model that leaves its run directory, with everything that using it takes.
+
+export.json         what it is: format, problem, search settings, vocabularies, and the checksum of every other file
+README.md           the model card, for people
+vocab.*             the vocabulary, or those of both sides
+and the model       saved_model.pb, variables/ | model.bin, config.json, *_vocabulary.json | model.keras
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.errors import UserError
+from t2t_lite.files import sha256_of, written_folder
+from t2t_lite.log import LOG
+
+MANIFEST, MODEL_CARD = "export.json", "README.md"
+FORMATS = ("saved_model", "ctranslate2", "keras")
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportDir:
+    """An opened export directory, whose files have been checked.
+
+    Args:
+      path: the directory.
+      content: the content of export.json.
+    """
+
+    path: Path
+    content: dict[str, Any]
+
+    @property
+    def format(self) -> str:
+        """One of `FORMATS`."""
+        return self.content["format"]
+
+    @property
+    def decode_hparams(self) -> DecodeHParams:
+        """The default search settings."""
+        return DecodeHParams().replace(**self.content["decode_hparams"])
+
+    @property
+    def vocabulary(self) -> Path:
+        """The vocabulary of the targets."""
+        return self.path / self.content["vocabulary"]
+
+    @property
+    def inputs_vocabulary(self) -> Path:
+        """The vocabulary of the inputs; the same path if both sides share one."""
+        return self.path / self.content["inputs_vocabulary"]
+
+
+def read_export(path: str | os.PathLike) -> ExportDir:
+    """Reads what an export directory is. Its files are not checked.
+
+    Raises:
+      UserError: if it is none.
+    """
+    path = Path(path)
+    try:
+        content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        _ = [(entry["bytes"], entry["sha256"]) for entry in content["files"].values()]
+        export = ExportDir(path, content)
+        if content["format"] not in FORMATS:
+            raise UserError(f"{path / MANIFEST}: unknown format '{content['format']}'; a newer version wrote it")
+        _ = export.vocabulary, export.inputs_vocabulary, export.decode_hparams
+        return export
+    except OSError as error:
+        raise UserError(f"{path} is no export directory: it has no {MANIFEST}; t2t-lite-export makes one") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path / MANIFEST} is damaged ({error!r}); export the model again") from error
+
+
+def open_export(path: str | os.PathLike) -> ExportDir:
+    """Reads what an export directory is, and checks all of its files.
+
+    Raises:
+      UserError: if it is none, or a file is missing, truncated or changed.
+    """
+    export = read_export(path)
+    for name, entry in export.content["files"].items():
+        file, size, digest = export.path / name, entry["bytes"], entry["sha256"]
+        if not file.is_file():
+            raise UserError(f"{path} lacks {name}; copy it whole, or export the model again")
+        found = file.stat().st_size
+        if found != size:
+            raise UserError(f"{file} has {found:,} bytes instead of {size:,}; copy it again, or export the model again")
+        if sha256_of(file) != digest:
+            raise UserError(f"{file} was changed since the export; copy it again, or export the model again")
+    return export
+
+
+def write_export(path: Path, write: Callable[[Path], dict[str, Any]], overwrite: bool = False) -> ExportDir:
+    """Writes an export directory, whole or not at all.
+
+    Args:
+      path: the directory.
+      write: writes all files but export.json into the folder that it is given, and returns the content of export.json,
+        without the files.
+      overwrite: whether to replace an existing export.
+
+    Raises:
+      UserError: if the directory exists, unless it is an export that may be replaced.
+    """
+    path = Path(path)
+    check_target(path, overwrite)
+    with written_folder(path, "`export_dir`") as folder:
+        content = write(folder)
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+        described = {
+            file.relative_to(folder).as_posix(): {"bytes": file.stat().st_size, "sha256": sha256_of(file)}
+            for file in files
+        }
+        text = json.dumps(content | {"files": described}, indent=2, ensure_ascii=False)
+        (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    return ExportDir(path, content | {"files": described})
+
+
+def check_target(path: Path, overwrite: bool) -> None:
+    """Raises UserError if an export must not be written to `path`."""
+    if not path.exists():
+        return
+    if not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).exists()):
+        raise UserError(f"`export_dir={path}` exists and is not an export; give a new folder")
+    if (path / MANIFEST).exists() and not overwrite:
+        raise UserError(f"`export_dir={path}` is an export already; give a new folder, or --overwrite to replace it")
+
+
+def warn_of_version(export: ExportDir, warn: Callable[[str], None] = LOG.warning) -> None:
+    """Says so if a newer version of this package wrote an export."""
+    import t2t_lite
+
+    def numbers(version: str) -> list[int]:
+        return [int(part) for part in version.split(".")[:2] if part.isdigit()]
+
+    wrote = str(export.content.get("versions", {}).get("t2t_lite", ""))
+    if numbers(wrote) > numbers(t2t_lite.__version__):
+        warn(f"{export.path} was written by t2t-lite {wrote}, and this is {t2t_lite.__version__}")
