@@ -138,6 +138,6 @@ def warn_of_version(export: ExportDir, warn: Callable[[str], None] = LOG.warning
     def numbers(version: str) -> list[int]:
         return [int(part) for part in version.split(".")[:2] if part.isdigit()]
 
-    wrote = str(export.content.get("versions", {}).get("t2t_lite", ""))
+    wrote = str(export.content.get("versions", {}).get("t2t-lite", ""))
     if numbers(wrote) > numbers(t2t_lite.__version__):
         warn(f"{export.path} was written by t2t-lite {wrote}, and this is {t2t_lite.__version__}")

@@ -20,6 +20,7 @@ from t2t_lite.tuned_settings import search_settings
 
 if TYPE_CHECKING:
     from t2t_lite.checkpoints.selection import Selection
+    from t2t_lite.models.base import Seq2SeqModel
     from t2t_lite.run_dir import RunDir
 
 QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
@@ -124,9 +125,6 @@ def _write(
     name: str,
 ) -> dict[str, Any]:
     """Writes all files but export.json, and returns its content without their checksums."""
-    import t2t_lite
-    from t2t_lite.checkpoints import storage
-    from t2t_lite.checkpoints.versions import step_of
     from t2t_lite.data.vocab import open_vocabulary
     from t2t_lite.decoding.loading import restored_model
     from t2t_lite.evaluation.stored import stored_evaluations
@@ -155,10 +153,33 @@ def _write(
         model.save(folder / "model.keras")
     for path in dict.fromkeys((run_dir.vocabulary, run_dir.inputs_vocabulary)):
         shutil.copyfile(path, folder / path.name)
-    problem = run_dir.problem
-    content = {
+    content = _content(run_dir, selection, settings, model) | {
         "format": format,
         "quantization": quantization,
+        "max_positions": max_positions,
+        "alignment_layer": alignment_layer,
+        "versions": {package: importlib.metadata.version(package) for package in ("t2t-lite", *_PACKAGES[format])},
+    }
+    scores = [
+        each
+        for split in ("test", "dev")
+        for each in stored_evaluations(run_dir.path, split, selection.path)
+        if each.decode_hparams == vars(settings)
+    ]
+    example = (scores[0].inputs or [""])[0] if scores else "..."
+    (folder / MODEL_CARD).write_text(model_card(content, name, scores, example), encoding="utf-8")
+    return content
+
+
+def _content(
+    run_dir: "RunDir", selection: "Selection", settings: DecodeHParams, model: "Seq2SeqModel"
+) -> dict[str, Any]:
+    """Returns the part of export.json that does not depend on the format."""
+    from t2t_lite.checkpoints import storage
+    from t2t_lite.checkpoints.versions import step_of
+
+    problem = run_dir.problem
+    return {
         "run": run_dir.path.resolve().name,
         "problem": problem.name,
         "has_inputs": problem.has_inputs,
@@ -171,23 +192,10 @@ def _write(
             "members": storage.members_of(selection.path),
             "sha256": _digest_of(selection.path),
         },
-        "hparams": vars(hparams),
+        "hparams": vars(model.hparams),
         "parameters": model.count_params(),
-        "max_positions": max_positions,
-        "alignment_layer": alignment_layer,
         "decode_hparams": vars(settings),
         "vocabulary": run_dir.vocabulary.name,
         "inputs_vocabulary": run_dir.inputs_vocabulary.name,
-        "versions": {"t2t_lite": t2t_lite.__version__}
-        | {package: importlib.metadata.version(package) for package in _PACKAGES[format]},
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
     }
-    scores = [
-        each
-        for split in ("test", "dev")
-        for each in stored_evaluations(run_dir.path, split, selection.path)
-        if each.decode_hparams == vars(settings)
-    ]
-    example = (scores[0].inputs or [""])[0] if scores else "..."
-    (folder / MODEL_CARD).write_text(model_card(content, name, scores, example), encoding="utf-8")
-    return content

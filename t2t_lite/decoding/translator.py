@@ -5,16 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, overload
 
-import numpy as np
-
 from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
-from t2t_lite.decoding.alignment import alignment
 from t2t_lite.decoding.engine import Engine
+from t2t_lite.decoding.given_outputs import GivenOutputs
 from t2t_lite.decoding.line_search import Hypothesis, Lines, LineSearch
 from t2t_lite.decoding.single_text import or_a_single_text
-from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
 from t2t_lite.quiet import select_tensorflow
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
     from t2t_lite.models.base import Seq2SeqModel
 
 
-class Translator:
+class Translator(GivenOutputs):
     """Translates lines; also scores and aligns given translations. It is thread-safe.
 
     Args:
@@ -57,21 +54,18 @@ class Translator:
         problem: str = "",
         has_inputs: bool = True,
     ) -> None:
-        self.vocabulary = vocabulary
-        self.inputs_vocabulary = inputs_vocabulary or vocabulary
-        self.decode_hparams = decode_hparams
         self.checkpoints = list(checkpoints)
         self.problem = problem
         self.has_inputs = has_inputs
-        self._warn = warn
+        vocabularies = vocabulary, inputs_vocabulary or vocabulary
         if hasattr(model, "search"):
-            self.engine = cast(Engine, model)
+            engine = cast(Engine, model)
         else:
             from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
 
-            of_both = self.vocabulary, self.inputs_vocabulary
-            self.engine = TensorFlowEngine(model, *of_both, warn, xla_compile, num_threads, self.checkpoints)
-        self._search_lines = LineSearch(self.engine, *(vocabulary, self.inputs_vocabulary), warn, has_inputs)
+            engine = TensorFlowEngine(model, *vocabularies, warn, xla_compile, num_threads, self.checkpoints)
+        super().__init__(engine, *vocabularies, decode_hparams, warn)
+        self._search_lines = LineSearch(engine, *vocabularies, warn, has_inputs)
 
     @property
     def model(self) -> "Seq2SeqModel | Ensemble":
@@ -327,100 +321,6 @@ class Translator:
         for part in [*([line] for line in lines), lines]:
             self._search_lines(Lines(part, with_scores=False), self._settings(settings), 1)
 
-    @overload
-    def score(self, inputs: str, targets: str, first_line: int = ...) -> Hypothesis: ...
-
-    @overload
-    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = ...) -> list[Hypothesis]: ...
-
-    @or_a_single_text("inputs", "targets")
-    def score(
-        self, inputs: Sequence[str] | str, targets: Sequence[str] | str, first_line: int = 1
-    ) -> list[Hypothesis] | Hypothesis:
-        """Scores given translations.
-
-        Args:
-          inputs: source lines.
-          targets: a translation of each line.
-          first_line: the number of the first line, for warnings.
-
-        Returns:
-          a `Hypothesis` for each pair. Its score does not include the coverage penalty.
-        """
-        settings = self.decode_hparams
-        sources = self._encode(self.inputs_vocabulary, inputs, settings, first_line, "line")
-        outputs = self._encode(self.vocabulary, targets, settings, first_line, "the translation of line")
-        scores = self.engine.score(sources, outputs, settings)
-        return [Hypothesis(text, *scored) for text, scored in zip(targets, scores, strict=True)]
-
-    def attention(
-        self, line: str, translation: str, kind: str = "cross", layer: int | None = None
-    ) -> tuple[np.ndarray, list[str], list[str]]:
-        """Returns the attention weights of one layer for a line and its translation.
-
-        Args:
-          line, translation: texts.
-          kind: "encoder" or "decoder" for their self-attention, "cross" for the decoder's attention to the source.
-          layer: the index of the layer from 0, -1 for the last; None: the layer closest to a word alignment.
-
-        Returns:
-          (weights, query tokens, key tokens). The weights are float32 [heads, queries, keys], and each row sums to 1.
-          A decoder query is labelled with the token that it predicts. The last token is the end symbol, "".
-
-        Raises:
-          UserError: if there is no such layer, it has no attention, or the translator has several models.
-        """
-        kind = "cross" if kind == "memory" else kind  # its name before version 0.2
-        if kind not in ("encoder", "decoder", "cross"):
-            raise UserError(f"attention kinds are encoder, decoder and cross, not '{kind}'")
-        (source,), (output,) = self._pair([line], [translation])
-        try:
-            weights = self.engine.attention(source, output, kind, layer)
-        except ValueError as error:
-            raise UserError(str(error)) from error
-        sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
-        queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
-        return weights, sides[queries], sides[keys]
-
-    @overload
-    def align(self, lines: str, translations: str, layer: int | None = ...) -> str: ...
-
-    @overload
-    def align(self, lines: Sequence[str], translations: Sequence[str], layer: int | None = ...) -> list[str]: ...
-
-    @or_a_single_text("lines", "translations")
-    def align(
-        self, lines: Sequence[str] | str, translations: Sequence[str] | str, layer: int | None = None
-    ) -> list[str] | str:
-        """Aligns the words of translations with the words of their lines, by attention averaged over heads.
-
-        Args:
-          lines, translations: texts.
-          layer: the decoder layer whose attention is used, see `attention`.
-
-        Returns:
-          for each pair, "i-j ..." in Pharaoh format: word j of the translation is aligned with word i of the line. Both
-          count from 0; words are separated by blanks. Each word of the translation has one link.
-
-        Raises:
-          UserError: as `attention` does.
-        """
-        sources, outputs = self._pair(lines, translations)
-        try:
-            found = self.engine.cross_attention(sources, outputs, layer, self.decode_hparams)
-        except ValueError as error:
-            raise UserError(str(error)) from error
-        return [
-            alignment(weights, self.inputs_vocabulary.tokens_of(source), self.vocabulary.tokens_of(output))
-            for weights, source, output in zip(found, sources, outputs)
-        ]
-
-    def _pair(self, lines: Sequence[str], translations: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
-        """Returns (ids of the lines, ids of their translations)."""
-        settings = self.decode_hparams
-        sources = self._encode(self.inputs_vocabulary, lines, settings, 1, "line")
-        return sources, self._encode(self.vocabulary, translations, settings, 1, "the translation of line")
-
     def _settings(self, changes: Mapping[str, SettingValue]) -> DecodeHParams:
         settings = self.decode_hparams.replace(**changes)
         if settings.precision != self.decode_hparams.precision:
@@ -428,9 +328,3 @@ class Translator:
         if settings.only_trees:
             raise UserError("only_trees=True is for parsing: use a Parser")
         return settings
-
-    def _encode(
-        self, vocabulary: Vocabulary, lines: Sequence[str], settings: DecodeHParams, first_line: int, name: str
-    ) -> list[list[int]]:
-        """Returns the ids of each text, with the end symbol. See `encode_lines`."""
-        return encode_lines(vocabulary, lines, settings, self.engine.max_positions, self._warn, first_line, name)

@@ -46,15 +46,30 @@ RULES = {
             "decoding",
             "models.base",
             "models.building",
+            "models.loading",
             "layers.beam_ancestry",
             "data.vocab",
             "run_dir",
+            "export_dir",
             "checkpoints",
             "free_memory",
             "tuned_settings",
             *BASIS,
         ),
-        ("tensorflow", "numpy"),
+        ("tensorflow", "ctranslate2", "numpy"),
+    ),
+    "export": (
+        (
+            "export",
+            "decoding",
+            "models",
+            "layers",
+            "data.vocab",
+            "evaluation.report",
+            "evaluation.split_scores",
+            *BASIS,
+        ),
+        ("tensorflow", "ctranslate2", "keras", "numpy"),
     ),
     "parsing": (("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS), ("tensorflow",)),
     "evaluation": (
@@ -132,6 +147,19 @@ STORED_EVALUATION = (
     "tuning",
     "stored",
 )
+# What the engine CTranslate2 needs, and so has no TensorFlow.
+WITHOUT_TENSORFLOW = (
+    "alignment",
+    "batching",
+    "ctranslate2_engine",
+    "engine",
+    "exported",
+    "given_outputs",
+    "line_search",
+    "single_text",
+    "tokenizing",
+    "translator",
+)
 # The same for what is imported when a module is loaded.
 RULES_AT_LOADING = {
     "problems": (("problems", "data.problem", "data.text_files", "data.mixture", "trees", *BASIS), ()),
@@ -162,10 +190,31 @@ RULES_AT_LOADING = {
             "training.options",
             "training.evaluation.model_selection",
             "tuned_settings",
+            "export_dir",
+            "checkpoints.versions",
             *BASIS,
         ),
         (),
     ),
+    # Decoding with CTranslate2 needs no TensorFlow.
+    **{
+        f"decoding.{name}": (
+            (
+                *(f"decoding.{other}" for other in WITHOUT_TENSORFLOW),
+                "decoding.search.length_penalty",
+                "data.vocab",
+                "export_dir",
+                *BASIS,
+            ),
+            ("numpy",),
+        )
+        for name in WITHOUT_TENSORFLOW
+    },
+    **{
+        f"data.vocab.{name}": (("data.vocab", "errors", "files", "quiet"), ("numpy", "sentencepiece"))
+        for name in ("base", "files", "sentencepiece", "wordpiece", "words")
+    },
+    "export_dir": (BASIS, ()),
     "display": (("log",), ()),
     **{
         f"evaluation.{name}": (
