@@ -145,7 +145,9 @@ def _set_positions(spec: _Spec, model: Transformer, side: str) -> None:
         return
     number = model.max_positions or POSITIONS
     zeros = keras.ops.zeros((1, number, model.hparams.hidden_size))
-    spec.position_encodings.encodings = _array(model.position_encodings[side](zeros))[0]
+    vectors = _array(model.position_encodings[side](zeros))[0]
+    # Scoring an output that the limit has cut takes the position of an end symbol, too, whatever its vector is.
+    spec.position_encodings.encodings = np.pad(vectors, [(0, 1), (0, 0)])
 
 
 def _set_self_attention(spec: _Spec, layer: _Layer) -> None:

@@ -1,0 +1,162 @@
+"""The CTranslate2 engine gives what the TensorFlow engine gives, or refuses in one line before it starts."""
+
+import numpy as np
+import pytest
+from support.exported import WORDS, engines, random_model, translators, word_vocabulary
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
+from t2t_lite.decoding.engine import Needs
+from t2t_lite.decoding.search.constraints import MinLength
+from t2t_lite.decoding.search_requests import LineConstraint
+from t2t_lite.decoding.translator import Translator
+from t2t_lite.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    return word_vocabulary(tmp_path_factory.mktemp("vocabulary"))
+
+
+@pytest.fixture(scope="module")
+def both(vocabulary, tmp_path_factory):
+    """Translators with the TensorFlow and the CTranslate2 engine, with the same random weights."""
+    model = random_model(vocabulary.size, spread=1.5, seed=2)
+    return translators(model, vocabulary, tmp_path_factory.mktemp("model"), extra_length=8, beam_size=4)
+
+
+@pytest.fixture(scope="module")
+def lines():
+    random = np.random.default_rng(5)
+    return [" ".join(random.choice(WORDS, size)) for size in (*range(1, 25), 3, 3, 40)] + ["", "  ", "unknown w1"]
+
+
+SETTINGS = [
+    {},
+    {"alpha": 0.0},
+    {"alpha": 1.5},
+    {"beam_size": 1},
+    {"beam_size": 3, "extra_length": 1},
+    {"no_repeat_ngram_size": 2, "beam_size": 1},  # with beams there are too many outputs of nearly the same score
+    {"min_length_ratio": 0.8},
+    {"allow_unk": True},
+    {"batch_tokens": 40},
+    {"max_input_length": 9},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_outputs_and_scores_are_those_of_tensorflow(both, lines, settings):
+    ours, theirs = (translator.translate(lines, return_scores=True, **settings) for translator in both)
+    same = [mine.text == other.text for mine, other in zip(ours, theirs, strict=True)]
+    for mine, other, is_same in zip(ours, theirs, same, strict=True):
+        if is_same:
+            np.testing.assert_allclose(mine[1:], other[1:], atol=1e-4)
+    assert np.mean(same) > 0.9 and len(set(theirs)) > 20
+
+
+def test_n_best_lists_are_ranked_by_our_score_and_overlap(both, lines):
+    ours, theirs = (translator.n_best(lines, beam_size=4) for translator in both)
+    shared = []
+    for mine, other in zip(ours, theirs, strict=True):
+        scores = [hypothesis.score for hypothesis in other]
+        assert scores == sorted(scores, reverse=True) and len({each.text for each in other}) == len(other)
+        known = {each.text: each for each in mine}
+        shared += [each.text in known for each in other]
+        for each in other:
+            if each.text in known:
+                np.testing.assert_allclose(each[1:], known[each.text][1:], atol=1e-4)
+    assert np.mean(shared) > 0.8
+
+
+def test_the_length_limit_is_that_of_each_line(both, lines):
+    # In one batch, the limit of the longest line is that of all.
+    for line, output in zip(lines, both[1].n_best(lines, extra_length=2, batch_tokens=4096)):
+        longest = len(line.split()) + 1 + 2
+        assert all(len(each.text.split()) <= longest for each in output)
+    assert any(len(each.text.split()) > 8 for output in both[1].n_best(lines) for each in output)
+
+
+def test_outputs_begin_with_prefixes_and_score_as_given_outputs_do(both, lines):
+    prefixes = [" ".join(WORDS[: number % 4]) for number in range(len(lines))]
+    ours, theirs = (translator.translate(lines, True, prefixes) for translator in both)
+    texts = [line.strip() for line in lines]
+    for prefix, line, mine, other in zip(prefixes, texts, ours, theirs, strict=True):
+        assert other.text.startswith(prefix) or not line
+        if mine.text == other.text:
+            np.testing.assert_allclose(mine[1:], other[1:], atol=1e-4)
+    assert np.mean([mine.text == other.text for mine, other in zip(ours, theirs)]) > 0.9
+
+
+def test_given_outputs_have_the_same_scores_and_attention(both, lines):
+    lines = [line for line in lines if line.strip()]
+    outputs = [" ".join(reversed(line.split())) for line in lines]
+    ours, theirs = (translator.score(lines, outputs) for translator in both)
+    np.testing.assert_allclose([each[1:] for each in ours], [each[1:] for each in theirs], atol=1e-4)
+    sources = both[0].inputs_vocabulary.ids_of(lines)
+    targets = both[0].vocabulary.ids_of(outputs)
+    attention = [each.engine.cross_attention(sources, targets, None, each.decode_hparams) for each in both]
+    for mine, other in zip(*attention, strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-5)
+    assert both[0].align(lines, outputs) == both[1].align(lines, outputs)
+
+
+def test_samples_are_outputs_of_the_model(both, lines):
+    said = []
+    translator = Translator(both[1].engine, both[1].vocabulary, both[1].decode_hparams, warn=said.append)
+    translator.engine._warn = said.append
+    samples = translator.sample(lines[:5], num_samples=6, sampling_keep_top_k=3)
+    assert all(len(each) == 6 for each in samples) and len({each.text for each in samples[4]}) > 1
+    for line, drawn in zip(lines, samples):
+        expected = both[0].score([line] * 6, [each.text for each in drawn])
+        ended = [abs(each.log_prob - other.log_prob) < 1e-4 for each, other in zip(drawn, expected)]
+        # An output that the limit ends has no end symbol, which `score` adds.
+        assert all(is_same or each.log_prob > other.log_prob for is_same, each, other in zip(ended, drawn, expected))
+    assert any("random_seed has no effect" in line for line in said)
+
+
+def test_a_learned_limit_of_positions_cuts_outputs_with_a_warning(vocabulary, tmp_path):
+    model = random_model(vocabulary.size, position_encoding="learned", max_length=12, spread=1.5)
+    said = [[], []]
+    found = []
+    for engine, warnings in zip(engines(model, vocabulary, tmp_path), said):
+        translator = Translator(engine, vocabulary, DecodeHParams(beam_size=1), warn=warnings.append)
+        found.append(translator.translate(["w1 w2 w3", " ".join(WORDS[:20])]))
+    assert found[0] == found[1] and said[0] == said[1]
+    assert any("was cut" in line for line in said[1])
+
+
+REFUSED = {
+    "coverage_penalty": 0.2,
+    "diverse_beam_groups": 2,
+    "only_trees": True,
+    "precision": "mixed_bfloat16",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_settings_that_it_lacks_are_refused_by_name(both, name):
+    settings = DecodeHParams().replace(**{name: REFUSED[name]})
+    with pytest.raises(UserError, match=rf"^the engine ctranslate2 does not do {name}={REFUSED[name]}.*`engine=tensor"):
+        both[1].engine.check(settings, Needs())
+
+
+def test_phrases_constraints_and_other_layers_are_refused(both):
+    with pytest.raises(UserError, match="phrases"):
+        both[1].translate(["w1"], phrases=[["w2"]])
+    rule = LineConstraint(MinLength(), {"min_lengths": [2]})
+    with pytest.raises(UserError, match="constraints"):
+        both[1].translate(["w1"], constraints=[rule])
+    with pytest.raises(UserError, match="layer 1: an export has that of layer 0"):
+        both[1].align(["w1"], ["w2"], layer=1)
+    with pytest.raises(UserError, match="single heads"):
+        both[1].attention("w1", "w2")
+    with pytest.raises(UserError, match="31 is more than the 30 tokens"):
+        both[1].translate(["w1"], beam_size=31)
+
+
+def test_a_damaged_model_is_one_line(vocabulary, tmp_path):
+    engines(random_model(vocabulary.size), vocabulary, tmp_path)
+    (tmp_path / "model.bin").write_bytes(b"nothing")
+    with pytest.raises(UserError, match=f"^CTranslate2 cannot load {tmp_path}: [^\n]*$"):
+        CTranslate2Engine(tmp_path, vocabulary, vocabulary, 64, 0)

@@ -1,0 +1,132 @@
+"""Models in CTranslate2's format have the log-probabilities of our own, or are refused by name."""
+
+import re
+
+import ctranslate2
+import numpy as np
+import pytest
+import tensorflow as tf
+from support.exported import SMALL, random_model
+
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+from t2t_lite.export import ctranslate2_model
+from t2t_lite.models.building import make_model
+from t2t_lite.registry import HPARAMS
+
+VOCAB = 30
+# What sets are made smaller by; the ratios of their sizes stay.
+SHRINK = 8
+# The sets whose layers CTranslate2 does not have: the paper's appendix and table 1, and hard alignment.
+REFUSED = (
+    "transformer_aop1",
+    "transformer_aop2",
+    "transformer_convolution",
+    "transformer_local",
+    "transformer_parsing_small",
+    "transformer_recurrent",
+    "transformer_separable_convolution",
+)
+KINDS = [
+    {},
+    {"norm_position": "pre"},
+    {"norm_type": "rms"},
+    {"norm_type": "rms", "norm_position": "pre", "feed_forward_type": "swiglu"},
+    {"position_encoding": "sinusoidal_halves"},
+    {"position_encoding": "learned"},
+    {"position_encoding": "rotary"},
+    {"position_encoding": "relative", "max_relative_position": 3},
+    {"position_encoding": "relative", "attention_key_size": 2, "attention_value_size": 4},
+    {"attention_key_size": 4},
+    {"num_heads": 1, "num_encoder_layers": 3, "num_decoder_layers": 1},
+    {"tied_embeddings": "decoder"},
+    {"tied_embeddings": "none"},
+]
+
+
+def names(ids):
+    return [f"t{id}" for id in ids]
+
+
+def log_probs(model, pairs):
+    """Those of each target token and the end symbol, by teacher forcing with the Keras model."""
+    found = []
+    for source, target in pairs:
+        logits = model(tf.constant([source], tf.int32), tf.constant([[*target, 1]], tf.int32))
+        normal = tf.nn.log_softmax(tf.cast(logits, tf.float32))[0].numpy()
+        found.append([normal[place, id] for place, id in enumerate([*target, 1])])
+    return found
+
+
+def exported_log_probs(folder, pairs):
+    translator = ctranslate2.Translator(str(folder), intra_threads=1)
+    # CTranslate2 adds the end symbol of targets itself.
+    results = translator.score_batch([names(source) for source, _ in pairs], [names(target) for _, target in pairs])
+    return [result.log_probs for result in results]
+
+
+def random_pairs(vocab_size=VOCAB, inputs_vocab_size=VOCAB, seed=0):
+    random = np.random.default_rng(seed)
+    sizes = [(3, 5), (7, 1), (20, 30), (40, 12)]
+    return [
+        ([*random.integers(3, inputs_vocab_size, source), 1], [*random.integers(3, vocab_size, target)])
+        for source, target in sizes
+    ]
+
+
+def written(model, folder):
+    vocabularies = names(range(model.vocab_size)), names(range(model.inputs_vocab_size))
+    ctranslate2_model.write(model, *(["t0", "t1", "t2", *each[3:]] for each in vocabularies), folder, None)
+    return folder
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=lambda settings: ",".join(map(str, settings.values())) or "base")
+def test_given_pairs_have_the_same_log_probabilities(tmp_path, settings):
+    model = random_model(VOCAB, **settings)
+    pairs = random_pairs()
+    for ours, theirs in zip(log_probs(model, pairs), exported_log_probs(written(model, tmp_path), pairs), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+    assert np.std(np.concatenate(log_probs(model, pairs))) > 0.3
+
+
+def test_each_side_has_its_own_vocabulary(tmp_path):
+    model = random_model(VOCAB, 45, tied_embeddings="decoder")
+    pairs = random_pairs(VOCAB, 45)
+    for ours, theirs in zip(log_probs(model, pairs), exported_log_probs(written(model, tmp_path), pairs), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", HPARAMS)
+def test_every_set_has_the_same_log_probabilities_or_is_refused_by_name(tmp_path, name):
+    hparams = HPARAMS[name]()
+    sizes = ("hidden_size", "filter_size", "attention_key_size", "attention_value_size", "parameter_head_size")
+    smaller = {size: max(getattr(hparams, size) // SHRINK, 2) for size in sizes if getattr(hparams, size)}
+    layers = {side: min(getattr(hparams, side), 2) for side in ("num_encoder_layers", "num_decoder_layers")}
+    hparams = hparams.replace(**smaller, **layers, parameter_pairs=16, max_length=64, precision="float32")
+    model = make_model(hparams, VOCAB, random_seed=1)
+    try:
+        written(model, tmp_path)
+    except UserError as error:
+        kinds = ("self_attention_type", "feed_forward_type", "norm_type", "position_encoding", "model", "attention_")
+        assert re.match(rf"CTranslate2 has no equivalent of (the )?({'|'.join(kinds)})", str(error))
+        assert list(tmp_path.iterdir()) == []
+        assert name in REFUSED
+        return
+    assert name not in REFUSED
+    pairs = random_pairs()
+    for ours, theirs in zip(log_probs(model, pairs), exported_log_probs(tmp_path, pairs), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings, named",
+    [
+        ({"self_attention_type": "local"}, "self_attention_type=local"),
+        ({"feed_forward_type": "attention", "parameter_heads": 2, "parameter_pairs": 8}, "feed_forward_type=attention"),
+        ({"hard_alignment_token": 5, "model": "transformer"}, "HardAlignmentTransformer"),
+        ({"attention_key_size": 32}, "attention_key_size=32"),
+    ],
+)
+def test_what_it_cannot_hold_is_refused_by_name(settings, named):
+    with pytest.raises(UserError, match=rf"^CTranslate2 has no equivalent of .*{named}.*--format=saved_model$"):
+        ctranslate2_model.check_supported(make_model(HParams(**SMALL | settings), VOCAB))
