@@ -93,9 +93,9 @@ class _Translator(tf.Module):
         """Translates strings [batch] with another length penalty."""
         ids = self._cut(self._inputs_vocabulary.encode(inputs))
         blank = tf.strings.regex_full_match(inputs, r"[\s\pZ]*")
-        found = self._search(ids, alpha, blank)
+        found = self._search(tf.where(blank[:, tf.newaxis], PAD_ID, ids), alpha)
         return {
-            "outputs": tf.where(blank[:, tf.newaxis], "", self._decoded(found.ids)),
+            "outputs": self._decoded(found.ids),
             "scores": tf.where(blank[:, tf.newaxis], 0.0, found.scores),
             "log_probs": tf.where(blank[:, tf.newaxis], 0.0, found.log_probs),
         }
@@ -103,8 +103,7 @@ class _Translator(tf.Module):
     @tf.function(autograph=False)
     def search_ids(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
         """Searches the outputs of ids [batch, length], each row with the end symbol."""
-        blank = tf.reduce_all(inputs == PAD_ID, axis=1)
-        found = self._search(inputs, tf.constant(self._settings.alpha), blank)
+        found = self._search(inputs, tf.constant(self._settings.alpha))
         return {"ids": found.ids, "scores": found.scores, "log_probs": found.log_probs}
 
     def _cut(self, ids: tf.RaggedTensor) -> tf.Tensor:
@@ -115,9 +114,13 @@ class _Translator(tf.Module):
         last = tf.range(tf.shape(ids)[1]) == limit - 1
         return tf.where(is_cut[:, tf.newaxis] & last, EOS_ID, ids)
 
-    def _search(self, ids: tf.Tensor, alpha: tf.Tensor, blank: tf.Tensor) -> SearchResult:
-        """Returns the hypotheses of int32 [batch, length]; rows that are blank have none."""
-        inputs = self._inputs_of(ids, blank)
+    # A graph of its own, which all signatures share.
+    @tf.function(
+        autograph=False, input_signature=[tf.TensorSpec([None, None], tf.int32), tf.TensorSpec([], tf.float32)]
+    )
+    def _search(self, ids: tf.Tensor, alpha: tf.Tensor) -> SearchResult:
+        """Returns the hypotheses of int32 [batch, length]; rows of padding have none."""
+        inputs = self._inputs_of(ids)
         search = self._beam_search(alpha)
         model = self._model
 
@@ -155,7 +158,7 @@ class _Translator(tf.Module):
             decoder_state=self._model.grow_state(state.decoder_state, self._settings.beam_size, larger),
         )
 
-    def _inputs_of(self, ids: tf.Tensor, blank: tf.Tensor) -> SearchInputs:
+    def _inputs_of(self, ids: tf.Tensor) -> SearchInputs:
         settings = self._settings
         lengths = tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), 1)
         limits = lengths + settings.extra_length
@@ -163,7 +166,7 @@ class _Translator(tf.Module):
             limits = tf.minimum(limits, self._model.max_positions)
         shortest = tf.math.ceil(settings.min_length_ratio * tf.cast(lengths - 1, tf.float32))
         return SearchInputs(
-            tf.where(blank, 0, limits),
+            tf.where(lengths == 0, 0, limits),
             source_mask=ids != PAD_ID if settings.coverage_penalty else (),
             constraint_inputs={"min_lengths": tf.cast(shortest, tf.int32) + 1} if settings.min_length_ratio else {},
         )

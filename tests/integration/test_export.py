@@ -1,0 +1,201 @@
+"""t2t-lite-export, and what reads its directories: the decoder, programs with TensorFlow alone, CTranslate2."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import t2t_lite as t2t
+from t2t_lite.export_dir import open_export
+
+SENTENCES = ["The dog sleeps.", "", "A man sees the small dog.", "I know the man who sleeps in the garden."]
+SEARCH = "--decode_hparams=beam_size=2,extra_length=4"
+PLAIN = "--xla_compile=False"
+# Ten lines of a program that knows nothing of this package.
+PROGRAM = """
+import sys
+import tensorflow as tf
+import tensorflow_text
+model = tf.saved_model.load(sys.argv[1])
+translate = model.signatures["serving_default"]
+lines = sys.stdin.read().splitlines()
+found = translate(inputs=tf.constant(lines))
+for outputs in found["outputs"].numpy():
+    print(outputs[0].decode())
+assert not any(name.startswith("t2t_lite") for name in sys.modules)
+"""
+
+
+@pytest.fixture(scope="module")
+def exports(small_run, command, shared_folders):
+    """The folder with an export of `small_run` in each format, written by the command."""
+
+    def make(folder):
+        folder.mkdir()
+        for format in ("saved_model", "ctranslate2", "keras"):
+            result = command(
+                "export", f"--output_dir={small_run}", f"--export_dir={folder / format}", f"--format={format}", SEARCH
+            )
+            assert result.returncode == 0 and result.stdout.startswith(f"{folder / format}: {format}, "), result.stderr
+
+    return shared_folders.get("exports", make)
+
+
+@pytest.fixture
+def source(tmp_path):
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in SENTENCES))
+    return tmp_path / "in.txt"
+
+
+@pytest.fixture(scope="module")
+def expected(small_run):
+    translator = t2t.Translator.from_run_dir(small_run, "beam_size=2,extra_length=4", xla_compile=False)
+    return translator.translate(SENTENCES)
+
+
+@pytest.mark.parametrize("format", ["ctranslate2", "keras"])
+def test_the_decoder_reads_an_export_that_was_moved(exports, command, source, expected, tmp_path, format):
+    shutil.copytree(exports / format, tmp_path / "elsewhere")
+    target = tmp_path / "out.txt"
+    flags = (f"--decode_from_file={source}", f"--decode_to_file={target}", PLAIN)
+    result = command("decoder", f"--export_dir={tmp_path / 'elsewhere'}", *flags)
+    assert result.returncode == 0, result.stderr
+    assert target.read_text().split("\n")[:-1] == expected
+    assert f"using {tmp_path / 'elsewhere'} (ckpt-6, " in result.stderr
+
+
+def test_with_ctranslate2_tensorflow_is_never_imported(exports, small_run, process, source, expected, tmp_path):
+    program = (
+        "import sys\nfrom t2t_lite.bin.decoder import main\n"
+        f"status = main(['--export_dir={exports / 'ctranslate2'}', '--decode_from_file={source}', *sys.argv[1:]])\n"
+        "heavy = [name for name in sys.modules if name.split('.')[0] in ('tensorflow', 'tensorflow_text', 'keras')]\n"
+        "print(heavy, file=sys.stderr)\nsys.exit(status)"
+    )
+    run = [sys.executable, "-c", program]
+    for flags in ([], ["--decode_hparams=return_beams=True"], [f"--prefix_file={source}"]):
+        done = subprocess.run([*run, *flags], capture_output=True, text=True, check=False)
+        assert done.returncode == 0 and done.stderr.splitlines()[-1] == "[]", done.stderr
+        if not flags:
+            assert done.stdout.split("\n")[:-1] == expected
+
+
+def test_a_run_is_exported_once_for_the_engine_and_again_when_its_checkpoint_changes(
+    small_run, command, source, expected, tmp_path
+):
+    run = shutil.copytree(small_run, tmp_path / "run")
+    flags = (f"--output_dir={run}", "--engine=ctranslate2", f"--decode_from_file={source}", SEARCH)
+    first, second = command("decoder", *flags), command("decoder", *flags)
+    assert first.stdout.split("\n")[:-1] == second.stdout.split("\n")[:-1] == expected
+    assert "exporting" in first.stderr and "exporting" not in second.stderr
+    assert [path.name for path in (run / "exports").iterdir()] == ["ctranslate2.ckpt-6"]
+    # Another checkpoint of the same name.
+    for suffix in ("index", "data-00000-of-00001"):
+        shutil.copy(run / f"ckpt-4.{suffix}", run / f"ckpt-6.{suffix}")
+    assert "exporting" in command("decoder", *flags).stderr
+
+
+@pytest.mark.slow
+def test_a_program_of_ten_lines_serves_a_saved_model(exports, source, expected, tmp_path):
+    shutil.copytree(exports / "saved_model", tmp_path / "model")
+    run = [sys.executable, "-c", PROGRAM, str(tmp_path / "model")]
+    done = subprocess.run(run, input=source.read_text(), capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:-1] == expected
+
+
+def test_an_export_describes_itself(exports, small_run):
+    for format in ("saved_model", "ctranslate2", "keras"):
+        export = open_export(exports / format)
+        content = export.content
+        assert content["problem"] == "grammar_ende" and content["checkpoint"]["name"] == "ckpt-6"
+        assert content["decode_hparams"]["beam_size"] == 2 and export.decode_hparams.extra_length == 4
+        assert export.vocabulary.read_bytes() == next(small_run.glob("vocab.*")).read_bytes()
+        files = {str(path.relative_to(export.path)) for path in export.path.rglob("*") if path.is_file()}
+        assert files == {"export.json", *content["files"]}
+        card = (export.path / "README.md").read_text()
+        assert "grammar_ende" in card and f"- format: {format}" in card and f"{content['parameters']:,} par" in card
+
+
+def test_what_the_card_of_a_keras_export_says_works(exports):
+    card = (exports / "keras" / "README.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=exports)
+    assert done.returncode == 0, done.stderr
+
+
+DAMAGE = {
+    "truncated": lambda folder: (folder / "model.bin").write_bytes((folder / "model.bin").read_bytes()[:-9]),
+    "changed": lambda folder: flip_a_bit(folder / "model.bin"),
+    "lacks": lambda folder: (folder / "shared_vocabulary.json").unlink(),
+    "damaged": lambda folder: (folder / "export.json").write_text("{"),
+    "no export directory": lambda folder: (folder / "export.json").unlink(),
+    "unknown format": lambda folder: rewritten(folder / "export.json", format="onnx"),
+}
+WORDS = {"truncated": "has [0-9,]+ bytes instead of [0-9,]+", "changed": "was changed since the export"}
+
+
+def flip_a_bit(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def rewritten(path, **changes):
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_export_is_refused_in_one_line(exports, command, source, tmp_path, damage):
+    folder = shutil.copytree(exports / "ctranslate2", tmp_path / "export")
+    DAMAGE[damage](folder)
+    result = command("decoder", f"--export_dir={folder}", f"--decode_from_file={source}")
+    assert result.returncode == 1 and result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert re.search(WORDS.get(damage, damage), line) and str(folder) in line
+
+
+def test_what_exists_is_not_harmed_unless_it_is_an_export_that_may_be_replaced(
+    exports, small_run, command, tmp_path, snapshot
+):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    export = shutil.copytree(exports / "ctranslate2", tmp_path / "export")
+    before = snapshot(tmp_path)
+    flags = (f"--output_dir={small_run}", "--format=ctranslate2")
+    for target, more in (("mine", ()), ("mine", ("--overwrite",)), ("export", ())):
+        result = command("export", *flags, f"--export_dir={tmp_path / target}", *more)
+        assert result.returncode == 1 and len(result.stderr.splitlines()) == 1
+        assert f"--export_dir={tmp_path / target}" in result.stderr
+    assert snapshot(tmp_path) == before
+    result = command("export", *flags, f"--export_dir={export}", "--overwrite", "--quantization=int8")
+    assert result.returncode == 0 and open_export(export).content["quantization"] == "int8"
+    assert {path.name for path in tmp_path.iterdir()} == {"mine", "export"}
+
+
+@pytest.mark.parametrize(
+    "flags, message",
+    [
+        (["--engine=tensorflow"], "is an export for ctranslate2"),
+        (["--checkpoint_path=last"], "cannot be combined"),
+        (["--decode_hparams=coverage_penalty=0.2"], "does not do coverage_penalty=0.2"),
+        (["--decode_hparams=beem_size=2"], "beam_size"),
+        (["--draw_trees=t.svg", "--decode_to_file=o"], "writes no trees"),
+    ],
+)
+def test_what_an_export_cannot_do_is_said_before_it_starts(exports, command, source, flags, message):
+    result = command("decoder", f"--export_dir={exports / 'ctranslate2'}", f"--decode_from_file={source}", *flags)
+    assert result.returncode in (1, 2) and result.stdout == "" and message in result.stderr
+    assert "using" not in result.stderr
+
+
+def test_a_saved_model_has_its_own_search(exports, command, source):
+    result = command("decoder", f"--export_dir={exports / 'saved_model'}", f"--decode_from_file={source}")
+    assert result.returncode == 1 and "is a SavedModel, which searches on its own" in result.stderr
+
+
+def test_quantization_is_for_ctranslate2(small_run, command, tmp_path):
+    result = command("export", f"--output_dir={small_run}", f"--export_dir={tmp_path / 'x'}", "--quantization=int8")
+    assert result.returncode == 2 and "--format=ctranslate2" in result.stderr and not (tmp_path / "x").exists()
