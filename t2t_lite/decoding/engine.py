@@ -6,11 +6,11 @@ Everything around it (tokens, files, prefixes as texts, trees, n-best output) is
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
-
 from t2t_lite.config import DecodeHParams
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from t2t_lite.decoding.search_requests import LineConstraint
 
 # The names that `--engine` takes.
@@ -90,7 +90,7 @@ class Engine(Protocol):
 
     def cross_attention(
         self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int | None, settings: DecodeHParams
-    ) -> list[np.ndarray]:
+    ) -> "list[np.ndarray]":
         """Returns the attention of given outputs to their sources, averaged over the heads of a decoder layer.
 
         Args:
@@ -106,7 +106,7 @@ class Engine(Protocol):
         """
         ...
 
-    def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> np.ndarray:
+    def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> "np.ndarray":
         """Returns the attention weights of one layer, float32 [heads, queries, keys]; see `Translator.attention`."""
         ...
 
