@@ -63,7 +63,8 @@ class CTranslate2Engine:
         num_threads: int | None = None,
     ) -> None:
         ctranslate2 = imported()
-        self.max_positions, self.num_threads = max_positions, num_threads or len(os.sched_getaffinity(0))
+        self.max_positions: int = max_positions
+        self.num_threads = num_threads or len(os.sched_getaffinity(0))
         self.model_name = f"{folder.name} ({self.name})"
         self._alignment_layer, self._digest, self._warn = alignment_layer, digest, warn
         self._tokens, self._inputs_tokens = vocabulary.tokens(), inputs_vocabulary.tokens()
@@ -123,7 +124,7 @@ class CTranslate2Engine:
     ) -> list[np.ndarray]:
         """See `Engine`."""
         _check_layer(layer, self._alignment_layer)
-        found = [np.zeros([0, 0])] * len(sources)
+        found = [np.zeros([0, 0], np.float32)] * len(sources)
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
         for rows in by_length(range(len(lengths)), lengths, lambda length: settings.batch_tokens // length):
             # Each output is forced; the step after it gives the attention of the end symbol, whatever comes out.

@@ -67,9 +67,21 @@ class Engine(Protocol):
     """
 
     name: str
-    model_name: str
-    max_positions: int | None
-    num_threads: int
+
+    @property
+    def model_name(self) -> str:
+        """See above."""
+        ...
+
+    @property
+    def max_positions(self) -> int | None:
+        """See above."""
+        ...
+
+    @property
+    def num_threads(self) -> int:
+        """See above."""
+        ...
 
     def check(self, settings: DecodeHParams, needs: Needs) -> None:
         """Raises UserError if the engine cannot do what settings and needs ask for; the message names it."""

@@ -76,7 +76,7 @@ class Translator(GivenOutputs):
         """
         if not hasattr(self.engine, "model"):
             raise UserError(f"the engine {self.engine.name} has no Keras model")
-        return self.engine.model
+        return getattr(self.engine, "model")  # noqa: B009  no attribute of every engine
 
     @property
     def num_threads(self) -> int:

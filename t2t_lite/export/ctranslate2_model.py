@@ -73,7 +73,7 @@ def write(
 
     check_supported(model)
     assert isinstance(model, Transformer)
-    spec = TransformerSpec(_encoder(model), _decoder(model))
+    spec: _Spec = TransformerSpec(_encoder(model), _decoder(model))
     spec.register_source_vocabulary(list(inputs_tokens))
     spec.register_target_vocabulary(list(tokens))
     start, end, unknown = tokens[:3]
@@ -105,7 +105,7 @@ def _options(hparams: HParams) -> dict[str, Any]:
 def _encoder(model: Transformer) -> _Spec:
     from ctranslate2.specs.transformer_spec import TransformerEncoderSpec
 
-    spec = TransformerEncoderSpec(model.hparams.num_encoder_layers, **_options(model.hparams))
+    spec: _Spec = TransformerEncoderSpec(model.hparams.num_encoder_layers, **_options(model.hparams))
     spec.embeddings[0].weight = _array(model.inputs_embedding.weight)
     _set_positions(spec, model, "inputs")
     for into, layer in zip(spec.layer, model.encoder_layers, strict=True):
@@ -123,7 +123,7 @@ def _decoder(model: Transformer) -> _Spec:
     layers = model.hparams.num_decoder_layers
     # alignment_heads=0: all heads, whose mean is the attention that our own search reports.
     alignment = {"alignment_layer": model.alignment_layer, "alignment_heads": 0}
-    spec = TransformerDecoderSpec(layers, **alignment, **_options(model.hparams))
+    spec: _Spec = TransformerDecoderSpec(layers, **alignment, **_options(model.hparams))
     spec.embeddings.weight = _array(model.embedding.weight)
     spec.projection.weight = _array(model.projection.weight)
     _set_positions(spec, model, "targets")

@@ -55,7 +55,7 @@ def write(
       settings: the search settings.
       folder: the folder.
     """
-    module = _Translator(model, vocabulary, inputs_vocabulary, settings)
+    module: Any = _Translator(model, vocabulary, inputs_vocabulary, settings)
     texts = tf.TensorSpec([None], tf.string, "inputs")
     alpha = tf.TensorSpec([], tf.float32, "alpha")
     ids = tf.TensorSpec([None, None], tf.int32, "inputs")
@@ -110,9 +110,9 @@ class _Translator(tf.Module):
         """Returns int32 [batch, length]; long inputs are cut before the end symbol."""
         limit = min(self._settings.max_input_length, self._model.max_positions or self._settings.max_input_length)
         is_cut = ids.row_lengths() > limit
-        ids = ids[:, :limit].to_tensor(PAD_ID)
-        last = tf.range(tf.shape(ids)[1]) == limit - 1
-        return tf.where(is_cut[:, tf.newaxis] & last, EOS_ID, ids)
+        padded = ids[:, :limit].to_tensor(PAD_ID)
+        last = tf.range(tf.shape(padded)[1]) == limit - 1
+        return tf.where(is_cut[:, tf.newaxis] & last, EOS_ID, padded)
 
     # A graph of its own, which all signatures share.
     @tf.function(

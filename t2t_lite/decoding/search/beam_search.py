@@ -85,7 +85,7 @@ class BeamSearch:
 
     vocab_size: int
     beam_size: int
-    alpha: float | tf.Tensor  # a scalar tensor only inside a graph
+    alpha: Array | float  # a scalar tensor only inside a graph
     groups: int = 1
     diversity_strength: float = 0.0
     coverage_beta: float = 0.0
@@ -283,7 +283,7 @@ def _appended(state: BeamState, parents: tf.Tensor, tokens: tf.Tensor) -> tf.Ten
 
 
 def is_final(
-    finished: SearchResult, wanted: int, alive_log_probs: tf.Tensor, limits: tf.Tensor, alpha: float
+    finished: SearchResult, wanted: int, alive_log_probs: tf.Tensor, limits: tf.Tensor, alpha: Array | float
 ) -> tf.Tensor:
     """Whether the `wanted` best finished hypotheses score at least as high as any alive one can: bool [batch].
 

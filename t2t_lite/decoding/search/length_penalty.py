@@ -5,7 +5,7 @@ import numpy as np
 from t2t_lite.arrays import Array
 
 
-def length_penalty(length: Array | float, alpha: float) -> Array:
+def length_penalty(length: Array | float, alpha: Array | float) -> Array:
     """Returns the divisor of a hypothesis' log-probability: lp(Y) = ((5 + |Y|) / 6) ^ alpha.
 
     Every further token lowers the log-probability, so without a penalty short outputs win. At alpha = 0 the penalty is
@@ -21,8 +21,9 @@ def length_penalty(length: Array | float, alpha: float) -> Array:
     Source: Wu et al. 2016, "Google's Neural Machine Translation System", section 7, equation 14
     (https://arxiv.org/abs/1609.08144), without the coverage term.
     """
+    number: Array = length
     if not isinstance(length, int | float | np.ndarray | np.generic):
         import tensorflow as tf
 
-        length = tf.cast(length, tf.float32)  # TensorFlow would divide integers in float64
-    return ((5 + length) / 6) ** alpha
+        number = tf.cast(length, tf.float32)  # TensorFlow would divide integers in float64
+    return ((5 + number) / 6) ** alpha
