@@ -2,7 +2,6 @@
 
 import argparse
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,16 +85,11 @@ def _run(flags: Sequence[str]) -> None:
     if folder.is_file():
         parser.error(f"--output_dir={folder} is a file; give a folder")
     budget = None if arguments.budget_minutes is None else 60 * arguments.budget_minutes
-    runner = Runner(folder, budget, _program, cli.say)
+    runner = Runner(folder, budget, cli.program, cli.say)
     if arguments.table == "1":
         _table_1(arguments, folder, runner)
     else:
         _other_table(arguments, folder, runner)
-
-
-def _program(command: str) -> list[str]:
-    """Returns what executes a command of the package in a process of its own."""
-    return [sys.executable, "-c", f"import sys; from t2t_lite.bin.{command} import main; sys.exit(main())"]
 
 
 def _table_1(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> None:

@@ -53,6 +53,19 @@ def _add_decoding_flags(parser: cli.CommandParser) -> None:
     add("--output_dir", type=cli.path, help="the run directory of the model (with --curve also several: RUN,RUN)")
     add("--decode_from_file", type=cli.path, help="the text to translate, plain or .gz")
     add("--decode_hparams", default="", metavar="NAME=VALUE,...", help="overrides of the problem's defaults")
+    add(
+        "--engine",
+        type=_engines,
+        metavar="NAME,...",
+        help="tensorflow, uncompiled (the same without XLA), ctranslate2, ctranslate2_int8 (default: all)",
+    )
+    add(
+        "--whole_command",
+        type=cli.truth,
+        default=True,
+        help="also time t2t-lite-decoder as a whole, cold and again (default: True)",
+    )
+    add("--reference", type=cli.path, help="references, for the BLEU of each engine's outputs")
     add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
     add("--repeats", type=cli.whole_number(1), default=3, help="timed runs after a warm-up run (default: 3)")
 
@@ -62,6 +75,16 @@ def _add_layers_flags(parser: cli.CommandParser) -> None:
     add("--neighborhood_size", type=_even, default=64, help="r of local attention (default: 64)")
     add("--max_length", type=cli.whole_number(128), default=8192, help="the longest sequence (default: 8192)")
     add("--plot_file", type=cli.path, help="a .png, .svg or .pdf file for a plot (also with --curve)")
+
+
+def _engines(text: str) -> list[str]:
+    from t2t_lite.benchmark.engine_names import ENGINES
+
+    names = text.split(",")
+    for name in names:
+        if name not in ENGINES:
+            raise argparse.ArgumentTypeError(f"takes names out of {', '.join(ENGINES)}, not '{name}'")
+    return names
 
 
 def _even(text: str) -> int:

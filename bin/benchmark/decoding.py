@@ -1,4 +1,4 @@
-"""t2t-lite-benchmark --decoding: sentences and tokens per second, in batches and one by one."""
+"""t2t-lite-benchmark --decoding: the engines side by side, as whole commands and in their stride."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
 
 if TYPE_CHECKING:
-    from t2t_lite.benchmark.decoding import Speed
+    from t2t_lite.benchmark.engines import EngineSpeed
 
 
 def print_decoding(arguments: argparse.Namespace) -> None:
@@ -22,38 +22,61 @@ def print_decoding(arguments: argparse.Namespace) -> None:
 
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, [arguments.output_dir])
-    lines = [line for line in read_lines(Path(arguments.decode_from_file)) if line.strip()]
+    source = Path(arguments.decode_from_file)
+    lines = [line for line in read_lines(source) if line.strip()]
     if not lines:
-        raise UserError(f"{arguments.decode_from_file} has no line with text; give a file with text to translate")
+        raise UserError(f"{source} has no line with text; give a file with text to translate")
+    references = list(read_lines(Path(arguments.reference))) if arguments.reference else None
     keep_compiled()
     import_tensorflow()
-    from t2t_lite.benchmark.decoding import measure
+    from t2t_lite.benchmark.engine_names import ENGINES
+    from t2t_lite.benchmark.engines import measure_engines
     from t2t_lite.benchmark.machine import cpu_threads
-    from t2t_lite.decoding.translator import Translator
-    from t2t_lite.parsing.parser import Parser
     from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
-    translator = Translator.from_run_dir(arguments.output_dir, arguments.decode_hparams)
     before = matmul_gflops()
-    how = {"repeats": arguments.repeats, "options_of": Parser(translator).options_of}
-    speeds = [measure(translator, lines, f"batches of {translator.decode_hparams.batch_tokens}", **how)]
-    few = lines[: arguments.one_by_one]
-    if few:
-        speeds.append(measure(translator, few, "one by one", one_by_one=True, **how))
-    _print_table(speeds)
-    print(f"\nmodel: {translator.checkpoints[0]}; medians of {arguments.repeats} runs")
+    speeds = list(
+        measure_engines(
+            Path(arguments.output_dir),
+            arguments.engine or ENGINES,
+            source,
+            lines,
+            arguments.decode_hparams,
+            repeats=arguments.repeats,
+            one_by_one=arguments.one_by_one,
+            program=cli.program if arguments.whole_command else None,
+        )
+    )
+    _print_table(speeds, references)
+    for speed in speeds:
+        if speed.reason:
+            cli.say(f"{speed.name}: {speed.reason}")
+    print(f"\nmodel: {arguments.output_dir}; {len(lines):,} lines, medians of {arguments.repeats} runs in the stride")
     print(f"2048x2048 float32 product: {before:.0f} GFLOP/s before, {matmul_gflops():.0f} after")
-    print(f"threads: {cpu_threads()}, batches in parallel: {translator.num_threads}")
+    print(f"threads: {cpu_threads()}")
 
 
-def _print_table(speeds: "Sequence[Speed]") -> None:
+def _print_table(speeds: "Sequence[EngineSpeed]", references: list[str] | None) -> None:
     import rich.table
 
-    table = rich.table.Table("", *("lines", "lines/s", "tokens/s", "first run, s", "later runs, s"))
+    titles = ("cold, s", "warm, s", "lines/s", "tokens/s", "one by one, lines/s", "peak, MiB", "BLEU")
+    table = rich.table.Table("engine", *titles)
     for column in table.columns[1:]:
         column.justify = "right"
     for speed in speeds:
-        seconds = f"{min(speed.seconds):.2f} to {max(speed.seconds):.2f}"
-        rates = (f"{speed.lines_per_second():.1f}", f"{speed.tokens_per_second():,.0f}")
-        table.add_row(speed.name, f"{speed.lines:,}", *rates, f"{speed.first_seconds:.1f}", seconds)
+        whole = [f"{each.seconds:.1f}" if each else "-" for each in (speed.cold, speed.warm)]
+        rates = ["-", "-"]
+        if speed.batches:
+            rates = [f"{speed.batches.lines_per_second():.1f}", f"{speed.batches.tokens_per_second():,.0f}"]
+        single = f"{speed.one_by_one.lines_per_second():.1f}" if speed.one_by_one else "-"
+        peak = f"{speed.warm.peak_bytes / 2**20:,.0f}" if speed.warm else "-"
+        table.add_row(speed.name, *whole, *rates, single, peak, _bleu(speed, references))
     cli.print_table(table)
+
+
+def _bleu(speed: "EngineSpeed", references: list[str] | None) -> str:
+    if references is None or speed.warm is None:
+        return "-"
+    from t2t_lite.registry import METRICS
+
+    return f"{METRICS['bleu']().score(speed.warm.outputs, references):.2f}"

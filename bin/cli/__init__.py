@@ -2,7 +2,7 @@
 
 from t2t_lite.bin.cli.arguments import one_of, path, paths, positive_number, truth, whole_number
 from t2t_lite.bin.cli.command_parser import CommandParser
-from t2t_lite.bin.cli.run import print_table, run, say, warn
+from t2t_lite.bin.cli.run import print_table, program, run, say, warn
 
 __all__ = [
     "CommandParser",
@@ -11,6 +11,7 @@ __all__ = [
     "paths",
     "positive_number",
     "print_table",
+    "program",
     "run",
     "say",
     "truth",

@@ -57,6 +57,11 @@ def run(command: str, body: Callable[[Sequence[str]], None], argv: Sequence[str]
     return 0
 
 
+def program(command: str) -> list[str]:
+    """Returns what executes a command of the package, given its name without "t2t-lite-", in a process of its own."""
+    return [sys.executable, "-c", f"import sys; from t2t_lite.bin.{command} import main; sys.exit(main())"]
+
+
 class _Printer(logging.Handler):
     """Prints the warnings of the library."""
 

@@ -6,20 +6,35 @@ from pathlib import Path
 PARSING = Path(__file__).resolve().parents[1] / "frozen" / "0.1" / "parsing"
 
 
-def test_the_decoding_speed_is_reported_for_batches_and_single_lines(small_run, command, tmp_path):
+def rows_of(output):
+    lines = [re.split(r" *│ *", line.strip("│ ")) for line in output.splitlines() if "│" in line]
+    return {line[0]: line[1:] for line in lines}
+
+
+def test_engines_are_measured_in_batches_and_one_by_one(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_text("The dog sleeps.\n\nShe sings.\nA man sees the dog.\n")
     flags = (f"--output_dir={small_run}", "--decode_hparams=extra_length=3,beam_size=2", "--one_by_one=2")
-    result = command("benchmark", "--decoding", *flags, f"--decode_from_file={tmp_path / 'in.txt'}", "--repeats=2")
+    flags += (f"--decode_from_file={tmp_path / 'in.txt'}", "--repeats=2", "--whole_command=False")
+    result = command("benchmark", "--decoding", *flags)
     assert result.returncode == 0, result.stderr
-    batches, single = (re.split(r" *│ *", line.strip("│ ")) for line in result.stdout.splitlines() if "│" in line)
-    assert (batches[:2], single[:2]) == (["batches of 1024", "3"], ["one by one", "2"])
-    for row in (batches, single):
-        rate, tokens, first, least, most = (
-            float(number.replace(",", "")) for number in (*row[2:5], *row[5].split(" to "))
-        )
-        assert tokens > rate > 0 and 0 <= least <= most and first > 0
+    rows = rows_of(result.stdout)
+    assert list(rows) == ["tensorflow", "uncompiled", "ctranslate2", "ctranslate2_int8"]
+    for cold, warm, lines, tokens, single, peak, bleu in rows.values():
+        rate, tokens, single = (float(number.replace(",", "")) for number in (lines, tokens, single))
+        assert tokens > rate > 0 and single > 0 and {cold, warm, peak, bleu} == {"-"}
     assert re.search(r"2048x2048 float32 product: \d+ GFLOP/s before, \d+ after", result.stdout)
-    assert "ckpt-6; medians of 2 runs" in result.stdout
+    assert "3 lines, medians of 2 runs" in result.stdout
+
+
+def test_whole_commands_are_timed_and_scored(small_run, command, tmp_path):
+    (tmp_path / "in.txt").write_text("The dog sleeps.\nShe sings.\n")
+    flags = (f"--output_dir={small_run}", "--engine=ctranslate2", "--one_by_one=0", "--repeats=1")
+    files = (f"--decode_from_file={tmp_path / 'in.txt'}", f"--reference={tmp_path / 'in.txt'}")
+    result = command("benchmark", "--decoding", *flags, *files, "--decode_hparams=extra_length=3")
+    assert result.returncode == 0, result.stderr
+    cold, warm, _, _, single, peak, bleu = rows_of(result.stdout)["ctranslate2"]
+    assert float(cold) > 0 and float(warm) > 0 and float(peak.replace(",", "")) > 20 and single == "-"
+    assert 0 <= float(bleu) <= 100
 
 
 def test_missing_flags_and_empty_text_are_errors(small_run, command, tmp_path):
@@ -34,5 +49,9 @@ def test_missing_flags_and_empty_text_are_errors(small_run, command, tmp_path):
 def test_a_search_constrained_to_trees_can_be_measured(command, tmp_path):
     (tmp_path / "in.txt").write_text("".join((PARSING / "inputs.txt").read_text().splitlines(keepends=True)[:2]))
     flags = (f"--output_dir={PARSING / 'run'}", "--decode_hparams=only_trees=True,beam_size=2", "--one_by_one=0")
-    result = command("benchmark", "--decoding", *flags, f"--decode_from_file={tmp_path / 'in.txt'}", "--repeats=1")
-    assert result.returncode == 0 and "batches of 1024" in result.stdout, result.stderr
+    flags += (f"--decode_from_file={tmp_path / 'in.txt'}", "--repeats=1", "--whole_command=False")
+    result = command("benchmark", "--decoding", *flags, "--engine=tensorflow,ctranslate2")
+    assert result.returncode == 0, result.stderr
+    rows = rows_of(result.stdout)
+    assert float(rows["tensorflow"][2]) > 0 and rows["ctranslate2"] == ["-"] * 7
+    assert "ctranslate2: " in result.stdout and "only_trees" in result.stdout

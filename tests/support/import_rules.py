@@ -91,7 +91,7 @@ RULES = {
     "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
     "benchmark": (
-        ("benchmark", "layers", "training", "decoding", "data", "scoring.metric", *BASIS),
+        ("benchmark", "layers", "training", "decoding", "parsing", "data", "scoring.metric", "api.export", *BASIS),
         ("tensorflow", "keras", "numpy", "matplotlib"),
     ),
     # It runs commands in processes of their own, and reads what they have written.
