@@ -5,6 +5,7 @@ the source length and the cache capacity are padded to powers of two. Caches sta
 When at most half of the sentences are unfinished, these move to a batch of half the size.
 """
 
+import contextlib
 import functools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -18,12 +19,15 @@ from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, DecoderState, EncodedSource, SearchInputs, SearchResult
 from t2t_lite.decoding.search.search_memory import check_search_memory, too_large
 from t2t_lite.layers.beam_ancestry import BeamAncestry, grow_ancestry
+from t2t_lite.layers.cache import scattered_entries
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.static_shapes import static_size
 
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16
 INITIAL_CAPACITY = 32
+# Where nothing is compiled, shapes are exact, and smaller caches are cheaper: every step copies and reads them whole.
+UNCOMPILED_CAPACITY = 8
 # A batch shrinks by this factor when at most 1/SHRINK of its sentences are unfinished, but not below MIN_BATCH
 # sentences: a batch of two costs little less than one of eight, and would need another compilation.
 SHRINK = 2
@@ -52,6 +56,7 @@ class Searcher:
         self._search = search
         self._batch_tokens = batch_tokens
         self._xla_compile = xla_compile
+        self._capacity = INITIAL_CAPACITY if xla_compile else UNCOMPILED_CAPACITY
         self._graphs: _Graphs | None = None
         self._lock = threading.Lock()
 
@@ -73,26 +78,29 @@ class Searcher:
           UserError: if the search does not fit into memory.
         """
         count, length = source_ids.shape
-        size = 1 if count == 1 else max(count, _smallest(self.batch_size_of(length), count))
-        check_search_memory(self._model, self._search, size, INITIAL_CAPACITY)
+        size = count
+        if self._xla_compile and count > 1:
+            size = max(count, _smallest(self.batch_size_of(length), count))
+        check_search_memory(self._model, self._search, size, self._capacity)
         try:
             return self._search_batch(source_ids, inputs, count, size)
         except tf.errors.ResourceExhaustedError as error:
             raise too_large(self._search, size, "does not fit into memory") from error
 
     def _search_batch(self, source_ids: np.ndarray, inputs: SearchInputs, count: int, size: int) -> SearchResult:
-        length = source_ids.shape[1]
-        # A source must not be longer than the learned positions.
-        room = min(_padded_length(length), self._model.max_positions or _padded_length(length))
-        source_ids = np.pad(source_ids, [(0, size - count), (0, room - length)])
-        inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
+        if self._xla_compile:
+            length = source_ids.shape[1]
+            # A source must not be longer than the learned positions.
+            room = min(_padded_length(length), self._model.max_positions or _padded_length(length))
+            source_ids = np.pad(source_ids, [(0, size - count), (0, room - length)])
+            inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
         if self._search.coverage_beta:
             inputs = inputs._replace(source_mask=source_ids != 0)
         results, graphs = _Results(count, self._search.beam_size), self._graphs_for(inputs)
         # Sentence index of each row; -1 for a row of padding.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
         # Each batch is created only when its turn comes, to save memory.
-        waiting = [(rows, lambda: (*graphs.begin_batch(source_ids, inputs, _until(size)), inputs))]
+        waiting = [(rows, lambda: (*graphs.begin_batch(source_ids, inputs, self._capacity, _until(size)), inputs))]
         while waiting:
             rows, make = waiting.pop()
             waiting += self._split(graphs, rows, *make(), results)
@@ -122,7 +130,7 @@ class Searcher:
             smaller = graphs.select(encoded_source, state, inputs, capacity, part)
             return smaller[0], graphs.advance_batch(*smaller, until=_until(len(part))), smaller[2]
 
-        parts = _parts(alive, len(rows), most)
+        parts = _parts(alive, len(rows), most) if self._xla_compile else _exact_parts(alive, most)
         return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
 
     def _graphs_for(self, inputs: SearchInputs) -> "_Graphs":
@@ -135,8 +143,7 @@ class Searcher:
 class _Graphs:
     """The graphs of a search, each traced once for all shapes.
 
-    begin(source_ids, inputs, capacity, until) -> (encoded_source, state): encodes the source and advances from position
-      0. This is one graph, because each call of a graph with so many tensors takes a millisecond.
+    begin(source_ids, inputs, capacity) -> (encoded_source, state): encodes the source.
     advance(encoded_source, state, inputs, until) -> state: see `BeamSearch.advance`.
     select(encoded_source, state, inputs, capacity, rows) -> (encoded_source, state, inputs): selects rows, -1 for a row
       of padding, and grows the caches to `capacity`.
@@ -153,10 +160,10 @@ class _Graphs:
         )
 
         def begin(
-            source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor, until: tf.Tensor
+            source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor
         ) -> tuple[EncodedSource, BeamState]:
             encoded_source, decoder_state = model.start_decoding(source_ids, beam_size, capacity)
-            return encoded_source, advance(encoded_source, search.start(inputs, decoder_state, capacity), inputs, until)
+            return encoded_source, search.start(inputs, decoder_state, capacity)
 
         def advance(
             encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: tf.Tensor
@@ -166,7 +173,8 @@ class _Graphs:
             ) -> tuple[tf.Tensor, DecoderState, tf.Tensor | None]:
                 return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
-            return search.advance(step, state, inputs, until)
+            with contextlib.nullcontext() if xla_compile else scattered_entries():
+                return search.advance(step, state, inputs, until)
 
         def select(
             encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, capacity: tf.Tensor, rows: tf.Tensor
@@ -193,7 +201,7 @@ class _Graphs:
 
         source_ids = tf.TensorSpec([None, None], tf.int32)
         compiled = {"jit_compile": True} if xla_compile else {}
-        self.begin = graph(begin, input_signature=[source_ids, input_specs, number, number], **compiled)
+        self.begin = graph(begin, input_signature=[source_ids, input_specs, number], **compiled)
         # The dimensions that are None in these shapes vary from batch to batch.
         encoded_source, state = tf.nest.map_structure(
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
@@ -205,11 +213,13 @@ class _Graphs:
         rows = tf.TensorSpec([None], tf.int32)
         self.select = graph(select, input_signature=[encoded_source, state, input_specs, number, rows])
 
-    def begin_batch(self, source_ids: np.ndarray, inputs: SearchInputs, until: int) -> tuple[EncodedSource, BeamState]:
-        """Calls `begin` with the initial cache capacity."""
-        return self._one_compilation_at_a_time(
-            source_ids.shape, self.begin, source_ids, inputs, INITIAL_CAPACITY, until
-        )
+    def begin_batch(
+        self, source_ids: np.ndarray, inputs: SearchInputs, capacity: int, until: int
+    ) -> tuple[EncodedSource, BeamState]:
+        """Calls `begin` and `advance`."""
+        shape = source_ids.shape
+        encoded_source, state = self._one_compilation_at_a_time(shape, self.begin, source_ids, inputs, capacity)
+        return encoded_source, self.advance_batch(encoded_source, state, inputs, until)
 
     def advance_batch(
         self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: int
@@ -272,6 +282,12 @@ def _pad_batch(array: np.ndarray, size: int) -> np.ndarray:
     if array.ndim > 1:
         more[-1] = (0, _padded_length(array.shape[-1]) - array.shape[-1])
     return np.pad(array, more)
+
+
+def _exact_parts(alive: np.ndarray, most: int) -> Iterator[np.ndarray]:
+    """Divides the alive rows into batches of at most `most` rows, without padding."""
+    for start in range(0, len(alive), most):
+        yield alive[start : start + most].astype(np.int32)
 
 
 def _parts(alive: np.ndarray, size: int, most: int) -> Iterator[np.ndarray]:
