@@ -1,5 +1,7 @@
 """The CTranslate2 engine gives what the TensorFlow engine gives, or refuses in one line before it starts."""
 
+import re
+
 import numpy as np
 import pytest
 from support.exported import WORDS, engines, random_model, translators, word_vocabulary
@@ -11,6 +13,7 @@ from t2t_lite.decoding.search.constraints import MinLength
 from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
+from t2t_lite.parsing.parser import Parser
 
 
 @pytest.fixture(scope="module")
@@ -160,3 +163,16 @@ def test_a_damaged_model_is_one_line(vocabulary, tmp_path):
     (tmp_path / "model.bin").write_bytes(b"nothing")
     with pytest.raises(UserError, match=f"^CTranslate2 cannot load {tmp_path}: [^\n]*$"):
         CTranslate2Engine(tmp_path, vocabulary, vocabulary, 64, 0)
+
+
+def test_trees_are_repaired_and_the_tree_constraint_is_refused(tmp_path):
+    symbols = ["XX", *(f"{side}{label}" for label in ("TOP", "S", "NP", "VP") for side in ("(", ")"))]
+    vocabulary = word_vocabulary(tmp_path, symbols + WORDS)
+    both = translators(random_model(vocabulary.size, spread=1.5), vocabulary, tmp_path, beam_size=2, extra_length=9)
+    lines = ["w1 w2", "w3", "", "w4 w5 w6 w7"]
+    ours, theirs = (Parser(translator).translate(lines) for translator in both)
+    assert ours == theirs and theirs[2] == ""
+    words = [re.findall(r"\([^ ()]+ ([^ ()]+)\)", tree) for tree in theirs]
+    assert words == [line.split() for line in lines]
+    with pytest.raises(UserError, match="does not do only_trees=True"):
+        Parser(both[1]).translate(lines, only_trees=True)
