@@ -159,9 +159,7 @@ class _Graphs:
             lambda part: tf.TensorSpec([None] * np.ndim(part), tf.as_dtype(part.dtype)), inputs
         )
 
-        def begin(
-            source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor
-        ) -> tuple[EncodedSource, BeamState]:
+        def begin(source_ids: tf.Tensor, inputs: SearchInputs, capacity: tf.Tensor) -> tuple[EncodedSource, BeamState]:
             encoded_source, decoder_state = model.start_decoding(source_ids, beam_size, capacity)
             return encoded_source, search.start(inputs, decoder_state, capacity)
 
