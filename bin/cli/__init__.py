@@ -1,6 +1,6 @@
 """The parts that all commands share: the parser, argument types and error handling."""
 
-from t2t_lite.bin.cli.arguments import one_of, path, paths, positive_number, truth, whole_number
+from t2t_lite.bin.cli.arguments import one_of, path, paths, positive_number, truth, truth_or_auto, whole_number
 from t2t_lite.bin.cli.command_parser import CommandParser
 from t2t_lite.bin.cli.run import print_table, program, run, say, warn
 
@@ -15,6 +15,7 @@ __all__ = [
     "run",
     "say",
     "truth",
+    "truth_or_auto",
     "warn",
     "whole_number",
 ]

@@ -49,6 +49,11 @@ def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
     return parse
 
 
+def truth_or_auto(text: str) -> bool | None:
+    """Argument type: True or False; auto is None."""
+    return None if text.lower() == "auto" else truth(text)
+
+
 def truth(text: str) -> bool:
     """Argument type: True or False, in upper or lower case, or 1 or 0."""
     try:

@@ -72,7 +72,9 @@ def make_parser() -> cli.CommandParser:
         help="overrides of the problem's defaults, such as beam_size=8,alpha=1.0",
     )
     parser.add_argument(
-        "--xla_compile", type=cli.truth, default=True, help="compile the search with XLA (default: True)"
+        "--xla_compile",
+        type=cli.truth_or_auto,
+        help="compile the search with XLA: True, False, or auto: in the background, once it pays (default: auto)",
     )
     _add_input(parser)
     _add_output(parser)

@@ -61,7 +61,7 @@ def make_parser() -> cli.CommandParser:
     )
     add("--again", action="store_true", help="decode even if the outputs are stored")
     add("--json", action="store_true", help="print one JSON object instead of the reports")
-    add("--xla_compile", type=cli.truth, default=True, help="compile the search with XLA (default: True)")
+    add("--xla_compile", type=cli.truth_or_auto, help="compile the search with XLA: True, False or auto, the default")
     add = parser.add_argument_group("search settings").add_argument
     add(
         "--tune",

@@ -128,7 +128,7 @@ def score_split(
     metrics: Sequence[str] = (),
     references: Sequence[str | PathLike] = (),
     again: bool = False,
-    xla_compile: bool = True,
+    xla_compile: bool | None = None,
 ) -> "SplitScores":
     """Scores a checkpoint on a split, as t2t-lite-eval does, and keeps outputs and scores in the run directory.
 
@@ -146,7 +146,7 @@ def score_split(
       metrics: further metrics of the outputs, such as ("exact_match",).
       references: files of further references, with one line for each line of the split.
       again: whether to decode even if the outputs are stored.
-      xla_compile: whether to compile the search with XLA.
+      xla_compile: whether to compile the search with XLA; None: if it pays.
 
     Raises:
       UserError: if the run, the checkpoint or the data is unusable, or a metric does not fit the problem.

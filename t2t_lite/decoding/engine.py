@@ -30,6 +30,7 @@ class Query(NamedTuple):
     prefixes: Sequence[list[int]] | None = None  # ids that outputs begin with, without the end symbol
     phrases: Sequence[Sequence[str]] | None = None  # phrases that outputs must contain
     constraints: "Sequence[LineConstraint]" = ()
+    warm_up: bool = False  # whether to compile what is compiled at first use, or later
     on_done: Callable[[int], None] = lambda number: None  # called with the number of lines of each finished batch
 
 

@@ -22,7 +22,9 @@ class LoadedExport(NamedTuple):
     has_inputs: bool  # see `Problem`
 
 
-def load_export(path: Path, warn: Callable[[str], None], xla_compile: bool, num_threads: int | None) -> LoadedExport:
+def load_export(
+    path: Path, warn: Callable[[str], None], xla_compile: bool | None, num_threads: int | None
+) -> LoadedExport:
     """Loads an export directory; for arguments and errors see `Translator.from_export`."""
     export = open_export(path)
     warn_of_version(export, warn)
@@ -58,7 +60,7 @@ def _keras_engine(
     vocabulary: Vocabulary,
     inputs_vocabulary: Vocabulary,
     warn: Callable[[str], None],
-    xla_compile: bool,
+    xla_compile: bool | None,
     num_threads: int | None,
 ) -> Engine:
     from t2t_lite.quiet import import_tensorflow

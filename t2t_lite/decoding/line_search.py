@@ -31,6 +31,7 @@ class Lines(NamedTuple):
     constraints: "Sequence[LineConstraint] | str" = ()
     phrases: Sequence[Sequence[str]] | None = None
     with_scores: bool = True  # see `Query`
+    warm_up: bool = False  # see `Query`
 
 
 class LineSearch:
@@ -84,6 +85,7 @@ class LineSearch:
             starts,
             phrases,
             [] if isinstance(lines.constraints, str) else list(lines.constraints),
+            lines.warm_up,
             on_done,
         )
         found, warnings = self._engine.search(query)

@@ -19,6 +19,7 @@ from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.lexical import PhraseVocabulary
 from t2t_lite.decoding.scorer import Scorer
+from t2t_lite.decoding.search.adaptive_searcher import AdaptiveSearcher
 from t2t_lite.decoding.search.beam_allocation import MISSING
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
@@ -37,7 +38,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 
 # A batch: what to search for, how, and the rows of its lines.
-_Batch: TypeAlias = tuple[SearchRequest, Searcher, list[int]]
+_Batch: TypeAlias = tuple[SearchRequest, Searcher | AdaptiveSearcher, list[int]]
 
 
 class TensorFlowEngine:
@@ -47,7 +48,7 @@ class TensorFlowEngine:
       model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
       vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
       warn: receives a line about settings that are probably a mistake.
-      xla_compile: whether to compile searches with XLA.
+      xla_compile: whether to compile searches with XLA; None: those that pay, see `AdaptiveSearcher`.
       num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
       checkpoints: the checkpoints of the weights, for `description`.
       digest: the checksum of weights from elsewhere, also for it.
@@ -61,7 +62,7 @@ class TensorFlowEngine:
         vocabulary: Vocabulary,
         inputs_vocabulary: Vocabulary,
         warn: Callable[[str], None],
-        xla_compile: bool = True,
+        xla_compile: bool | None = None,
         num_threads: int | None = None,
         checkpoints: Sequence[Path] = (),
         digest: str = "",
@@ -73,7 +74,7 @@ class TensorFlowEngine:
         self.num_threads = num_threads or processors
         self._vocabulary, self._inputs_vocabulary = vocabulary, inputs_vocabulary
         self._warn, self._xla_compile = warn, xla_compile
-        self._searchers: dict[tuple, Searcher] = {}
+        self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}
         self._lock = threading.Lock()
         self._scorer = Scorer(model)
         self._cross_attention = CrossAttentionWeights(model)
@@ -100,11 +101,12 @@ class TensorFlowEngine:
         found: dict[int, list[Found]] = {}
         warnings: dict[int, str] = {}
 
-        def search(batch: _Batch) -> None:
+        def search_batch(batch: _Batch) -> None:
             """Searches a batch."""
             request, searcher, rows = batch
             inputs = request.inputs_of(rows)
-            result = searcher(padded([query.sources[row] for row in rows]), inputs)
+            search = searcher.compile if query.warm_up and isinstance(searcher, AdaptiveSearcher) else searcher
+            result = search(padded([query.sources[row] for row in rows]), inputs)
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.max_positions)
             for index, row in enumerate(rows):
                 of_row = SearchResult(*(part[index] for part in result))
@@ -116,7 +118,7 @@ class TensorFlowEngine:
                     warnings[row] = f"the output was cut at {inputs.limits[index]} tokens, which is {MAX_POSITIONS}"
             query.on_done(len(rows))
 
-        self._map(search, self._batches(query))
+        self._map(search_batch, self._batches(query))
         return Outcome(found, warnings)
 
     def score(
@@ -189,7 +191,7 @@ class TensorFlowEngine:
         num_wanted: int,
         constraints: Sequence[LineConstraint],
         terms: Sequence[LineTerm],
-    ) -> Searcher:
+    ) -> Searcher | AdaptiveSearcher:
         # The first position has no more hypotheses than there are tokens; a few empty beams do no harm.
         if settings.beam_size > max(self._vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
             raise UserError(
@@ -202,7 +204,9 @@ class TensorFlowEngine:
             if key not in self._searchers:
                 for line in settings.warnings():
                     self._warn(line)
-                self._searchers[key] = Searcher(self.model, search, settings.batch_tokens, self._xla_compile)
+                parts = self.model, search, settings.batch_tokens
+                adapts = self._xla_compile is None
+                self._searchers[key] = AdaptiveSearcher(*parts) if adapts else Searcher(*parts, bool(self._xla_compile))
             return self._searchers[key]
 
 

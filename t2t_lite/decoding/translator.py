@@ -34,7 +34,7 @@ class Translator(GivenOutputs):
       checkpoints: the checkpoints of the weights, for reports.
       inputs_vocabulary: the vocabulary of the inputs; None if both sides share one.
       xla_compile: whether to compile searches with XLA, which takes seconds for each of a few shapes and makes searches
-        faster after that. Not for an `Engine`.
+        faster after that; None: in the background, once it pays. Not for an `Engine`.
       num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU. Not
         for an `Engine`.
       problem: the name of the problem that the model was trained for, for reports.
@@ -49,7 +49,7 @@ class Translator(GivenOutputs):
         warn: Callable[[str], None] = LOG.warning,
         checkpoints: Sequence[Path] = (),
         inputs_vocabulary: Vocabulary | None = None,
-        xla_compile: bool = True,
+        xla_compile: bool | None = None,
         num_threads: int | None = None,
         problem: str = "",
         has_inputs: bool = True,
@@ -91,7 +91,7 @@ class Translator(GivenOutputs):
         checkpoint_path: str | os.PathLike | None = None,
         warn: Callable[[str], None] = LOG.warning,
         *,
-        xla_compile: bool = True,
+        xla_compile: bool | None = None,
         num_threads: int | None = None,
     ) -> "Translator":
         """Loads the model of a run directory: the averaged checkpoint if it exists, else the last checkpoint.
@@ -134,7 +134,7 @@ class Translator(GivenOutputs):
         decode_hparams: str | Mapping[str, SettingValue] = "",
         warn: Callable[[str], None] = LOG.warning,
         *,
-        xla_compile: bool = True,
+        xla_compile: bool | None = None,
         num_threads: int | None = None,
     ) -> "Translator":
         """Loads an export of t2t-lite-export: one for CTranslate2, without TensorFlow, or a Keras model.
@@ -319,7 +319,7 @@ class Translator(GivenOutputs):
             lines = [self.inputs_vocabulary.decode([row])[0] for row in ids]
         lines = [lines] if isinstance(lines, str) else lines
         for part in [*([line] for line in lines), lines]:
-            self._search_lines(Lines(part, with_scores=False), self._settings(settings), 1)
+            self._search_lines(Lines(part, with_scores=False, warm_up=True), self._settings(settings), 1)
 
     def _settings(self, changes: Mapping[str, SettingValue]) -> DecodeHParams:
         settings = self.decode_hparams.replace(**changes)

@@ -36,7 +36,7 @@ class Decoded(NamedTuple):
     training_words: Mapping[str, int] | None  # how often the training targets have each word; None: not counted
 
 
-def decode(request: Request, inputs: Sequence[str], warn: Callable[[str], None], xla_compile: bool) -> Decoded:
+def decode(request: Request, inputs: Sequence[str], warn: Callable[[str], None], xla_compile: bool | None) -> Decoded:
     """Decodes the inputs of a split and scores its targets, in float32 unless the search settings say otherwise.
 
     Args:

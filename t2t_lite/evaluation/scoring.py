@@ -38,7 +38,7 @@ from t2t_lite.scoring.token_metrics import TokenSums
 
 
 def score(
-    request: Request, metrics: Sequence[str], again: bool, warn: Callable[[str], None], xla_compile: bool
+    request: Request, metrics: Sequence[str], again: bool, warn: Callable[[str], None], xla_compile: bool | None
 ) -> SplitScores:
     """Returns the scores of a request; for the arguments see `t2t_lite.score_split`."""
     problem = request.run_dir.problem
@@ -59,7 +59,9 @@ def stored_scores(request: Request) -> SplitScores | None:
     return stored if stored and stored.content["decoded_by"] == request.decoded_by() else None
 
 
-def _decoded(request: Request, metrics: Sequence[str], warn: Callable[[str], None], xla_compile: bool) -> SplitScores:
+def _decoded(
+    request: Request, metrics: Sequence[str], warn: Callable[[str], None], xla_compile: bool | None
+) -> SplitScores:
     """Decodes, scores and stores."""
     inputs, references = request.texts()
     with settings_restored():

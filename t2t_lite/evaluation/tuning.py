@@ -52,7 +52,7 @@ class Tuned:
         return tuning_report(self.content, bool(self.remembered))
 
 
-def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool) -> Tuned:
+def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool | None) -> Tuned:
     """Tries the settings of a grid, and remembers the best if it is significantly better than the current settings.
 
     Args:
@@ -125,7 +125,7 @@ def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _search(
-    request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool
+    request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool | None
 ) -> dict[str, Any]:
     """Decodes, tests and decides; returns the content of tune.json."""
     current = score(request, (), again, warn, xla_compile)
@@ -212,7 +212,7 @@ def _decoded(
     current: SplitScores,
     again: bool,
     warn: Callable[[str], None],
-    xla_compile: bool,
+    xla_compile: bool | None,
 ) -> dict[str, Any]:
     """Decodes with a row's settings for real; returns these settings and their figures."""
     settings = request.settings.replace(beam_size=row[BEAM_SIZE], alpha=row[ALPHA])

@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
 
 
 def candidates_of(
-    request: Request, inputs: Sequence[str], grid: Grid, warn: Callable[[str], None], xla_compile: bool
+    request: Request, inputs: Sequence[str], grid: Grid, warn: Callable[[str], None], xla_compile: bool | None
 ) -> Iterator[Candidate]:
     """Yields the outputs of every point of the grid and of the current alpha, at the current checkpoint first.
 

@@ -1,8 +1,8 @@
-"""Runs searches over batches with few static shapes, growing caches and shrinking batches.
+"""Runs searches over batches, with growing caches and shrinking batches.
 
 XLA compiles a search for the shapes of its tensors, which takes seconds for each new shape. So the number of sentences,
-the source length and the cache capacity are padded to powers of two. Caches start small and double when they are full.
-When at most half of the sentences are unfinished, these move to a batch of half the size.
+the source length and the cache capacity are then padded to powers of two. Caches start small and double when they are
+full. When at most half of the sentences are unfinished, these move to a batch of half the size.
 """
 
 import contextlib
@@ -64,6 +64,13 @@ class Searcher:
         """Returns the number of sentences per batch for sources of `length` tokens, at least 1."""
         return 2 ** int(np.log2(max(1, self._batch_tokens // max(_padded_length(length), INITIAL_CAPACITY))))
 
+    def padded_shape(self, source_ids: np.ndarray) -> tuple[int, int]:
+        """Returns (rows, source length) to which a batch int32 [batch, source length] is padded when it is compiled."""
+        count, length = source_ids.shape
+        size = max(count, _smallest(self.batch_size_of(length), count)) if count > 1 else 1
+        # A source must not be longer than the learned positions.
+        return size, min(_padded_length(length), self._model.max_positions or _padded_length(length))
+
     def __call__(self, source_ids: np.ndarray, inputs: SearchInputs) -> SearchResult:
         """Searches the outputs of one batch.
 
@@ -77,23 +84,20 @@ class Searcher:
         Raises:
           UserError: if the search does not fit into memory.
         """
-        count, length = source_ids.shape
-        size = count
-        if self._xla_compile and count > 1:
-            size = max(count, _smallest(self.batch_size_of(length), count))
+        count, size = len(source_ids), len(source_ids)
+        if self._xla_compile:
+            size, room = self.padded_shape(source_ids)
+            source_ids = np.pad(source_ids, [(0, size - count), (0, room - source_ids.shape[1])])
+            inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
         check_search_memory(self._model, self._search, size, self._capacity)
         try:
-            return self._search_batch(source_ids, inputs, count, size)
+            return self._search_batch(source_ids, inputs, count)
         except tf.errors.ResourceExhaustedError as error:
             raise too_large(self._search, size, "does not fit into memory") from error
 
-    def _search_batch(self, source_ids: np.ndarray, inputs: SearchInputs, count: int, size: int) -> SearchResult:
-        if self._xla_compile:
-            length = source_ids.shape[1]
-            # A source must not be longer than the learned positions.
-            room = min(_padded_length(length), self._model.max_positions or _padded_length(length))
-            source_ids = np.pad(source_ids, [(0, size - count), (0, room - length)])
-            inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
+    def _search_batch(self, source_ids: np.ndarray, inputs: SearchInputs, count: int) -> SearchResult:
+        """Searches a batch whose first `count` rows are sentences, and the others padding."""
+        size = len(source_ids)
         if self._search.coverage_beta:
             inputs = inputs._replace(source_mask=source_ids != 0)
         results, graphs = _Results(count, self._search.beam_size), self._graphs_for(inputs)

@@ -1,0 +1,76 @@
+"""Compiles only the searches that pay: uncompiled at first, compiled once enough batches of a shape were seen.
+
+XLA needs seconds for each shape, and then searches in two thirds of the time. For one file of a thousand lines that is
+a loss; for a server, or a file of a million lines, it is not.
+"""
+
+import collections
+import functools
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_state import SearchInputs, SearchResult
+from t2t_lite.decoding.search.searcher import Searcher
+from t2t_lite.models.base import Seq2SeqModel
+
+# A shape is compiled when its batches have taken this long uncompiled: two or three times what compiling takes.
+WORTH_COMPILING_SECONDS = 15.0
+
+
+class AdaptiveSearcher:
+    """Searches batches as `Searcher` does, and chooses whether to run them compiled.
+
+    Args:
+      model, search, batch_tokens: see `Searcher`.
+      seconds: how long the batches of a shape must have taken until it is compiled.
+    """
+
+    def __init__(
+        self,
+        model: Seq2SeqModel | Ensemble,
+        search: BeamSearch,
+        batch_tokens: int,
+        seconds: float = WORTH_COMPILING_SECONDS,
+    ) -> None:
+        self._compiled = Searcher(model, search, batch_tokens, xla_compile=True)
+        self._uncompiled = Searcher(model, search, batch_tokens, xla_compile=False)
+        self._seconds = seconds
+        self._taken: dict[tuple[int, int], float] = collections.defaultdict(float)
+        self._asked: set[tuple[int, int]] = set()
+        self._ready: set[tuple[int, int]] = set()
+        self._lock = threading.Lock()
+        self.batch_size_of = self._compiled.batch_size_of
+
+    def __call__(self, source_ids: np.ndarray, inputs: SearchInputs) -> SearchResult:
+        """Searches the outputs of one batch, see `Searcher`."""
+        if self.is_compiled(source_ids):
+            return self._compiled(source_ids, inputs)
+        shape, start = self._compiled.padded_shape(source_ids), time.perf_counter()
+        result = self._uncompiled(source_ids, inputs)
+        with self._lock:
+            self._taken[shape] += time.perf_counter() - start
+            worth_it = self._taken[shape] > self._seconds and shape not in self._asked
+            if worth_it:
+                self._asked.add(shape)
+        if worth_it:
+            self._background.submit(self.compile, source_ids, inputs)
+        return result
+
+    def is_compiled(self, source_ids: np.ndarray) -> bool:
+        """Returns whether a batch would run compiled."""
+        return self._compiled.padded_shape(source_ids) in self._ready
+
+    def compile(self, source_ids: np.ndarray, inputs: SearchInputs) -> SearchResult:
+        """Searches the outputs of one batch compiled; later batches of its shape run compiled, too."""
+        result = self._compiled(source_ids, inputs)
+        self._ready.add(self._compiled.padded_shape(source_ids))
+        return result
+
+    @functools.cached_property
+    def _background(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, "compile")

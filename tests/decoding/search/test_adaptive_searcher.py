@@ -1,0 +1,61 @@
+"""Searches run uncompiled until compiling pays, and find the same either way."""
+
+import time
+
+import numpy as np
+import pytest
+from support.exported import WORDS, random_model, word_vocabulary
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.decoding.search.adaptive_searcher import AdaptiveSearcher
+from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_state import SearchInputs
+from t2t_lite.decoding.search.searcher import Searcher
+from t2t_lite.decoding.translator import Translator
+
+INPUTS = np.array([[4, 5, 6, 1], [7, 8, 1, 0], [9, 1, 0, 0]], "int32")
+LIMITS = SearchInputs(np.array([9, 20, 14], "int32"))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return random_model(spread=1.5, seed=3)
+
+
+def assert_same(found, expected):
+    np.testing.assert_array_equal(found.ids[:, 0], expected.ids[:, 0])
+    np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
+
+
+def test_a_shape_is_compiled_in_the_background_when_it_has_taken_long_enough(model):
+    search = BeamSearch(30, 2, 0.6)
+    expected = Searcher(model, search, 64, xla_compile=False)(INPUTS, LIMITS)
+    searcher = AdaptiveSearcher(model, search, 64, seconds=0.0)
+    assert not searcher.is_compiled(INPUTS)
+    assert_same(searcher(INPUTS, LIMITS), expected)
+    # No limit on speed: only an end of the test if it is never compiled.
+    end = time.monotonic() + 300
+    while not searcher.is_compiled(INPUTS) and time.monotonic() < end:
+        assert_same(searcher(INPUTS, LIMITS), expected)
+        time.sleep(0.05)
+    assert searcher.is_compiled(INPUTS) and not searcher.is_compiled(np.ones([1, 40], "int32"))
+    assert_same(searcher(INPUTS, LIMITS), expected)
+
+
+def test_a_shape_that_is_seen_seldom_is_not_compiled(model):
+    searcher = AdaptiveSearcher(model, BeamSearch(30, 2, 0.6), 64, seconds=1e9)
+    for _ in range(3):
+        searcher(INPUTS, LIMITS)
+    assert not searcher.is_compiled(INPUTS)
+
+
+def test_warming_up_compiles(model, tmp_path):
+    vocabulary = word_vocabulary(tmp_path)
+    translator = Translator(model, vocabulary, DecodeHParams(beam_size=2, extra_length=3), warn=print)
+    plain = translator.translate(WORDS[:2])
+    (searcher,) = translator.engine._searchers.values()
+    lines = vocabulary.ids_of([WORDS[0]])
+    assert not searcher.is_compiled(np.array(lines, "int32"))
+    translator.warm_up(WORDS[:1])
+    assert searcher.is_compiled(np.array(lines, "int32"))
+    assert translator.translate(WORDS[:2]) == plain
