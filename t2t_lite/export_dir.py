@@ -68,7 +68,8 @@ def read_export(path: str | os.PathLike) -> ExportDir:
         export = ExportDir(path, content)
         if content["format"] not in FORMATS:
             raise UserError(f"{path / MANIFEST}: unknown format '{content['format']}'; a newer version wrote it")
-        _ = export.vocabulary, export.inputs_vocabulary, export.decode_hparams
+        _ = export.vocabulary, export.inputs_vocabulary, export.decode_hparams, content["checkpoint"]["name"]
+        _ = [content[name] for name in ("problem", "has_inputs", "writes_trees", "max_positions", "alignment_layer")]
         return export
     except OSError as error:
         raise UserError(f"{path} is no export directory: it has no {MANIFEST}; t2t-lite-export makes one") from error
@@ -107,7 +108,7 @@ def write_export(path: Path, write: Callable[[Path], dict[str, Any]], overwrite:
     Raises:
       UserError: if the directory exists, unless it is an export that may be replaced.
     """
-    path = Path(path)
+    path = Path(path).resolve()  # not a link, which would be replaced
     check_target(path, overwrite)
     with written_folder(path, "`export_dir`") as folder:
         content = write(folder)
@@ -129,6 +130,11 @@ def check_target(path: Path, overwrite: bool) -> None:
         raise UserError(f"`export_dir={path}` exists and is not an export; give a new folder")
     if (path / MANIFEST).exists() and not overwrite:
         raise UserError(f"`export_dir={path}` is an export already; give a new folder, or --overwrite to replace it")
+    if (path / MANIFEST).exists():
+        known = {MANIFEST, *read_export(path).content["files"]}
+        others = {str(file.relative_to(path)) for file in path.rglob("*") if not file.is_dir()} - known
+        if others:
+            raise UserError(f"`export_dir={path}` also has {min(others)}, which is no part of the export; move it away")
 
 
 def warn_of_version(export: ExportDir, warn: Callable[[str], None] = LOG.warning) -> None:

@@ -164,6 +164,8 @@ def _run(flags: Sequence[str]) -> None:
         _check_training(parser, arguments)
     if arguments.decoding and not (arguments.output_dir and arguments.decode_from_file):
         parser.error("--decoding needs --output_dir and --decode_from_file")
+    if arguments.reference and not arguments.whole_command:
+        parser.error("--reference scores the outputs of whole commands; leave out --whole_command=False")
     if arguments.curve and not arguments.output_dir:
         parser.error("--curve needs --output_dir")
     for name, default in SIZES.items():

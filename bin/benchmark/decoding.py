@@ -27,6 +27,8 @@ def print_decoding(arguments: argparse.Namespace) -> None:
     if not lines:
         raise UserError(f"{source} has no line with text; give a file with text to translate")
     references = list(read_lines(Path(arguments.reference))) if arguments.reference else None
+    if references is not None and len(references) != (number := sum(1 for _ in read_lines(source))):
+        raise UserError(f"{arguments.reference} has {len(references):,} lines, and {source} has {number:,}")
     keep_compiled()
     import_tensorflow()
     from t2t_lite.benchmark.engine_names import ENGINES
@@ -44,6 +46,7 @@ def print_decoding(arguments: argparse.Namespace) -> None:
             arguments.decode_hparams,
             repeats=arguments.repeats,
             one_by_one=arguments.one_by_one,
+            flags=[f"--t2t_usr_dir={arguments.t2t_usr_dir}"] if arguments.t2t_usr_dir else [],
             program=cli.program if arguments.whole_command else None,
         )
     )

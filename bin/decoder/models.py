@@ -81,7 +81,7 @@ def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     usual = open_run_dir(run).problem.decode_hparams
     settings = search_settings(run, usual, arguments.decode_hparams, cli.warn)
     _check_ctranslate2(arguments, settings)
-    export_dir = exported_run(run, arguments.checkpoint_path or None, cli.warn)
+    export_dir = exported_run(run, arguments.checkpoint_path or None, settings, cli.warn)
     model = _of_export(arguments, export_dir, vars(settings))
     return model._replace(where=str(run), files=[*model.files, *files_of(run)])
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
-from t2t_lite.export_dir import FORMATS, MODEL_CARD, ExportDir, check_target, read_export, write_export
+from t2t_lite.export_dir import FORMATS, MODEL_CARD, ExportDir, check_target, open_export, write_export
 from t2t_lite.files import sha256_of
 from t2t_lite.log import LOG
 from t2t_lite.settings import SettingValue
@@ -60,7 +60,7 @@ def export(
     from t2t_lite.run_dir import open_run_dir
 
     _check(format, quantization)
-    export_dir = Path(export_dir)
+    export_dir = Path(export_dir).resolve()
     check_target(export_dir, overwrite)
     run_dir = open_run_dir(Path(output_dir))
     selection = select(run_dir.path, checkpoint_path, warn)
@@ -75,13 +75,17 @@ def export(
 
 
 def exported_run(
-    output_dir: str | PathLike, checkpoint_path: str | PathLike | None, warn: Callable[[str], None] = LOG.warning
+    output_dir: str | PathLike,
+    checkpoint_path: str | PathLike | None,
+    settings: DecodeHParams,
+    warn: Callable[[str], None] = LOG.warning,
 ) -> Path:
     """Returns an export of a run for CTranslate2, in exports/ in the run directory; it is made if it is not there yet.
 
     Args:
       output_dir: the run directory.
       checkpoint_path, warn: see `export`.
+      settings: the search settings of a new export.
 
     Raises:
       UserError: if the run is unusable, or CTranslate2 has no equivalent of its model.
@@ -91,10 +95,19 @@ def exported_run(
     checkpoint = select(Path(output_dir), checkpoint_path, warn).path
     path = Path(output_dir) / "exports" / f"ctranslate2.{checkpoint.name}"
     with contextlib.suppress(UserError):
-        if read_export(path).content["checkpoint"].get("sha256") == _digest_of(checkpoint):
+        if open_export(path).content["checkpoint"].get("sha256") == _digest_of(checkpoint):
             return path
     warn(f"exporting {checkpoint} to {path}")
-    export(output_dir, path, format="ctranslate2", checkpoint_path=checkpoint, overwrite=True, warn=lambda line: None)
+    if path.exists():
+        shutil.rmtree(path)
+    export(
+        output_dir,
+        path,
+        format="ctranslate2",
+        checkpoint_path=checkpoint,
+        decode_hparams=vars(settings),
+        warn=lambda line: None,
+    )
     return path
 
 

@@ -53,6 +53,7 @@ def measure_engines(
     *,
     repeats: int,
     one_by_one: int,
+    flags: Sequence[str] = (),
     program: Callable[[str], list[str]] | None,
 ) -> Iterable[EngineSpeed]:
     """Yields what is measured of each engine.
@@ -65,18 +66,19 @@ def measure_engines(
       decode_hparams: changes to the run's search settings.
       repeats: timed runs after the first one, in the stride.
       one_by_one: number of lines to translate one by one.
+      flags: further flags of whole commands.
       program: returns what executes a command of the package, given its name; None: no whole commands.
     """
     for name in names:
         format, quantization, xla_compile = ENGINES[name]
         with tempfile.TemporaryDirectory() as folder:
             try:
-                which = _prepared(output_dir, Path(folder), format, quantization)
+                which = _prepared(output_dir, Path(folder), format, quantization, decode_hparams)
                 cold = warm = None
                 if program is not None:
                     shared = [f"--decode_from_file={source}", f"--decode_hparams={decode_hparams}"]
-                    flags = [*which, *shared, f"--xla_compile={xla_compile}"]
-                    cold, warm = (_whole_command([*program("decoder"), *flags], Path(folder)) for _ in range(2))
+                    all_flags = [*which, *shared, f"--xla_compile={xla_compile}", *flags]
+                    cold, warm = (_whole_command([*program("decoder"), *all_flags], Path(folder)) for _ in range(2))
                 path = Path(folder) / "export"
                 if format:
                     translator = Translator.from_export(path, decode_hparams, warn=lambda line: None)
@@ -93,14 +95,15 @@ def measure_engines(
                 yield EngineSpeed(name, reason=str(error))
 
 
-def _prepared(output_dir: Path, folder: Path, format: str, quantization: str | None) -> list[str]:
+def _prepared(output_dir: Path, folder: Path, format: str, quantization: str | None, decode_hparams: str) -> list[str]:
     """Exports the run if the engine needs it, and returns the flags that choose the model."""
     if not format:
         return [f"--output_dir={output_dir}"]
     from t2t_lite.api.export import export
 
     path = folder / "export"
-    export(output_dir, path, format=format, quantization=quantization, warn=lambda line: None)
+    how = {"decode_hparams": decode_hparams, "warn": lambda line: None}
+    export(output_dir, path, format=format, quantization=quantization, **how)
     return [f"--export_dir={path}"]
 
 

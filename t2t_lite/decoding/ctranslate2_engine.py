@@ -17,7 +17,6 @@ from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length
 from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
 from t2t_lite.decoding.search.length_penalty import length_penalty
-from t2t_lite.decoding.tokenizing import MAX_POSITIONS
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
 
@@ -43,6 +42,7 @@ class CTranslate2Engine:
       folder: the folder with model.bin.
       vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
       max_positions: the longest sequence that the model has positions for.
+      positions_limit: what messages call that limit.
       alignment_layer: the decoder layer whose attention the model gives.
       digest: the checksum of the model.
       warn: receives a line about settings that have another effect than with TensorFlow.
@@ -57,6 +57,7 @@ class CTranslate2Engine:
         vocabulary: Vocabulary,
         inputs_vocabulary: Vocabulary,
         max_positions: int,
+        positions_limit: str,
         alignment_layer: int,
         digest: str = "",
         warn: Callable[[str], None] = LOG.warning,
@@ -64,9 +65,11 @@ class CTranslate2Engine:
     ) -> None:
         ctranslate2 = imported()
         self.max_positions: int = max_positions
+        self.positions_limit = positions_limit
         self.num_threads = num_threads or len(os.sched_getaffinity(0))
         self.model_name = f"{folder.name} ({self.name})"
         self._alignment_layer, self._digest, self._warn = alignment_layer, digest, warn
+        self._has_warned = False
         self._tokens, self._inputs_tokens = vocabulary.tokens(), inputs_vocabulary.tokens()
         self._ids = {token: id for id, token in enumerate(self._tokens)}
         try:
@@ -87,7 +90,8 @@ class CTranslate2Engine:
 
     def search(self, query: Query) -> Outcome:
         """See `Engine`."""
-        if query.settings.sampling_method == "random":
+        if query.settings.sampling_method == "random" and not self._has_warned:
+            self._has_warned = True
             self._warn("samples come from CTranslate2's own random numbers; random_seed has no effect")
         requests = [_Request.of(query, row, self.max_positions) for row in query.rows]
         found = self._searched(query, requests)
@@ -98,13 +102,17 @@ class CTranslate2Engine:
         ]
         for limit in sorted({request.limit for request in too_long}):
             found |= self._searched(query, [each for each in too_long if each.limit == limit], report=False)
+        if query.prefixes is None:
+            found = _cut(found, query.settings.beam_size)
         if query.with_scores or query.prefixes is not None:
-            found = self._with_exact_scores(query, found)
+            found = _cut(self._with_exact_scores(query, found), query.settings.beam_size)
         warnings = {}
         for request in requests:
             ids, longest = found[request.row][0].ids, len(request.source) + query.settings.extra_length
             if len(ids) == self.max_positions < longest and ids[-1] != EOS_ID:
-                warnings[request.row] = f"the output was cut at {self.max_positions} tokens, which is {MAX_POSITIONS}"
+                warnings[request.row] = (
+                    f"the output was cut at {self.max_positions} tokens, which is {self.positions_limit}"
+                )
         return Outcome(found, warnings)
 
     def score(
@@ -170,7 +178,7 @@ class CTranslate2Engine:
         settings = query.settings
         options: dict[str, Any] = {
             "source": [self._named(request.source, self._inputs_tokens) for request in batch],
-            "num_hypotheses": settings.beam_size,
+            "num_hypotheses": settings.beam_size,  # more with patience: our best may not be among its best
             "length_penalty": settings.alpha,
             "no_repeat_ngram_size": settings.no_repeat_ngram_size,
             "disable_unk": not settings.allow_unk,
@@ -189,7 +197,9 @@ class CTranslate2Engine:
                 "sampling_temperature": settings.sampling_temp,
             }
         else:
-            options |= {"beam_size": settings.beam_size, "patience": PATIENCE if settings.beam_size > 1 else 1}
+            patience = PATIENCE if settings.beam_size > 1 else 1
+            all_found = settings.beam_size * patience
+            options |= {"beam_size": settings.beam_size, "patience": patience, "num_hypotheses": all_found}
         if query.prefixes is not None:
             options["target_prefix"] = [self._named(request.prefix, self._tokens) for request in batch]
         return options
@@ -248,9 +258,9 @@ class _Request(NamedTuple):
     def of(cls, query: Query, row: int, max_positions: int) -> "_Request":
         settings, source = query.settings, query.sources[row]
         prefix = [] if query.prefixes is None else list(query.prefixes[row])
-        limit = max(len(source) + settings.extra_length, len(prefix) + 1)
+        limit = min(max(len(source) + settings.extra_length, len(prefix) + 1), max_positions)
         shortest = int(np.ceil(settings.min_length_ratio * (len(source) - 1)))
-        return cls(row, source, prefix, min(limit, max_positions), min(shortest, limit))
+        return cls(row, source, prefix, limit, min(shortest, limit))
 
 
 def _batches(requests: Sequence[_Request], batch_tokens: int) -> Iterator[list[_Request]]:
@@ -260,6 +270,10 @@ def _batches(requests: Sequence[_Request], batch_tokens: int) -> Iterator[list[_
         lengths = [len(request.source) for request in same]
         size_of = lambda length: max(1, batch_tokens // max(length, _MIN_LENGTH))  # noqa: E731
         yield from ([same[place] for place in rows] for rows in by_length(range(len(same)), lengths, size_of))
+
+
+def _cut(found: dict[int, list[Found]], number: int) -> dict[int, list[Found]]:
+    return {row: beams[:number] for row, beams in found.items()}
 
 
 def _ranked(found: list[Found], settings: DecodeHParams) -> list[Found]:

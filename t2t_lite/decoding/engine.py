@@ -64,6 +64,7 @@ class Engine(Protocol):
       name: its name in `ENGINES`.
       model_name: what reports call the model.
       max_positions: the longest sequence on either side, in tokens; None: any.
+      positions_limit: what messages call that limit.
       num_threads: number of batches that are searched in parallel.
     """
 
@@ -76,6 +77,11 @@ class Engine(Protocol):
 
     @property
     def max_positions(self) -> int | None:
+        """See above."""
+        ...
+
+    @property
+    def positions_limit(self) -> str:
         """See above."""
         ...
 

@@ -136,4 +136,13 @@ class GivenOutputs:
         self, vocabulary: Vocabulary, lines: Sequence[str], settings: DecodeHParams, first_line: int, name: str
     ) -> list[list[int]]:
         """Returns the ids of each text, with the end symbol. See `encode_lines`."""
-        return encode_lines(vocabulary, lines, settings, self.engine.max_positions, self._warn, first_line, name)
+        return encode_lines(
+            vocabulary,
+            lines,
+            settings,
+            self.engine.max_positions,
+            self._warn,
+            first_line,
+            name,
+            self.engine.positions_limit,
+        )

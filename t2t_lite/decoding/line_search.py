@@ -118,10 +118,12 @@ class LineSearch:
     def _encoded(self, lines: Lines, settings: DecodeHParams) -> tuple[list[list[int]], list[list[int]] | None]:
         """Returns (ids of the lines, with the end symbol; ids of the prefixes, without it, or None)."""
         limits = (settings, self._engine.max_positions, self._warn, lines.first_line)
-        sources = encode_lines(self._inputs_vocabulary, lines.texts, *limits, "line")
+        sources = encode_lines(self._inputs_vocabulary, lines.texts, *limits, "line", self._engine.positions_limit)
         if lines.prefixes is None:
             return sources, None
-        ended = encode_lines(self._vocabulary, lines.prefixes, *limits, "the prefix of line")
+        ended = encode_lines(
+            self._vocabulary, lines.prefixes, *limits, "the prefix of line", self._engine.positions_limit
+        )
         return sources, [ids[:-1] for ids in ended]
 
     def _hypotheses(self, found: list[Found], prefix: str, prefix_ids: list[int]) -> list[Hypothesis]:

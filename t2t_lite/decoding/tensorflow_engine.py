@@ -33,7 +33,7 @@ from t2t_lite.decoding.search_requests import (
     constraints_of,
     terms_of,
 )
-from t2t_lite.decoding.tokenizing import MAX_POSITIONS
+from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 
@@ -55,6 +55,7 @@ class TensorFlowEngine:
     """
 
     name = "tensorflow"
+    positions_limit = LEARNED_POSITIONS
 
     def __init__(
         self,
@@ -115,7 +116,9 @@ class TensorFlowEngine:
                 found[row] = _found(_with_all_phrases(of_row, query.settings.alpha))
                 # No warning if extra_length stopped it: no sensible output is longer than that.
                 if stopped[index] and len(query.sources[row]) + query.settings.extra_length > inputs.limits[index]:
-                    warnings[row] = f"the output was cut at {inputs.limits[index]} tokens, which is {MAX_POSITIONS}"
+                    warnings[row] = (
+                        f"the output was cut at {inputs.limits[index]} tokens, which is {self.positions_limit}"
+                    )
             query.on_done(len(rows))
 
         self._map(search_batch, self._batches(query))
@@ -205,7 +208,8 @@ class TensorFlowEngine:
                 for line in settings.warnings():
                     self._warn(line)
                 parts = self.model, search, settings.batch_tokens
-                adapts = self._xla_compile is None
+                # Samples would depend on when a search is compiled: its rounding differs.
+                adapts = self._xla_compile is None and settings.sampling_method != "random"
                 self._searchers[key] = AdaptiveSearcher(*parts) if adapts else Searcher(*parts, bool(self._xla_compile))
             return self._searchers[key]
 

@@ -7,8 +7,8 @@ from t2t_lite.data.vocab import EOS_ID, Vocabulary
 
 # A token has fewer characters than this, which bounds how much of a long text has to be tokenized.
 _MAX_TOKEN_CHARACTERS = 64
-# How warnings describe the model's `max_positions`.
-MAX_POSITIONS = "the limit of the learned positions (max_length)"
+# What messages call the limit of a model's `max_positions`.
+LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
 
 
 def encode_lines(
@@ -19,6 +19,7 @@ def encode_lines(
     warn: Callable[[str], None],
     first_line: int,
     name: str,
+    positions_limit: str = LEARNED_POSITIONS,
 ) -> list[list[int]]:
     """Returns the ids of each text, with the end symbol.
 
@@ -30,12 +31,15 @@ def encode_lines(
       warn: receives a line about each text that is cut.
       first_line: the number of the first text, for warnings.
       name: what warnings call a text, such as "line".
+      positions_limit: what warnings call the limit of `max_positions`.
     """
     limit = decode_hparams.max_input_length
     reason = f"max_input_length={limit}; raise it in `decode_hparams`"
     if max_positions is not None and max_positions <= limit:
         limit = max_positions
-        reason = f"{limit}, which is {MAX_POSITIONS}; split it, or train with a larger max_length"
+        reason = f"{limit}, which is {positions_limit}; split it"
+        if positions_limit == LEARNED_POSITIONS:
+            reason += ", or train with a larger max_length"
     cut = (line[: limit * _MAX_TOKEN_CHARACTERS] for line in lines)
     ids = vocabulary.ids_of([text.encode("utf-8", errors="replace").decode() for text in cut])
     for number, row in enumerate(ids):

@@ -150,11 +150,11 @@ class Translator(GivenOutputs):
         """
         from t2t_lite.decoding.exported import load_export
 
-        export = load_export(Path(path), warn, xla_compile, num_threads)
+        export = load_export(Path(path), decode_hparams, warn, xla_compile, num_threads)
         return cls(
             export.engine,
             export.vocabulary,
-            export.decode_hparams.changed(decode_hparams),
+            export.decode_hparams,
             warn,
             inputs_vocabulary=export.inputs_vocabulary,
             problem=export.problem,

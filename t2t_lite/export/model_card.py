@@ -1,5 +1,6 @@
 """The model card of an export: a README.md for people, with the scores of the run."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,9 +15,9 @@ With TensorFlow and tensorflow-text alone:
 import tensorflow as tf
 import tensorflow_text  # the tokens are made by its operations
 
-model = tf.saved_model.load("{name}")
+model = tf.saved_model.load({quoted})
 translate = model.signatures["serving_default"]
-found = translate(inputs=tf.constant(["{example}"]))
+found = translate(inputs=tf.constant([{example}]))
 print(found["outputs"].numpy()[0, 0].decode(), found["scores"].numpy()[0, 0])
 ```
 
@@ -33,11 +34,11 @@ t2t-lite-decoder --export_dir={name} --decode_from_file=in.txt --decode_to_file=
 ```python
 import t2t_lite as t2t
 
-translator = t2t.{front_door}.from_export("{name}")
-print(translator.translate("{example}"))
+translator = t2t.{front_door}.from_export({quoted})
+print(translator.translate({example}))
 ```
 
-With CTranslate2 alone, `ctranslate2.Translator("{name}")` takes and returns tokens, those of the vocabulary; an input
+With CTranslate2 alone, `ctranslate2.Translator({quoted})` takes and returns tokens, those of the vocabulary; an input
 ends with `</s>`.""",
     "keras": """\
 With t2t-lite:
@@ -49,9 +50,9 @@ t2t-lite-decoder --export_dir={name} --decode_from_file=in.txt --decode_to_file=
 ```python
 import t2t_lite as t2t
 
-translator = t2t.{front_door}.from_export("{name}")
-print(translator.translate("{example}"))
-model = t2t.load_model("{name}/model.keras")  # a Keras model of (inputs, targets)
+translator = t2t.{front_door}.from_export({quoted})
+print(translator.translate({example}))
+model = t2t.load_model({quoted} + "/model.keras")  # a Keras model of (inputs, targets)
 ```""",
 }
 
@@ -85,7 +86,8 @@ def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScor
         "",
         _USE[content["format"]].format(
             name=name,
-            example=example,
+            quoted=json.dumps(name, ensure_ascii=False),
+            example=json.dumps(example, ensure_ascii=False),
             beam_size=settings["beam_size"],
             front_door="Parser" if content["writes_trees"] else "Translator",
         ),

@@ -25,6 +25,7 @@ from t2t_lite.decoding.search.searcher import INITIAL_CAPACITY
 from t2t_lite.decoding.search_requests import LineConstraint, beam_search_of
 from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import grow_ancestry
+from t2t_lite.layers.cache import scattered_entries
 from t2t_lite.models.base import Seq2SeqModel
 
 # What settings must be: the graph has no random numbers and no code of plug-ins.
@@ -133,7 +134,8 @@ class _Translator(tf.Module):
 
             def step(*arguments: Any) -> Any:  # noqa: ANN401  see `Step`
                 ids, position, decoder_state, ancestry = arguments
-                return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
+                with scattered_entries():  # the graph may be served by a TensorFlow without XLA
+                    return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
             def advance(state: BeamState) -> tuple[BeamState]:
                 return (search.advance(step, self._grown(state), inputs),)

@@ -96,6 +96,12 @@ def test_each_side_has_its_own_vocabulary(tmp_path):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
 
 
+def test_a_word_with_the_name_of_a_symbol_is_refused(tmp_path):
+    tokens = ["<pad>", "</s>", "<unk>", "</s>", *names(range(4, VOCAB))]
+    with pytest.raises(UserError, match="the word </s>, which is the name of a symbol"):
+        ctranslate2_model.write(random_model(VOCAB), tokens, tokens, tmp_path, None)
+
+
 @pytest.mark.parametrize("name", HPARAMS)
 def test_every_set_has_the_same_log_probabilities_or_is_refused_by_name(tmp_path, name):
     hparams = HPARAMS[name]()

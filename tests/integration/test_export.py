@@ -91,10 +91,33 @@ def test_a_run_is_exported_once_for_the_engine_and_again_when_its_checkpoint_cha
     assert first.stdout.split("\n")[:-1] == second.stdout.split("\n")[:-1] == expected
     assert "exporting" in first.stderr and "exporting" not in second.stderr
     assert [path.name for path in (run / "exports").iterdir()] == ["ctranslate2.ckpt-6"]
+    # A damaged export is made again.
+    (run / "exports" / "ctranslate2.ckpt-6" / "model.bin").write_bytes(b"")
+    third = command("decoder", *flags)
+    assert "exporting" in third.stderr and third.stdout == first.stdout
     # Another checkpoint of the same name.
     for suffix in ("index", "data-00000-of-00001"):
         shutil.copy(run / f"ckpt-4.{suffix}", run / f"ckpt-6.{suffix}")
     assert "exporting" in command("decoder", *flags).stderr
+
+
+def test_settings_of_the_run_that_the_engine_lacks_can_be_overridden(small_run, command, source, tmp_path):
+    run = shutil.copytree(small_run, tmp_path / "run")
+    (run / "decode_hparams.json").write_text('{"settings": {"coverage_penalty": 0.2}}')
+    flags = (f"--output_dir={run}", "--engine=ctranslate2", f"--decode_from_file={source}")
+    refused = command("decoder", *flags)
+    assert refused.returncode == 1 and "does not do coverage_penalty=0.2" in refused.stderr
+    assert command("decoder", *flags, "--decode_hparams=coverage_penalty=0").returncode == 0
+
+
+def test_a_keras_export_computes_in_the_precision_that_is_asked_for(exports, small_run):
+    lines = ["A man sees the small dog."] * 2
+    scores = []
+    for load, path in ((t2t.Translator.from_export, exports / "keras"), (t2t.Translator.from_run_dir, small_run)):
+        for precision in ("float32", "mixed_bfloat16"):
+            translator = load(path, {"precision": precision}, xla_compile=False)
+            scores.append(translator.score(lines, lines)[0].log_prob)
+    assert scores[:2] == scores[2:] and scores[0] != scores[1]
 
 
 @pytest.mark.slow
@@ -173,6 +196,12 @@ def test_what_exists_is_not_harmed_unless_it_is_an_export_that_may_be_replaced(
     result = command("export", *flags, f"--export_dir={export}", "--overwrite", "--quantization=int8")
     assert result.returncode == 0 and open_export(export).content["quantization"] == "int8"
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "export"}
+    # A file of the user's in it is no part of an export.
+    (export / "notes.txt").write_text("mine")
+    before = snapshot(tmp_path)
+    result = command("export", *flags, f"--export_dir={export}", "--overwrite")
+    assert result.returncode == 1 and "notes.txt, which is no part of the export" in result.stderr
+    assert snapshot(tmp_path) == before
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def engines(model, vocabulary, folder, quantization=None):
     of_both = vocabulary, vocabulary
     return (
         TensorFlowEngine(model, *of_both, warn=print, xla_compile=False, num_threads=1),
-        CTranslate2Engine(folder, *of_both, positions, model.alignment_layer, warn=print, num_threads=1),
+        CTranslate2Engine(folder, *of_both, positions, "the limit", model.alignment_layer, warn=print, num_threads=1),
     )
 
 

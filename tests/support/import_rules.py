@@ -48,6 +48,7 @@ RULES = {
             "models.building",
             "models.loading",
             "layers.beam_ancestry",
+            "layers.cache",
             "data.vocab",
             "run_dir",
             "export_dir",

@@ -156,7 +156,7 @@ class _Graphs:
     def __init__(
         self, model: Seq2SeqModel | Ensemble, search: BeamSearch, inputs: SearchInputs, xla_compile: bool
     ) -> None:
-        beam_size = search.beam_size
+        self._xla_compile, beam_size = xla_compile, search.beam_size
         graph = functools.partial(tf.function, autograph=False)
         number = tf.TensorSpec([], tf.int32)
         input_specs = tf.nest.map_structure(
@@ -214,6 +214,9 @@ class _Graphs:
         self._lock = threading.Lock()
         rows = tf.TensorSpec([None], tf.int32)
         self.select = graph(select, input_signature=[encoded_source, state, input_specs, number, rows])
+        # Now and not when they are called: TensorFlow would warn about every search that differs from the ones before.
+        for function in (self.advance, self.select):
+            function.get_concrete_function()
 
     def begin_batch(
         self, source_ids: np.ndarray, inputs: SearchInputs, capacity: int, until: int
@@ -232,7 +235,7 @@ class _Graphs:
 
     def _one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         # Parallel compilations take as long in total, and much more memory.
-        if shapes in self._compiled:
+        if not self._xla_compile or shapes in self._compiled:
             return graph(*arguments)
         with self._lock:
             result = graph(*arguments)

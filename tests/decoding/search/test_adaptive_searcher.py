@@ -1,6 +1,8 @@
 """Searches run uncompiled until compiling pays, and find the same either way."""
 
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -59,3 +61,27 @@ def test_warming_up_compiles(model, tmp_path):
     translator.warm_up(WORDS[:1])
     assert searcher.is_compiled(np.array(lines, "int32"))
     assert translator.translate(WORDS[:2]) == plain
+
+
+def test_batches_are_searched_at_the_same_time(model):
+    # Each of two threads waits inside its search until the other is inside, too.
+    both_inside = threading.Barrier(2, timeout=60)
+
+    class Meeting(BeamSearch):
+        def result(self, finished):
+            both_inside.wait()
+            return super().result(finished)
+
+    searcher = Searcher(model, Meeting(30, 2, 0.6), 64, xla_compile=False)
+    limits = SearchInputs(np.array([3], "int32"))
+    with ThreadPoolExecutor(2) as threads:
+        found = list(threads.map(lambda row: searcher(row[np.newaxis], limits), INPUTS[:2]))
+    assert len(found) == 2
+
+
+def test_samples_do_not_depend_on_when_a_search_is_compiled(model, tmp_path):
+    vocabulary = word_vocabulary(tmp_path)
+    translator = Translator(model, vocabulary, DecodeHParams(extra_length=3), warn=print)
+    translator.sample(WORDS[:2], num_samples=2)
+    (searcher,) = translator.engine._searchers.values()
+    assert isinstance(searcher, Searcher)

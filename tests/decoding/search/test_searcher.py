@@ -181,7 +181,7 @@ def test_batches_have_few_shapes():
     model.decode_step = counted
     tf.config.run_functions_eagerly(True)
     try:
-        searcher = Searcher(model, search, 1024, xla_compile=False)
+        searcher = Searcher(model, search, 1024, xla_compile=True)  # eagerly, so nothing is compiled
         for seed, lengths in enumerate([[3] * 20, [9], [17] * 3, [30] * 32, [5] * 11, [20]]):
             searcher(sources(lengths, seed), SearchInputs(np.full(len(lengths), 31, "int32")))
     finally:
