@@ -190,26 +190,29 @@ class TensorFlowEngine:
 
     def _searcher(
         self,
-        settings: DecodeHParams,
+        decode_hparams: DecodeHParams,
         num_wanted: int,
         constraints: Sequence[LineConstraint],
         terms: Sequence[LineTerm],
     ) -> Searcher | AdaptiveSearcher:
         # The first position has no more hypotheses than there are tokens; a few empty beams do no harm.
-        if settings.beam_size > max(self._vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
+        if (
+            decode_hparams.beam_size > max(self._vocabulary.size, WIDE_BEAM)
+            and decode_hparams.sampling_method != "random"
+        ):
             raise UserError(
-                f"beam_size={settings.beam_size} is more than the {self._vocabulary.size:,} tokens of "
+                f"beam_size={decode_hparams.beam_size} is more than the {self._vocabulary.size:,} tokens of "
                 f"{self._vocabulary.path.name}; 4 is common for translation, and more than 100 rarely helps"
             )
-        search = beam_search_of(settings, self._vocabulary.size, num_wanted, constraints, terms)
-        key = search, settings.batch_tokens
+        search = beam_search_of(decode_hparams, self._vocabulary.size, num_wanted, constraints, terms)
+        key = search, decode_hparams.batch_tokens
         with self._lock:
             if key not in self._searchers:
-                for line in settings.warnings():
+                for line in decode_hparams.warnings():
                     self._warn(line)
-                parts = self.model, search, settings.batch_tokens
+                parts = self.model, search, decode_hparams.batch_tokens
                 # Samples would depend on when a search is compiled: its rounding differs.
-                adapts = self._xla_compile is None and settings.sampling_method != "random"
+                adapts = self._xla_compile is None and decode_hparams.sampling_method != "random"
                 self._searchers[key] = AdaptiveSearcher(*parts) if adapts else Searcher(*parts, bool(self._xla_compile))
             return self._searchers[key]
 

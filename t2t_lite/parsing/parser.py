@@ -180,9 +180,10 @@ class Parser:
     def _constrained(self, words: list[list[str]], options: dict[str, Forwarded]) -> dict[str, Forwarded]:
         names = self.decode_hparams.names()
         settings = {name: value for name, value in options.items() if name in names}
-        if not (chosen := self.decode_hparams.replace(**settings)).only_trees:
+        decode_hparams = self.decode_hparams.replace(**settings)
+        if not decode_hparams.only_trees:
             return options
-        self.engine.check(chosen, Needs(constraints=True))
+        self.engine.check(decode_hparams, Needs(constraints=True))
         from t2t_lite.parsing.tree_constraint import TreeSymbols, only_trees  # needs TensorFlow
 
         if self._symbols is None:
