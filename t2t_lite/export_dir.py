@@ -96,20 +96,14 @@ def open_export(path: str | os.PathLike) -> ExportDir:
     return export
 
 
-def write_export(path: Path, write: Callable[[Path], dict[str, Any]], overwrite: bool = False) -> ExportDir:
-    """Writes an export directory, whole or not at all.
+def write_export(path: Path, write: Callable[[Path], dict[str, Any]]) -> ExportDir:
+    """Writes an export directory, whole or not at all. It takes the place of what is there: see `check_target`.
 
     Args:
       path: the directory.
       write: writes all files but export.json into the folder that it is given, and returns the content of export.json,
         without the files.
-      overwrite: whether to replace an existing export.
-
-    Raises:
-      UserError: if the directory exists, unless it is an export that may be replaced.
     """
-    path = Path(path).resolve()  # not a link, which would be replaced
-    check_target(path, overwrite)
     with written_folder(path, "`export_dir`") as folder:
         content = write(folder)
         files = sorted(file for file in folder.rglob("*") if file.is_file())
@@ -123,7 +117,7 @@ def write_export(path: Path, write: Callable[[Path], dict[str, Any]], overwrite:
 
 
 def check_target(path: Path, overwrite: bool) -> None:
-    """Raises UserError if an export must not be written to `path`."""
+    """Raises UserError if an export must not be written to `path`; `overwrite`: whether it may replace an export."""
     if not path.exists():
         return
     if not path.is_dir() or (any(path.iterdir()) and not (path / MANIFEST).exists()):

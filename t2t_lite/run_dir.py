@@ -12,6 +12,7 @@ evaluations.json    the figures of each evaluated checkpoint
 decode_hparams.json search settings that were tuned on dev, the run's defaults; see `tuned_settings`
 report.md           the report of a training with a recipe
 scores/             what t2t-lite-eval wrote: outputs, scores and reports, a folder for each split and checkpoint
+exports/            what t2t-lite-decoder --engine=ctranslate2 made of checkpoints, and makes again if it is missing
 """
 
 import dataclasses

@@ -56,22 +56,15 @@ def export(
       UserError: if the run is unusable, the directory exists, or the format has no equivalent of the model.
     """
     from t2t_lite.checkpoints.selection import select
-    from t2t_lite.quiet import import_tensorflow, settings_restored
     from t2t_lite.run_dir import open_run_dir
 
     _check(format, quantization)
-    export_dir = Path(export_dir).resolve()
+    export_dir = Path(export_dir).resolve()  # not a link, which would be replaced
     check_target(export_dir, overwrite)
     run_dir = open_run_dir(Path(output_dir))
     selection = select(run_dir.path, checkpoint_path, warn)
     settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams, warn)
-    with settings_restored():
-        import_tensorflow()
-        return write_export(
-            export_dir,
-            lambda folder: _write(run_dir, selection, settings, format, quantization, folder, export_dir.name),
-            overwrite,
-        )
+    return _exported(run_dir, selection, settings, format, quantization, export_dir)
 
 
 def exported_run(
@@ -91,24 +84,37 @@ def exported_run(
       UserError: if the run is unusable, or CTranslate2 has no equivalent of its model.
     """
     from t2t_lite.checkpoints.selection import select
+    from t2t_lite.run_dir import open_run_dir
 
-    checkpoint = select(Path(output_dir), checkpoint_path, warn).path
+    _check("ctranslate2", None)
+    selection = select(Path(output_dir), checkpoint_path, warn)
+    checkpoint = selection.path
     path = Path(output_dir) / "exports" / f"ctranslate2.{checkpoint.name}"
     with contextlib.suppress(UserError):
         if open_export(path).content["checkpoint"].get("sha256") == _digest_of(checkpoint):
             return path
     warn(f"exporting {checkpoint} to {path}")
-    if path.exists():
-        shutil.rmtree(path)
-    export(
-        output_dir,
-        path,
-        format="ctranslate2",
-        checkpoint_path=checkpoint,
-        decode_hparams=vars(settings),
-        warn=lambda line: None,
-    )
+    _exported(open_run_dir(Path(output_dir)), selection, settings, "ctranslate2", None, path)
     return path
+
+
+def _exported(
+    run_dir: "RunDir",
+    selection: "Selection",
+    settings: DecodeHParams,
+    format: str,
+    quantization: str | None,
+    export_dir: Path,
+) -> ExportDir:
+    """Writes an export in place of what is there; for arguments see `export`."""
+    from t2t_lite.quiet import import_tensorflow, settings_restored
+
+    with settings_restored():
+        import_tensorflow()
+        return write_export(
+            export_dir,
+            lambda folder: _write(run_dir, selection, settings, format, quantization, folder, export_dir.name),
+        )
 
 
 def _digest_of(checkpoint: Path) -> str:

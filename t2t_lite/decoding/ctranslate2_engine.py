@@ -178,7 +178,6 @@ class CTranslate2Engine:
         settings = query.settings
         options: dict[str, Any] = {
             "source": [self._named(request.source, self._inputs_tokens) for request in batch],
-            "num_hypotheses": settings.beam_size,  # more with patience: our best may not be among its best
             "length_penalty": settings.alpha,
             "no_repeat_ngram_size": settings.no_repeat_ngram_size,
             "disable_unk": not settings.allow_unk,
@@ -192,14 +191,15 @@ class CTranslate2Engine:
         if settings.sampling_method == "random":
             options |= {
                 "beam_size": 1,
+                "num_hypotheses": settings.beam_size,
                 "sampling_topk": settings.sampling_keep_top_k,
                 "sampling_topp": settings.sampling_keep_top_p,
                 "sampling_temperature": settings.sampling_temp,
             }
         else:
             patience = PATIENCE if settings.beam_size > 1 else 1
-            all_found = settings.beam_size * patience
-            options |= {"beam_size": settings.beam_size, "patience": patience, "num_hypotheses": all_found}
+            finished = settings.beam_size * patience  # all of them: our best may not be among its best
+            options |= {"beam_size": settings.beam_size, "patience": patience, "num_hypotheses": finished}
         if query.prefixes is not None:
             options["target_prefix"] = [self._named(request.prefix, self._tokens) for request in batch]
         return options

@@ -83,13 +83,10 @@ def _keras_engine(
     file = export.path / "model.keras"
     model = load_model_file(file)
     if precision != model.hparams.precision:
-        loaded, model = (
-            model,
-            make_model(model.hparams.replace(precision=precision), vocabulary.size, inputs_vocabulary.size),
-        )
-        model.set_weights(loaded.get_weights())
+        weights, hparams = model.get_weights(), model.hparams.replace(precision=precision)
+        model = make_model(hparams, vocabulary.size, inputs_vocabulary.size)
+        model.set_weights(weights)
     model.freeze()
+    digest = export.content["files"][file.name]["sha256"]
     of_both = vocabulary, inputs_vocabulary
-    return TensorFlowEngine(
-        model, *of_both, warn, xla_compile, num_threads, digest=export.content["files"][file.name]["sha256"]
-    )
+    return TensorFlowEngine(model, *of_both, warn, xla_compile, num_threads, digest=digest)

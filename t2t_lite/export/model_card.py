@@ -7,6 +7,18 @@ from typing import Any
 from t2t_lite.evaluation.report import figure_table
 from t2t_lite.evaluation.split_scores import SplitScores
 
+# Filled in with `format`, as `_USE` is.
+_WITH_T2T_LITE = """\
+```
+t2t-lite-decoder --export_dir={name} --decode_from_file=in.txt --decode_to_file=out.txt
+```
+
+```python
+import t2t_lite as t2t
+
+translator = t2t.{front_door}.from_export({quoted})
+print(translator.translate({example}))
+```"""
 _USE = {
     "saved_model": """\
 With TensorFlow and tensorflow-text alone:
@@ -24,36 +36,17 @@ print(found["outputs"].numpy()[0, 0].decode(), found["scores"].numpy()[0, 0])
 `serving_default`: strings [batch] to `outputs`, strings [batch, {beam_size}], best first, with `scores` and
 `log_probs`. `with_alpha` takes `alpha`, the exponent of the length penalty, too. `token_ids` takes int32 [batch,
 length], padded with 0, and gives `ids`. The beam size and the other search settings are fixed.""",
-    "ctranslate2": """\
-With t2t-lite, which needs no TensorFlow for it (`pip install "t2t-lite[ctranslate2]"`):
+    "ctranslate2": f"""\
+It needs no TensorFlow: `pip install "t2t-lite[ctranslate2]"`.
 
-```
-t2t-lite-decoder --export_dir={name} --decode_from_file=in.txt --decode_to_file=out.txt
-```
+{_WITH_T2T_LITE}
 
-```python
-import t2t_lite as t2t
-
-translator = t2t.{front_door}.from_export({quoted})
-print(translator.translate({example}))
-```
-
-With CTranslate2 alone, `ctranslate2.Translator({quoted})` takes and returns tokens, those of the vocabulary; an input
+With CTranslate2 alone, `ctranslate2.Translator({{quoted}})` takes and returns tokens, those of the vocabulary; an input
 ends with `</s>`.""",
-    "keras": """\
-With t2t-lite:
+    "keras": f"""\
+{_WITH_T2T_LITE}
 
-```
-t2t-lite-decoder --export_dir={name} --decode_from_file=in.txt --decode_to_file=out.txt
-```
-
-```python
-import t2t_lite as t2t
-
-translator = t2t.{front_door}.from_export({quoted})
-print(translator.translate({example}))
-model = t2t.load_model({quoted} + "/model.keras")  # a Keras model of (inputs, targets)
-```""",
+The Keras model itself, of the pair (inputs, targets): `t2t.load_model({{quoted}} + "/model.keras")`.""",
 }
 
 
