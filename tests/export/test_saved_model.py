@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from support.exported import WORDS, random_model
+from support.exported import SMALL, WORDS, random_model, word_vocabulary
 
-from t2t_lite.config import DecodeHParams
+from t2t_lite.config import DecodeHParams, choices
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.export import saved_model
+from t2t_lite.registry import HPARAMS
 
 LINES = [
     "w1 w2 w3",
@@ -69,6 +70,34 @@ def test_strings_and_ids_give_the_texts_and_scores_of_a_translator(tmp_path, kin
     ids = tf.ragged.constant(vocabulary.ids_of(LINES[5:]), tf.int32).to_tensor()
     found = signatures["token_ids"](inputs=ids)
     assert [vocabulary.decode(row)[0] for row in found["ids"].numpy()] == translator.translate(LINES[5:])
+
+
+def kinds_of_models():
+    """The settings of the registry's sets that choose layers: each combination once, by the first set that has it."""
+    kinds = {}
+    for name in HPARAMS:
+        hparams = HPARAMS[name]()
+        chosen = {field: getattr(hparams, field) for field in (*choices(), "hard_alignment_token")}
+        if chosen not in kinds.values():
+            kinds[name] = chosen
+    return kinds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", kinds_of_models())
+def test_every_kind_of_model_in_the_registry_has_the_log_probabilities_of_the_keras_model(tmp_path, name):
+    layers = {"num_encoder_layers": 1, "num_decoder_layers": 1, "parameter_heads": 2, "parameter_pairs": 8}
+    settings = kinds_of_models()[name] | layers | {"precision": "float32", "neighborhood_size": 4}
+    model, vocabulary = random_model(30, **SMALL | settings), word_vocabulary(tmp_path)
+    search = DecodeHParams(beam_size=2, extra_length=6)
+    saved_model.write(model, vocabulary, vocabulary, search, tmp_path / "saved")
+    ids = tf.ragged.constant(vocabulary.ids_of(LINES[3:6]), tf.int32).to_tensor()
+    found = tf.saved_model.load(str(tmp_path / "saved")).signatures["token_ids"](inputs=ids)
+    for source, targets, log_probs in zip(ids, found["ids"].numpy(), found["log_probs"].numpy(), strict=True):
+        logits = model(tf.stack([source, source]), tf.constant(targets))
+        of_tokens = tf.gather(tf.nn.log_softmax(logits), targets, batch_dims=2).numpy()
+        np.testing.assert_allclose((of_tokens * (targets != 0)).sum(1), log_probs, atol=1e-4)
+        assert log_probs.max() < -0.1
 
 
 @pytest.mark.parametrize(
