@@ -18,6 +18,32 @@ _open_blocks = 0
 _before = gc.get_threshold(), logging.NOTSET
 _counting = threading.Lock()
 
+# Packages that TensorFlow and Keras import if they are installed, for functions that our commands do not call.
+_OPTIONAL = ("IPython", "jax", "matplotlib")
+_hidden: tuple[str, ...] = ()
+
+
+def hide_optional_packages() -> None:
+    """Makes TensorFlow's first import leave out the packages that it does not need, which takes a second.
+
+    They can be imported afterwards, but the plots of `keras.visualization` stay unusable: for processes that belong to
+    a command, not for other programs.
+    """
+    global _hidden
+    _hidden = _OPTIONAL
+
+
+@contextlib.contextmanager
+def _packages_hidden(names: Sequence[str]) -> Iterator[None]:
+    """Makes packages that are not imported yet seem not to be installed inside the block."""
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  None: Python raises ModuleNotFoundError
+    try:
+        yield
+    finally:
+        for name in hidden:
+            sys.modules.pop(name, None)
+
 
 @contextlib.contextmanager
 def stderr_held_back() -> Iterator[None]:
@@ -103,7 +129,7 @@ class _QuietLoader(importlib.abc.Loader):
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
-        with stderr_held_back():
+        with stderr_held_back(), _packages_hidden(_hidden):
             self._loader.exec_module(module)
 
 

@@ -52,3 +52,13 @@ print(get_problem("multi30k_ende_rev").name, HPARAMS["transformer_big"]().num_he
 print("wmt_ende" in PROBLEMS.names(), "tensorflow" in sys.modules)
 """
     assert run(program) == ("multi30k_ende_rev 16 True\nTrue False\n", "")
+
+
+def test_a_command_leaves_out_packages_that_tensorflow_does_not_need_and_a_program_does_not():
+    imports = (
+        "import tensorflow, keras, sys\n"
+        "print(sorted({'IPython', 'jax', 'matplotlib', 'matplotlib.pyplot'} & set(sys.modules)))\n"
+    )
+    program = "from t2t_lite.bin import cli\ndef body(flags):\n    exec(%r)\ncli.run('x', body, %s)\nimport matplotlib"
+    assert run(program % (imports, None))[0] == "[]\n"
+    assert "matplotlib.pyplot" in run(program % (imports, []))[0]

@@ -13,6 +13,7 @@ from t2t_lite.bin.cli.process_state import restored_process_state, utf8_output
 from t2t_lite.bin.cli.system_errors import message_of
 from t2t_lite.errors import UserError, as_flags
 from t2t_lite.log import LOG
+from t2t_lite.quiet import hide_optional_packages
 
 if TYPE_CHECKING:
     import rich.table
@@ -40,10 +41,12 @@ def run(
       errors are printed as one line on standard error. With --debug they are raised.
     """
     flags = sys.argv[1:] if argv is None else list(argv)
-    if one_heap and argv is None:  # not inside another program, because it cannot be undone
-        from t2t_lite.startup import use_one_heap
+    if argv is None:  # not inside another program, because it cannot be undone
+        hide_optional_packages()
+        if one_heap:
+            from t2t_lite.startup import use_one_heap
 
-        use_one_heap()
+            use_one_heap()
     try:
         with (
             restored_process_state(),
