@@ -21,11 +21,12 @@ from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs, SearchResult
 from t2t_lite.decoding.search.constraints import MinLength, NoRepeatNgram
+from t2t_lite.decoding.search.in_place import write_in_place
 from t2t_lite.decoding.search.searcher import INITIAL_CAPACITY
 from t2t_lite.decoding.search_requests import LineConstraint, beam_search_of
 from t2t_lite.errors import UserError
 from t2t_lite.layers.beam_ancestry import grow_ancestry
-from t2t_lite.layers.cache import scattered_entries
+from t2t_lite.layers.cache import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
 
 # What settings must be: the graph has no random numbers and no code of plug-ins.
@@ -134,7 +135,7 @@ class _Translator(tf.Module):
 
             def step(*arguments: Any) -> Any:  # noqa: ANN401  see `Step`
                 ids, position, decoder_state, ancestry = arguments
-                with scattered_entries():  # the graph may be served by a TensorFlow without XLA
+                with entries_written_by(write_in_place):  # the graph may be served by a TensorFlow without XLA
                     return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
             def advance(state: BeamState) -> tuple[BeamState]:

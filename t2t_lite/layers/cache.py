@@ -2,26 +2,34 @@
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeAlias
 
 from t2t_lite.arrays import Array
 from t2t_lite.keras_ops import ops
 
-_scatters = contextvars.ContextVar("scatters", default=False)
+# (array, place, part, axis) -> the array with `part` written at `place` along an axis, -1 or -2.
+Write: TypeAlias = Callable[[Array, int | Array, Array, int], Array]
+
+
+def written(array: Array, place: int | Array, part: Array, axis: int) -> Array:
+    """Returns a new array with `part` written at `place` along an axis, -1 or -2."""
+    start = [0] * len(array.shape)
+    start[axis] = place
+    return ops.slice_update(array, start, part)
+
+
+_write: contextvars.ContextVar[Write] = contextvars.ContextVar("write", default=written)
 
 
 @contextlib.contextmanager
-def scattered_entries() -> Iterator[None]:
-    """Lets caches be written by scattering inside the block, for graphs that XLA does not compile.
-
-    The operation that writes a slice belongs to XLA in TensorFlow, and would be compiled for every shape of a cache.
-    """
-    token = _scatters.set(True)
+def entries_written_by(write: Write) -> Iterator[None]:
+    """Lets another function write the entries of caches inside the block."""
+    token = _write.set(write)
     try:
         yield
     finally:
-        _scatters.reset(token)
+        _write.reset(token)
 
 
 class Cache(NamedTuple):
@@ -46,22 +54,5 @@ class Cache(NamedTuple):
     def with_entries(self, place: int | Array, keys: Array, values: Array) -> "Cache":
         """Returns the cache with keys and values of one position, [batch, heads, beam, size], written at `place`."""
         keys, values = ops.cast(ops.swapaxes(keys, -1, -2), self.keys.dtype), ops.cast(values, self.values.dtype)
-        if _scatters.get():
-            return Cache(_scattered(self.keys, place, keys, -1), _scattered(self.values, place, values, -2))
-        return Cache(
-            ops.slice_update(self.keys, (0, 0, 0, place), keys),
-            ops.slice_update(self.values, (0, 0, place, 0), values),
-        )
-
-
-def _scattered(array: Array, place: int | Array, part: Array, axis: int) -> Array:
-    """Returns the array with `part` written at `place` along an axis, -1 or -2; the part's size there divides `place`.
-
-    The array is seen as a list of blocks of the part's size, and those at the place are replaced.
-    """
-    shape, size = ops.shape(array), part.shape[axis]
-    width = size if axis == -1 else size * part.shape[-1]
-    blocks = ops.reshape(array, (-1, width))
-    in_each = shape[axis] // size
-    rows = ops.arange(ops.shape(blocks)[0] // in_each) * in_each + place // size
-    return ops.reshape(ops.scatter_update(blocks, rows[:, None], ops.reshape(part, (-1, width))), shape)
+        write = _write.get()
+        return Cache(write(self.keys, place, keys, -1), write(self.values, place, values, -2))

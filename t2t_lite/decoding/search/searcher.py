@@ -17,9 +17,10 @@ import tensorflow as tf
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, DecoderState, EncodedSource, SearchInputs, SearchResult
+from t2t_lite.decoding.search.in_place import write_in_place
 from t2t_lite.decoding.search.search_memory import check_search_memory, too_large
 from t2t_lite.layers.beam_ancestry import BeamAncestry, grow_ancestry
-from t2t_lite.layers.cache import scattered_entries
+from t2t_lite.layers.cache import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.static_shapes import static_size
 
@@ -175,7 +176,7 @@ class _Graphs:
             ) -> tuple[tf.Tensor, DecoderState, tf.Tensor | None]:
                 return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
-            with contextlib.nullcontext() if xla_compile else scattered_entries():
+            with contextlib.nullcontext() if xla_compile else entries_written_by(write_in_place):
                 return search.advance(step, state, inputs, until)
 
         def select(

@@ -1,0 +1,25 @@
+"""Caches written in place, for searches that XLA does not compile.
+
+Each step adds one position to the caches of all layers. XLA writes it in place; TensorFlow's operations for slices and
+scattering copy a cache whole to do so, which took a sixth of a search.
+"""
+
+import tensorflow as tf
+
+from t2t_lite.arrays import Array
+
+
+def write_in_place(array: Array, place: int | Array, part: Array, axis: int) -> Array:
+    """Returns the array with `part` written at `place` along an axis, -1 or -2; for `entries_written_by`.
+
+    The array itself is reused if nothing else reads it. It is written as a matrix, which is twice as fast.
+    """
+    width = part.shape[axis] * (1 if axis == -1 else part.shape[-1])
+    start = place * (width // part.shape[axis])
+    rows = tf.reshape(part, [-1, width])
+    matrix = tf.reshape(array, [tf.shape(rows)[0], -1])
+    all_rows = {"begin_mask": 1, "end_mask": 1, "strides": [1, 1]}
+    found = tf.raw_ops.TensorStridedSliceUpdate(
+        input=matrix, begin=[0, start], end=[0, start + width], value=rows, **all_rows
+    )
+    return tf.ensure_shape(tf.reshape(found, tf.shape(array)), array.shape)
