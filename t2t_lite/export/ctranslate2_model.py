@@ -85,8 +85,24 @@ def write(
     spec.config.eos_token, spec.config.unk_token = end, unknown
     spec.config.layer_norm_epsilon = model.encoder_layers[0].self_attention_residual.norm.epsilon
     spec.validate()
-    spec.optimize(quantization or "float32")
+    if quantization == "bfloat16":
+        spec.optimize("float32")
+        _in_bfloat16(spec)
+    else:
+        spec.optimize(quantization or "float32")
     spec.save(str(folder))
+
+
+def _in_bfloat16(spec: _Spec) -> None:
+    """Converts the weights of a validated description to bfloat16; CTranslate2's own conversion needs PyTorch."""
+    import tensorflow as tf
+    from ctranslate2.specs.model_spec import NumpyVariable, visit_spec
+
+    def convert(spec: _Spec, name: str, value: Any) -> None:  # noqa: ANN401
+        if isinstance(value, NumpyVariable) and value.dtype == "float32" and not value.is_scalar():
+            value.array = value.array.astype(tf.bfloat16.as_numpy_dtype)
+
+    visit_spec(spec, convert)
 
 
 def _options(hparams: HParams) -> dict[str, Any]:

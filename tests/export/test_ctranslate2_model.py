@@ -74,9 +74,9 @@ def random_pairs(vocab_size=VOCAB, inputs_vocab_size=VOCAB, seed=0):
     ]
 
 
-def written(model, folder):
+def written(model, folder, quantization=None):
     vocabularies = names(range(model.vocab_size)), names(range(model.inputs_vocab_size))
-    ctranslate2_model.write(model, *(["t0", "t1", "t2", *each[3:]] for each in vocabularies), folder, None)
+    ctranslate2_model.write(model, *vocabularies, folder, quantization)
     return folder
 
 
@@ -87,6 +87,20 @@ def test_given_pairs_have_the_same_log_probabilities(tmp_path, settings):
     for ours, theirs in zip(log_probs(model, pairs), exported_log_probs(written(model, tmp_path), pairs), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=2e-5)
     assert np.std(np.concatenate(log_probs(model, pairs))) > 0.3
+
+
+@pytest.mark.parametrize("quantization, bytes_each", [("int8", 1), ("int16", 2), ("float16", 2), ("bfloat16", 2)])
+def test_a_quantized_model_is_smaller_and_close(tmp_path, quantization, bytes_each):
+    model = random_model(VOCAB, hidden_size=64, filter_size=128)
+    pairs = random_pairs()
+    exported = exported_log_probs(written(model, tmp_path, quantization), pairs)
+    ours = np.concatenate(log_probs(model, pairs))
+    error = np.abs(np.concatenate(exported) - ours)
+    assert error.max() > 0 and error.mean() < 0.1 * np.std(ours)
+    # Positions and scales are float32 or as small as the weights.
+    weights, positions = model.count_params(), 2 * ctranslate2_model.POSITIONS * 64
+    size = (tmp_path / "model.bin").stat().st_size
+    assert weights * bytes_each < size < 1.2 * weights * bytes_each + 4 * positions
 
 
 def test_each_side_has_its_own_vocabulary(tmp_path):
