@@ -254,7 +254,7 @@ class DecodeHParams(Settings):
     alpha: float = 0.6  # exponent of the length penalty ((5 + length) / 6) ** alpha
     extra_length: int = 50  # an output has at most this many tokens more than its input
     max_input_length: int = 1024  # longer inputs are truncated to this many tokens, with a warning
-    batch_tokens: int = 1024  # tokens per batch, padding included: of the source, and of one beam's outputs
+    batch_tokens: int = 4096  # tokens per batch, padding included: of the source, and of one beam's outputs
     min_length_ratio: float = 0.0  # minimum ratio of output tokens to input tokens
     coverage_penalty: float = 0.0  # beta of Wu et al. 2016, equation 14; 0: none
     no_repeat_ngram_size: int = 0  # no n-gram of this size occurs twice in an output; 0: no limit

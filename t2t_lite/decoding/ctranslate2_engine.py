@@ -24,6 +24,8 @@ from t2t_lite.log import LOG
 PATIENCE = 2
 # Sources count as at least this long when batches are cut, because outputs take memory, too.
 _MIN_LENGTH = 32
+# Larger batches are no faster, and only take memory.
+_BATCH_TOKENS = 1024
 # What settings must be, and why: CTranslate2 has nothing that gives the same results.
 _ONLY = {
     "coverage_penalty": 0.0,
@@ -164,7 +166,7 @@ class CTranslate2Engine:
         found: dict[int, list[Found]] = {}
         waiting = [
             (batch, self._translator.translate_batch(**self._options(query, batch), asynchronous=True))
-            for batch in _batches(requests, query.settings.batch_tokens)
+            for batch in _batches(requests, min(query.settings.batch_tokens, _BATCH_TOKENS))
         ]
         for batch, results in waiting:
             for request, result in zip(batch, results, strict=True):

@@ -3,7 +3,7 @@
 import functools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ from t2t_lite.decoding.search.adaptive_searcher import AdaptiveSearcher
 from t2t_lite.decoding.search.beam_allocation import MISSING
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
+from t2t_lite.decoding.search.search_memory import tokens_of_batch
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.decoding.search_requests import (
     LineConstraint,
@@ -37,6 +38,8 @@ from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 
+# Fewer sentences are not divided among threads.
+_WORTH_SHARING = 32
 # A batch: what to search for, how, and the rows of its lines.
 _Batch: TypeAlias = tuple[SearchRequest, Searcher | AdaptiveSearcher, list[int]]
 
@@ -172,8 +175,15 @@ class TensorFlowEngine:
             request = SearchRequest(sources, settings, constraints, self.max_positions, query.first_line, terms)
             searcher = self._searcher(settings, query.num_wanted, constraints, terms)
             lengths = [len(source) for source in sources]
-            batches += [(request, searcher, part) for part in by_length(rows, lengths, searcher.batch_size_of)]
+            batches += [(request, searcher, part) for part in self._parts(rows, lengths, searcher)]
         return batches
+
+    def _parts(
+        self, rows: Sequence[int], lengths: Sequence[int], searcher: Searcher | AdaptiveSearcher
+    ) -> Iterator[list[int]]:
+        """Divides lines into batches, small enough that each thread has one."""
+        share = max(-(-len(rows) // self.num_threads), _WORTH_SHARING)
+        return by_length(rows, lengths, lambda length: min(searcher.batch_size_of(length), share))
 
     @functools.cached_property
     def _phrase_vocabulary(self) -> PhraseVocabulary:
@@ -210,7 +220,7 @@ class TensorFlowEngine:
             if key not in self._searchers:
                 for line in decode_hparams.warnings():
                     self._warn(line)
-                parts = self.model, search, decode_hparams.batch_tokens
+                parts = self.model, search, tokens_of_batch(self.model, search, decode_hparams.batch_tokens)
                 # Samples would depend on when a search is compiled: its rounding differs.
                 adapts = self._xla_compile is None and decode_hparams.sampling_method != "random"
                 self._searchers[key] = AdaptiveSearcher(*parts) if adapts else Searcher(*parts, bool(self._xla_compile))

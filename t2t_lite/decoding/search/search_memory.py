@@ -1,4 +1,4 @@
-"""A lower bound of the memory of a search, to reject a search that cannot fit before the system kills the process."""
+"""The memory of a search: how large batches may be, and a lower bound, to reject a search before it fails."""
 
 import tensorflow as tf
 
@@ -12,6 +12,16 @@ from t2t_lite.models.base import Seq2SeqModel
 FLOAT32 = 4
 # Smaller searches are not checked against the free memory.
 WORTH_CHECKING = 2**28
+# The size of a batch's caches on a CPU, where each core has a batch and larger ones are no faster.
+CACHES_OF_BATCH = 2**28
+
+
+def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_tokens: int) -> int:
+    """Returns how many positions a batch has: `batch_tokens`, on a CPU at most what fits into `CACHES_OF_BATCH`."""
+    of_position = sum(map(_cache_bytes, _hparams_of(model))) * search.beam_size
+    if not of_position or tf.config.list_physical_devices("GPU"):
+        return batch_tokens
+    return min(batch_tokens, CACHES_OF_BATCH // of_position)
 
 
 def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> int:
@@ -26,8 +36,7 @@ def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, 
     beam = search.beam_size
     logits = rows * beam * search.vocab_size * FLOAT32
     candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32
-    models = getattr(model, "models", [model])
-    hparams_of_all = [each.hparams for each in models if hasattr(each, "hparams")]  # a custom model may have none
+    hparams_of_all = _hparams_of(model)
     caches = sum(_cache_bytes(hparams) for hparams in hparams_of_all) * rows * beam * capacity
     # Each hypothesis attends to the cache entries of all beams and masks those of other hypotheses.
     scores = max((each.num_heads for each in hparams_of_all if each.self_attention_type == "full"), default=0)
@@ -51,6 +60,11 @@ def too_large(search: BeamSearch, rows: int, what: str) -> UserError:
     return UserError(
         f"a search of {sentences} with beam_size={search.beam_size} {what}; use a smaller {smaller} in `decode_hparams`"
     )
+
+
+def _hparams_of(model: Seq2SeqModel | Ensemble) -> list[HParams]:
+    models = getattr(model, "models", [model])
+    return [each.hparams for each in models if hasattr(each, "hparams")]  # a custom model may have none
 
 
 def _cache_bytes(hparams: HParams) -> int:

@@ -11,7 +11,7 @@ from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
-from t2t_lite.decoding.search.search_memory import check_search_memory, search_bytes
+from t2t_lite.decoding.search.search_memory import check_search_memory, search_bytes, tokens_of_batch
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.errors import UserError
 
@@ -31,6 +31,17 @@ def test_an_ensemble_needs_the_caches_of_all_its_models():
     search = BeamSearch(37_000, 4, 0.6)
     more = search_bytes(Ensemble([BASE, BASE]), search, 1, 32) - search_bytes(BASE, search, 1, 32)
     assert more == 4 * 32 * 6 * 1024 * 4
+
+
+def test_batches_of_large_models_are_as_large_as_their_caches_allow():
+    search, wide = BeamSearch(37_000, 4, 0.6), BeamSearch(37_000, 8, 0.6)
+    of_position = 4 * 6 * 1024 * 4
+    assert tokens_of_batch(BASE, search, 4096) == 2**28 // of_position < 4096
+    assert tokens_of_batch(BASE, wide, 4096) == tokens_of_batch(Ensemble([BASE, BASE]), search, 4096)
+    assert tokens_of_batch(BASE, wide, 4096) == 2**28 // of_position // 2
+    assert tokens_of_batch(BASE, search, 64) == 64
+    recurrent = SimpleNamespace(hparams=HParams(self_attention_type="recurrent"))
+    assert tokens_of_batch(recurrent, search, 4096) == 4096
 
 
 @pytest.mark.parametrize(
