@@ -46,7 +46,7 @@ def print_decoding(arguments: argparse.Namespace) -> None:
             arguments.decode_hparams,
             repeats=arguments.repeats,
             one_by_one=arguments.one_by_one,
-            flags=[f"--t2t_usr_dir={arguments.t2t_usr_dir}"] if arguments.t2t_usr_dir else [],
+            t2t_usr_dir=arguments.t2t_usr_dir,
             program=cli.program if arguments.whole_command else None,
         )
     )

@@ -52,9 +52,8 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
 
     def load() -> "Translator":
         from t2t_lite.quiet import import_tensorflow
-        from t2t_lite.startup import keep_compiled
 
-        keep_compiled()
+        _prepare(arguments)
         import_tensorflow()
         from t2t_lite.decoding.translator import Translator
 
@@ -104,15 +103,22 @@ def _of_export(
         from t2t_lite.decoding.translator import Translator
 
         if engine == "tensorflow":
-            from t2t_lite.startup import keep_compiled
-
-            keep_compiled()
+            _prepare(arguments)
         translator = Translator.from_export(path, decode_hparams, cli.warn, xla_compile=arguments.xla_compile)
         cli.warn(f"using {path} ({export.content['checkpoint']['name']}, {engine})")
         return translator
 
     files = [path / name for name in (MANIFEST, *export.content["files"])]
     return ChosenModel(str(path), settings, export.content["writes_trees"], files, load)
+
+
+def _prepare(arguments: argparse.Namespace) -> None:
+    """Makes the settings of the process for searches with TensorFlow."""
+    from t2t_lite.startup import keep_compiled, use_one_thread_per_operation
+
+    keep_compiled()
+    if not arguments.xla_compile:
+        use_one_thread_per_operation()
 
 
 def _check_ctranslate2(arguments: argparse.Namespace, settings: DecodeHParams, layer: int | None = None) -> None:

@@ -1,27 +1,21 @@
 """The engines side by side on one file: whole commands, cold and warm, and the speed in their stride."""
 
 import dataclasses
-import os
-import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from t2t_lite.benchmark.decoding import Speed, measure
 from t2t_lite.benchmark.engine_names import ENGINES
+from t2t_lite.benchmark.process import in_a_process
+from t2t_lite.benchmark.whole_command import WholeCommand, whole_command
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
-
-
-class WholeCommand(NamedTuple):
-    """A run of t2t-lite-decoder in a process of its own."""
-
-    seconds: float
-    peak_bytes: int
-    outputs: list[str]
+from t2t_lite.plugins import load_all
+from t2t_lite.quiet import import_tensorflow
+from t2t_lite.startup import use_one_thread_per_operation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +47,7 @@ def measure_engines(
     *,
     repeats: int,
     one_by_one: int,
-    flags: Sequence[str] = (),
+    t2t_usr_dir: str | None,
     program: Callable[[str], list[str]] | None,
 ) -> Iterable[EngineSpeed]:
     """Yields what is measured of each engine.
@@ -66,9 +60,10 @@ def measure_engines(
       decode_hparams: changes to the run's search settings.
       repeats: timed runs after the first one, in the stride.
       one_by_one: number of lines to translate one by one.
-      flags: further flags of whole commands.
+      t2t_usr_dir: a folder of plug-ins, or None.
       program: returns what executes a command of the package, given its name; None: no whole commands.
     """
+    flags = [f"--t2t_usr_dir={t2t_usr_dir}"] if t2t_usr_dir else []
     for name in names:
         format, quantization, xla_compile = ENGINES[name]
         with tempfile.TemporaryDirectory() as folder:
@@ -78,21 +73,44 @@ def measure_engines(
                 if program is not None:
                     shared = [f"--decode_from_file={source}", f"--decode_hparams={decode_hparams}"]
                     all_flags = [*which, *shared, f"--xla_compile={xla_compile}", *flags]
-                    cold, warm = (_whole_command([*program("decoder"), *all_flags], Path(folder)) for _ in range(2))
-                path = Path(folder) / "export"
-                if format:
-                    translator = Translator.from_export(path, decode_hparams, warn=lambda line: None)
-                else:
-                    translator = Translator.from_run_dir(
-                        output_dir, decode_hparams, warn=lambda line: None, xla_compile=xla_compile
-                    )
-                how = {"repeats": repeats, "options_of": Parser(translator).options_of}
-                batches = measure(translator, lines, name, **how)
-                few = lines[:one_by_one]
-                single = measure(translator, few, name, one_by_one=True, **how) if few else None
+                    cold, warm = (whole_command([*program("decoder"), *all_flags], Path(folder)) for _ in range(2))
+                model = _Model(name, output_dir, Path(folder) / "export", decode_hparams, t2t_usr_dir)
+                batches, single = in_a_process(_stride, model, lines, repeats, one_by_one)
                 yield EngineSpeed(name, cold, warm, batches, single)
             except UserError as error:
                 yield EngineSpeed(name, reason=str(error))
+
+
+class _Model(NamedTuple):
+    """A model for one engine: a run directory, or an export of it if the engine needs one."""
+
+    engine: str
+    output_dir: Path
+    export_dir: Path
+    decode_hparams: str
+    t2t_usr_dir: str | None
+
+    def load(self) -> Translator:
+        """Loads it into this process, which has no TensorFlow yet."""
+        format, _, xla_compile = ENGINES[self.engine]
+        if format:
+            return Translator.from_export(self.export_dir, self.decode_hparams, warn=lambda line: None)
+        if not xla_compile:
+            use_one_thread_per_operation()
+        load_all(self.t2t_usr_dir)
+        import_tensorflow()
+        return Translator.from_run_dir(
+            self.output_dir, self.decode_hparams, warn=lambda line: None, xla_compile=xla_compile
+        )
+
+
+def _stride(model: _Model, lines: Sequence[str], repeats: int, one_by_one: int) -> tuple[Speed, Speed | None]:
+    """Returns the speed in batches and one by one; in a process of its own, because engines differ in its settings."""
+    translator = model.load()
+    how = {"repeats": repeats, "options_of": Parser(translator).options_of}
+    batches = measure(translator, lines, model.engine, **how)
+    few = lines[:one_by_one]
+    return batches, measure(translator, few, model.engine, one_by_one=True, **how) if few else None
 
 
 def _prepared(output_dir: Path, folder: Path, format: str, quantization: str | None, decode_hparams: str) -> list[str]:
@@ -105,19 +123,3 @@ def _prepared(output_dir: Path, folder: Path, format: str, quantization: str | N
     how = {"decode_hparams": decode_hparams, "warn": lambda line: None}
     export(output_dir, path, format=format, quantization=quantization, **how)
     return [f"--export_dir={path}"]
-
-
-def _whole_command(command: Sequence[str], cache: Path) -> WholeCommand:
-    """Runs a command of the decoder that keeps what it compiles in a folder."""
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache)}
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as output, tempfile.TemporaryFile("w+") as messages:
-        start = time.perf_counter()
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=messages, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-        seconds = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        messages.seek(0)
-        if process.returncode:
-            raise UserError((messages.read().splitlines() or [f"exit status {process.returncode}"])[-1])
-        return WholeCommand(seconds, usage.ru_maxrss * 1024, output.read().split("\n")[:-1])

@@ -92,7 +92,10 @@ RULES = {
     "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
     "benchmark": (
-        ("benchmark", "layers", "training", "decoding", "parsing", "data", "scoring.metric", "api.export", *BASIS),
+        (
+            *("benchmark", "layers", "training", "decoding", "parsing", "data", "scoring.metric", "api.export"),
+            *("plugins", "startup", *BASIS),
+        ),
         ("tensorflow", "keras", "numpy", "matplotlib"),
     ),
     # It runs commands in processes of their own, and reads what they have written.

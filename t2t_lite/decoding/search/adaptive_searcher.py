@@ -1,7 +1,7 @@
 """Compiles only the searches that pay: uncompiled at first, compiled once enough batches of a shape were seen.
 
-XLA needs seconds for each shape, and then searches in two thirds of the time. For one file of a thousand lines that is
-a loss; for a server, or a file of a million lines, it is not.
+XLA needs seconds for each shape, and then searches a few sentences in two thirds of the time, one in a third. For a
+file of a thousand lines that is a loss; for a server, or someone who types one sentence after the other, it is not.
 """
 
 import collections
@@ -20,6 +20,8 @@ from t2t_lite.models.base import Seq2SeqModel
 
 # A shape is compiled when its batches have taken this long uncompiled: two or three times what compiling takes.
 WORTH_COMPILING_SECONDS = 15.0
+# Larger batches are hardly faster compiled: their time is that of matrix products.
+MOST_SENTENCES = 16
 
 
 class AdaptiveSearcher:
@@ -54,7 +56,8 @@ class AdaptiveSearcher:
         result = self._uncompiled(source_ids, inputs)
         with self._lock:
             self._taken[shape] += time.perf_counter() - start
-            worth_it = self._taken[shape] > self._seconds and shape not in self._asked
+            long_enough = self._taken[shape] > self._seconds and shape not in self._asked
+            worth_it = long_enough and len(source_ids) <= MOST_SENTENCES
             if worth_it:
                 self._asked.add(shape)
         if worth_it:
