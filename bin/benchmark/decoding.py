@@ -18,7 +18,6 @@ def print_decoding(arguments: argparse.Namespace) -> None:
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
-    from t2t_lite.startup import keep_compiled
 
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, [arguments.output_dir])
@@ -29,7 +28,6 @@ def print_decoding(arguments: argparse.Namespace) -> None:
     references = list(read_lines(Path(arguments.reference))) if arguments.reference else None
     if references is not None and len(references) != (number := sum(1 for _ in read_lines(source))):
         raise UserError(f"{arguments.reference} has {len(references):,} lines, and {source} has {number:,}")
-    keep_compiled()
     import_tensorflow()
     from t2t_lite.benchmark.engine_names import ENGINES
     from t2t_lite.benchmark.engines import measure_engines

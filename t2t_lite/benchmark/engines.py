@@ -15,7 +15,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.plugins import load_all
 from t2t_lite.quiet import import_tensorflow
-from t2t_lite.startup import use_one_thread_per_operation
+from t2t_lite.startup import keep_compiled, use_one_thread_per_operation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +95,7 @@ class _Model(NamedTuple):
         format, _, xla_compile = ENGINES[self.engine]
         if format:
             return Translator.from_export(self.export_dir, self.decode_hparams, warn=lambda line: None)
+        keep_compiled()
         if not xla_compile:
             use_one_thread_per_operation()
         load_all(self.t2t_usr_dir)

@@ -39,7 +39,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 
 # Fewer sentences are not divided among threads.
-_WORTH_SHARING = 32
+_WORTH_SHARING = 8
 # A batch: what to search for, how, and the rows of its lines.
 _Batch: TypeAlias = tuple[SearchRequest, Searcher | AdaptiveSearcher, list[int]]
 

@@ -12,14 +12,14 @@ from t2t_lite.keras_ops import ops
 Write: TypeAlias = Callable[[Array, int | Array, Array, int], Array]
 
 
-def written(array: Array, place: int | Array, part: Array, axis: int) -> Array:
+def _written(array: Array, place: int | Array, part: Array, axis: int) -> Array:
     """Returns a new array with `part` written at `place` along an axis, -1 or -2."""
     start = [0] * len(array.shape)
     start[axis] = place
     return ops.slice_update(array, start, part)
 
 
-_write: contextvars.ContextVar[Write] = contextvars.ContextVar("write", default=written)
+_write: contextvars.ContextVar[Write] = contextvars.ContextVar("write", default=_written)
 
 
 @contextlib.contextmanager
