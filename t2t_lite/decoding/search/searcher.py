@@ -27,7 +27,7 @@ from t2t_lite.static_shapes import static_size
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16
 INITIAL_CAPACITY = 32
-# Where nothing is compiled, shapes are exact, and smaller caches are cheaper: every step copies and reads them whole.
+# Where nothing is compiled, shapes are exact, and smaller caches are cheaper: every step reads them whole.
 UNCOMPILED_CAPACITY = 8
 # A batch shrinks by this factor when at most 1/SHRINK of its sentences are unfinished, but not below MIN_BATCH
 # sentences: a batch of two costs little less than one of eight, and would need another compilation.

@@ -51,6 +51,18 @@ def test_a_shape_that_is_seen_seldom_is_not_compiled(model):
     assert not searcher.is_compiled(INPUTS)
 
 
+@pytest.mark.parametrize("threads, cores, compiles", [("1", {0, 1}, False), ("1", {0}, True), ("2", {0, 1}, True)])
+def test_large_batches_are_compiled_unless_that_ends_the_parallel_search(model, monkeypatch, threads, cores, compiles):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", threads)
+    monkeypatch.setattr("os.sched_getaffinity", lambda process: cores)
+    searcher = AdaptiveSearcher(model, BeamSearch(30, 2, 0.6), 1024, seconds=0.0)
+    many = np.repeat(INPUTS, 6, axis=0)
+    searcher(many, SearchInputs(np.repeat(LIMITS.limits, 6)))
+    searcher(INPUTS, LIMITS)
+    searcher._background.shutdown()  # waits for what was asked for
+    assert searcher.is_compiled(INPUTS) and searcher.is_compiled(many) is compiles
+
+
 def test_warming_up_compiles(model, tmp_path):
     vocabulary = word_vocabulary(tmp_path)
     translator = Translator(model, vocabulary, DecodeHParams(beam_size=2, extra_length=3), warn=print)
