@@ -40,7 +40,11 @@ def make_parser() -> cli.CommandParser:
         action="store_true",
         help="show the evaluations of runs, and plot them with their training; takes --output_dir and --plot_file",
     )
+    modes.add_argument(
+        "--serving", action="store_true", help="measure a running t2t-lite-serve, or another server with its API"
+    )
     _add_decoding_flags(parser)
+    _add_serving_flags(parser)
     _add_layers_flags(parser)
     _add_model_flags(parser)
     _add_cost_flags(parser)
@@ -68,6 +72,15 @@ def _add_decoding_flags(parser: cli.CommandParser) -> None:
     add("--reference", type=cli.path, help="references, for the BLEU of each engine's outputs")
     add("--one_by_one", type=cli.whole_number(0), default=200, help="lines to translate one by one (default: 200)")
     add("--repeats", type=cli.whole_number(1), default=3, help="timed runs after a warm-up run (default: 3)")
+
+
+def _add_serving_flags(parser: cli.CommandParser) -> None:
+    add = parser.add_argument_group("with --serving (and --decode_from_file)").add_argument
+    add("--url", default="http://127.0.0.1:8000", help="the server (default: http://127.0.0.1:8000)")
+    add("--clients", type=cli.whole_number(1), default=64, help="clients at the same time (default: 64)")
+    add("--lines", type=cli.whole_number(1), default=16, help="lines in a request (default: 16)")
+    add("--seconds", type=cli.positive_number, default=60.0, help="when to stop (default: 60)")
+    add("--api_key", default="", help="the key that the server asks for")
 
 
 def _add_layers_flags(parser: cli.CommandParser) -> None:
@@ -164,6 +177,8 @@ def _run(flags: Sequence[str]) -> None:
         _check_training(parser, arguments)
     if arguments.decoding and not (arguments.output_dir and arguments.decode_from_file):
         parser.error("--decoding needs --output_dir and --decode_from_file")
+    if arguments.serving and not arguments.decode_from_file:
+        parser.error("--serving needs --decode_from_file")
     if arguments.reference and not arguments.whole_command:
         parser.error("--reference scores the outputs of whole commands; leave out --whole_command=False")
     if arguments.curve and not arguments.output_dir:
@@ -202,6 +217,10 @@ def _benchmark(arguments: argparse.Namespace) -> None:
         from t2t_lite.bin.benchmark.decoding import print_decoding
 
         print_decoding(arguments)
+    elif arguments.serving:
+        from t2t_lite.bin.benchmark.serving import print_serving
+
+        print_serving(arguments)
     elif arguments.training:
         from t2t_lite.bin.benchmark.training import print_training
 

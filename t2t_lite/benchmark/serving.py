@@ -1,0 +1,238 @@
+"""Loads a server with requests, as many clients at once do, and measures what they see.
+
+It speaks LibreTranslate's API, so it measures any server that does. The client takes little time itself, because it may
+share the machine with the server: it is a bare HTTP connection, which parses no more than it must.
+"""
+
+import asyncio
+import collections
+import dataclasses
+import itertools
+import json
+import re
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+import httptools
+
+from t2t_lite.errors import UserError
+
+# Of the server, as its /metrics reports it. Servers of other kinds may not.
+_MEMORY = re.compile(rb"^process_resident_memory_bytes ([0-9.e+]+)$", re.MULTILINE)
+_PAUSE_AFTER_ERROR = 0.2  # seconds; a server that refuses everything is not to be flooded
+_PERCENTILES = (50, 95, 99)
+
+
+@dataclasses.dataclass
+class ServingFigures:
+    """What the clients saw.
+
+    Args:
+      seconds: from the first request to the last answer.
+      lines: number of lines in the answers.
+      latencies: seconds from request to answer of each request that was answered, in the order of the answers.
+      errors: requests that were not, by what came instead: a status, or "connection closed".
+      memory: (seconds since the start, resident bytes of the server); [] if it does not say.
+    """
+
+    seconds: float = 0.0
+    lines: int = 0
+    latencies: list[float] = dataclasses.field(default_factory=list)
+    errors: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    memory: list[tuple[float, float]] = dataclasses.field(default_factory=list)
+
+    @property
+    def lines_per_second(self) -> float:
+        """Lines in the answers per second."""
+        return self.lines / self.seconds if self.seconds else 0.0
+
+    def percentile(self, percent: float) -> float:
+        """Returns the latency in seconds that `percent` of the answers do not exceed; NaN if there were none."""
+        if not self.latencies:
+            return float("nan")
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the figures for a JSON file; latencies in milliseconds."""
+        return {
+            "seconds": self.seconds,
+            "lines": self.lines,
+            "lines_per_second": self.lines_per_second,
+            "requests": len(self.latencies),
+            **{f"p{percent}_ms": 1000 * self.percentile(percent) for percent in _PERCENTILES},
+            "errors": dict(self.errors),
+            "memory": self.memory,
+        }
+
+
+def measure_serving(
+    url: str,
+    texts: Sequence[str],
+    clients: int,
+    lines: int,
+    seconds: float,
+    languages: tuple[str, str] | None = None,
+    api_key: str = "",
+) -> ServingFigures:
+    """Sends requests from several clients, each as soon as it has the answer to the one before.
+
+    Args:
+      url: the server's address, "http://host:port".
+      texts: the lines to translate, in turn.
+      clients: number of clients.
+      lines: number of lines in a request.
+      seconds: when to stop; requests that are under way then are waited for.
+      languages: (source, target); None: the first pair that the server names.
+      api_key: sent with each request.
+
+    Raises:
+      UserError: if there is no such server, or it translates nothing.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "http" or not parts.hostname:
+        raise UserError(f"`url={url}` is no address such as http://127.0.0.1:8000")
+    address = parts.hostname, parts.port or 80
+    return asyncio.run(_measure(address, texts, clients, lines, seconds, languages, api_key))
+
+
+async def _measure(
+    address: tuple[str, int],
+    texts: Sequence[str],
+    clients: int,
+    lines: int,
+    seconds: float,
+    languages: tuple[str, str] | None,
+    api_key: str,
+) -> ServingFigures:
+    source, target = languages or await _first_pair(address)
+    bodies = _bodies(texts, lines, {"source": source, "target": target, "api_key": api_key})
+    figures = ServingFigures()
+    started = time.monotonic()
+    sampling = asyncio.create_task(_sample_memory(address, started, figures))
+    end = started + seconds
+    await asyncio.gather(*(_client(address, bodies, lines, end, figures) for _ in range(clients)))
+    figures.seconds = time.monotonic() - started
+    sampling.cancel()
+    return figures
+
+
+def _bodies(texts: Sequence[str], lines: int, fields: dict[str, str]) -> Iterator[bytes]:
+    """Yields the bodies of requests without an end. They are made before, so that no time is spent on them later."""
+    number = max(len(texts) // lines, 1) * lines
+    cycle = itertools.cycle(texts)
+    ordered = [next(cycle) for _ in range(number)]
+    made = [
+        json.dumps({"q": ordered[start : start + lines], **fields}, ensure_ascii=False).encode()
+        for start in range(0, number, lines)
+    ]
+    return itertools.cycle(made)
+
+
+async def _client(
+    address: tuple[str, int], bodies: Iterator[bytes], lines: int, end: float, figures: ServingFigures
+) -> None:
+    """Sends requests, one after the other."""
+    connection: _Connection | None = None
+    while (sent := time.monotonic()) < end:
+        try:
+            connection = connection or await _connected(address)
+            status, content = await connection.request("POST", "/translate", next(bodies))
+        except OSError:
+            figures.errors["connection closed"] += 1
+            connection = None
+            await asyncio.sleep(_PAUSE_AFTER_ERROR)
+            continue
+        if status != 200 or len(json.loads(content).get("translatedText", ())) != lines:
+            figures.errors[str(status)] += 1
+            await asyncio.sleep(_PAUSE_AFTER_ERROR)
+        else:
+            figures.latencies.append(time.monotonic() - sent)
+            figures.lines += lines
+        if connection.is_closed:
+            connection = None
+    if connection is not None:
+        connection.close()
+
+
+async def _first_pair(address: tuple[str, int]) -> tuple[str, str]:
+    """Returns the first pair of languages that a server translates."""
+    try:
+        status, content = await (await _connected(address)).request("GET", "/languages")
+    except OSError as error:
+        raise UserError(f"no server answers at http://{address[0]}:{address[1]}; start t2t-lite-serve there") from error
+    known = json.loads(content) if status == 200 else []
+    for language in known:
+        if language.get("targets"):
+            return language["code"], language["targets"][0]
+    raise UserError(f"the server at http://{address[0]}:{address[1]} names no languages that it translates")
+
+
+async def _sample_memory(address: tuple[str, int], started: float, figures: ServingFigures) -> None:
+    """Asks the server once a second how much memory it uses."""
+    connection = await _connected(address)
+    while True:
+        status, content = await connection.request("GET", "/metrics")
+        found = _MEMORY.search(content) if status == 200 else None
+        if found is None:
+            return
+        figures.memory.append((time.monotonic() - started, float(found[1])))
+        await asyncio.sleep(1)
+
+
+async def _connected(address: tuple[str, int]) -> "_Connection":
+    _, connection = await asyncio.get_running_loop().create_connection(_Connection, *address)
+    return connection
+
+
+class _Connection(asyncio.Protocol):
+    """A connection that sends one request after the other."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self.is_closed = False
+
+    async def request(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
+        """Sends a request and returns (status, body). Raises OSError if the connection ends before the answer."""
+        if self._transport is None or self.is_closed:
+            raise ConnectionError
+        self._parser = httptools.HttpResponseParser(self)
+        self._answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+        self._parts: list[bytes] = []
+        head = f"{method} {path} HTTP/1.1\r\nHost: t2t-lite\r\nContent-Length: {len(body)}\r\n"
+        self._transport.write(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+        return await self._answer
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        self._parser.feed_data(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self.is_closed = True
+        answer = getattr(self, "_answer", None)
+        if answer is not None and not answer.done():
+            answer.set_exception(ConnectionError())
+
+    def on_body(self, body: bytes) -> None:
+        """See httptools."""
+        self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        """See httptools."""
+        if not self._parser.should_keep_alive():
+            self.close()
+            self.is_closed = True
+        self._answer.set_result((self._parser.get_status_code(), b"".join(self._parts)))

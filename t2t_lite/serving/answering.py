@@ -1,0 +1,136 @@
+"""What the endpoints share: waiting for results, and errors as answers."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from t2t_lite.errors import UserError
+from t2t_lite.log import LOG
+from t2t_lite.serving.batching import QueueFull
+from t2t_lite.serving.guard import ClientGone
+from t2t_lite.serving.keys import Keys
+from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady
+from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.record import Record
+from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
+
+_RETRY_SECONDS = 5  # while models are loaded
+
+
+class Answering:
+    """What endpoints need.
+
+    Args:
+      models: the models.
+      options: the options of the server.
+      keys: the keys of clients.
+    """
+
+    def __init__(self, models: ModelSet, options: ServingOptions, keys: Keys) -> None:
+        self.models, self.options, self.keys = models, options, keys
+
+    def check_key(self, request: Request, key: str = "") -> None:
+        """Raises HTTPException unless a request has a key, given as `key` or in its header Authorization."""
+        if not self.keys.are_needed:
+            return
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        key = key or (token.strip() if scheme.lower() == "bearer" else "")
+        if not key:
+            raise HTTPException(401, "this server needs an API key", {"WWW-Authenticate": "Bearer"})
+        if not self.keys.accept(key):
+            raise HTTPException(403, "Invalid API key")
+
+    async def check_header(self, request: Request) -> None:
+        """Raises HTTPException unless the header Authorization of a request has a key, if keys are needed."""
+        self.check_key(request)
+
+    def check_lines(self, number: int) -> None:
+        """Raises HTTPException if a request has too many lines or sentences."""
+        if number > self.options.max_lines:
+            raise HTTPException(413, f"{number:,} sentences are too many; at most {self.options.max_lines:,} are taken")
+
+    async def results(
+        self,
+        request: Request,
+        choose: Callable[[], ServedModel],
+        wanted: Callable[[ServedModel], tuple[Task, Sequence[Text]]],
+    ) -> tuple[ServedModel, list[Result]]:
+        """Returns the model that answered and its results.
+
+        Args:
+          request: the request; if its client leaves, what still waits is dropped.
+          choose, wanted: see `ModelSet.submit`.
+
+        Raises:
+          HTTPException: if the time is up, or the model failed.
+          ClientGone: if the client has left.
+        """
+        record = Record.of(request)
+        model, job = self.models.submit(choose, wanted)
+        record.job, record.model = job, model.name
+        record.lines, record.tokens = len(job.items), sum(text.tokens for text in job.items)
+        if self.options.log_texts:
+            record.texts = [text.text for text in job.items]
+        left = record.arrived + self.options.timeout_seconds - time.monotonic()
+        found = asyncio.ensure_future(asyncio.wrap_future(job.future))
+        gone = asyncio.ensure_future(request.receive())  # nothing comes after the body but the end of the connection
+        try:
+            await asyncio.wait((found, gone), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if found.done():
+                return model, found.result()
+            if gone.done():
+                raise ClientGone
+            raise HTTPException(504, f"no answer within {self.options.timeout_seconds:g} s")
+        finally:
+            model.cancel(job)
+            for waiting in (found, gone):
+                waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await gone
+
+
+def add_error_answers(app: FastAPI, metrics: Metrics) -> None:
+    """Makes an application answer every error with {"error": line}, without a traceback or a path of the machine."""
+
+    async def handler(request: Request, error: Exception) -> JSONResponse:
+        describe = next(found for kind, found in _ANSWERS.items() if isinstance(error, kind))
+        status, message, headers = describe(error)
+        if status in _REASONS:
+            metrics.refused.labels(_REASONS[status]).inc()
+        if status == 500:
+            LOG.error("an error of the server: %s", type(error).__name__)
+        return JSONResponse({"error": message}, status, headers)
+
+    for kind in _ANSWERS:
+        app.add_exception_handler(kind, handler)
+
+
+# Errors as (status, message, headers); the first kind that fits counts.
+_ANSWERS: dict[type[Exception], Callable[[Any], tuple[int, str, dict[str, str]]]] = {
+    AnyHTTPException: lambda error: (error.status_code, str(error.detail), dict(error.headers or {})),
+    RequestValidationError: lambda error: (400, "; ".join(map(_line, error.errors()[:5])), {}),
+    NoSuchModel: lambda error: (400, str(error), {}),
+    UserError: lambda error: (400, str(error).replace("`", ""), {}),
+    TooLong: lambda error: (413, str(error), {}),
+    QueueFull: lambda error: (429, "the queue is full; try again", {"Retry-After": str(error.retry_after)}),
+    NotReady: lambda error: (503, "the models are not loaded yet", {"Retry-After": str(_RETRY_SECONDS)}),
+    Exception: lambda error: (
+        (499, "", {}) if isinstance(error, ClientGone) else (500, "an error of the server; its log says more", {})
+    ),
+}
+# What the figures call the statuses of requests that might have been answered at another time, or in parts.
+_REASONS = {413: "too_large", 429: "queue_full", 503: "loading", 504: "timeout"}
+
+
+def _line(error: Any) -> str:  # noqa: ANN401  an error of pydantic
+    """Returns a line about a field that is wrong; its value is not repeated."""
+    where = ".".join(str(part) for part in error["loc"] if part != "body")
+    return f"{where}: {error['msg']}" if where else str(error["msg"])

@@ -1,0 +1,64 @@
+"""The ASGI application."""
+
+from fastapi import FastAPI
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi_offline import FastAPIOffline
+from starlette.middleware.cors import CORSMiddleware
+
+import t2t_lite
+from t2t_lite.serving import libretranslate, v1
+from t2t_lite.serving.answering import Answering, add_error_answers
+from t2t_lite.serving.guard import Guard
+from t2t_lite.serving.keys import Keys
+from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.models import ModelSet
+from t2t_lite.serving.options import ServingOptions
+
+
+def make_app(models: ModelSet, options: ServingOptions, keys: Keys, metrics: Metrics) -> FastAPI:
+    """Returns the application.
+
+    Args:
+      models: the models; until they are loaded, requests get 503.
+      options: the options of the server.
+      keys: the keys that clients must give.
+      metrics: the figures.
+    """
+    app = FastAPIOffline(
+        title="t2t-lite",
+        version=t2t_lite.__version__,
+        description="Translation and parsing with a Transformer. LibreTranslate's API, and all of the search at /v1.",
+        redoc_url=None,
+    )
+    answering = Answering(models, options, keys)
+    add_error_answers(app, metrics)
+    app.include_router(libretranslate.router(answering))
+    app.include_router(v1.router(answering))
+    _add_monitoring(app, models, metrics)
+    if options.cors_origins:
+        app.add_middleware(
+            CORSMiddleware, allow_origins=list(options.cors_origins), allow_methods=["*"], allow_headers=["*"]
+        )
+    app.add_middleware(Guard, options=options, metrics=metrics)
+    return app
+
+
+def _add_monitoring(app: FastAPI, models: ModelSet, metrics: Metrics) -> None:
+    """Adds what balancers and monitors ask."""
+    metrics.watch_queue(lambda: sum(model.num_waiting for model in models.all))
+
+    @app.get("/health", tags=["monitoring"])
+    async def health() -> JSONResponse:
+        """Says that the process is alive."""
+        return JSONResponse({"status": "ok"})
+
+    @app.get("/ready", tags=["monitoring"], responses={503: {"description": "the models are being loaded"}})
+    async def ready() -> JSONResponse:
+        """Says whether all models are loaded and warm, so that requests can be sent here."""
+        is_ready = models.is_ready
+        return JSONResponse({"status": "ready" if is_ready else "loading"}, 200 if is_ready else 503)
+
+    @app.get("/metrics", tags=["monitoring"], response_class=PlainTextResponse)
+    def figures() -> Response:
+        """Returns figures in Prometheus' format."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")

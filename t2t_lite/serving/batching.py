@@ -1,0 +1,269 @@
+"""Dynamic batching: texts of several requests are searched together, and no request holds up the others.
+
+Texts wait in the order of start-time fair queueing (Goyal et al. 1996): a text's turn is the virtual time at which its
+request arrived, plus the tokens of the request's texts before it. So a short request overtakes the rest of a long one.
+A batch is made for the text whose turn it is, of texts of similar length that wait with it.
+"""
+
+import bisect
+import concurrent.futures
+import itertools
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+# Short texts count as this many tokens, because their outputs take time, too.
+MIN_TOKENS = 32
+# A batch is chosen out of the texts that are next, which would fill this many batches. With more, lengths fit no
+# better, and some requests wait longer.
+_WINDOW = 4
+# Fewer texts are not divided among idle workers.
+_WORTH_SHARING = 8
+
+
+class QueueFull(Exception):
+    """The queue has no room for a request.
+
+    Args:
+      retry_after: in how many seconds there is probably room.
+    """
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__()
+        self.retry_after = retry_after
+
+
+class Closed(Exception):
+    """The batcher takes no more jobs."""
+
+
+class Job:
+    """The texts of a request, which wait for their results or have them.
+
+    Attributes:
+      task: what is done with the texts; only texts of equal tasks share a batch.
+      items: the texts.
+      future: the results, one for each text.
+      queue_seconds, model_seconds: the time until the first text was taken, and from then until now or the end.
+    """
+
+    def __init__(self, task: Hashable, items: Sequence[Any]) -> None:
+        self.task, self.items = task, items
+        self.future: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
+        self.results: list[Any] = [None] * len(items)
+        self.missing = len(items)
+        self.is_over = False  # answered, failed or given up
+        self.arrived = time.monotonic()
+        self.started: float | None = None
+        self.ended: float | None = None
+
+    @property
+    def queue_seconds(self) -> float:
+        """See above."""
+        return (self.started or self.ended or time.monotonic()) - self.arrived
+
+    @property
+    def model_seconds(self) -> float:
+        """See above."""
+        return 0.0 if self.started is None else (self.ended or time.monotonic()) - self.started
+
+
+class _Waiting(NamedTuple):
+    """A text that waits. Those of lower turn come first."""
+
+    turn: float
+    number: int  # breaks ties, in the order of arrival
+    tokens: int
+    job: Job
+    index: int
+
+
+class Batcher:
+    """Searches the texts of jobs in batches, with several threads.
+
+    Args:
+      run: given a task and items, returns a result for each item.
+      tokens_of: the number of tokens of an item.
+      batch_tokens: see `ServingOptions`.
+      batch_delay: how long a batch that is not full waits for more texts, in seconds.
+      max_waiting: number of texts that may wait.
+      num_parallel: number of batches that the model searches at the same time.
+      num_workers: number of threads that make batches.
+      on_batch: receives the number of texts of each batch and its seconds.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Any, Sequence[Any]], Sequence[Any]],
+        tokens_of: Callable[[Any], int],
+        batch_tokens: int,
+        batch_delay: float,
+        max_waiting: int,
+        num_parallel: int,
+        num_workers: int,
+        on_batch: Callable[[int, float], None] = lambda number, seconds: None,
+    ) -> None:
+        self._run, self._tokens_of, self._on_batch = run, tokens_of, on_batch
+        self._batch_tokens, self._batch_delay, self._max_waiting = batch_tokens, batch_delay, max_waiting
+        self._num_parallel = num_parallel
+        self._window = _WINDOW * max(_WORTH_SHARING, batch_tokens // MIN_TOKENS)
+        self._waiting: list[_Waiting] = []  # sorted
+        self._numbers = itertools.count()
+        self._now = 0.0  # virtual time: the turn of the last text that was first of its batch
+        self._running = 0  # batches
+        self._seconds_per_token = 1e-3  # of one worker, a running average
+        self._closing = False
+        self._changed = threading.Condition()
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(num_workers)]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def num_waiting(self) -> int:
+        """Number of texts that wait."""
+        return len(self._waiting)
+
+    def submit(self, task: Hashable, items: Sequence[Any]) -> Job:
+        """Queues the texts of a request.
+
+        Raises:
+          QueueFull: if there is no room for them.
+          Closed: if the batcher was closed.
+        """
+        job = Job(task, items)
+        if not items:
+            job.future.set_result([])
+            return job
+        with self._changed:
+            if self._closing:
+                raise Closed
+            if len(self._waiting) + len(items) > self._max_waiting:
+                raise QueueFull(self._retry_after())
+            turn = self._now
+            for index, item in enumerate(items):
+                tokens = max(self._tokens_of(item), 1)
+                bisect.insort(self._waiting, _Waiting(turn, next(self._numbers), tokens, job, index))
+                turn += tokens
+            self._changed.notify_all()
+        return job
+
+    def cancel(self, job: Job) -> None:
+        """Drops the texts of a job that still wait; its future is cancelled."""
+        with self._changed:
+            self._end(job)
+        job.future.cancel()
+
+    def close(self) -> None:
+        """Waits until all jobs have their results, and ends the threads."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _retry_after(self) -> int:
+        tokens = sum(waiting.tokens for waiting in self._waiting)
+        return max(1, math.ceil(tokens * self._seconds_per_token / self._num_parallel))
+
+    def _end(self, job: Job) -> None:
+        """Marks a job as over, and drops its texts that wait. The lock is held."""
+        if not job.is_over:
+            job.is_over, job.ended = True, time.monotonic()
+            self._waiting = [waiting for waiting in self._waiting if waiting.job is not job]
+
+    def _work(self) -> None:
+        while batch := self._next_batch():
+            started = time.monotonic()
+            self._search(batch)
+            seconds = time.monotonic() - started
+            self._on_batch(len(batch), seconds)
+            with self._changed:
+                self._running -= 1
+                per_token = seconds / sum(waiting.tokens for waiting in batch)
+                self._seconds_per_token += 0.1 * (per_token - self._seconds_per_token)
+
+    def _next_batch(self) -> list[_Waiting]:
+        """Waits for a batch and takes it out of the queue. Returns [] once the batcher is closed and the queue is empty."""
+        with self._changed:
+            while True:
+                if not self._waiting:
+                    if self._closing:
+                        return []
+                    self._changed.wait()
+                    continue
+                batch, is_full = self._chosen()
+                left = self._waiting[0].job.arrived + self._batch_delay - time.monotonic()
+                if not is_full and left > 0 and not self._closing:
+                    self._changed.wait(left)
+                    continue
+                self._take(batch)
+                return batch
+
+    def _take(self, batch: Sequence[_Waiting]) -> None:
+        """Removes a batch from the queue. The lock is held."""
+        taken = {waiting.number for waiting in batch}
+        self._now = max(self._now, self._waiting[0].turn)
+        self._waiting[: self._window] = [
+            waiting for waiting in self._waiting[: self._window] if waiting.number not in taken
+        ]
+        self._running += 1
+        started = time.monotonic()
+        for waiting in batch:
+            waiting.job.started = waiting.job.started or started
+
+    def _chosen(self) -> tuple[list[_Waiting], bool]:
+        """Returns the texts of the next batch, and whether no more fit. The lock is held."""
+        first = self._waiting[0]
+        same = [waiting for waiting in self._waiting[: self._window] if waiting.job.task == first.job.task]
+        same.sort(key=lambda waiting: (waiting.tokens, waiting.number))
+        idle = max(1, self._num_parallel - self._running)
+        share = max(_WORTH_SHARING, -(-len(same) // idle))
+        low = high = same.index(first)  # the batch is same[low : high + 1]
+        while True:
+            shorter = first.tokens - same[low - 1].tokens if low else math.inf
+            longer = same[high + 1].tokens - first.tokens if high + 1 < len(same) else math.inf
+            if shorter == longer == math.inf:
+                return same[low : high + 1], idle > 1 and high + 1 - low >= share
+            next_low, next_high = (low - 1, high) if shorter <= longer else (low, high + 1)
+            number = next_high + 1 - next_low
+            if number > share or number * max(same[next_high].tokens, MIN_TOKENS) > self._batch_tokens:
+                return same[low : high + 1], True
+            low, high = next_low, next_high
+
+    def _search(self, batch: Sequence[_Waiting]) -> None:
+        """Searches a batch and hands out the results."""
+        batch = [waiting for waiting in batch if not waiting.job.is_over]
+        jobs = list(dict.fromkeys(waiting.job for waiting in batch))
+        if not batch:
+            return
+        try:
+            results = self._run(jobs[0].task, [waiting.job.items[waiting.index] for waiting in batch])
+        except Exception as error:
+            if len(jobs) > 1:  # the others are not to blame
+                for job in jobs:
+                    self._search([waiting for waiting in batch if waiting.job is job])
+            else:
+                self._fail(jobs[0], error)
+            return
+        for waiting, result in zip(batch, results, strict=True):
+            self._finish(waiting.job, waiting.index, result)
+
+    def _finish(self, job: Job, index: int, result: Any) -> None:  # noqa: ANN401  whatever `run` returns
+        with self._changed:
+            if job.is_over:
+                return
+            job.results[index] = result
+            job.missing -= 1
+            if job.missing:
+                return
+            job.is_over, job.ended = True, time.monotonic()
+        if job.future.set_running_or_notify_cancel():
+            job.future.set_result(job.results)
+
+    def _fail(self, job: Job, error: Exception) -> None:
+        with self._changed:
+            self._end(job)
+        if job.future.set_running_or_notify_cancel():
+            job.future.set_exception(error)

@@ -1,0 +1,139 @@
+"""The outermost layer of the application: limits on requests, their log and their figures."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.record import Record
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# A body that is too large is read up to this size and thrown away, so that the client is there to read the answer.
+_DISCARDED_BYTES = 64 * 2**20
+_LONGEST_PATH = 200  # in the log
+
+
+class ClientGone(Exception):
+    """The client has closed the connection, or does not take its answer."""
+
+
+class _Refused(Exception):
+    """A request is refused before it is looked at."""
+
+    def __init__(self, status: int, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+
+class Guard:
+    """An ASGI middleware. The application gets the whole body in one message.
+
+    Args:
+      app: the application.
+      options: the options of the server.
+      metrics: receives the figures.
+    """
+
+    def __init__(self, app: "ASGIApp", options: ServingOptions, metrics: Metrics) -> None:
+        self._app, self._options, self._metrics = app, options, metrics
+        self._in_flight = 0
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Handles a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        record = Record(scope["method"], scope["path"][:_LONGEST_PATH], (scope.get("client") or ("",))[0])
+        record.attach(scope)
+
+        async def bounded_send(message: "Message") -> None:
+            if message["type"] == "http.response.start":
+                record.status = message["status"]
+            try:
+                async with asyncio.timeout(self._options.read_seconds):
+                    await send(message)
+            except TimeoutError:
+                raise ClientGone from None
+
+        self._in_flight += 1
+        try:
+            body = await self._body(scope, receive)
+            await self._app(scope, _replayed(body, receive), bounded_send)
+        except _Refused as refused:
+            self._metrics.refused.labels(refused.reason).inc()
+            await _refuse(bounded_send, refused)
+        except ClientGone:
+            record.status = 499
+            self._metrics.refused.labels("client_gone").inc()
+        finally:
+            self._in_flight -= 1
+            self._note(scope, record)
+
+    async def _body(self, scope: "Scope", receive: "Receive") -> bytes:
+        """Reads the body. Raises _Refused or ClientGone."""
+        limit = self._options.max_body_bytes
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        announced = int(length) if length.isdigit() else 0
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self._options.read_seconds):
+                while announced <= _DISCARDED_BYTES and size <= _DISCARDED_BYTES:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    size += len(message.get("body", b""))
+                    if size <= limit:
+                        parts.append(message.get("body", b""))
+                    if not message.get("more_body"):
+                        break
+        except TimeoutError:
+            raise _Refused(408, "the request did not arrive in time", "slow") from None
+        if max(size, announced) > limit:
+            raise _Refused(413, f"the body has more than {limit:,} bytes", "too_large")
+        if self._in_flight > self._options.max_requests:
+            raise _Refused(429, "too many requests are being answered; try again", "busy")
+        return b"".join(parts)
+
+    def _note(self, scope: "Scope", record: Record) -> None:
+        """Logs and counts a request that is over."""
+        record.log()
+        route = scope.get("route")
+        path = getattr(route, "path", "other")
+        waited = record.job.queue_seconds if record.job else None
+        seconds = asyncio.get_running_loop().time() - record.arrived
+        self._metrics.answer(path, record.status, seconds, waited, record.tokens)
+
+
+def _replayed(body: bytes, receive: "Receive") -> "Receive":
+    """Returns a `receive` that gives a body at first, and then what the real one gives."""
+    given = False
+
+    async def replayed() -> "Message":
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replayed
+
+
+async def _refuse(send: "Send", refused: _Refused) -> None:
+    """Answers with an error, and closes the connection."""
+    content = json.dumps({"error": str(refused)}).encode()
+    headers: list[Any] = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(content)).encode()),
+        (b"connection", b"close"),
+    ]
+    if refused.status == 429:
+        headers.append((b"retry-after", b"1"))
+    try:
+        await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+    except ClientGone:
+        pass

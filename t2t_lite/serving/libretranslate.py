@@ -1,0 +1,223 @@
+"""LibreTranslate's API, so that its clients work with this server: https://docs.libretranslate.com/api."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
+
+import pydantic
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+
+from t2t_lite.serving import languages
+from t2t_lite.serving.answering import Answering
+from t2t_lite.serving.html import Html
+from t2t_lite.serving.models import AUTO
+from t2t_lite.serving.sentences import SplitText, split_sentences
+from t2t_lite.serving.served_model import Result, ServedModel, Task
+
+_Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
+# Longer bodies are prepared in another thread, so that other requests do not wait.
+_LONG = 20_000
+_DETECTED_CHARACTERS = 2000  # are enough to know a language
+
+
+class TranslateRequest(pydantic.BaseModel):
+    """A text, or several, to translate."""
+
+    q: str | list[str] = pydantic.Field(description="the text, of any number of paragraphs, or several texts")
+    source: str = pydantic.Field(AUTO, description='code of its language; "auto": detect it')
+    target: str = pydantic.Field(description="code of the language to translate to")
+    format: Literal["text", "html"] = pydantic.Field("text", description="html: tags are kept")
+    alternatives: int = pydantic.Field(0, ge=0, description="how many other translations are wanted")
+    api_key: str = ""
+
+
+class DetectRequest(pydantic.BaseModel):
+    """A text in an unknown language."""
+
+    q: str
+    api_key: str = ""
+
+
+class _Document:
+    """One text of a request as sentences."""
+
+    def __init__(self, text: str, language: str, is_html: bool) -> None:
+        self._html = Html(text) if is_html else None
+        self._parts: list[SplitText] = [
+            split_sentences(part, language) for part in (self._html.texts if self._html else [text])
+        ]
+        self.sentences = [sentence for part in self._parts for sentence in part.sentences]
+
+    def joined(self, sentences: Sequence[str]) -> str:
+        """Returns the text with translated sentences; HTML can be joined once."""
+        rest = iter(sentences)
+        parts = [part.joined([next(rest) for _ in part.sentences]) for part in self._parts]
+        return self._html.with_texts(parts) if self._html else parts[0]
+
+
+def router(answering: Answering) -> APIRouter:
+    """Returns the endpoints."""
+    api = APIRouter(tags=["LibreTranslate"])
+    models = answering.models
+
+    @api.post(
+        "/translate", openapi_extra=_takes(TranslateRequest, {"q": "A dog runs.", "source": "en", "target": "de"})
+    )
+    async def translate(request: Request) -> JSONResponse:
+        """Translates texts. Takes JSON, a form, or a query string."""
+        asked = await _read(request, TranslateRequest)
+        answering.check_key(request, asked.api_key)
+        return JSONResponse(await _translated(answering, request, asked))
+
+    @api.get("/languages")
+    @api.post("/languages", include_in_schema=False)
+    async def known_languages() -> JSONResponse:
+        """Lists the languages, and what each can be translated to."""
+        targets: dict[str, list[str]] = {code: [] for code in (*models.sources, *models.targets)}
+        for model in models.translators:
+            if model.target_language not in targets[model.source_language]:
+                targets[model.source_language].append(model.target_language)
+        return JSONResponse(
+            [{"code": code, "name": languages.name_of(code), "targets": found} for code, found in targets.items()]
+        )
+
+    @api.post("/detect", openapi_extra=_takes(DetectRequest, {"q": "Ein Hund rennt."}))
+    async def detect(request: Request) -> JSONResponse:
+        """Says which language a text is in: one of those that can be translated from, or any if that is only one."""
+        asked = await _read(request, DetectRequest)
+        answering.check_key(request, asked.api_key)
+        known = models.sources if len(models.sources) > 1 else []
+        found = await run_in_threadpool(languages.detect, asked.q[:_DETECTED_CHARACTERS], tuple(known))
+        return JSONResponse([each._asdict() for each in found])
+
+    @api.get("/frontend/settings")
+    async def settings() -> JSONResponse:
+        """Returns what a page needs to know."""
+        first = models.translators[0] if models.translators else None
+        codes = (first.source_language, first.target_language) if first else ("", "")
+        source, target = ({"code": code, "name": languages.name_of(code)} for code in codes)
+        return JSONResponse(
+            {
+                "apiKeys": answering.keys.are_needed,
+                "keyRequired": answering.keys.are_needed,
+                "charLimit": -1,
+                "frontendTimeout": 500,
+                "filesTranslation": False,
+                "suggestions": False,
+                "supportedFilesFormat": [],
+                "language": {"source": source, "target": target},
+            }
+        )
+
+    return api
+
+
+async def _translated(answering: Answering, request: Request, asked: TranslateRequest) -> dict[str, Any]:
+    """Returns the content of the answer to a request."""
+    texts = [asked.q] if isinstance(asked.q, str) else asked.q
+    answering.check_lines(len(texts))
+    size = sum(map(len, texts))
+    sample = " ".join(text[:_DETECTED_CHARACTERS] for text in texts[:20])[:_DETECTED_CHARACTERS]
+    model, detected = answering.models.translation(asked.source, asked.target, sample)
+    source, target, is_html = model.source_language, model.target_language, asked.format == "html"
+    documents = await _prepared(size, lambda: [_Document(text, source, is_html) for text in texts])
+    sentences = [sentence for document in documents for sentence in document.sentences]
+    answering.check_lines(len(sentences))
+    counted = await _prepared(size, model.texts, sentences)
+    _, results = await answering.results(
+        request,
+        lambda: answering.models.translation(source, target, "")[0],
+        lambda chosen: (_task(chosen, asked.alternatives), counted),
+    )
+    found = await _prepared(size, _joined, texts, documents, results, asked.alternatives, is_html, source)
+    best, others = [each[0] for each in found], [each[1:] for each in found]
+    is_one = isinstance(asked.q, str)
+    content: dict[str, Any] = {"translatedText": best[0] if is_one else best}
+    if asked.alternatives:
+        content["alternatives"] = others[0] if is_one else others
+    if asked.source.lower() == AUTO and detected is not None:
+        content["detectedLanguage"] = detected._asdict() if is_one else [detected._asdict()] * len(texts)
+    return content
+
+
+def _task(model: ServedModel, alternatives: int) -> Task:
+    """Returns what a model is to do for a request."""
+    if not alternatives:
+        return Task(model.settings({}))
+    usual = model.translator.decode_hparams
+    beam_size = max(alternatives + 1, usual.beam_size)
+    beam_size += -beam_size % usual.diverse_beam_groups
+    return Task(model.settings({"beam_size": beam_size}), num_wanted=alternatives + 1)
+
+
+def _joined(
+    texts: Sequence[str],
+    documents: Sequence[_Document],
+    results: Sequence[Result],
+    alternatives: int,
+    is_html: bool,
+    language: str,
+) -> list[list[str]]:
+    """Returns the translations of each text: the best, and as many others as exist and are wanted."""
+    rest = iter(results)
+    found = []
+    for text, document in zip(texts, documents):
+        beams = [next(rest).hypotheses for _ in document.sentences]
+        most = max((len(beam) for beam in beams), default=1)
+        versions = []
+        for rank in range(min(alternatives + 1, most)):
+            # HTML is read again for each version, because the tags are changed in place.
+            fresh = _Document(text, language, True) if is_html and rank else document
+            versions.append(fresh.joined([beam[min(rank, len(beam) - 1)].text for beam in beams]))
+        found.append(list(dict.fromkeys(versions)))
+    return found
+
+
+async def _prepared(size: int, function: Any, *arguments: Any) -> Any:  # noqa: ANN401  any function
+    """Calls a function, in another thread if a request has so many characters that others would wait."""
+    return function(*arguments) if size < _LONG else await run_in_threadpool(function, *arguments)
+
+
+async def _read(request: Request, kind: type[_Asked]) -> _Asked:
+    """Returns a request's values, from JSON, a form and the query string.
+
+    Raises:
+      HTTPException: if they are not what the endpoint takes.
+    """
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await request.body()
+    try:
+        if content_type == "application/json" or body.lstrip()[:1] == b"{":
+            if not request.query_params:
+                return kind.model_validate_json(body)
+            values = pydantic.TypeAdapter(dict[str, Any]).validate_json(body)
+        else:
+            form = await request.form() if body else None
+            values = _values(form.multi_items() if form else [])
+        return kind.model_validate(_values(request.query_params.multi_items()) | values)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        if first["type"] == "missing":
+            raise HTTPException(400, f"Invalid request: missing {where} parameter") from None
+        raise HTTPException(400, f"Invalid request: {f'{where}: ' if where else ''}{first['msg']}") from None
+
+
+def _values(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns the values of a form or query; a name that occurs more than once has a list."""
+    values: dict[str, Any] = {}
+    for name, value in items:
+        values[name] = [*_as_list(values[name]), value] if name in values else value
+    return values
+
+
+def _as_list(value: Any) -> list[Any]:  # noqa: ANN401  of a form
+    return value if isinstance(value, list) else [value]
+
+
+def _takes(kind: type[pydantic.BaseModel], example: dict[str, Any]) -> dict[str, Any]:
+    """Returns what the OpenAPI description says of a body that the endpoint reads itself."""
+    content = {"schema": kind.model_json_schema(), "example": example}
+    forms = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+    return {"requestBody": {"required": True, "content": dict.fromkeys(forms, content)}}

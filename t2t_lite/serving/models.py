@@ -1,0 +1,206 @@
+"""The models of a server, by name and by languages. A changed one is loaded beside the old one and takes its place."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from t2t_lite.errors import UserError
+from t2t_lite.log import LOG
+from t2t_lite.serving import languages
+from t2t_lite.serving.batching import Closed, Job
+from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.served_model import ServedModel, Task, Text
+from t2t_lite.serving.sources import Source
+
+AUTO = "auto"
+
+
+class Place(NamedTuple):
+    """A model to serve.
+
+    Args:
+      source: where it comes from.
+      languages: its (source, target) languages; None: those that it names itself.
+    """
+
+    source: Source
+    languages: tuple[str, str] | None = None
+
+
+class NoSuchModel(Exception):
+    """No model does what a request asks for; the message says what there is."""
+
+
+class NotReady(Exception):
+    """The models are not loaded yet."""
+
+
+class ModelSet:
+    """The models of a server. Its methods may be called by several threads.
+
+    Args:
+      places: the models. With the same languages, the first one answers unless a request names another.
+      options: the options of the server.
+      metrics: receives the figures.
+    """
+
+    def __init__(self, places: Sequence[Place], options: ServingOptions, metrics: Metrics) -> None:
+        self._places, self._options, self._metrics = list(places), options, metrics
+        names = [place.source.name for place in places]
+        if twice := {name for name in names if names.count(name) > 1}:
+            raise UserError(f"two models are called {min(twice)}, by the names of their directories; rename one")
+        self._models: dict[str, ServedModel] = {}
+        self._reloading = threading.Lock()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all models are loaded and warm."""
+        return len(self._models) == len(self._places)
+
+    @property
+    def all(self) -> list[ServedModel]:
+        """The loaded models, in the order in which they were given."""
+        return [self._models[place.source.name] for place in self._places if place.source.name in self._models]
+
+    def load(self, on_loaded: Callable[[ServedModel], None] = lambda model: None) -> None:
+        """Loads all models.
+
+        Raises:
+          UserError: if one is unusable.
+        """
+        with self._reloading:
+            for place in self._places:
+                self._models[place.source.name] = model = self._loaded(place)
+                on_loaded(model)
+
+    def reload(self) -> list[ServedModel]:
+        """Loads the models that have changed, beside the old ones, and returns them. One that fails to load stays."""
+        changed = []
+        with self._reloading:
+            for place in self._places:
+                old = self._models.get(place.source.name)
+                try:
+                    if old is None or place.source.about().changed == old.about.changed:
+                        continue
+                    self._models[old.name] = new = self._loaded(place)
+                except (UserError, OSError) as error:
+                    self._metrics.model_loads.labels("failed").inc()
+                    LOG.warning("%s has changed, and cannot be loaded; the old one stays: %s", place.source.name, error)
+                    continue
+                old.close()  # after its last answer
+                changed.append(new)
+        return changed
+
+    def close(self) -> None:
+        """Waits until all that was submitted is done."""
+        for model in self.all:
+            model.close()
+
+    def submit(
+        self, choose: Callable[[], ServedModel], request: Callable[[ServedModel], tuple[Task, Sequence[Text]]]
+    ) -> tuple[ServedModel, Job]:
+        """Queues a request with a model.
+
+        Args:
+          choose: returns the model.
+          request: returns what the model is to do.
+
+        Returns:
+          (the model, the job). Another model may have taken the place of the chosen one before; then that one has it.
+
+        Raises:
+          NotReady, NoSuchModel, UserError, TooLong, QueueFull: see there.
+        """
+        while True:
+            model = choose()
+            try:
+                return model, model.submit(*request(model))
+            except Closed:
+                if choose() is model:
+                    raise NotReady from None
+
+    def named(self, name: str) -> ServedModel:
+        """Returns the model of a name. Raises NoSuchModel, NotReady."""
+        self._check_ready()
+        if name not in self._models:
+            raise NoSuchModel(f"there is no model {name[:100]}; there is {', '.join(self._models)}")
+        return self._models[name]
+
+    def only(self) -> ServedModel:
+        """Returns the model that translates, if there is one only. Raises NoSuchModel, NotReady."""
+        self._check_ready()
+        found = [model for model in self.all if not model.writes_trees]
+        if len(found) != 1:
+            names = ", ".join(model.name for model in found) or "none that translates"
+            raise NoSuchModel(f"give the model, or source and target; there is {names}")
+        return found[0]
+
+    def translation(self, source: str, target: str, text: str) -> tuple[ServedModel, languages.Detected | None]:
+        """Returns the model for a pair of languages, and the detected language if the source is "auto".
+
+        Args:
+          source, target: codes of languages.
+          text: the text, or the beginning of it, for detection.
+
+        Raises:
+          NotReady, NoSuchModel: see there.
+        """
+        self._check_ready()
+        models = self.translators
+        to = languages.find(target, [model.target_language for model in models])
+        if to is None:
+            raise NoSuchModel(f"{target[:20]} is not supported; targets are {_listed(self.targets)}")
+        able = {model.source_language: model for model in reversed(models) if model.target_language == to}
+        if source.lower() == AUTO:
+            detected = self._detected(text, list(able))
+            return able[detected.language], detected
+        known = languages.find(source, list(able))
+        if known is None:
+            raise NoSuchModel(f"{source[:20]} to {to} is not supported; sources are {_listed(list(able))}")
+        return able[known], None
+
+    def parser(self) -> ServedModel:
+        """Returns the first model that parses. Raises NoSuchModel, NotReady."""
+        self._check_ready()
+        for model in self.all:
+            if model.writes_trees:
+                return model
+        raise NoSuchModel("no model of this server parses")
+
+    @property
+    def translators(self) -> list[ServedModel]:
+        """The models whose languages are known."""
+        return [model for model in self.all if model.source_language and model.target_language]
+
+    @property
+    def sources(self) -> list[str]:
+        """The languages that can be translated from."""
+        return list(dict.fromkeys(model.source_language for model in self.translators))
+
+    @property
+    def targets(self) -> list[str]:
+        """The languages that can be translated to."""
+        return list(dict.fromkeys(model.target_language for model in self.translators))
+
+    def _check_ready(self) -> None:
+        if not self.is_ready:
+            raise NotReady
+
+    def _detected(self, text: str, sources: list[str]) -> languages.Detected:
+        if len(sources) == 1:
+            return languages.Detected(sources[0], 100.0)
+        found = languages.detect(text, tuple(sources))[0]
+        return found if found.language in sources else found._replace(language=sources[0])
+
+    def _loaded(self, place: Place) -> ServedModel:
+        def on_batch(number: int, seconds: float) -> None:
+            self._metrics.batch(place.source.name, number, seconds)
+
+        model = ServedModel(place.source, place.languages, self._options, on_batch)
+        self._metrics.model_loads.labels("succeeded").inc()
+        return model
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

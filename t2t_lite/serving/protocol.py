@@ -1,0 +1,89 @@
+"""uvicorn's HTTP protocol, with limits on how long and how large the head of a request may be."""
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+_MAX_HEAD_BYTES = 64 * 1024
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """Closes the connections of clients that are too slow. The limits of bodies are those of `Guard`.
+
+    Attributes:
+      read_seconds: for the head of a request, from the opening of the connection or its first byte; and for the client
+        to take an answer.
+    """
+
+    read_seconds = 10.0
+
+    _timer: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Starts the clock of the first head."""
+        super().connection_made(transport)
+        self._start_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stops the clock."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes a part of a request."""
+        super().data_received(data)
+        if self._timer is None and (self.cycle is None or self.cycle.response_complete):
+            self._start_timer()  # a part of the next head
+
+    def on_message_begin(self) -> None:
+        """Begins a head."""
+        super().on_message_begin()
+        self._head_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Counts the bytes of the head."""
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Counts the bytes of the head."""
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Stops the clock: the head is complete."""
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Sees to it that the client takes the answer."""
+        super().on_response_complete()
+        if self.transport.get_write_buffer_size():
+            self.loop.call_later(self.read_seconds, self._abort_unsent)
+
+    def _count(self, number: int) -> None:
+        self._head_bytes += number
+        if self._head_bytes > _MAX_HEAD_BYTES:
+            raise ValueError("the head of the request is too long")  # the parser answers with 400
+
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(self.read_seconds, self._close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _close(self) -> None:
+        self._timer = None
+        self.transport.close()
+
+    def _abort_unsent(self) -> None:
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+
+
+def bounded_protocol(seconds: float) -> type[BoundedProtocol]:
+    """Returns the protocol with another `read_seconds`."""
+    return type("Bounded", (BoundedProtocol,), {"read_seconds": seconds})

@@ -1,0 +1,109 @@
+"""The requests and answers of /v1, which /docs shows."""
+
+from typing import Any, Literal
+
+import pydantic
+
+_INPUTS = "the lines, one output for each; or a single one"
+_SETTINGS = "settings of the search for this request, such as beam_size and alpha"
+
+
+class AttentionRequest(pydantic.BaseModel):
+    """Which attention weights are wanted."""
+
+    kind: Literal["encoder", "decoder", "cross"] = "cross"
+    layer: int | None = pydantic.Field(None, description="from 0, -1 for the last; none: the closest to an alignment")
+
+
+class Request(pydantic.BaseModel):
+    """What requests have in common."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    inputs: str | list[str] = pydantic.Field(description=_INPUTS)
+    model: str = pydantic.Field("", description="name of a model, see /v1/models")
+    num_hypotheses: int = pydantic.Field(1, ge=1, description="how many outputs of each line, best first")
+    scores: bool = pydantic.Field(False, description="whether the answer has scores")
+    settings: dict[str, Any] = pydantic.Field({}, description=_SETTINGS)
+
+    @property
+    def lines(self) -> list[str]:
+        """The inputs as a list."""
+        return [self.inputs] if isinstance(self.inputs, str) else self.inputs
+
+
+class TranslateRequest(Request):
+    """Lines to translate. Instead of a model, its languages may be given."""
+
+    model_config = pydantic.ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "inputs": ["A man is riding a bicycle."],
+                    "source": "en",
+                    "target": "de",
+                    "num_hypotheses": 2,
+                    "scores": True,
+                    "alignments": True,
+                    "settings": {"beam_size": 4, "alpha": 0.6},
+                }
+            ]
+        },
+    )
+
+    source: str = pydantic.Field("", description='code of the language of the inputs; "auto": detect it')
+    target: str = pydantic.Field("", description="code of the language to translate to")
+    prefixes: str | list[str] | None = pydantic.Field(None, description="the beginning of each output")
+    phrases: list[list[str]] | None = pydantic.Field(None, description="phrases that each output must contain")
+    alignments: bool = pydantic.Field(False, description='whether the answer has word alignments, "i-j ..."')
+    attention: AttentionRequest | None = pydantic.Field(None, description="whether it has attention weights, and which")
+
+
+class ParseRequest(Request):
+    """Lines to parse; words are separated by blanks, or split by the Penn Treebank's rules."""
+
+    model_config = pydantic.ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"inputs": ["The dog runs ."], "scores": True}]}
+    )
+
+    tokenizer: Literal["blanks", "treebank"] = "blanks"
+
+
+class Hypothesis(pydantic.BaseModel):
+    """One output of a line."""
+
+    text: str
+    score: float | None = pydantic.Field(None, description="what the search ranks by")
+    log_prob: float | None = pydantic.Field(None, description="log-probability of the output, in nats")
+    alignment: str | None = pydantic.Field(None, description='"i-j ...": word j comes from word i, both from 0')
+
+
+class Attention(pydantic.BaseModel):
+    """Attention weights of one layer; each row sums to 1. The last token is the end symbol."""
+
+    queries: list[str]
+    keys: list[str]
+    weights: list[list[list[float]]] = pydantic.Field(description="[heads][queries][keys]")
+
+
+class LineResult(pydantic.BaseModel):
+    """The outputs of one line."""
+
+    hypotheses: list[Hypothesis] = pydantic.Field(description="best first, or samples in the order they were drawn")
+    attention: Attention | None = pydantic.Field(None, description="of the first hypothesis")
+
+
+class Answer(pydantic.BaseModel):
+    """The outputs of all lines."""
+
+    model: str
+    results: list[LineResult] = pydantic.Field(description="one for each line, in order")
+    queue_seconds: float
+    model_seconds: float
+
+
+class Error(pydantic.BaseModel):
+    """Why there is no answer."""
+
+    error: str

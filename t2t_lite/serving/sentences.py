@@ -1,0 +1,59 @@
+"""Splits texts into sentences, and puts their translations together with the blanks and line breaks between them."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from sentencex import segment  # type: ignore[attr-defined]  compiled
+
+# A line of a text is a paragraph: a sentence does not go on in the next line.
+_LINES = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+
+
+class SplitText(NamedTuple):
+    """A text as sentences, and what lies before, between and after them.
+
+    Args:
+      sentences: without blanks at their ends.
+      between: blanks and line breaks; one more than there are sentences.
+    """
+
+    sentences: list[str]
+    between: list[str]
+
+    def joined(self, sentences: Sequence[str]) -> str:
+        """Returns the text with other sentences, such as their translations."""
+        parts = [self.between[0]]
+        for sentence, blanks in zip(sentences, self.between[1:], strict=True):
+            parts += (sentence, blanks)
+        return "".join(parts)
+
+
+def split_sentences(text: str, language: str) -> SplitText:
+    """Splits a text.
+
+    Args:
+      text: the text, of any number of lines.
+      language: its BCP 47 code, which decides what ends a sentence; "": unknown.
+    """
+    sentences, between = [], [""]
+    for piece in _pieces(text, language.partition("-")[0].lower() or "en"):
+        sentence = piece.strip()
+        if not sentence:
+            between[-1] += piece
+            continue
+        start = piece.index(sentence)
+        between[-1] += piece[:start]
+        sentences.append(sentence)
+        between.append(piece[start + len(sentence) :])
+    return SplitText(sentences, between)
+
+
+def _pieces(text: str, language: str) -> Iterator[str]:
+    """Yields pieces of a text, each with at most one sentence. Together they are the text."""
+    end = 0
+    for breaks in _LINES.finditer(text):
+        yield from segment(language, text[end : breaks.start()])
+        yield breaks.group()
+        end = breaks.end()
+    yield from segment(language, text[end:])

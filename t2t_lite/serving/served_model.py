@@ -1,0 +1,284 @@
+"""A loaded model and the queue in front of it."""
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.decoding.engine import Needs
+from t2t_lite.decoding.translator import Hypothesis, Translator
+from t2t_lite.errors import UserError
+from t2t_lite.serving.batching import Batcher, Job
+from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.sources import About, Source
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from t2t_lite.parsing.parser import Parser
+
+
+# Source tokens of a batch: less is slower, and more only makes requests wait.
+_BATCH_TOKENS = {"ctranslate2": 1024, "tensorflow": 4096}
+
+
+class Attention(NamedTuple):
+    """The attention that a request asks for; see `Translator.attention`."""
+
+    kind: str
+    layer: int | None
+
+
+class Task(NamedTuple):
+    """What a request wants of its texts. Texts of equal tasks share batches."""
+
+    settings: DecodeHParams
+    num_wanted: int = 1  # hypotheses of each text; 0: all
+    with_scores: bool = False
+    with_prefixes: bool = False
+    with_phrases: bool = False
+    alignments: bool = False
+    attention: Attention | None = None
+
+
+class Text(NamedTuple):
+    """A text of a request."""
+
+    text: str
+    tokens: int
+    prefix: str = ""
+    phrases: tuple[str, ...] = ()
+    number: int = 1  # its place in the request, on which samples depend
+
+
+class Weights(NamedTuple):
+    """Attention weights of one layer."""
+
+    weights: "np.ndarray"  # float32 [heads, queries, keys]
+    queries: list[str]
+    keys: list[str]
+
+
+class Result(NamedTuple):
+    """What a model has to say to a text."""
+
+    hypotheses: list[Hypothesis]  # best first
+    alignments: list[str]  # of each, "i-j ..."; [] unless asked for
+    attention: Weights | None = None  # of the best
+
+
+class TooLong(Exception):
+    """A text has more tokens than a server takes; the message says so."""
+
+
+class ServedModel:
+    """A model that answers requests. Its methods may be called by several threads.
+
+    Args:
+      source: where it comes from.
+      languages: its (source, target) languages, if they are not those that it names itself.
+      options: the options of the server.
+      on_batch: see `Batcher`.
+
+    Attributes:
+      about: what the model is.
+      translator: the model.
+      loaded_at: when it was loaded, in seconds since 1970.
+
+    Raises:
+      UserError: if the model is unusable.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        languages: tuple[str, str] | None,
+        options: ServingOptions,
+        on_batch: Callable[[int, float], None],
+    ) -> None:
+        self.name, self._options = source.name, options
+        self.about: About = source.about()
+        self.translator: Translator = source.load()
+        self.loaded_at = time.time()
+        self.source_language, self.target_language = languages or (
+            self.about.source_language,
+            self.about.target_language,
+        )
+        self._parser = _parser(self.translator) if self.about.writes_trees else None
+        self.translator.warm_up(only_trees=False)
+        if self._parser is not None:
+            self._parser.translate(["a b c d"])
+        is_ctranslate2 = self.about.engine == "ctranslate2"
+        parallel = self.translator.num_threads if is_ctranslate2 else _processors()
+        self._batcher = Batcher(
+            self._run,
+            lambda text: text.tokens,
+            options.batch_tokens or _BATCH_TOKENS[self.about.engine],
+            options.batch_delay_ms / 1000,
+            options.max_waiting,
+            parallel,
+            # With a thread more, the next batch is there when CTranslate2 has finished one.
+            parallel + is_ctranslate2,
+            on_batch,
+        )
+
+    @property
+    def writes_trees(self) -> bool:
+        """Whether it is a parser."""
+        return self._parser is not None
+
+    @property
+    def num_waiting(self) -> int:
+        """Number of texts in its queue."""
+        return self._batcher.num_waiting
+
+    def settings(self, changes: Mapping[str, Any]) -> DecodeHParams:
+        """Returns the search settings of a request.
+
+        Args:
+          changes: the settings that the request changes.
+
+        Raises:
+          UserError: if one is unknown, out of range, not for requests, or costs too much.
+        """
+        for name in changes:
+            if name not in self._options.request_settings:
+                raise UserError(f"a request cannot set {name}; it can set {', '.join(self._options.request_settings)}")
+        if self.about.engine != "tensorflow" and changes.get("random_seed") is not None:
+            raise UserError("random_seed has no effect with the engine of this model; leave it out")
+        usual = self.translator.decode_hparams
+        settings = usual.replace(**changes) if changes else usual
+        if settings.beam_size > self._options.max_beam_size:
+            raise UserError(f"beam_size={settings.beam_size} is more than this server's {self._options.max_beam_size}")
+        return settings
+
+    def texts(
+        self,
+        texts: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        phrases: Sequence[Sequence[str]] | None = None,
+    ) -> list[Text]:
+        """Returns texts with their numbers of tokens.
+
+        Raises:
+          TooLong: if one has more tokens than the server takes.
+        """
+        ids = self.translator.inputs_vocabulary.ids_of([_encodable(text) for text in texts])
+        limit = min(self._options.max_tokens, self.translator.decode_hparams.max_input_length)
+        limit = min(limit, self.translator.engine.max_positions or limit)
+        for number, each in enumerate(ids, start=1):
+            if len(each) > limit:
+                raise TooLong(f"sentence {number} has {len(each)} tokens; at most {limit} are taken")
+        return [
+            Text(text, len(each), prefix, tuple(its_phrases), number)
+            for number, (text, each, prefix, its_phrases) in enumerate(
+                zip(texts, ids, prefixes or [""] * len(texts), phrases or [()] * len(texts), strict=True), start=1
+            )
+        ]
+
+    def submit(self, task: Task, texts: Sequence[Text]) -> Job:
+        """Queues texts.
+
+        Raises:
+          QueueFull: if there is no room for them.
+          UserError: if the model cannot do what the task asks for.
+        """
+        constraints = task.settings.only_trees
+        self.translator.engine.check(
+            task.settings.replace(only_trees=False) if constraints else task.settings,
+            Needs(task.with_phrases, constraints, task.attention.layer if task.attention else None),
+        )
+        return self._batcher.submit(task, texts)
+
+    def cancel(self, job: Job) -> None:
+        """Drops what still waits of a job."""
+        self._batcher.cancel(job)
+
+    def close(self) -> None:
+        """Waits until all that was submitted is done."""
+        self._batcher.close()
+
+    def description(self) -> dict[str, Any]:
+        """Returns what clients may know of the model."""
+        model = self.translator
+        return {
+            "name": self.name,
+            "kind": "parsing" if self.writes_trees else "translation",
+            "source": self.source_language,
+            "target": self.target_language,
+            "engine": self.about.engine,
+            "problem": self.about.problem,
+            "checkpoint": self.about.checkpoint,
+            "loaded_at": round(self.loaded_at, 3),
+            "settings": {name: getattr(model.decode_hparams, name) for name in self._options.request_settings},
+            "max_beam_size": self._options.max_beam_size,
+        }
+
+    def _run(self, task: Task, texts: Sequence[Text]) -> list[Result]:
+        """Searches a batch; the texts have the same task."""
+        if task.settings.sampling_method == "random":  # a sample depends on the number of its line
+            return [self._searched(task, [text])[0] for text in texts]
+        return self._searched(task, texts)
+
+    def _searched(self, task: Task, texts: Sequence[Text]) -> list[Result]:
+        lines = [_encodable(text.text) for text in texts]
+        options: dict[str, Any] = _changes(self.translator.decode_hparams, task.settings)
+        if task.with_prefixes:
+            options["prefixes"] = [_encodable(text.prefix) for text in texts]
+        if task.with_phrases:
+            options["phrases"] = [list(map(_encodable, text.phrases)) for text in texts]
+        if task.settings.sampling_method == "random":
+            options["first_line"] = texts[0].number
+        model = self._parser or self.translator
+        if task.num_wanted != 1:
+            beams = model.n_best(lines, **options)
+            beams = [found[: task.num_wanted or None] for found in beams]
+        elif task.with_scores:
+            beams = [[best] for best in model.translate(lines, return_scores=True, **options)]
+        else:
+            beams = [[Hypothesis(best, 0.0, 0.0)] for best in model.translate(lines, **options)]
+        alignments = self._alignments(lines, beams) if task.alignments else [[] for _ in lines]
+        weights = [self._weights(task.attention, *each) for each in zip(lines, beams)]
+        return [Result(*each) for each in zip(beams, alignments, weights)]
+
+    def _alignments(self, lines: Sequence[str], beams: Sequence[Sequence[Hypothesis]]) -> list[list[str]]:
+        """Returns the word alignments of all hypotheses of all lines."""
+        counts = [len(found) for found in beams]
+        sources = [line for line, count in zip(lines, counts) for _ in range(count)]
+        aligned = iter(self.translator.align(sources, [each.text for found in beams for each in found]))
+        return [[next(aligned) for _ in range(count)] for count in counts]
+
+    def _weights(self, attention: Attention | None, line: str, found: Sequence[Hypothesis]) -> Weights | None:
+        """Returns the attention weights of the best hypothesis of a line."""
+        if attention is None or not line.strip():
+            return None
+        return Weights(*self.translator.attention(line, found[0].text, attention.kind, attention.layer))
+
+
+def _parser(translator: Translator) -> "Parser":
+    from t2t_lite.parsing.parser import Parser
+
+    return Parser(translator)
+
+
+def _processors() -> int:
+    """Returns how many batches TensorFlow searches well at the same time: one on a GPU."""
+    import tensorflow as tf
+
+    return 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
+
+
+def _changes(usual: DecodeHParams, settings: DecodeHParams) -> dict[str, Any]:
+    """Returns the settings that differ from the usual ones."""
+    return {
+        field.name: value
+        for field in dataclasses.fields(settings)
+        if (value := getattr(settings, field.name)) != getattr(usual, field.name)
+    }
+
+
+def _encodable(text: str) -> str:
+    """Returns a text without halves of characters, which JSON can hold and no encoding can."""
+    return text.encode("utf-8", errors="replace").decode()

@@ -1,0 +1,174 @@
+"""Runs the application with uvicorn: sockets, signals, loading and changing of models."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import uvicorn
+
+from t2t_lite.errors import UserError
+from t2t_lite.log import LOG
+from t2t_lite.serving.app import make_app
+from t2t_lite.serving.keys import Keys
+from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.models import ModelSet, Place
+from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.protocol import bounded_protocol
+from t2t_lite.serving.served_model import ServedModel
+
+_BACKLOG = 2048
+
+
+def serve(
+    places: Sequence[Place],
+    options: ServingOptions,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    say: Callable[[str], None] = LOG.info,
+) -> None:
+    """Serves models until SIGTERM or SIGINT, and then finishes what was accepted.
+
+    Args:
+      places: the models.
+      options: the options of the server.
+      host, port: where to listen; port 0 is any that is free.
+      say: receives lines about what is served, and where.
+
+    Raises:
+      UserError: if a model is unusable, or the port is taken.
+    """
+    metrics = Metrics()
+    keys = Keys(options.api_keys)
+    models = ModelSet(places, options, metrics)
+    for place in places:
+        place.source.about()  # checks it, before anything else
+    listener = _bound(host, port)
+    config = uvicorn.Config(
+        make_app(models, options, keys, metrics),
+        http=bounded_protocol(options.read_seconds),
+        ws="none",
+        log_config=None,
+        access_log=False,
+        backlog=_BACKLOG,
+        server_header=False,
+        timeout_keep_alive=max(5, round(options.read_seconds)),
+        timeout_graceful_shutdown=round(options.timeout_seconds + options.read_seconds) + 1,
+        lifespan="off",
+    )
+    server = _Server(config)
+    loader = _Loader(models, keys, options, server, say)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+    say(f"listening at {address}, loading {', '.join(place.source.name for place in places)}")
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(_run(server, loader, listener))
+    loader.stop()
+    models.close()
+    if loader.error is not None:
+        raise loader.error
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals are handled here."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handles no signals."""
+        yield
+
+
+class _Loader:
+    """Loads the models, and loads changed ones again, in a thread of its own.
+
+    Attributes:
+      error: why the start failed.
+    """
+
+    def __init__(
+        self, models: ModelSet, keys: Keys, options: ServingOptions, server: _Server, say: Callable[[str], None]
+    ) -> None:
+        self._models, self._keys, self._server, self._say = models, keys, server, say
+        self._watch_seconds = options.watch_seconds or None
+        self._woken = threading.Event()
+        self._is_asked = self._is_over = False
+        self.error: Exception | None = None
+        self._thread = threading.Thread(target=self._work, daemon=True)
+
+    def start(self) -> None:
+        """Begins to load."""
+        self._thread.start()
+
+    def reload(self) -> None:
+        """Makes it look for changed models and keys now."""
+        self._is_asked = True
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Ends it; a model that is being loaded is left."""
+        self._is_over = True
+        self._woken.set()
+
+    def _work(self) -> None:
+        started = time.monotonic()
+        try:
+            self._models.load(lambda model: self._say(_line_of(model)))
+        except Exception as error:
+            self.error, self._server.should_exit = error, True
+            return
+        self._say(f"ready after {time.monotonic() - started:.1f} s")
+        while True:
+            self._woken.wait(self._watch_seconds)
+            self._woken.clear()
+            if self._is_over:
+                return
+            if self._is_asked:
+                self._is_asked = False
+                self._read_keys()
+            for model in self._models.reload():
+                self._say(f"changed: {_line_of(model)}")
+
+    def _read_keys(self) -> None:
+        try:
+            self._keys.read()
+        except UserError as error:
+            LOG.warning("the API keys stay as they were: %s", error)
+
+
+async def _run(server: _Server, loader: _Loader, listener: socket.socket) -> None:
+    """Serves until a signal, or an error of the loader."""
+
+    def stop() -> None:
+        if server.should_exit:
+            server.force_exit = True
+        server.should_exit = True
+
+    if threading.current_thread() is threading.main_thread():
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop)
+        loop.add_signal_handler(signal.SIGHUP, loader.reload)
+    loader.start()
+    await server.serve(sockets=[listener])
+
+
+def _line_of(model: ServedModel) -> str:
+    """Returns what is said of a model that was loaded."""
+    pair = f"{model.source_language} to {model.target_language}, " if model.target_language else ""
+    what = "parser, " if model.writes_trees else pair or "languages unknown, "
+    return f"{model.name}: {what}{model.about.checkpoint}, {model.about.engine}"
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens. Raises UserError if the address is taken or not of this machine."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, kind)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise UserError(f"cannot listen at `host={host}` `port={port}`: {error.strerror or error}") from error
+    listener.set_inheritable(False)
+    return listener

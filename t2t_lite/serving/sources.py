@@ -1,0 +1,178 @@
+"""Where served models come from: exports and run directories, and whether they have changed since they were loaded."""
+
+import abc
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.errors import UserError
+from t2t_lite.export_dir import MANIFEST, read_export
+from t2t_lite.log import LOG
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Translator
+
+
+class About(NamedTuple):
+    """What is known of a model before it is loaded."""
+
+    engine: str
+    problem: str
+    checkpoint: str
+    writes_trees: bool
+    source_language: str  # BCP 47; "": unknown
+    target_language: str
+    changed: tuple[Any, ...]  # another one after each change of the model
+
+
+class Source(abc.ABC):
+    """A model on disk.
+
+    Args:
+      path: its directory.
+      decode_hparams: changes to its search settings.
+    """
+
+    def __init__(self, path: str | os.PathLike, decode_hparams: str = "") -> None:
+        self.path = Path(path)
+        self.decode_hparams = decode_hparams
+
+    @property
+    def name(self) -> str:
+        """What the model is called: the name of its directory."""
+        return self.path.absolute().name
+
+    @abc.abstractmethod
+    def about(self) -> About:
+        """Returns what the model is now.
+
+        Raises:
+          UserError: if it cannot be served.
+        """
+
+    @abc.abstractmethod
+    def load(self) -> "Translator":
+        """Loads the model. Raises UserError if it is unusable."""
+
+
+class ExportSource(Source):
+    """An export of t2t-lite-export."""
+
+    def about(self) -> About:
+        """See `Source`."""
+        export = read_export(self.path)
+        if export.format == "saved_model":
+            raise UserError(
+                f"{self.path} is a SavedModel, which TensorFlow Serving serves; export the run with "
+                f"--format=ctranslate2 or keras"
+            )
+        content = export.content
+        return About(
+            "ctranslate2" if export.format == "ctranslate2" else "tensorflow",
+            content["problem"],
+            content["checkpoint"]["name"],
+            content["writes_trees"],
+            content.get("source_language") or "",
+            content.get("output_language") or "",
+            tuple(sorted((name, entry["sha256"]) for name, entry in content["files"].items()))
+            + tuple((self.path / MANIFEST).read_text(encoding="utf-8").splitlines()),
+        )
+
+    def load(self) -> "Translator":
+        """See `Source`."""
+        if self.about().engine == "tensorflow":
+            _prepare_tensorflow()
+        from t2t_lite.decoding.translator import Translator
+
+        threads = _threads(self.about().engine)
+        return Translator.from_export(self.path, self.decode_hparams, LOG.warning, num_threads=threads)
+
+
+class RunSource(Source):
+    """A run directory.
+
+    Args:
+      path, decode_hparams: see `Source`.
+      checkpoint_path: which checkpoint, as for the decoder; "": the average if there is one, else the last one.
+      engine: "tensorflow", or "ctranslate2", for which the run is exported first.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        decode_hparams: str = "",
+        checkpoint_path: str = "",
+        engine: str = "tensorflow",
+    ) -> None:
+        super().__init__(path, decode_hparams)
+        self._checkpoint_path, self._engine = checkpoint_path or None, engine
+
+    def about(self) -> About:
+        """See `Source`."""
+        from t2t_lite.checkpoints.selection import select
+        from t2t_lite.run_dir import open_run_dir
+        from t2t_lite.tuned_settings import tuned_settings
+
+        problem = open_run_dir(self.path).problem
+        checkpoint = select(self.path, self._checkpoint_path, warn=lambda line: None).path
+        source, _ = problem.in_direction((problem.source_language, problem.target_language))
+        index = Path(f"{checkpoint}.index").stat()
+        tuned = tuple(sorted(tuned_settings(self.path).items()))
+        return About(
+            self._engine,
+            problem.name,
+            checkpoint.name,
+            problem.writes_trees,
+            source,
+            problem.output_language,
+            (str(checkpoint), index.st_mtime_ns, index.st_size, tuned),
+        )
+
+    def load(self) -> "Translator":
+        """See `Source`."""
+        if self._engine == "ctranslate2":
+            return self._exported().load()
+        _prepare_tensorflow()
+        from t2t_lite.decoding.translator import Translator
+
+        return Translator.from_run_dir(
+            self.path, self.decode_hparams, self._checkpoint_path, LOG.warning, num_threads=_threads(self._engine)
+        )
+
+    def _exported(self) -> ExportSource:
+        """Returns the export of the run, made now if it is not there yet."""
+        from t2t_lite.api.export import exported_run
+        from t2t_lite.run_dir import open_run_dir
+        from t2t_lite.tuned_settings import search_settings
+
+        problem = open_run_dir(self.path).problem
+        settings = search_settings(self.path, problem.decode_hparams, self.decode_hparams)
+        path = exported_run(self.path, self._checkpoint_path, settings)
+        changes = ",".join(f"{name}={value}" for name, value in vars(settings).items() if value != "")
+        return ExportSource(path, changes)
+
+
+def _threads(engine: str) -> int | None:
+    """Returns how many batches one call of an engine searches in parallel.
+
+    A server makes small batches and searches several at once. TensorFlow takes each from the thread that calls it.
+    CTranslate2 has threads of its own, which all calls share.
+    """
+    return 1 if engine == "tensorflow" else None
+
+
+def default_settings(translator: "Translator") -> dict[str, Any]:
+    """Returns the search settings of a model that differ from the usual ones."""
+    usual = vars(DecodeHParams())
+    return {name: value for name, value in vars(translator.decode_hparams).items() if value != usual[name]}
+
+
+def _prepare_tensorflow() -> None:
+    """Makes the settings of the process for searches with TensorFlow, and imports it."""
+    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.startup import keep_compiled, use_one_thread_per_operation
+
+    keep_compiled()
+    use_one_thread_per_operation()
+    import_tensorflow()

@@ -1,0 +1,153 @@
+"""The server's own API: all that a search can do, /v1/translate and /v1/parse."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import JSONResponse
+
+from t2t_lite.config import DecodeHParams
+from t2t_lite.errors import UserError
+from t2t_lite.serving import schemas
+from t2t_lite.serving.answering import Answering
+from t2t_lite.serving.models import AUTO
+from t2t_lite.serving.record import Record
+from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Text
+from t2t_lite.trees.tokenizer import split_as_treebank
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    status: {"model": schemas.Error} for status in (400, 401, 403, 413, 429, 503, 504)
+}
+_DIGITS = 7  # of scores and attention weights
+_LINE_ENDS = ("\n", "\r")
+
+
+def router(answering: Answering) -> APIRouter:
+    """Returns the endpoints."""
+    api = APIRouter(prefix="/v1", tags=["v1"], dependencies=[Depends(answering.check_header)], responses=_ERRORS)
+    models = answering.models
+
+    @api.post("/translate", response_model=schemas.Answer, response_model_exclude_none=True)
+    async def translate(request: Request, asked: schemas.TranslateRequest) -> JSONResponse:
+        """Translates lines as they are: N lines in, N results out. A line is not split into sentences."""
+        _check(answering, asked)
+        choose = _chooser(answering, asked)
+
+        def wanted(model: ServedModel) -> tuple[Task, list[Text]]:
+            if model.writes_trees:
+                raise UserError(f"{model.name} is a parser; use /v1/parse")
+            return _task(model, asked), model.texts(asked.lines, _prefixes(asked), asked.phrases)
+
+        return await _answer(answering, request, choose, wanted, asked)
+
+    @api.post("/parse", response_model=schemas.Answer, response_model_exclude_none=True)
+    async def parse(request: Request, asked: schemas.ParseRequest) -> JSONResponse:
+        """Parses lines. Every tree is well-formed and has the words of its line."""
+        _check(answering, asked)
+        lines = asked.lines
+        if asked.tokenizer == "treebank":
+            lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in lines])
+
+        def wanted(model: ServedModel) -> tuple[Task, list[Text]]:
+            if not model.writes_trees:
+                raise UserError(f"{model.name} is no parser; use /v1/translate")
+            return _task(model, asked), model.texts(lines)
+
+        choose = (lambda: models.named(asked.model)) if asked.model else models.parser
+        return await _answer(answering, request, choose, wanted, asked)
+
+    @api.get("/models", responses={200: {"content": {"application/json": {}}}})
+    async def all_models() -> JSONResponse:
+        """Lists the models: languages, engine, and the settings that requests may change with their defaults."""
+        return JSONResponse({"models": [model.description() for model in models.all]})
+
+    return api
+
+
+def _check(answering: Answering, asked: schemas.Request) -> None:
+    """Raises HTTPException if a request has too many lines, or a line that is none."""
+    answering.check_lines(len(asked.lines))
+    for number, line in enumerate(asked.lines, start=1):
+        if any(end in line for end in _LINE_ENDS):
+            raise HTTPException(400, f"inputs: line {number} has line breaks; give each line by itself")
+
+
+def _chooser(answering: Answering, asked: schemas.TranslateRequest) -> Callable[[], ServedModel]:
+    """Returns a function that returns the model that a request means."""
+    models = answering.models
+    if asked.model:
+        return lambda: models.named(asked.model)
+    if asked.target:
+        sample = " ".join(asked.lines[:20])[:2000]
+        return lambda: models.translation(asked.source or AUTO, asked.target, sample)[0]
+    return models.only
+
+
+def _prefixes(asked: schemas.TranslateRequest) -> list[str] | None:
+    """Returns the prefixes of a request, one for each line. Raises UserError if there are more or fewer."""
+    prefixes = [asked.prefixes] if isinstance(asked.prefixes, str) else asked.prefixes
+    for name, given in (("prefixes", prefixes), ("phrases", asked.phrases)):
+        if given is not None and len(given) != len(asked.lines):
+            raise UserError(f"there are {len(asked.lines)} inputs and {len(given)} {name}; give each line one")
+    return prefixes
+
+
+def _task(model: ServedModel, asked: schemas.Request) -> Task:
+    """Returns what a model is to do for a request."""
+    changes = dict(asked.settings)
+    usual = model.translator.decode_hparams
+    wide = max(asked.num_hypotheses, changes.get("beam_size", usual.beam_size))
+    if wide > usual.beam_size and "beam_size" not in changes:
+        groups = changes.get("diverse_beam_groups", usual.diverse_beam_groups)
+        changes["beam_size"] = wide + -wide % groups
+    settings: DecodeHParams = model.settings(changes)
+    if asked.num_hypotheses > settings.beam_size:
+        raise UserError(f"num_hypotheses={asked.num_hypotheses} is more than beam_size={settings.beam_size}")
+    task = Task(settings, asked.num_hypotheses, asked.scores)
+    if isinstance(asked, schemas.TranslateRequest):
+        task = task._replace(
+            with_prefixes=asked.prefixes is not None,
+            with_phrases=asked.phrases is not None,
+            alignments=asked.alignments,
+            attention=Attention(asked.attention.kind, asked.attention.layer) if asked.attention else None,
+        )
+    return task
+
+
+async def _answer(
+    answering: Answering,
+    request: Request,
+    choose: Callable[[], ServedModel],
+    wanted: Callable[[ServedModel], tuple[Task, Sequence[Text]]],
+    asked: schemas.Request,
+) -> JSONResponse:
+    model, results = await answering.results(request, choose, wanted)
+    job = Record.of(request).job
+    assert job is not None
+    return JSONResponse(
+        {
+            "model": model.name,
+            "results": [_result(result, asked.scores) for result in results],
+            "queue_seconds": round(job.queue_seconds, 4),
+            "model_seconds": round(job.model_seconds, 4),
+        }
+    )
+
+
+def _result(result: Result, scores: bool) -> dict[str, Any]:
+    """Returns what the answer says of one line."""
+    hypotheses: list[dict[str, Any]] = [{"text": each.text} for each in result.hypotheses]
+    for entry, each in zip(hypotheses, result.hypotheses):
+        if scores:
+            entry |= {"score": round(each.score, _DIGITS), "log_prob": round(each.log_prob, _DIGITS)}
+    for entry, alignment in zip(hypotheses, result.alignments):
+        entry["alignment"] = alignment
+    content: dict[str, Any] = {"hypotheses": hypotheses}
+    if result.attention is not None:
+        content["attention"] = {
+            "queries": result.attention.queries,
+            "keys": result.attention.keys,
+            "weights": result.attention.weights.round(_DIGITS).tolist(),
+        }
+    return content
