@@ -51,6 +51,9 @@ def make_parser() -> cli.CommandParser:
         metavar="SECONDS",
         help="look for changed models this often (default: on SIGHUP)",
     )
+    add(
+        "--num_threads", type=cli.whole_number(1), help="batches searched in parallel (default: one for each processor)"
+    )
     _add_batching(parser)
     _add_limits(parser)
     _add_access(parser)
@@ -165,13 +168,13 @@ def _places(arguments: argparse.Namespace) -> "list[Place]":
     from t2t_lite.serving.sources import ExportSource, RunSource, Source
 
     load_all(arguments.t2t_usr_dir)
-    settings = arguments.decode_hparams
+    settings, threads = arguments.decode_hparams, arguments.num_threads
     if arguments.export_dir:
-        sources: list[Source] = [ExportSource(path, settings) for path in arguments.export_dir]
+        sources: list[Source] = [ExportSource(path, settings, threads) for path in arguments.export_dir]
     else:
         trust_plugins(arguments, [arguments.output_dir])
         engine = arguments.engine or ENGINES[0]
-        sources = [RunSource(arguments.output_dir, settings, arguments.checkpoint_path, engine)]
+        sources = [RunSource(arguments.output_dir, settings, arguments.checkpoint_path, engine, threads)]
     return [Place(*each) for each in zip(sources, arguments.languages or [None] * len(sources))]
 
 

@@ -1,5 +1,7 @@
 """The ASGI application."""
 
+from collections.abc import Sequence
+
 from fastapi import FastAPI
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi_offline import FastAPIOffline
@@ -11,8 +13,25 @@ from t2t_lite.serving.answering import Answering, add_error_answers
 from t2t_lite.serving.guard import Guard
 from t2t_lite.serving.keys import Keys
 from t2t_lite.serving.metrics import Metrics
-from t2t_lite.serving.models import ModelSet
+from t2t_lite.serving.models import ModelSet, Place
 from t2t_lite.serving.options import ServingOptions
+
+
+def loaded_app(places: Sequence[Place], options: ServingOptions | None = None) -> FastAPI:
+    """Returns an application whose models are loaded, for any ASGI server.
+
+    Args:
+      places: the models.
+      options: the options of the server.
+
+    Raises:
+      UserError: if a model is unusable.
+    """
+    options = options or ServingOptions()
+    metrics = Metrics()
+    models = ModelSet(places, options, metrics)
+    models.load()
+    return make_app(models, options, Keys(options.api_keys), metrics)
 
 
 def make_app(models: ModelSet, options: ServingOptions, keys: Keys, metrics: Metrics) -> FastAPI:

@@ -185,7 +185,7 @@ class Batcher:
                 self._seconds_per_token += 0.1 * (per_token - self._seconds_per_token)
 
     def _next_batch(self) -> list[_Waiting]:
-        """Waits for a batch and takes it out of the queue. Returns [] once the batcher is closed and the queue is empty."""
+        """Waits for a batch and takes it out of the queue; [] once the batcher is closed and the queue is empty."""
         with self._changed:
             while True:
                 if not self._waiting:

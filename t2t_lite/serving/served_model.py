@@ -111,7 +111,7 @@ class ServedModel:
         if self._parser is not None:
             self._parser.translate(["a b c d"])
         is_ctranslate2 = self.about.engine == "ctranslate2"
-        parallel = self.translator.num_threads if is_ctranslate2 else _processors()
+        parallel = self.translator.num_threads if is_ctranslate2 else source.num_threads or _processors()
         self._batcher = Batcher(
             self._run,
             lambda text: text.tokens,

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
 from t2t_lite.export_dir import MANIFEST, read_export
 from t2t_lite.log import LOG
@@ -32,11 +31,12 @@ class Source(abc.ABC):
     Args:
       path: its directory.
       decode_hparams: changes to its search settings.
+      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
     """
 
-    def __init__(self, path: str | os.PathLike, decode_hparams: str = "") -> None:
+    def __init__(self, path: str | os.PathLike, decode_hparams: str = "", num_threads: int | None = None) -> None:
         self.path = Path(path)
-        self.decode_hparams = decode_hparams
+        self.decode_hparams, self.num_threads = decode_hparams, num_threads
 
     @property
     def name(self) -> str:
@@ -85,7 +85,8 @@ class ExportSource(Source):
             _prepare_tensorflow()
         from t2t_lite.decoding.translator import Translator
 
-        threads = _threads(self.about().engine)
+        # CTranslate2 has threads of its own. TensorFlow searches each batch in the thread that asks for it.
+        threads = self.num_threads if self.about().engine == "ctranslate2" else 1
         return Translator.from_export(self.path, self.decode_hparams, LOG.warning, num_threads=threads)
 
 
@@ -93,7 +94,7 @@ class RunSource(Source):
     """A run directory.
 
     Args:
-      path, decode_hparams: see `Source`.
+      path, decode_hparams, num_threads: see `Source`.
       checkpoint_path: which checkpoint, as for the decoder; "": the average if there is one, else the last one.
       engine: "tensorflow", or "ctranslate2", for which the run is exported first.
     """
@@ -104,8 +105,9 @@ class RunSource(Source):
         decode_hparams: str = "",
         checkpoint_path: str = "",
         engine: str = "tensorflow",
+        num_threads: int | None = None,
     ) -> None:
-        super().__init__(path, decode_hparams)
+        super().__init__(path, decode_hparams, num_threads)
         self._checkpoint_path, self._engine = checkpoint_path or None, engine
 
     def about(self) -> About:
@@ -137,7 +139,7 @@ class RunSource(Source):
         from t2t_lite.decoding.translator import Translator
 
         return Translator.from_run_dir(
-            self.path, self.decode_hparams, self._checkpoint_path, LOG.warning, num_threads=_threads(self._engine)
+            self.path, self.decode_hparams, self._checkpoint_path, LOG.warning, num_threads=1
         )
 
     def _exported(self) -> ExportSource:
@@ -150,22 +152,7 @@ class RunSource(Source):
         settings = search_settings(self.path, problem.decode_hparams, self.decode_hparams)
         path = exported_run(self.path, self._checkpoint_path, settings)
         changes = ",".join(f"{name}={value}" for name, value in vars(settings).items() if value != "")
-        return ExportSource(path, changes)
-
-
-def _threads(engine: str) -> int | None:
-    """Returns how many batches one call of an engine searches in parallel.
-
-    A server makes small batches and searches several at once. TensorFlow takes each from the thread that calls it.
-    CTranslate2 has threads of its own, which all calls share.
-    """
-    return 1 if engine == "tensorflow" else None
-
-
-def default_settings(translator: "Translator") -> dict[str, Any]:
-    """Returns the search settings of a model that differ from the usual ones."""
-    usual = vars(DecodeHParams())
-    return {name: value for name, value in vars(translator.decode_hparams).items() if value != usual[name]}
+        return ExportSource(path, changes, self.num_threads)
 
 
 def _prepare_tensorflow() -> None:

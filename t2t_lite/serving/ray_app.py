@@ -1,0 +1,48 @@
+"""The application under Ray Serve, which runs several of it on one machine or on many.
+
+serve run t2t_lite.serving.ray_app:app export_dir=DIR num_replicas=2
+"""
+
+from ray import serve  # type: ignore[import-not-found]  of the extra ray
+
+from t2t_lite.errors import UserError
+from t2t_lite.serving.app import loaded_app
+from t2t_lite.serving.models import Place
+from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.sources import ExportSource
+
+_USUAL = {"export_dir": "", "num_replicas": "1", "num_cpus": "1", "decode_hparams": "", "api_keys": ""}
+
+
+def app(arguments: dict[str, str]) -> serve.Application:
+    """Returns the application with its models; `serve run` calls it.
+
+    Args:
+      arguments: export_dir, a directory that all machines see, or several, "a,b"; num_replicas; num_cpus of each, which
+        is also how many batches it searches in parallel; decode_hparams and api_keys as in t2t-lite-serve.
+
+    Raises:
+      UserError: if an argument is unknown, or there is no export.
+    """
+    if unknown := sorted(arguments.keys() - _USUAL.keys()):
+        raise UserError(f"unknown argument {unknown[0]}; there is {', '.join(_USUAL)}")
+    given = _USUAL | arguments
+    if not given["export_dir"]:
+        raise UserError("export_dir=DIR is missing")
+    paths, threads = given["export_dir"].split(","), int(given["num_cpus"])
+    sources = [ExportSource(path, given["decode_hparams"], threads) for path in paths]
+    for source in sources:
+        source.about()  # checks it here, before a replica is started
+    options = ServingOptions(api_keys=given["api_keys"] or None)
+
+    def build():  # noqa: ANN202  an ASGI application, made in each replica
+        return loaded_app([Place(source) for source in sources], options)
+
+    deployment = serve.deployment(
+        serve.ingress(build)(),
+        name="t2t-lite",
+        num_replicas=int(given["num_replicas"]),
+        ray_actor_options={"num_cpus": threads},
+        max_ongoing_requests=options.max_requests,
+    )
+    return deployment.bind()
