@@ -147,7 +147,7 @@ def _write(
     from t2t_lite.data.vocab import open_vocabulary
     from t2t_lite.decoding.loading import restored_model
     from t2t_lite.evaluation.stored import stored_evaluations
-    from t2t_lite.export.model_card import model_card
+    from t2t_lite.exporting.model_card import model_card
 
     targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
     # Not the precision of training: the weights are float32.
@@ -157,14 +157,14 @@ def _write(
     if format == "ctranslate2":
         from t2t_lite.decoding.ctranslate2_engine import check_settings
         from t2t_lite.decoding.engine import Needs
-        from t2t_lite.export import ctranslate2_model
+        from t2t_lite.exporting import ctranslate2_model
 
         check_settings(settings.replace(only_trees=False), Needs())
         ctranslate2_model.write(model, targets.tokens(), inputs.tokens(), folder, quantization)
         max_positions = max_positions or ctranslate2_model.POSITIONS
         alignment_layer = model.alignment_layer
     elif format == "saved_model":
-        from t2t_lite.export import saved_model
+        from t2t_lite.exporting import saved_model
 
         saved_model.check(settings, run_dir.problem.has_inputs)
         saved_model.write(model, targets, inputs, settings, folder)

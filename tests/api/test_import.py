@@ -1,6 +1,7 @@
 """`import t2t_lite as t2t`: what it gives, what it costs, and that it prints nothing."""
 
 import ast
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,13 @@ def test_the_import_prints_nothing_and_loads_nothing_heavy():
     heavy = "print(sorted({'tensorflow', 'keras', 'numpy', 'rich', 'nltk'} & set(sys.modules)), file=sys.stdout)"
     result = run_python(program + heavy)
     assert (result.stdout, result.stderr) == ("[]\n", "")
+
+
+def test_no_name_is_taken_by_a_module():
+    # Python sets a module as an attribute of its package when it is imported, in place of a function of that name.
+    for name in t2t.__all__:
+        is_module = importlib.util.find_spec(f"t2t_lite.{name}") is not None
+        assert is_module == (t2t._MODULES[name] == name), f"after t2t_lite.{name} is imported, t2t.{name} is a module"
 
 
 def test_everything_listed_is_there_and_nothing_else_is():

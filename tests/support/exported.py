@@ -9,7 +9,7 @@ from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
 from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
 from t2t_lite.decoding.translator import Translator
-from t2t_lite.export import ctranslate2_model
+from t2t_lite.exporting import ctranslate2_model
 from t2t_lite.models.building import make_model
 
 WORDS = [f"w{number}" for number in range(27)]

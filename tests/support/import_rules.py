@@ -59,9 +59,9 @@ RULES = {
         ),
         ("tensorflow", "ctranslate2", "numpy"),
     ),
-    "export": (
+    "exporting": (
         (
-            "export",
+            "exporting",
             "decoding",
             "models",
             "layers",

@@ -9,7 +9,7 @@ from t2t_lite.config import DecodeHParams, choices
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
-from t2t_lite.export import saved_model
+from t2t_lite.exporting import saved_model
 from t2t_lite.registry import HPARAMS
 
 LINES = [

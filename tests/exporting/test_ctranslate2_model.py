@@ -10,7 +10,7 @@ from support.exported import SMALL, random_model
 
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
-from t2t_lite.export import ctranslate2_model
+from t2t_lite.exporting import ctranslate2_model
 from t2t_lite.models.building import make_model
 from t2t_lite.registry import HPARAMS
 
