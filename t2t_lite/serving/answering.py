@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from t2t_lite.errors import UserError
+from t2t_lite.formatting import encodable
 from t2t_lite.log import LOG
 from t2t_lite.serving.batching import QueueFull
 from t2t_lite.serving.guard import ClientGone
@@ -107,7 +108,7 @@ def add_error_answers(app: FastAPI, metrics: Metrics) -> None:
             metrics.refused.labels(_REASONS[status]).inc()
         if status == 500:
             LOG.error("an error of the server: %s", type(error).__name__)
-        return JSONResponse({"error": message}, status, headers)
+        return JSONResponse({"error": encodable(message)}, status, headers)
 
     for kind in _ANSWERS:
         app.add_exception_handler(kind, handler)

@@ -143,12 +143,7 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
 
 def _task(model: ServedModel, alternatives: int) -> Task:
     """Returns what a model is to do for a request."""
-    if not alternatives:
-        return Task(model.settings({}))
-    usual = model.translator.decode_hparams
-    beam_size = max(alternatives + 1, usual.beam_size)
-    beam_size += -beam_size % usual.diverse_beam_groups
-    return Task(model.settings({"beam_size": beam_size}), num_wanted=alternatives + 1)
+    return Task(model.settings({}, alternatives + 1), num_wanted=alternatives + 1)
 
 
 def _joined(

@@ -48,7 +48,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Counts the bytes of the head."""
-        self._count(len(name) + len(value))
+        self._count(len(name) + len(value) + 4)  # with a colon, a blank and the line's end
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:

@@ -6,6 +6,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from t2t_lite.formatting import encodable
+
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -68,5 +70,5 @@ class Record:
                 "model_seconds": round(self.job.model_seconds, 4),
             }
         if self.texts is not None:
-            entry["texts"] = self.texts
+            entry["texts"] = list(map(encodable, self.texts))
         ACCESS_LOG.info("%s", json.dumps(entry, ensure_ascii=False))

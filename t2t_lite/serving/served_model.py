@@ -10,6 +10,7 @@ from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
+from t2t_lite.formatting import encodable
 from t2t_lite.serving.batching import Batcher, Job
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.sources import About, Source
@@ -134,24 +135,30 @@ class ServedModel:
         """Number of texts in its queue."""
         return self._batcher.num_waiting
 
-    def settings(self, changes: Mapping[str, Any]) -> DecodeHParams:
+    def settings(self, changes: Mapping[str, Any], num_hypotheses: int = 1) -> DecodeHParams:
         """Returns the search settings of a request.
 
         Args:
           changes: the settings that the request changes.
+          num_hypotheses: how many hypotheses it wants. Without a change of beam_size, the beam is as wide as that.
 
         Raises:
-          UserError: if one is unknown, out of range, not for requests, or costs too much.
+          UserError: if a setting is unknown, out of range, not for requests, or costs too much.
         """
         for name in changes:
             if name not in self._options.request_settings:
                 raise UserError(f"a request cannot set {name}; it can set {', '.join(self._options.request_settings)}")
-        if self.about.engine != "tensorflow" and changes.get("random_seed") is not None:
+        if self.about.engine != "tensorflow" and "random_seed" in changes:
             raise UserError("random_seed has no effect with the engine of this model; leave it out")
         usual = self.translator.decode_hparams
         settings = usual.replace(**changes) if changes else usual
+        if num_hypotheses > settings.beam_size and "beam_size" not in changes:
+            groups = settings.diverse_beam_groups
+            settings = settings.replace(beam_size=num_hypotheses + -num_hypotheses % groups)
         if settings.beam_size > self._options.max_beam_size:
             raise UserError(f"beam_size={settings.beam_size} is more than this server's {self._options.max_beam_size}")
+        if num_hypotheses > settings.beam_size:
+            raise UserError(f"num_hypotheses={num_hypotheses} is more than beam_size={settings.beam_size}")
         return settings
 
     def texts(
@@ -165,7 +172,7 @@ class ServedModel:
         Raises:
           TooLong: if one has more tokens than the server takes.
         """
-        ids = self.translator.inputs_vocabulary.ids_of([_encodable(text) for text in texts])
+        ids = self.translator.inputs_vocabulary.ids_of([encodable(text) for text in texts])
         limit = min(self._options.max_tokens, self.translator.decode_hparams.max_input_length)
         limit = min(limit, self.translator.engine.max_positions or limit)
         for number, each in enumerate(ids, start=1):
@@ -223,12 +230,12 @@ class ServedModel:
         return self._searched(task, texts)
 
     def _searched(self, task: Task, texts: Sequence[Text]) -> list[Result]:
-        lines = [_encodable(text.text) for text in texts]
+        lines = [encodable(text.text) for text in texts]
         options: dict[str, Any] = _changes(self.translator.decode_hparams, task.settings)
         if task.with_prefixes:
-            options["prefixes"] = [_encodable(text.prefix) for text in texts]
+            options["prefixes"] = [encodable(text.prefix) for text in texts]
         if task.with_phrases:
-            options["phrases"] = [list(map(_encodable, text.phrases)) for text in texts]
+            options["phrases"] = [list(map(encodable, text.phrases)) for text in texts]
         if task.settings.sampling_method == "random":
             options["first_line"] = texts[0].number
         model = self._parser or self.translator
@@ -277,8 +284,3 @@ def _changes(usual: DecodeHParams, settings: DecodeHParams) -> dict[str, Any]:
         for field in dataclasses.fields(settings)
         if (value := getattr(settings, field.name)) != getattr(usual, field.name)
     }
-
-
-def _encodable(text: str) -> str:
-    """Returns a text without halves of characters, which JSON can hold and no encoding can."""
-    return text.encode("utf-8", errors="replace").decode()

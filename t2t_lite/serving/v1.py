@@ -7,7 +7,6 @@ from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
 from t2t_lite.serving import schemas
 from t2t_lite.serving.answering import Answering
@@ -95,16 +94,7 @@ def _prefixes(asked: schemas.TranslateRequest) -> list[str] | None:
 
 def _task(model: ServedModel, asked: schemas.Request) -> Task:
     """Returns what a model is to do for a request."""
-    changes = dict(asked.settings)
-    usual = model.translator.decode_hparams
-    wide = max(asked.num_hypotheses, changes.get("beam_size", usual.beam_size))
-    if wide > usual.beam_size and "beam_size" not in changes:
-        groups = changes.get("diverse_beam_groups", usual.diverse_beam_groups)
-        changes["beam_size"] = wide + -wide % groups
-    settings: DecodeHParams = model.settings(changes)
-    if asked.num_hypotheses > settings.beam_size:
-        raise UserError(f"num_hypotheses={asked.num_hypotheses} is more than beam_size={settings.beam_size}")
-    task = Task(settings, asked.num_hypotheses, asked.scores)
+    task = Task(model.settings(asked.settings, asked.num_hypotheses), asked.num_hypotheses, asked.scores)
     if isinstance(asked, schemas.TranslateRequest):
         task = task._replace(
             with_prefixes=asked.prefixes is not None,

@@ -96,7 +96,17 @@ RULES = {
             *("benchmark", "layers", "training", "decoding", "parsing", "data", "scoring.metric", "api.export"),
             *("plugins", "startup", *BASIS),
         ),
-        ("tensorflow", "keras", "numpy", "matplotlib"),
+        ("tensorflow", "keras", "numpy", "matplotlib", "httptools"),
+    ),
+    "serving": (
+        (
+            *("serving", "decoding.engine", "decoding.translator", "parsing.parser", "trees.tokenizer"),
+            *("api.export", "checkpoints.selection", "run_dir", "export_dir", "tuned_settings", "startup", *BASIS),
+        ),
+        (
+            *("fastapi", "fastapi_offline", "starlette", "pydantic", "uvicorn", "prometheus_client", "ray"),
+            *("sentencex", "py3langid", "babel", "bs4", "tensorflow", "numpy"),
+        ),
     ),
     # It runs commands in processes of their own, and reads what they have written.
     "reproduce": (

@@ -1,0 +1,263 @@
+"""t2t-lite-serve: what its clients see. The model is a small one, exported for CTranslate2, so it starts at once."""
+
+import json
+import re
+import urllib.parse
+
+import libretranslatepy
+import pytest
+from deep_translator import LibreTranslator
+from support.server import SENTENCES, Server
+
+import t2t_lite as t2t
+
+
+@pytest.fixture(scope="module")
+def server(served_exports):
+    with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", "--read_seconds=3") as running:
+        yield running
+
+
+def test_texts_are_translated_as_json_form_and_query(server, expected):
+    wanted = expected(SENTENCES[0])
+    fields = {"q": SENTENCES[0], "source": "en", "target": "de"}
+    assert server.post("/translate", fields).content == {"translatedText": wanted}
+    assert server.post("/translate", form=fields).content == {"translatedText": wanted}
+    assert server.post("/translate", form={}, query=f"?{urllib.parse.urlencode(fields)}").content == {
+        "translatedText": wanted
+    }
+    assert server.translate(SENTENCES) == expected(SENTENCES)
+    several = server.post("/translate", form={"q": SENTENCES, "source": "en", "target": "de"})
+    assert several.content == {"translatedText": expected(SENTENCES)}
+
+
+def test_paragraphs_keep_their_blanks_and_line_breaks(server, expected):
+    first, second, third = expected(SENTENCES)
+    assert (
+        server.translate(f"  {SENTENCES[0]}  {SENTENCES[1]}\n\n\t{SENTENCES[2]}\n")
+        == f"  {first}  {second}\n\n\t{third}\n"
+    )
+    assert server.translate("") == "" and server.translate(" \n") == " \n"
+    assert server.translate([]) == []
+
+
+def test_html_keeps_its_tags(server, expected):
+    first, second, _ = expected(SENTENCES)
+    markup = f'<p id="a">{SENTENCES[0]} <code>x = 1</code></p><!-- c --><ul><li>{SENTENCES[1]}</li></ul>'
+    found = server.translate(markup, format="html")
+    assert found == f'<p id="a">{first} <code>x = 1</code></p><!-- c --><ul><li>{second}</li></ul>'
+
+
+def test_alternatives_are_the_next_hypotheses(server, served_exports):
+    beams = t2t.Translator.from_export(served_exports / "new").n_best(SENTENCES[0])
+    answer = server.post("/translate", {"q": SENTENCES[0], "source": "en", "target": "de", "alternatives": 2}).content
+    assert [answer["translatedText"], *answer["alternatives"]] == list(dict.fromkeys(b.text for b in beams[:3]))
+    wide = server.post("/translate", {"q": SENTENCES[:2], "source": "en", "target": "de", "alternatives": 7}).content
+    assert len(wide["translatedText"]) == len(wide["alternatives"]) == 2
+    assert all(len(others) > 4 for others in wide["alternatives"])
+
+
+def test_languages_are_listed_and_detected(server):
+    assert server.get("/languages").content == [
+        {"code": "en", "name": "English", "targets": ["de"]},
+        {"code": "de", "name": "German", "targets": []},
+    ]
+    assert server.post("/detect", {"q": "Ein Mann fährt über die Straße."}).content[0]["language"] == "de"
+    auto = server.post("/translate", {"q": SENTENCES[0], "source": "auto", "target": "de"}).content
+    assert auto["detectedLanguage"] == {"language": "en", "confidence": 100.0}
+    settings = server.get("/frontend/settings").content
+    assert settings["language"]["target"] == {"code": "de", "name": "German"} and settings["keyRequired"] is False
+
+
+def test_foreign_clients_of_python_work_unchanged(server, expected):
+    ours = libretranslatepy.LibreTranslateAPI(server.url)
+    assert ours.translate(SENTENCES[0], "en", "de") == expected(SENTENCES[0])
+    assert {language["code"] for language in ours.languages()} == {"en", "de"}
+    assert ours.detect("Ein Mann fährt über die Straße.")[0]["language"] == "de"
+    deep = LibreTranslator(source="en", target="de", api_key="any", custom_url=f"{server.url}/")
+    assert deep.translate(SENTENCES[1]) == expected(SENTENCES[1])
+    assert deep.translate_batch(SENTENCES) == expected(SENTENCES)
+
+
+def test_v1_gives_all_that_a_search_knows(server, served_exports):
+    translator = t2t.Translator.from_export(served_exports / "new")
+    asked = {"inputs": SENTENCES, "num_hypotheses": 3, "scores": True, "alignments": True, "settings": {"alpha": 1.0}}
+    answer = server.post("/v1/translate", asked | {"source": "en", "target": "de"}).content
+    assert answer["model"] == "new"
+    for line, result, beams in zip(SENTENCES, answer["results"], translator.n_best(SENTENCES, alpha=1.0)):
+        found = result["hypotheses"]
+        assert [each["text"] for each in found] == [each.text for each in beams[:3]]
+        assert [each["score"] for each in found] == pytest.approx([each.score for each in beams[:3]], abs=1e-5)
+        assert [each["log_prob"] for each in found] == pytest.approx([each.log_prob for each in beams[:3]], abs=1e-5)
+        assert [each["alignment"] for each in found] == translator.align([line] * 3, [each.text for each in beams[:3]])
+    prefixed = server.post("/v1/translate", {"inputs": SENTENCES[0], "prefixes": "Die"}).content
+    assert prefixed["results"][0]["hypotheses"] == [{"text": translator.translate(SENTENCES[0], prefixes="Die")}]
+    (model,) = server.get("/v1/models").content["models"]
+    assert model["name"] == "new" and model["engine"] == "ctranslate2" and model["checkpoint"] == "average-300"
+    assert model["settings"]["beam_size"] == translator.decode_hparams.beam_size
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "status", "message"),
+    [
+        ("/translate", b"{q:", 400, "Invalid JSON"),
+        ("/translate", [], 400, "should be an object"),
+        ("/translate", {"q": 1, "target": "de"}, 400, "should be a valid string"),
+        ("/translate", {"q": "a"}, 400, "missing target"),
+        ("/translate", {"q": "a", "target": "xx"}, 400, "xx is not supported; targets are de"),
+        ("/translate", {"q": "a", "source": "fr", "target": "de"}, 400, "fr to de is not supported"),
+        ("/translate", {"q": "a", "target": "de", "alternatives": 50}, 400, "more than this server's 16"),
+        ("/translate", {"q": "a", "target": "de", "format": "pdf"}, 400, "'text' or 'html'"),
+        ("/translate", {"q": ["a"] * 2001, "target": "de"}, 413, "at most 2,000"),
+        ("/translate", {"q": "a\n" * 2001, "target": "de"}, 413, "at most 2,000"),
+        ("/translate", {"q": "dog " * 600, "target": "de"}, 413, "tokens; at most"),
+        ("/v1/translate", {"inputs": 1}, 400, "valid string"),
+        ("/v1/translate", {"inputs": "a", "unknown": 1}, 400, "unknown: Extra inputs"),
+        ("/v1/translate", {"inputs": "a\nb"}, 400, "line breaks"),
+        ("/v1/translate", {"inputs": "a", "settings": {"beam_size": 100}}, 400, "more than this server's 16"),
+        ("/v1/translate", {"inputs": "a", "settings": {"beam_size": "x"}}, 400, "whole number"),
+        ("/v1/translate", {"inputs": "a", "settings": {"beam_size": None}}, 400, "whole number"),
+        ("/v1/translate", {"inputs": "a", "settings": {"batch_tokens": 1}}, 400, "cannot set batch_tokens"),
+        (
+            "/v1/translate",
+            {"inputs": "a", "num_hypotheses": 3, "settings": {"beam_size": 2}},
+            400,
+            "more than beam_size",
+        ),
+        ("/v1/translate", {"inputs": ["a"], "prefixes": ["b", "c"]}, 400, "give each line one"),
+        ("/v1/translate", {"inputs": "a", "attention": {}}, 400, "TensorFlow engine"),
+        ("/v1/translate", {"inputs": "a", "model": "\ud800"}, 400, "there is no model ?"),
+        ("/v1/parse", {"inputs": "a"}, 400, "no model of this server parses"),
+        ("/nothing", {}, 404, "Not Found"),
+    ],
+)
+def test_wrong_requests_get_one_line(server, path, content, status, message):
+    answer = server.post(path, content)
+    assert answer.status == status and message in answer.content["error"]
+    assert "\n" not in answer.content["error"] and not re.search("/(tmp|root|home|work|usr)|Traceback", str(answer))
+
+
+def test_the_access_log_has_times_and_no_texts(server, expected):
+    server.post("/translate", {"q": "Secret words.", "target": "de"}, query="?api_key=hidden")
+    server.get("/ready")
+    server.wait_for('"path": "/ready"')
+    entries = [entry for entry in server.access_log if entry["path"] == "/translate" and entry["status"] == 200]
+    assert entries[-1].keys() >= {"seconds", "queue_seconds", "model_seconds", "lines", "tokens", "model", "client"}
+    assert entries[-1]["lines"] == 1 and entries[-1]["seconds"] >= entries[-1]["model_seconds"]
+    assert not any("ecret" in line or "hidden" in line for line in server.lines)
+
+
+def test_figures_count_answers_and_batches(server):
+    before = server.get("/metrics").content
+    server.translate(SENTENCES)
+    after = server.get("/metrics").content
+
+    def figure(text, name):
+        return float(re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)[1])
+
+    answered = 't2t_lite_requests_total{path="/translate",status="200"}'
+    assert figure(after, answered) == figure(before, answered) + 1
+    searched = 't2t_lite_sentences_total{model="new"}'
+    assert figure(after, searched) == figure(before, searched) + 3
+    assert figure(after, "t2t_lite_waiting_sentences") == 0
+    assert figure(after, "process_resident_memory_bytes") > 1e6
+
+
+def test_the_page_of_the_api_needs_no_other_host_and_its_examples_run(server):
+    page = server.get("/docs").content
+    assert "http" not in re.sub(r'"(/[^"]*)"', "", page.split("<body>")[1]), page
+    for address in re.findall(r'(?:src|href)="([^"]+)"', page):
+        assert server.get(address).status == 200
+    description = server.get("/openapi.json").content
+    examples = 0
+    for path, methods in description["paths"].items():
+        for method, about in methods.items():
+            if method == "get":
+                assert server.get(path).status == 200
+                continue
+            content = about["requestBody"]["content"]["application/json"]
+            example = content.get("example")
+            if example is None:
+                name = content["schema"]["$ref"].split("/")[-1]
+                (example,) = description["components"]["schemas"][name]["examples"]
+            status = server.post(path, example).status
+            assert status == 200 or (path == "/v1/parse" and status == 400), (path, example)
+            examples += 1
+    assert examples == 4
+
+
+def test_keys_are_asked_for_and_pages_of_named_origins_may_call(served_exports, tmp_path, expected):
+    keys = tmp_path / "keys.txt"
+    keys.write_text("# clients\nfirst key\n\nsecond\n")
+    asked = {"q": SENTENCES[0], "source": "en", "target": "de"}
+    origin = "https://example.org"
+    flags = (f"--api_keys={keys}", f"--cors_origins={origin}", "--log_texts")
+    with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", *flags) as own:
+        assert own.post("/translate", asked).status == 401
+        assert own.post("/v1/translate", {"inputs": "a"}).status == 401
+        wrong = own.post("/translate", asked | {"api_key": "first"})
+        assert wrong.status == 403 and wrong.content == {"error": "Invalid API key"}
+        assert own.translate(SENTENCES[0], api_key="first key") == expected(SENTENCES[0])
+        assert own.post("/v1/translate", {"inputs": "a"}, Authorization="Bearer second").status == 200
+        assert own.get("/languages").status == own.get("/health").status == 200
+        allowed = own.post("/translate", asked | {"api_key": "second"}, Origin=origin)
+        assert allowed.headers["access-control-allow-origin"] == origin
+        other = own.post("/translate", asked | {"api_key": "second"}, Origin="https://other.org")
+        assert "access-control-allow-origin" not in other.headers
+        keys.write_text("third\n")
+        own.process.send_signal(1)  # SIGHUP
+        while own.post("/translate", asked | {"api_key": "third"}).status != 200:
+            pass
+        assert own.post("/translate", asked | {"api_key": "second"}).status == 403
+        own.wait_for(SENTENCES[0])
+    assert not any("third" in line for line in own.lines)
+
+
+def test_cors_is_off_and_only_this_machine_is_served_unless_asked(server):
+    assert "access-control-allow-origin" not in server.get("/languages", Origin="https://example.org").headers
+    assert f"http://127.0.0.1:{server.port}" in server.lines[0]
+
+
+def test_the_benchmark_measures_a_server(server, command, tmp_path):
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in SENTENCES))
+    flags = (
+        f"--url={server.url}",
+        f"--decode_from_file={tmp_path / 'in.txt'}",
+        "--clients=4",
+        "--lines=2",
+        "--seconds=1",
+    )
+    result = command("benchmark", "--serving", *flags, f"--json_file={tmp_path / 'figures.json'}")
+    assert result.returncode == 0, result.stderr
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert figures["lines"] == 2 * figures["requests"] > 0 and figures["errors"] == {}
+    assert 0 < figures["p50_ms"] <= figures["p95_ms"] <= figures["p99_ms"]
+    assert f"{figures['requests']:,} requests" in result.stdout and "errors: none" in result.stdout
+    assert figures["memory"] and "memory of the server" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("flags", "message", "status"),
+    [
+        (("--export_dir={old},{old}",), "two models are called old", 1),
+        (("--export_dir=nothing",), "nothing is no export directory", 1),
+        (("--export_dir={old}", "--languages=en-de,de-en"), "2 pairs for 1 models", 2),
+        (("--export_dir={old}", "--languages=german"), "takes source-target", 2),
+        (("--export_dir={old}", "--api_keys=/nothing"), "--api_keys=/nothing cannot be read", 1),
+        (("--export_dir={old}", "--host=203.0.113.1"), "cannot listen at --host=203.0.113.1", 1),
+        (("--export_dir={old}", "--max_lines=9", "--max_waiting=3"), "would never find room", 2),
+        (("--export_dir={old}", "--request_settings=batch_tokens"), "--request_settings=batch_tokens", 2),
+        (("--export_dir={old}", "--decode_hparams=coverage_penalty=1"), "does not do coverage_penalty", 1),
+        (("--export_dir={old}", "--engine=tensorflow"), "are for --output_dir", 2),
+        ((), "required", 2),
+    ],
+)
+def test_wrong_flags_are_one_line_errors(served_exports, command, flags, message, status):
+    flags = [flag.format(old=served_exports / "old") for flag in flags]
+    result = command("serve", *flags, "--port=0")
+    assert result.returncode == status and message in result.stderr and result.stderr.count("\n") == 1, result.stderr
+
+
+def test_a_taken_port_is_a_one_line_error(server, served_exports, command):
+    result = command("serve", f"--export_dir={served_exports / 'old'}", f"--port={server.port}")
+    assert result.returncode == 1 and f"--port={server.port}: Address already in use" in result.stderr

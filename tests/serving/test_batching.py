@@ -1,0 +1,176 @@
+"""The batches of a server: what is searched together, in which order, and what happens to the rest."""
+
+import threading
+import time
+
+import pytest
+
+from t2t_lite.serving.batching import MIN_TOKENS, Batcher, Closed, QueueFull
+
+
+class Engine:
+    """Returns each text in capitals; notes the batches, and can be held up."""
+
+    def __init__(self):
+        self.batches = []
+        self.tasks = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+        self.is_busy = threading.Event()
+
+    def __call__(self, task, texts):
+        self.batches.append(list(texts))
+        self.tasks.append(task)
+        self.is_busy.set()
+        assert self.go_on.wait(60)
+        if "bad" in texts:
+            raise ValueError("bad")
+        return [text.upper() for text in texts]
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def batcher(engine):
+    """A function that returns a batcher with one thread; a text has as many tokens as characters."""
+    made = []
+
+    def make(batch_tokens=4 * MIN_TOKENS, delay=0.0, max_waiting=100, workers=1):
+        made.append(Batcher(engine, len, batch_tokens, delay, max_waiting, workers, workers))
+        return made[-1]
+
+    yield make
+    engine.go_on.set()
+    for each in made:
+        each.close()
+
+
+def held_up(engine, batcher):
+    """Makes the only thread busy, so that what is submitted now waits."""
+    engine.go_on.clear()
+    job = batcher.submit("first", ["x"])
+    assert engine.is_busy.wait(60)
+    engine.batches.clear()
+    engine.tasks.clear()
+    return job
+
+
+def test_texts_of_several_requests_share_batches_and_each_gets_its_own_results(engine, batcher):
+    queue = batcher()
+    held_up(engine, queue)
+    jobs = [queue.submit("task", [f"{letter}1", f"{letter}2"]) for letter in "abc"]
+    engine.go_on.set()
+    assert [job.future.result(60) for job in jobs] == [["A1", "A2"], ["B1", "B2"], ["C1", "C2"]]
+    assert sorted(map(len, engine.batches)) == [2, 4]  # 4 texts of at most MIN_TOKENS fill a batch
+
+
+def test_requests_that_want_something_else_are_searched_apart(engine, batcher):
+    queue = batcher(batch_tokens=10_000)
+    held_up(engine, queue)
+    jobs = [queue.submit(task, ["a", "b"]) for task in ("beam 4", "beam 8", "beam 4")]
+    engine.go_on.set()
+    for job in jobs:
+        job.future.result(60)
+    assert engine.tasks == ["beam 4", "beam 8"]
+    assert list(map(len, engine.batches)) == [4, 2]
+
+
+def test_a_batch_has_texts_of_similar_length_within_the_limit(engine, batcher):
+    queue = batcher(batch_tokens=400)
+    held_up(engine, queue)
+    texts = ["a" * length for length in (100, 40, 101, 41, 99, 42, 98, 43)]
+    job = queue.submit("task", texts)
+    engine.go_on.set()
+    assert job.future.result(60) == [text.upper() for text in texts]
+    # The first batch is made for the text that came first: three of about 100 tokens fill it.
+    assert [sorted(map(len, batch)) for batch in engine.batches] == [[99, 100, 101], [40, 41, 42, 43], [98]]
+    assert all(len(batch) * max(map(len, batch)) <= 400 for batch in engine.batches)
+
+
+def test_a_text_longer_than_a_batch_is_searched_by_itself(engine, batcher):
+    queue = batcher(batch_tokens=50)
+    assert queue.submit("task", ["a" * 500, "b"]).future.result(60) == ["A" * 500, "B"]
+
+
+def test_a_short_request_overtakes_the_rest_of_a_long_one(engine, batcher):
+    queue = batcher(batch_tokens=2 * MIN_TOKENS, max_waiting=1000)
+    held_up(engine, queue)
+    long = queue.submit("task", [f"long {number:03d}" for number in range(300)])
+    short = queue.submit("task", ["one line"])
+    engine.go_on.set()
+    short.future.result(60)
+    long.future.result(60)
+    place = next(number for number, batch in enumerate(engine.batches) if "one line" in batch)
+    assert place <= 4, f"it waited for {place} of {len(engine.batches)} batches"
+
+
+def test_a_request_that_fails_fails_alone(engine, batcher):
+    queue = batcher(batch_tokens=1000)
+    held_up(engine, queue)
+    good, bad, other = (queue.submit("task", texts) for texts in (["a"], ["bad", "b"], ["c"]))
+    engine.go_on.set()
+    assert good.future.result(60) == ["A"] and other.future.result(60) == ["C"]
+    with pytest.raises(ValueError, match="bad"):
+        bad.future.result(60)
+    assert queue.submit("task", ["later"]).future.result(60) == ["LATER"]
+
+
+def test_what_was_cancelled_is_not_searched(engine, batcher):
+    queue = batcher(max_waiting=3)
+    held_up(engine, queue)
+    gone, stays = queue.submit("task", ["a", "b"]), queue.submit("task", ["c"])
+    queue.cancel(gone)
+    assert gone.future.cancelled() and queue.num_waiting == 1
+    another = queue.submit("task", ["d", "e"])  # there is room again
+    engine.go_on.set()
+    assert stays.future.result(60) == ["C"] and another.future.result(60) == ["D", "E"]
+    assert not {"a", "b"} & {text for batch in engine.batches for text in batch}
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_again(engine, batcher):
+    queue = batcher(max_waiting=4)
+    held_up(engine, queue)
+    queue.submit("task", ["a"] * 3)
+    with pytest.raises(QueueFull) as refused:
+        queue.submit("task", ["a", "b"])
+    assert refused.value.retry_after >= 1
+    queue.submit("task", ["a"])
+
+
+def test_a_batch_that_is_not_full_waits_for_more_and_a_full_one_does_not(engine, batcher):
+    queue = batcher(batch_tokens=2 * MIN_TOKENS, delay=0.3)
+    first = queue.submit("task", ["a"])
+    time.sleep(0.05)
+    second = queue.submit("task", ["b"])
+    third = queue.submit("task", ["c"])
+    assert second.future.result(60) == ["B"] and first.future.result(60) == ["A"]
+    assert engine.batches[0] == ["a", "b"], "they came within the delay"
+    assert third.future.result(60) == ["C"]
+    assert third.queue_seconds >= 0.25 > first.queue_seconds
+
+
+def test_idle_threads_share_a_request(engine, batcher):
+    queue = batcher(batch_tokens=1000, workers=2)
+    engine.go_on.clear()
+    job = queue.submit("task", [f"{number:02d}" for number in range(16)])
+    while len(engine.batches) < 2:
+        time.sleep(0.01)
+    engine.go_on.set()
+    assert len(job.future.result(60)) == 16
+    assert list(map(len, engine.batches)) == [8, 8]
+
+
+def test_closing_answers_what_was_accepted_and_takes_no_more(engine, batcher):
+    queue = batcher(delay=60)
+    job = queue.submit("task", ["a", "b"])
+    queue.close()
+    assert job.future.result(0) == ["A", "B"]
+    with pytest.raises(Closed):
+        queue.submit("task", ["c"])
+
+
+def test_an_empty_request_has_an_empty_answer(batcher):
+    assert batcher().submit("task", []).future.result(0) == []
