@@ -147,6 +147,22 @@ def small_run(grammar_data, command, shared_folders) -> Path:
 
 
 @pytest.fixture(scope="session")
+def served_exports(shared_folders):
+    """The folder with two exports of a frozen run for CTranslate2: "new", and an older checkpoint, "old"."""
+
+    def make(folder):
+        import t2t_lite as t2t
+
+        folder.mkdir()
+        for name, checkpoint in (("new", "average-300"), ("old", "ckpt-200")):
+            t2t.export(
+                ROOT / "tests/frozen/0.2/tied/run", folder / name, format="ctranslate2", checkpoint_path=checkpoint
+            )
+
+    return shared_folders.get("served_exports", make)
+
+
+@pytest.fixture(scope="session")
 def small_flags() -> tuple[str, ...]:
     """The flags, but for the directories, that `small_run` was trained with."""
     return SMALL_FLAGS

@@ -140,7 +140,8 @@ class ServedModel:
 
         Args:
           changes: the settings that the request changes.
-          num_hypotheses: how many hypotheses it wants. Without a change of beam_size, the beam is as wide as that.
+          num_hypotheses: how many hypotheses it wants. Without a change of beam_size, the beam is at least as wide as
+            that, and as many samples are drawn.
 
         Raises:
           UserError: if a setting is unknown, out of range, not for requests, or costs too much.
@@ -152,7 +153,8 @@ class ServedModel:
             raise UserError("random_seed has no effect with the engine of this model; leave it out")
         usual = self.translator.decode_hparams
         settings = usual.replace(**changes) if changes else usual
-        if num_hypotheses > settings.beam_size and "beam_size" not in changes:
+        is_sampled = settings.sampling_method == "random"
+        if "beam_size" not in changes and (is_sampled or num_hypotheses > settings.beam_size):
             groups = settings.diverse_beam_groups
             settings = settings.replace(beam_size=num_hypotheses + -num_hypotheses % groups)
         if settings.beam_size > self._options.max_beam_size:

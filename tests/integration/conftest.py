@@ -12,7 +12,6 @@ import t2t_lite as t2t
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import REGISTRIES, Origin
 
-FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 EXAMPLE = Path(__file__).resolve().parents[1] / "example_plugin"
 
 
@@ -49,18 +48,6 @@ def example(example_site, command):
         for name in registry.names():
             if registry.origin(name) == Origin("package", "t2t-lite-example"):
                 registry.unregister(name)
-
-
-@pytest.fixture(scope="session")
-def served_exports(shared_folders):
-    """The folder with two exports of a frozen run for CTranslate2: "new", and an older checkpoint, "old"."""
-
-    def make(folder):
-        folder.mkdir()
-        for name, checkpoint in (("new", "average-300"), ("old", "ckpt-200")):
-            t2t.export(FROZEN / "0.2/tied/run", folder / name, format="ctranslate2", checkpoint_path=checkpoint)
-
-    return shared_folders.get("served_exports", make)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,176 @@
+"""The models of a server: run directories and exports, parsers, and what changes while they are served."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import t2t_lite as t2t
+from t2t_lite.serving.app import loaded_app
+from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady, Place
+from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.served_model import Attention, Task, TooLong
+from t2t_lite.serving.sources import ExportSource, RunSource
+
+FROZEN = Path(__file__).resolve().parents[1] / "frozen" / "0.2"
+LINES = ["The garden hears the baker.", "The tree sees the dog.", "The dog knows the man."]
+PARSED = ["the dog knows the baker .", "the tree sees the garden ."]
+
+
+def model_set(*places, **options):
+    models = ModelSet(places, ServingOptions(**options), Metrics())
+    models.load()
+    return models
+
+
+def answers(models, model, lines, prefixes=None, phrases=None, settings=(), **task):
+    chosen = models.named(model)
+    settings = chosen.settings(dict(settings), task.get("num_wanted", 1))
+    wanted = Task(settings, **task)
+    _, job = models.submit(lambda: chosen, lambda model: (wanted, model.texts(lines, prefixes, phrases)))
+    return job.future.result(120)
+
+
+@pytest.fixture(scope="module")
+def run():
+    return FROZEN / "tied/run"
+
+
+@pytest.fixture(scope="module")
+def translator(run):
+    return t2t.Translator.from_run_dir(run, xla_compile=False)
+
+
+@pytest.fixture(scope="module")
+def models(run):
+    sources = (RunSource(run), RunSource(FROZEN / "hard_alignment/run"))
+    run_copy, parser_copy = (Place(source) for source in sources)
+    with pytest.raises(t2t.UserError, match="two models are called run"):
+        model_set(run_copy, parser_copy)
+    both = model_set(run_copy._replace(languages=("en", "de")))
+    yield both
+    both.close()
+
+
+@pytest.fixture(scope="module")
+def parsers():
+    made = model_set(Place(RunSource(FROZEN / "hard_alignment/run", "beam_size=2")))
+    yield made
+    made.close()
+
+
+def test_a_run_directory_answers_as_its_translator_does(models, translator):
+    assert [each.hypotheses[0].text for each in answers(models, "run", LINES)] == translator.translate(LINES)
+    found = answers(models, "run", LINES, num_wanted=3, with_scores=True, alignments=True, settings={"alpha": 1.0})
+    for line, result, beams in zip(LINES, found, translator.n_best(LINES, alpha=1.0)):
+        assert [each.text for each in result.hypotheses] == [each.text for each in beams[:3]]
+        assert [each.score for each in result.hypotheses] == pytest.approx([each.score for each in beams[:3]], abs=1e-5)
+        assert result.alignments == translator.align([line] * 3, [each.text for each in beams[:3]])
+
+
+def test_prefixes_phrases_and_attention_are_those_of_the_translator(models, translator):
+    prefixes = ["Der", "", "Das"]
+    found = answers(models, "run", LINES, prefixes, with_prefixes=True, attention=Attention("decoder", 0))
+    assert [each.hypotheses[0].text for each in found] == translator.translate(LINES, prefixes=prefixes)
+    for line, result in zip(LINES, found):
+        weights, queries, keys = translator.attention(line, result.hypotheses[0].text, "decoder", 0)
+        assert (result.attention.queries, result.attention.keys) == (queries, keys)
+        assert result.attention.weights == pytest.approx(weights, abs=1e-6)
+    phrases = [["Mann"], [], ["Baum", "Garten"]]
+    found = answers(models, "run", LINES, phrases=phrases, with_phrases=True)
+    assert [each.hypotheses[0].text for each in found] == translator.translate(LINES, phrases=phrases)
+
+
+def test_samples_depend_on_the_line_and_not_on_the_batch(models, translator):
+    settings = {"sampling_method": "random", "random_seed": 3}
+    together = answers(models, "run", LINES * 5, num_wanted=2, settings=settings)
+    expected = translator.sample(LINES * 5, 2, random_seed=3)
+    assert [[each.text for each in result.hypotheses] for result in together] == [
+        [each.text for each in beams] for beams in expected
+    ]
+
+
+def test_parsers_give_trees_over_the_words(parsers):
+    parser = t2t.Parser.from_run_dir(FROZEN / "hard_alignment/run", "beam_size=2", xla_compile=False)
+    for settings in ({}, {"only_trees": True}):
+        found = [each.hypotheses[0].text for each in answers(parsers, "run", PARSED, settings=settings)]
+        assert found == parser.translate(PARSED, **settings)
+        assert all(text.startswith("(TOP") for text in found)
+    assert parsers.parser() is parsers.named("run") and parsers.named("run").description()["kind"] == "parsing"
+    with pytest.raises(NoSuchModel, match="none that translates"):
+        parsers.only()
+
+
+def test_models_are_found_by_languages(models):
+    translation, detected = models.translation("en-GB", "DE", "")
+    assert translation is models.named("run") is models.only() and detected is None
+    assert models.translation("auto", "de", "text")[1].language == "en"
+    for source, target, message in (("fr", "de", "sources are en"), ("en", "fr", "targets are de")):
+        with pytest.raises(NoSuchModel, match=message):
+            models.translation(source, target, "")
+    with pytest.raises(NoSuchModel, match="no model of this server parses"):
+        models.parser()
+
+
+def test_a_line_that_is_too_long_is_refused_before_it_waits(models):
+    with pytest.raises(TooLong, match=r"sentence 2 has \d+ tokens; at most 512"):
+        models.named("run").texts(["short", "dog " * 600])
+
+
+def test_a_batch_that_fails_names_the_reason(models):
+    with pytest.raises(t2t.UserError, match="use sampling_method=argmax"):
+        answers(models, "run", LINES, phrases=[["a"]] * 3, with_phrases=True, settings={"sampling_method": "random"})
+    assert answers(models, "run", LINES[:1])[0].hypotheses
+
+
+def test_a_run_is_another_one_with_a_new_checkpoint_or_tuned_settings(run, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(run, copy)
+    averages = list(copy.glob("average-*"))
+    for file in averages:
+        file.rename(tmp_path / file.name)
+    source = RunSource(copy)
+    first = source.about()
+    assert first.checkpoint == "ckpt-300" and source.about() == first
+    for file in averages:
+        shutil.copy(tmp_path / file.name, copy)
+    second = source.about()
+    assert second.checkpoint == "average-300" and second.changed != first.changed
+    (copy / "decode_hparams.json").write_text('{"settings": {"alpha": 1.0}}')
+    assert source.about().changed != second.changed
+
+
+def test_a_changed_model_takes_the_place_of_the_old_one(served_exports, tmp_path):
+    path = tmp_path / "model"
+    shutil.copytree(served_exports / "old", path)
+    models = model_set(Place(ExportSource(path), ("en", "de")))
+    old = models.only()
+    before = answers(models, "model", LINES)
+    assert models.reload() == []
+    shutil.rmtree(path)
+    shutil.copytree(served_exports / "new", path)
+    (new,) = models.reload()
+    assert models.only() is new and new.about.checkpoint == "average-300"
+    assert answers(models, "model", LINES) != before
+    # A request that had chosen the old one before is answered, too.
+    choices = iter([old, new])
+    wanted = lambda model: (Task(model.settings({})), model.texts(LINES))  # noqa: E731
+    answered_by, job = models.submit(lambda: next(choices, new), wanted)
+    assert answered_by is new and job.future.result(120)
+    models.close()
+
+
+def test_an_export_that_a_server_cannot_serve_says_what_to_do(run, tmp_path):
+    t2t.export(run, tmp_path / "saved", format="saved_model")
+    with pytest.raises(
+        t2t.UserError, match="which TensorFlow Serving serves; export the run with --format=ctranslate2"
+    ):
+        loaded_app([Place(ExportSource(tmp_path / "saved"))])
+
+
+def test_nothing_is_answered_before_all_models_are_there(run):
+    models = ModelSet([Place(RunSource(run), ("en", "de"))], ServingOptions(), Metrics())
+    for ask in (models.only, models.parser, lambda: models.named("run"), lambda: models.translation("en", "de", "")):
+        with pytest.raises(NotReady):
+            ask()
