@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from t2t_lite.benchmark.serving import ServingFigures
 
-_WARM_SECONDS = 60  # memory is compared from here on
+_WARM_SECONDS = 60  # memory is compared from here on ...
+_SPAN_SECONDS = 20  # ... as means over so many seconds
 
 
 def print_serving(arguments: argparse.Namespace) -> None:
@@ -46,10 +47,18 @@ def _print(figures: "ServingFigures", arguments: argparse.Namespace) -> None:
     errors = ", ".join(f"{number:,} x {what}" for what, number in figures.errors.most_common())
     print(f"errors: {errors or 'none'}")
     if figures.memory:
-        warm = [size for at, size in figures.memory if at >= min(_WARM_SECONDS, figures.seconds / 2)]
-        first, last = warm[0] if warm else figures.memory[-1][1], figures.memory[-1][1]
-        when = f"{min(_WARM_SECONDS, figures.seconds / 2):.0f} s"
-        print(
-            f"memory of the server: {first / 2**20:,.0f} MiB after {when}, {last / 2**20:,.0f} at the end "
-            f"({100 * (last / first - 1):+.1f}%), at most {max(warm or [last]) / 2**20:,.0f} in between"
-        )
+        print(f"memory of the server: {_memory(figures)}")
+
+
+def _memory(figures: "ServingFigures") -> str:
+    """Returns how the server's memory changed, as means over some seconds: buffers come and go with each request."""
+    span = min(_SPAN_SECONDS, figures.seconds / 4)
+    start = min(_WARM_SECONDS, figures.seconds / 2)
+    first = [size for at, size in figures.memory if start <= at <= start + span]
+    last = [size for at, size in figures.memory if at >= figures.seconds - span]
+    highest = max(size for _, size in figures.memory) / 2**20
+    if not first or not last:
+        return f"at most {highest:,.0f} MiB"
+    before, after = (sum(part) / len(part) / 2**20 for part in (first, last))
+    change = f"{100 * (after / before - 1):+.1f}%, means over {span:.0f} s"
+    return f"{before:,.0f} MiB after {start:.0f} s, {after:,.0f} at the end ({change}), at most {highest:,.0f}"

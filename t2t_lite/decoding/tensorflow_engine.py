@@ -40,6 +40,8 @@ from t2t_lite.models.base import Seq2SeqModel
 
 # Fewer sentences are not divided among threads.
 _WORTH_SHARING = 8
+# How many searches, each with its own graphs, are kept for later; a server gets requests with any settings.
+_MAX_SEARCHERS = 16
 # A batch: what to search for, how, and the rows of its lines.
 _Batch: TypeAlias = tuple[SearchRequest, Searcher | AdaptiveSearcher, list[int]]
 
@@ -78,7 +80,7 @@ class TensorFlowEngine:
         self.num_threads = num_threads or processors
         self._vocabulary, self._inputs_vocabulary = vocabulary, inputs_vocabulary
         self._warn, self._xla_compile = warn, xla_compile
-        self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}
+        self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the last used one at the end
         self._lock = threading.Lock()
         self._scorer = Scorer(model)
         self._cross_attention = CrossAttentionWeights(model)
@@ -224,7 +226,10 @@ class TensorFlowEngine:
                 # Samples would depend on when a search is compiled: its rounding differs.
                 adapts = self._xla_compile is None and decode_hparams.sampling_method != "random"
                 self._searchers[key] = AdaptiveSearcher(*parts) if adapts else Searcher(*parts, bool(self._xla_compile))
-            return self._searchers[key]
+                while len(self._searchers) > _MAX_SEARCHERS:
+                    del self._searchers[next(iter(self._searchers))]
+            self._searchers[key] = searcher = self._searchers.pop(key)
+            return searcher
 
 
 def _found(result: SearchResult) -> list[Found]:

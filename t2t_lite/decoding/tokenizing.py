@@ -6,7 +6,7 @@ from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 
 # A token has fewer characters than this, which bounds how much of a long text has to be tokenized.
-_MAX_TOKEN_CHARACTERS = 64
+MAX_TOKEN_CHARACTERS = 64
 # What messages call the limit of a model's `max_positions`.
 LEARNED_POSITIONS = "the limit of the learned positions (max_length)"
 
@@ -40,7 +40,7 @@ def encode_lines(
         reason = f"{limit}, which is {positions_limit}; split it"
         if positions_limit == LEARNED_POSITIONS:
             reason += ", or train with a larger max_length"
-    cut = (line[: limit * _MAX_TOKEN_CHARACTERS] for line in lines)
+    cut = (line[: limit * MAX_TOKEN_CHARACTERS] for line in lines)
     ids = vocabulary.ids_of([text.encode("utf-8", errors="replace").decode() for text in cut])
     for number, row in enumerate(ids):
         if len(row) > limit:

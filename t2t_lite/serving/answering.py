@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -24,6 +25,15 @@ from t2t_lite.serving.record import Record
 from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
 
 _RETRY_SECONDS = 5  # while models are loaded
+
+
+# Requests of more characters are prepared in another thread.
+_LONG = 20_000
+
+
+async def without_delay(size: int, function: Any, *arguments: Any) -> Any:  # noqa: ANN401  any function
+    """Calls a function, in another thread if a request has so many characters that others would wait for it."""
+    return function(*arguments) if size < _LONG else await run_in_threadpool(function, *arguments)
 
 
 class Answering:

@@ -58,8 +58,11 @@ class Guard:
             except TimeoutError:
                 raise ClientGone from None
 
-        self._in_flight += 1
+        costs = scope["method"] == "POST"  # others ask for little, and monitors must get their answers
+        self._in_flight += costs
         try:
+            if costs and self._in_flight > self._options.max_requests:
+                raise _Refused(429, "too many requests are being answered; try again", "busy")
             body = await self._body(scope, receive)
             await self._app(scope, _replayed(body, receive), bounded_send)
         except _Refused as refused:
@@ -69,7 +72,7 @@ class Guard:
             record.status = 499
             self._metrics.refused.labels("client_gone").inc()
         finally:
-            self._in_flight -= 1
+            self._in_flight -= costs
             self._note(scope, record)
 
     async def _body(self, scope: "Scope", receive: "Receive") -> bytes:
@@ -94,8 +97,6 @@ class Guard:
             raise _Refused(408, "the request did not arrive in time", "slow") from None
         if max(size, announced) > limit:
             raise _Refused(413, f"the body has more than {limit:,} bytes", "too_large")
-        if self._in_flight > self._options.max_requests:
-            raise _Refused(429, "too many requests are being answered; try again", "busy")
         return b"".join(parts)
 
     def _note(self, scope: "Scope", record: Record) -> None:

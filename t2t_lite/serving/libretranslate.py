@@ -9,15 +9,13 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
 from t2t_lite.serving import languages
-from t2t_lite.serving.answering import Answering
+from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.html import Html
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.sentences import SplitText, split_sentences
 from t2t_lite.serving.served_model import Result, ServedModel, Task
 
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
-# Longer bodies are prepared in another thread, so that other requests do not wait.
-_LONG = 20_000
 _DETECTED_CHARACTERS = 2000  # are enough to know a language
 
 
@@ -121,16 +119,16 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
     sample = " ".join(text[:_DETECTED_CHARACTERS] for text in texts[:20])[:_DETECTED_CHARACTERS]
     model, detected = answering.models.translation(asked.source, asked.target, sample)
     source, target, is_html = model.source_language, model.target_language, asked.format == "html"
-    documents = await _prepared(size, lambda: [_Document(text, source, is_html) for text in texts])
+    documents = await without_delay(size, lambda: [_Document(text, source, is_html) for text in texts])
     sentences = [sentence for document in documents for sentence in document.sentences]
     answering.check_lines(len(sentences))
-    counted = await _prepared(size, model.texts, sentences)
+    counted = await without_delay(size, model.texts, sentences)
     _, results = await answering.results(
         request,
         lambda: answering.models.translation(source, target, "")[0],
         lambda chosen: (_task(chosen, asked.alternatives), counted),
     )
-    found = await _prepared(size, _joined, texts, documents, results, asked.alternatives, is_html, source)
+    found = await without_delay(size, _joined, texts, documents, results, asked.alternatives, is_html, source)
     best, others = [each[0] for each in found], [each[1:] for each in found]
     is_one = isinstance(asked.q, str)
     content: dict[str, Any] = {"translatedText": best[0] if is_one else best}
@@ -167,11 +165,6 @@ def _joined(
             versions.append(fresh.joined([beam[min(rank, len(beam) - 1)].text for beam in beams]))
         found.append(list(dict.fromkeys(versions)))
     return found
-
-
-async def _prepared(size: int, function: Any, *arguments: Any) -> Any:  # noqa: ANN401  any function
-    """Calls a function, in another thread if a request has so many characters that others would wait."""
-    return function(*arguments) if size < _LONG else await run_in_threadpool(function, *arguments)
 
 
 async def _read(request: Request, kind: type[_Asked]) -> _Asked:

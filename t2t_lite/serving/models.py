@@ -171,7 +171,9 @@ class ModelSet:
     @property
     def translators(self) -> list[ServedModel]:
         """The models whose languages are known."""
-        return [model for model in self.all if model.source_language and model.target_language]
+        return [
+            model for model in self.all if model.source_language and model.target_language and not model.writes_trees
+        ]
 
     @property
     def sources(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.engine import Needs
+from t2t_lite.decoding.tokenizing import MAX_TOKEN_CHARACTERS
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
 from t2t_lite.formatting import encodable
@@ -174,9 +175,12 @@ class ServedModel:
         Raises:
           TooLong: if one has more tokens than the server takes.
         """
-        ids = self.translator.inputs_vocabulary.ids_of([encodable(text) for text in texts])
         limit = min(self._options.max_tokens, self.translator.decode_hparams.max_input_length)
         limit = min(limit, self.translator.engine.max_positions or limit)
+        for number, text in enumerate(texts, start=1):
+            if len(text) > limit * MAX_TOKEN_CHARACTERS:  # which would take long to tokenize
+                raise TooLong(f"sentence {number} has {len(text):,} characters; at most {limit} tokens are taken")
+        ids = self.translator.inputs_vocabulary.ids_of([encodable(text) for text in texts])
         for number, each in enumerate(ids, start=1):
             if len(each) > limit:
                 raise TooLong(f"sentence {number} has {len(each)} tokens; at most {limit} are taken")

@@ -9,10 +9,10 @@ from fastapi.responses import JSONResponse
 
 from t2t_lite.errors import UserError
 from t2t_lite.serving import schemas
-from t2t_lite.serving.answering import Answering
+from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.record import Record
-from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Text
+from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task
 from t2t_lite.trees.tokenizer import split_as_treebank
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
@@ -32,13 +32,9 @@ def router(answering: Answering) -> APIRouter:
         """Translates lines as they are: N lines in, N results out. A line is not split into sentences."""
         _check(answering, asked)
         choose = _chooser(answering, asked)
-
-        def wanted(model: ServedModel) -> tuple[Task, list[Text]]:
-            if model.writes_trees:
-                raise UserError(f"{model.name} is a parser; use /v1/parse")
-            return _task(model, asked), model.texts(asked.lines, _prefixes(asked), asked.phrases)
-
-        return await _answer(answering, request, choose, wanted, asked)
+        if choose().writes_trees:
+            raise UserError(f"{choose().name} is a parser; use /v1/parse")
+        return await _answer(answering, request, choose, asked, asked.lines, _prefixes(asked), asked.phrases)
 
     @api.post("/parse", response_model=schemas.Answer, response_model_exclude_none=True)
     async def parse(request: Request, asked: schemas.ParseRequest) -> JSONResponse:
@@ -46,15 +42,11 @@ def router(answering: Answering) -> APIRouter:
         _check(answering, asked)
         lines = asked.lines
         if asked.tokenizer == "treebank":
-            lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in lines])
-
-        def wanted(model: ServedModel) -> tuple[Task, list[Text]]:
-            if not model.writes_trees:
-                raise UserError(f"{model.name} is no parser; use /v1/translate")
-            return _task(model, asked), model.texts(lines)
-
+            lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in asked.lines])
         choose = (lambda: models.named(asked.model)) if asked.model else models.parser
-        return await _answer(answering, request, choose, wanted, asked)
+        if not choose().writes_trees:
+            raise UserError(f"{choose().name} is no parser; use /v1/translate")
+        return await _answer(answering, request, choose, asked, lines)
 
     @api.get("/models", responses={200: {"content": {"application/json": {}}}})
     async def all_models() -> JSONResponse:
@@ -79,7 +71,8 @@ def _chooser(answering: Answering, asked: schemas.TranslateRequest) -> Callable[
         return lambda: models.named(asked.model)
     if asked.target:
         sample = " ".join(asked.lines[:20])[:2000]
-        return lambda: models.translation(asked.source or AUTO, asked.target, sample)[0]
+        first, _ = models.translation(asked.source or AUTO, asked.target, sample)
+        return lambda: models.translation(first.source_language, first.target_language, "")[0]
     return models.only
 
 
@@ -109,10 +102,14 @@ async def _answer(
     answering: Answering,
     request: Request,
     choose: Callable[[], ServedModel],
-    wanted: Callable[[ServedModel], tuple[Task, Sequence[Text]]],
     asked: schemas.Request,
+    lines: Sequence[str],
+    prefixes: Sequence[str] | None = None,
+    phrases: Sequence[Sequence[str]] | None = None,
 ) -> JSONResponse:
-    model, results = await answering.results(request, choose, wanted)
+    """Lets a model answer a request, and returns its answer."""
+    texts = await without_delay(sum(map(len, lines)), choose().texts, lines, prefixes, phrases)
+    model, results = await answering.results(request, choose, lambda chosen: (_task(chosen, asked), texts))
     job = Record.of(request).job
     assert job is not None
     return JSONResponse(

@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import urllib.parse
 
 import libretranslatepy
@@ -77,6 +79,25 @@ def test_foreign_clients_of_python_work_unchanged(server, expected):
     deep = LibreTranslator(source="en", target="de", api_key="any", custom_url=f"{server.url}/")
     assert deep.translate(SENTENCES[1]) == expected(SENTENCES[1])
     assert deep.translate_batch(SENTENCES) == expected(SENTENCES)
+
+
+NODE_PROGRAM = """
+const { translate } = require("libretranslate");
+translate({ query: process.argv[2], source: "en", target: "de", apiurl: process.argv[1] }).then(console.log);
+"""
+
+
+@pytest.mark.slow
+def test_a_foreign_client_of_node_works_unchanged(server, expected, tmp_path):
+    if shutil.which("npm") is None:
+        pytest.skip("needs Node.js with npm, which is not there")
+    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", tmp_path, "libretranslate@1.0.1"]
+    installed = subprocess.run(install, capture_output=True, text=True, check=False)
+    if installed.returncode:
+        pytest.skip(f"npm cannot install the client: {installed.stderr.splitlines()[-1]}")
+    program = ["node", "-e", NODE_PROGRAM, server.url, SENTENCES[0]]
+    found = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert found.stdout == f"{expected(SENTENCES[0])}\n", found.stderr
 
 
 def test_v1_gives_all_that_a_search_knows(server, served_exports):

@@ -100,7 +100,8 @@ RULES = {
     ),
     "serving": (
         (
-            *("serving", "decoding.engine", "decoding.translator", "parsing.parser", "trees.tokenizer"),
+            *("serving", "decoding.engine", "decoding.tokenizing", "decoding.translator", "parsing.parser"),
+            "trees.tokenizer",
             *("api.export", "checkpoints.selection", "run_dir", "export_dir", "tuned_settings", "startup", *BASIS),
         ),
         (

@@ -9,6 +9,7 @@ import pytest
 from support.exported import WORDS, random_model, word_vocabulary
 
 from t2t_lite.config import DecodeHParams
+from t2t_lite.decoding import tensorflow_engine
 from t2t_lite.decoding.search.adaptive_searcher import AdaptiveSearcher
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
@@ -97,3 +98,11 @@ def test_samples_do_not_depend_on_when_a_search_is_compiled(model, tmp_path):
     translator.sample(WORDS[:2], num_samples=2)
     (searcher,) = translator.engine._searchers.values()
     assert isinstance(searcher, Searcher)
+
+
+def test_only_the_last_used_searches_are_kept(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(tensorflow_engine, "_MAX_SEARCHERS", 2)
+    translator = Translator(model, word_vocabulary(tmp_path), DecodeHParams(extra_length=3), warn=print)
+    for alpha in (0.1, 0.2, 0.1, 0.3):
+        translator.translate(WORDS[:1], alpha=alpha)
+    assert [search.alpha for search, _ in translator.engine._searchers] == [0.1, 0.3]

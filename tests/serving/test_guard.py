@@ -1,0 +1,124 @@
+"""The outermost layer of the server: what it lets through, and what it answers itself."""
+
+import asyncio
+import json
+
+import pytest
+
+from t2t_lite.serving.guard import Guard
+from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.options import ServingOptions
+
+
+class Application:
+    """Answers with the size of the body once it is told to."""
+
+    def __init__(self):
+        self.go_on = asyncio.Event()
+        self.bodies = []
+
+    async def __call__(self, scope, receive, send):
+        self.bodies.append((await receive())["body"])
+        await self.go_on.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"%d" % len(self.bodies[-1])})
+
+
+async def ask(guard, *parts, method="POST", headers=(), taken=None):
+    """Sends a request in parts (None: nothing comes any more) and returns (status, content, headers)."""
+    scope = {"type": "http", "method": method, "path": "/x", "headers": list(headers), "client": ("127.0.0.1", 1)}
+    waiting = list(parts)
+    sent = []
+
+    async def receive():
+        if not waiting or waiting[0] is None:
+            await asyncio.Event().wait()
+        part = waiting.pop(0)
+        return {"type": "http.request", "body": part, "more_body": bool(waiting)}
+
+    async def send(message):
+        if taken is not None:
+            await taken.wait()
+        sent.append(message)
+
+    await guard(scope, receive, send)
+    if not sent:
+        return None
+    return sent[0]["status"], sent[1]["body"], dict(sent[0]["headers"])
+
+
+def run(test, **options):
+    """Runs a test, a function of (guard, application)."""
+
+    async def started():
+        application = Application()
+        application.go_on.set()
+        metrics = Metrics()
+        result = await test(Guard(application, ServingOptions(**options), metrics), application)
+        return result, metrics.text().decode()
+
+    return asyncio.run(started())
+
+
+def error_of(answer):
+    return json.loads(answer[1])["error"]
+
+
+def test_a_body_in_parts_arrives_whole():
+    async def test(guard, application):
+        assert await ask(guard, b"ab", b"", b"cde") == (200, b"5", {})
+        assert application.bodies == [b"abcde"]
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("parts", "headers"),
+    [
+        ([b"x" * 60, b"x" * 60], []),
+        ([b"x" * 101], [(b"content-length", b"101")]),
+        ([None], [(b"content-length", b"99999999999")]),
+    ],
+    ids=["more in parts", "announced", "far too much"],
+)
+def test_a_body_that_is_too_large_is_refused_and_the_connection_closed(parts, headers):
+    async def test(guard, application):
+        answer = await ask(guard, *parts, headers=headers)
+        assert answer[0] == 413 and "more than 100 bytes" in error_of(answer)
+        assert answer[2][b"connection"] == b"close" and application.bodies == []
+
+    _, figures = run(test, max_body_bytes=100)
+    assert 't2t_lite_refused_total{reason="too_large"} 1.0' in figures
+
+
+def test_a_body_that_does_not_come_is_given_up():
+    async def test(guard, application):
+        answer = await ask(guard, b"x", None)
+        assert answer[0] == 408 and application.bodies == []
+
+    run(test, read_seconds=0.05)
+
+
+def test_a_client_that_does_not_take_its_answer_is_left():
+    async def test(guard, application):
+        assert await ask(guard, b"x", taken=asyncio.Event()) is None
+        assert await ask(guard, b"", None, taken=asyncio.Event()) is None
+
+    _, figures = run(test, read_seconds=0.05)
+    assert 'status="499"' in figures
+
+
+def test_more_requests_than_allowed_at_the_same_time_are_refused_but_monitors_are_answered():
+    async def test(guard, application):
+        application.go_on.clear()
+        waiting = [asyncio.create_task(ask(guard, b"a")) for _ in range(2)]
+        await asyncio.sleep(0)
+        refused = await ask(guard, b"a")
+        assert refused[0] == 429 and refused[2][b"retry-after"] == b"1"
+        monitor = asyncio.create_task(ask(guard, b"", method="GET"))
+        application.go_on.set()
+        assert [(await each)[0] for each in (*waiting, monitor)] == [200, 200, 200]
+        assert (await ask(guard, b"a"))[0] == 200
+
+    _, figures = run(test, max_requests=2)
+    assert 't2t_lite_refused_total{reason="busy"} 1.0' in figures
