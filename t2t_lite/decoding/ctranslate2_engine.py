@@ -194,7 +194,8 @@ class CTranslate2Engine:
             options |= {
                 "beam_size": 1,
                 "num_hypotheses": settings.beam_size,
-                "sampling_topk": settings.sampling_keep_top_k,
+                # CTranslate2 does not check it, and reads beyond the vocabulary.
+                "sampling_topk": min(settings.sampling_keep_top_k, len(self._tokens)),
                 "sampling_topp": settings.sampling_keep_top_p,
                 "sampling_temperature": settings.sampling_temp,
             }

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from t2t_lite.errors import UserError
 from t2t_lite.formatting import encodable
-from t2t_lite.log import LOG
 from t2t_lite.serving.batching import QueueFull
 from t2t_lite.serving.guard import ClientGone
 from t2t_lite.serving.keys import Keys
@@ -59,7 +59,7 @@ class Answering:
         if not self.keys.accept(key):
             raise HTTPException(403, "Invalid API key")
 
-    async def check_header(self, request: Request) -> None:
+    async def check_header(self, request: Request, _: object = Depends(HTTPBearer(auto_error=False))) -> None:
         """Raises HTTPException unless the header Authorization of a request has a key, if keys are needed."""
         self.check_key(request)
 
@@ -109,15 +109,13 @@ class Answering:
 
 
 def add_error_answers(app: FastAPI, metrics: Metrics) -> None:
-    """Makes an application answer every error with {"error": line}, without a traceback or a path of the machine."""
+    """Makes an application answer errors with {"error": line}, without a path of the machine; `Guard` does the rest."""
 
     async def handler(request: Request, error: Exception) -> JSONResponse:
         describe = next(found for kind, found in _ANSWERS.items() if isinstance(error, kind))
         status, message, headers = describe(error)
         if status in _REASONS:
             metrics.refused.labels(_REASONS[status]).inc()
-        if status == 500:
-            LOG.error("an error of the server: %s", type(error).__name__)
         return JSONResponse({"error": encodable(message)}, status, headers)
 
     for kind in _ANSWERS:
@@ -133,9 +131,6 @@ _ANSWERS: dict[type[Exception], Callable[[Any], tuple[int, str, dict[str, str]]]
     TooLong: lambda error: (413, str(error), {}),
     QueueFull: lambda error: (429, "the queue is full; try again", {"Retry-After": str(error.retry_after)}),
     NotReady: lambda error: (503, "the models are not loaded yet", {"Retry-After": str(_RETRY_SECONDS)}),
-    Exception: lambda error: (
-        (499, "", {}) if isinstance(error, ClientGone) else (500, "an error of the server; its log says more", {})
-    ),
 }
 # What the figures call the statuses of requests that might have been answered at another time, or in parts.
 _REASONS = {413: "too_large", 429: "queue_full", 503: "loading", 504: "timeout"}

@@ -1,8 +1,9 @@
 """Dynamic batching: texts of several requests are searched together, and no request holds up the others.
 
 Texts wait in the order of start-time fair queueing (Goyal et al. 1996): a text's turn is the virtual time at which its
-request arrived, plus the tokens of the request's texts before it. So a short request overtakes the rest of a long one.
-A batch is made for the text whose turn it is, of texts of similar length that wait with it.
+request arrived, plus the tokens of the request's texts before it. Virtual time passes as fast as a request with an
+equal share advances. So a short request overtakes the rest of a long one, and no text waits for ever. A batch is made
+for the text whose turn it is, of texts of similar length that wait with it.
 """
 
 import bisect
@@ -54,6 +55,7 @@ class Job:
         self.future: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
         self.results: list[Any] = [None] * len(items)
         self.missing = len(items)
+        self.num_waiting = len(items)
         self.is_over = False  # answered, failed or given up
         self.arrived = time.monotonic()
         self.started: float | None = None
@@ -111,7 +113,8 @@ class Batcher:
         self._window = _WINDOW * max(_WORTH_SHARING, batch_tokens // MIN_TOKENS)
         self._waiting: list[_Waiting] = []  # sorted
         self._numbers = itertools.count()
-        self._now = 0.0  # virtual time: the turn of the last text that was first of its batch
+        self._now = 0.0  # virtual time, in tokens
+        self._num_jobs = 0  # that have texts waiting
         self._running = 0  # batches
         self._seconds_per_token = 1e-3  # of one worker, a running average
         self._closing = False
@@ -141,6 +144,7 @@ class Batcher:
                 raise Closed
             if len(self._waiting) + len(items) > self._max_waiting:
                 raise QueueFull(self._retry_after())
+            self._num_jobs += 1
             turn = self._now
             for index, item in enumerate(items):
                 tokens = max(self._tokens_of(item), 1)
@@ -162,6 +166,7 @@ class Batcher:
             self._changed.notify_all()
         for thread in self._threads:
             thread.join()
+        self._run = _nothing  # the model's memory is free without a search for cycles
 
     def _retry_after(self) -> int:
         tokens = sum(waiting.tokens for waiting in self._waiting)
@@ -171,7 +176,9 @@ class Batcher:
         """Marks a job as over, and drops its texts that wait. The lock is held."""
         if not job.is_over:
             job.is_over, job.ended = True, time.monotonic()
-            self._waiting = [waiting for waiting in self._waiting if waiting.job is not job]
+            if job.num_waiting:
+                self._num_jobs -= 1
+                self._waiting = [waiting for waiting in self._waiting if waiting.job is not job]
 
     def _work(self) -> None:
         while batch := self._next_batch():
@@ -204,7 +211,8 @@ class Batcher:
     def _take(self, batch: Sequence[_Waiting]) -> None:
         """Removes a batch from the queue. The lock is held."""
         taken = {waiting.number for waiting in batch}
-        self._now = max(self._now, self._waiting[0].turn)
+        passed = sum(waiting.tokens for waiting in batch) / self._num_jobs
+        self._now = max(self._now + passed, self._waiting[0].turn)
         self._waiting[: self._window] = [
             waiting for waiting in self._waiting[: self._window] if waiting.number not in taken
         ]
@@ -212,6 +220,8 @@ class Batcher:
         started = time.monotonic()
         for waiting in batch:
             waiting.job.started = waiting.job.started or started
+            waiting.job.num_waiting -= 1
+            self._num_jobs -= not waiting.job.num_waiting
 
     def _chosen(self) -> tuple[list[_Waiting], bool]:
         """Returns the texts of the next batch, and whether no more fit. The lock is held."""
@@ -225,7 +235,9 @@ class Batcher:
             shorter = first.tokens - same[low - 1].tokens if low else math.inf
             longer = same[high + 1].tokens - first.tokens if high + 1 < len(same) else math.inf
             if shorter == longer == math.inf:
-                return same[low : high + 1], idle > 1 and high + 1 - low >= share
+                number = high + 1 - low
+                has_no_room = (number + 1) * max(same[high].tokens, MIN_TOKENS) > self._batch_tokens
+                return same[low : high + 1], has_no_room or (idle > 1 and number >= share)
             next_low, next_high = (low - 1, high) if shorter <= longer else (low, high + 1)
             number = next_high + 1 - next_low
             if number > share or number * max(same[next_high].tokens, MIN_TOKENS) > self._batch_tokens:
@@ -264,6 +276,12 @@ class Batcher:
 
     def _fail(self, job: Job, error: Exception) -> None:
         with self._changed:
+            if job.is_over:  # it failed in another batch, too, or was cancelled
+                return
             self._end(job)
         if job.future.set_running_or_notify_cancel():
             job.future.set_exception(error)
+
+
+def _nothing(task: Any, items: Sequence[Any]) -> Sequence[Any]:  # noqa: ANN401  see `Batcher`
+    raise Closed

@@ -1,9 +1,11 @@
-"""The outermost layer of the application: limits on requests, their log and their figures."""
+"""The outermost layer of the application: limits on requests, errors of the server, the log and the figures."""
 
 import asyncio
 import json
+import traceback
 from typing import TYPE_CHECKING, Any
 
+from t2t_lite.log import LOG
 from t2t_lite.serving.metrics import Metrics
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.record import Record
@@ -49,9 +51,12 @@ class Guard:
         record = Record(scope["method"], scope["path"][:_LONGEST_PATH], (scope.get("client") or ("",))[0])
         record.attach(scope)
 
+        has_begun = False
+
         async def bounded_send(message: "Message") -> None:
+            nonlocal has_begun
             if message["type"] == "http.response.start":
-                record.status = message["status"]
+                record.status, has_begun = message["status"], True
             try:
                 async with asyncio.timeout(self._options.read_seconds):
                     await send(message)
@@ -71,12 +76,22 @@ class Guard:
         except ClientGone:
             record.status = 499
             self._metrics.refused.labels("client_gone").inc()
+        except Exception as error:
+            # Without the message, which may have a part of the text.
+            LOG.error(
+                "an error of the server: %s\n%s",
+                type(error).__name__,
+                "".join(traceback.format_tb(error.__traceback__)),
+            )
+            record.status = 500
+            if not has_begun:
+                await _refuse(bounded_send, _Refused(500, "an error of the server; its log says more", "error"))
         finally:
             self._in_flight -= costs
             self._note(scope, record)
 
     async def _body(self, scope: "Scope", receive: "Receive") -> bytes:
-        """Reads the body. Raises _Refused or ClientGone."""
+        """Reads the body; only POST requests have one that counts. Raises _Refused or ClientGone."""
         limit = self._options.max_body_bytes
         length = dict(scope["headers"]).get(b"content-length", b"0")
         announced = int(length) if length.isdigit() else 0
@@ -89,7 +104,7 @@ class Guard:
                     if message["type"] == "http.disconnect":
                         raise ClientGone
                     size += len(message.get("body", b""))
-                    if size <= limit:
+                    if size <= limit and scope["method"] == "POST":
                         parts.append(message.get("body", b""))
                     if not message.get("more_body"):
                         break

@@ -2,61 +2,71 @@
 
 from collections.abc import Iterator, Sequence
 
-import bs4
-from bs4.element import NavigableString, PageElement
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 # What is in these is no text for a reader, or must stay as it is.
-_KEPT = ("script", "style", "code", "pre", "textarea", "template", "kbd", "samp", "var", "svg", "math")
+_KEPT = frozenset(
+    ("script", "style", "code", "pre", "textarea", "template", "noscript", "kbd", "samp", "var", "svg", "math")
+)
+_PAGE_BEGINNINGS = ("<!doctype", "<html", "<head", "<body")
+# The parser's time grows with the square of the depth.
+MAX_TAGS = 10_000
+
+
+class TooManyTags(ValueError):
+    """HTML has more tags than can be read in a short time."""
 
 
 class Html:
-    """A piece of HTML, or a whole page.
+    """A piece of HTML, or a whole page, read as browsers do.
 
     Args:
-      markup: the HTML; broken one is read as browsers do.
+      markup: the HTML.
 
     Attributes:
       texts: the texts between tags, in order. Each is translated by itself.
+
+    Raises:
+      TooManyTags: if it has more than `MAX_TAGS` tags.
     """
 
     def __init__(self, markup: str) -> None:
-        self._soup = bs4.BeautifulSoup(markup, "html.parser")
-        self._strings = list(_texts(self._soup))
-        self.texts = [str(string) for string in self._strings]
+        if markup.count("<") > MAX_TAGS:
+            raise TooManyTags
+        self._markup = markup
+        self.texts = [node.text(deep=False) for node in _texts(_parsed(markup))]
 
     def with_texts(self, texts: Sequence[str]) -> str:
-        """Returns the HTML with other texts between the tags; characters with a meaning in HTML are escaped.
-
-        An instance can be used once.
-        """
-        for string, text in zip(self._strings, texts, strict=True):
-            string.replace_with(NavigableString(text))
-        return self._soup.decode(formatter="minimal")
+        """Returns the HTML with other texts between the tags; characters with a meaning in HTML are escaped."""
+        tree = _parsed(self._markup)
+        for node, text in zip(list(_texts(tree)), texts, strict=True):
+            node.replace_with(text)
+        return tree.html or ""
 
 
-def _texts(soup: bs4.BeautifulSoup) -> Iterator[NavigableString]:
+def _parsed(markup: str) -> LexborHTMLParser:
+    if markup.lstrip()[:10].lower().startswith(_PAGE_BEGINNINGS):
+        return LexborHTMLParser(markup)
+    # A template may have anything at its top, such as the cells of a table.
+    return LexborHTMLParser(markup, is_fragment=True, fragment_tag="template")
+
+
+def _texts(tree: LexborHTMLParser) -> Iterator[LexborNode]:
     """Yields the texts to translate: no comments, no code, nothing that is marked with translate="no"."""
-    kept_until: PageElement | None = None
-    inside = False
-    for element in soup.descendants:
-        if inside and element is kept_until:
-            inside = False
-        if inside:
-            continue
-        if isinstance(element, bs4.Tag):
-            if _is_kept(element):
-                inside, kept_until = True, _next_after(element)
-        elif type(element) is NavigableString and element.strip():
-            yield element
+    kept: set[int] = set()  # nodes whose content stays as it is
+    for node in tree.root.traverse(include_text=True) if tree.root else ():
+        parent = node.parent
+        if parent is not None and parent.mem_id in kept:
+            kept.add(node.mem_id)
+        elif node.is_text_node:
+            if node.text(deep=False).strip():
+                yield node
+        elif _is_kept(node):
+            kept.add(node.mem_id)
 
 
-def _is_kept(tag: bs4.Tag) -> bool:
-    return tag.name in _KEPT or tag.get("translate") == "no" or "notranslate" in tag.get_attribute_list("class")
-
-
-def _next_after(tag: bs4.Tag) -> PageElement | None:
-    """Returns the element after a tag and all that it contains."""
-    node: PageElement | None = tag
-    while node is not None and node.next_sibling is None:
-        node = node.parent
-    return None if node is None else node.next_sibling
+def _is_kept(node: LexborNode) -> bool:
+    if node.tag in _KEPT:
+        return True
+    attributes = node.attributes if node.is_element_node else {}
+    return attributes.get("translate") == "no" or "notranslate" in (attributes.get("class") or "").split()

@@ -1,6 +1,7 @@
 """Languages: their names, and which one a text is in."""
 
 import functools
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import babel
@@ -43,16 +44,20 @@ def detect(text: str, languages: tuple[str, ...] = ()) -> list[Detected]:
       languages: the languages in question; none: all that are known.
     """
     by_primary = {language.partition("-")[0].lower(): language for language in reversed(languages)}
-    ranked = _identifier(tuple(by_primary)).rank(text)
-    found = [Detected(by_primary.get(code) or code, round(100 * float(share), 1)) for code, share in ranked]
-    return [each for each in found[:_MOST] if each.confidence >= 1] or found[:1]
+    ranked = [(code, score) for code, score in _identifier().rank(text) if not languages or code in by_primary]
+    if not ranked:
+        return [Detected(languages[0], 100.0 / len(languages))]
+    highest = ranked[0][1]
+    shares = [math.exp(score - highest) for _, score in ranked]
+    found = [
+        Detected(by_primary.get(code) or code, round(100 * share / sum(shares), 1))
+        for (code, _), share in zip(ranked[:_MOST], shares)
+    ]
+    return [each for each in found if each.confidence >= 1] or found[:1]
 
 
-@functools.lru_cache(maxsize=8)
-def _identifier(languages: tuple[str, ...]) -> "LanguageIdentifier":
+@functools.cache
+def _identifier() -> "LanguageIdentifier":
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    if known := [language for language in languages if language in identifier.nb_classes]:
-        identifier.set_languages(known)
-    return identifier
+    return LanguageIdentifier.from_model_file(MODEL_FILE)

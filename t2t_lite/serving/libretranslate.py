@@ -1,5 +1,6 @@
 """LibreTranslate's API, so that its clients work with this server: https://docs.libretranslate.com/api."""
 
+import urllib.parse
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
@@ -7,19 +8,32 @@ import pydantic
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
+from python_multipart.multipart import parse_options_header
 
 from t2t_lite.serving import languages
 from t2t_lite.serving.answering import Answering, without_delay
-from t2t_lite.serving.html import Html
+from t2t_lite.serving.html import MAX_TAGS, Html, TooManyTags
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.sentences import SplitText, split_sentences
 from t2t_lite.serving.served_model import Result, ServedModel, Task
 
+_MAX_FIELDS = 1000
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
 _DETECTED_CHARACTERS = 2000  # are enough to know a language
 
 
-class TranslateRequest(pydantic.BaseModel):
+class _Asks(pydantic.BaseModel):
+    """What requests have in common: fields that are null or empty count as missing, except for the text."""
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _without_empty_fields(cls, values: Any) -> Any:  # noqa: ANN401  not validated yet
+        if not isinstance(values, dict):
+            return values
+        return {name: value for name, value in values.items() if name == "q" or value not in (None, "")}
+
+
+class TranslateRequest(_Asks):
     """A text, or several, to translate."""
 
     q: str | list[str] = pydantic.Field(description="the text, of any number of paragraphs, or several texts")
@@ -30,7 +44,7 @@ class TranslateRequest(pydantic.BaseModel):
     api_key: str = ""
 
 
-class DetectRequest(pydantic.BaseModel):
+class DetectRequest(_Asks):
     """A text in an unknown language."""
 
     q: str
@@ -38,17 +52,20 @@ class DetectRequest(pydantic.BaseModel):
 
 
 class _Document:
-    """One text of a request as sentences."""
+    """One text of a request as sentences. Raises HTTPException if its HTML has too many tags."""
 
     def __init__(self, text: str, language: str, is_html: bool) -> None:
-        self._html = Html(text) if is_html else None
+        try:
+            self._html = Html(text) if is_html else None
+        except TooManyTags:
+            raise HTTPException(413, f"more than {MAX_TAGS:,} tags; send the page in parts") from None
         self._parts: list[SplitText] = [
             split_sentences(part, language) for part in (self._html.texts if self._html else [text])
         ]
         self.sentences = [sentence for part in self._parts for sentence in part.sentences]
 
     def joined(self, sentences: Sequence[str]) -> str:
-        """Returns the text with translated sentences; HTML can be joined once."""
+        """Returns the text with translated sentences."""
         rest = iter(sentences)
         parts = [part.joined([next(rest) for _ in part.sentences]) for part in self._parts]
         return self._html.with_texts(parts) if self._html else parts[0]
@@ -72,6 +89,7 @@ def router(answering: Answering) -> APIRouter:
     @api.post("/languages", include_in_schema=False)
     async def known_languages() -> JSONResponse:
         """Lists the languages, and what each can be translated to."""
+        models.check_ready()
         targets: dict[str, list[str]] = {code: [] for code in (*models.sources, *models.targets)}
         for model in models.translators:
             if model.target_language not in targets[model.source_language]:
@@ -92,6 +110,7 @@ def router(answering: Answering) -> APIRouter:
     @api.get("/frontend/settings")
     async def settings() -> JSONResponse:
         """Returns what a page needs to know."""
+        models.check_ready()
         first = models.translators[0] if models.translators else None
         codes = (first.source_language, first.target_language) if first else ("", "")
         source, target = ({"code": code, "name": languages.name_of(code)} for code in codes)
@@ -128,7 +147,7 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
         lambda: answering.models.translation(source, target, "")[0],
         lambda chosen: (_task(chosen, asked.alternatives), counted),
     )
-    found = await without_delay(size, _joined, texts, documents, results, asked.alternatives, is_html, source)
+    found = await without_delay(size, _joined, documents, results, asked.alternatives)
     best, others = [each[0] for each in found], [each[1:] for each in found]
     is_one = isinstance(asked.q, str)
     content: dict[str, Any] = {"translatedText": best[0] if is_one else best}
@@ -144,25 +163,16 @@ def _task(model: ServedModel, alternatives: int) -> Task:
     return Task(model.settings({}, alternatives + 1), num_wanted=alternatives + 1)
 
 
-def _joined(
-    texts: Sequence[str],
-    documents: Sequence[_Document],
-    results: Sequence[Result],
-    alternatives: int,
-    is_html: bool,
-    language: str,
-) -> list[list[str]]:
+def _joined(documents: Sequence[_Document], results: Sequence[Result], alternatives: int) -> list[list[str]]:
     """Returns the translations of each text: the best, and as many others as exist and are wanted."""
     rest = iter(results)
     found = []
-    for text, document in zip(texts, documents):
+    for document in documents:
         beams = [next(rest).hypotheses for _ in document.sentences]
         most = max((len(beam) for beam in beams), default=1)
         versions = []
         for rank in range(min(alternatives + 1, most)):
-            # HTML is read again for each version, because the tags are changed in place.
-            fresh = _Document(text, language, True) if is_html and rank else document
-            versions.append(fresh.joined([beam[min(rank, len(beam) - 1)].text for beam in beams]))
+            versions.append(document.joined([beam[min(rank, len(beam) - 1)].text for beam in beams]))
         found.append(list(dict.fromkeys(versions)))
     return found
 
@@ -173,17 +183,19 @@ async def _read(request: Request, kind: type[_Asked]) -> _Asked:
     Raises:
       HTTPException: if they are not what the endpoint takes.
     """
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     body = await request.body()
+    content_type = request.headers.get("content-type", "").lower().partition(";")[0].strip()
+    query = request.url.query
     try:
-        if content_type == "application/json" or body.lstrip()[:1] == b"{":
-            if not request.query_params:
+        if content_type == "multipart/form-data":
+            values = await _multipart(request)
+        elif content_type == "application/json" or body.lstrip()[:1] == b"{":
+            if not query:
                 return kind.model_validate_json(body)
             values = pydantic.TypeAdapter(dict[str, Any]).validate_json(body)
         else:
-            form = await request.form() if body else None
-            values = _values(form.multi_items() if form else [])
-        return kind.model_validate(_values(request.query_params.multi_items()) | values)
+            values = _values(_fields(body.decode("utf-8", errors="replace")))
+        return kind.model_validate(_values(_fields(query)) | values)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -192,16 +204,29 @@ async def _read(request: Request, kind: type[_Asked]) -> _Asked:
         raise HTTPException(400, f"Invalid request: {f'{where}: ' if where else ''}{first['msg']}") from None
 
 
+def _fields(text: str) -> list[tuple[str, str]]:
+    """Returns the names and values of a form or query string. Raises HTTPException if there are too many."""
+    try:
+        return urllib.parse.parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+    except ValueError:
+        raise HTTPException(400, f"Invalid request: more than {_MAX_FIELDS} fields") from None
+
+
+async def _multipart(request: Request) -> dict[str, Any]:
+    """Returns the values of a form in parts. Raises HTTPException if it is malformed or not in UTF-8."""
+    _, options = parse_options_header(request.headers["content-type"])
+    if options.get(b"charset", b"utf-8").lower() != b"utf-8":  # some charsets take minutes to decode
+        raise HTTPException(400, "Invalid request: the charset of a form must be utf-8")
+    form = await request.form(max_files=0, max_fields=_MAX_FIELDS)
+    return _values(form.multi_items())
+
+
 def _values(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Returns the values of a form or query; a name that occurs more than once has a list."""
-    values: dict[str, Any] = {}
+    lists: dict[str, list[Any]] = {}
     for name, value in items:
-        values[name] = [*_as_list(values[name]), value] if name in values else value
-    return values
-
-
-def _as_list(value: Any) -> list[Any]:  # noqa: ANN401  of a form
-    return value if isinstance(value, list) else [value]
+        lists.setdefault(name, []).append(value)
+    return {name: found if len(found) > 1 else found[0] for name, found in lists.items()}
 
 
 def _takes(kind: type[pydantic.BaseModel], example: dict[str, Any]) -> dict[str, Any]:

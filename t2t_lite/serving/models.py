@@ -73,6 +73,8 @@ class ModelSet:
             for place in self._places:
                 self._models[place.source.name] = model = self._loaded(place)
                 on_loaded(model)
+        if len(self.sources) > 1:
+            languages.detect("")  # loads its model now, and not for the first user
 
     def reload(self) -> list[ServedModel]:
         """Loads the models that have changed, beside the old ones, and returns them. One that fails to load stays."""
@@ -84,7 +86,7 @@ class ModelSet:
                     if old is None or place.source.about().changed == old.about.changed:
                         continue
                     self._models[old.name] = new = self._loaded(place)
-                except (UserError, OSError) as error:
+                except Exception as error:  # of any library: memory may be short with both in it
                     self._metrics.model_loads.labels("failed").inc()
                     LOG.warning("%s has changed, and cannot be loaded; the old one stays: %s", place.source.name, error)
                     continue
@@ -122,14 +124,14 @@ class ModelSet:
 
     def named(self, name: str) -> ServedModel:
         """Returns the model of a name. Raises NoSuchModel, NotReady."""
-        self._check_ready()
+        self.check_ready()
         if name not in self._models:
             raise NoSuchModel(f"there is no model {name[:100]}; there is {', '.join(self._models)}")
         return self._models[name]
 
     def only(self) -> ServedModel:
         """Returns the model that translates, if there is one only. Raises NoSuchModel, NotReady."""
-        self._check_ready()
+        self.check_ready()
         found = [model for model in self.all if not model.writes_trees]
         if len(found) != 1:
             names = ", ".join(model.name for model in found) or "none that translates"
@@ -146,7 +148,7 @@ class ModelSet:
         Raises:
           NotReady, NoSuchModel: see there.
         """
-        self._check_ready()
+        self.check_ready()
         models = self.translators
         to = languages.find(target, [model.target_language for model in models])
         if to is None:
@@ -162,7 +164,7 @@ class ModelSet:
 
     def parser(self) -> ServedModel:
         """Returns the first model that parses. Raises NoSuchModel, NotReady."""
-        self._check_ready()
+        self.check_ready()
         for model in self.all:
             if model.writes_trees:
                 return model
@@ -185,7 +187,8 @@ class ModelSet:
         """The languages that can be translated to."""
         return list(dict.fromkeys(model.target_language for model in self.translators))
 
-    def _check_ready(self) -> None:
+    def check_ready(self) -> None:
+        """Raises NotReady unless all models are loaded."""
         if not self.is_ready:
             raise NotReady
 

@@ -1,26 +1,31 @@
 """What a server allows and how it batches; the flags of t2t-lite-serve."""
 
 import dataclasses
+import math
 
 from t2t_lite.errors import UserError
 
-# Settings of the search that a request may change. The others would cost a server time or memory without a limit.
-REQUEST_SETTINGS = (
-    "beam_size",
-    "alpha",
-    "min_length_ratio",
-    "coverage_penalty",
-    "no_repeat_ngram_size",
-    "diverse_beam_groups",
-    "diverse_beam_strength",
-    "sampling_method",
-    "sampling_temp",
-    "sampling_keep_top_k",
-    "sampling_keep_top_p",
-    "random_seed",
-    "allow_unk",
-    "only_trees",
-)
+# Settings of the search that a request may change, and the largest values of those that are numbers. The other settings
+# would cost a server time or memory without a limit. beam_size has a limit of its own.
+LARGEST_SETTINGS = {
+    "beam_size": math.inf,
+    "alpha": 10,
+    "min_length_ratio": 10,
+    "coverage_penalty": 100,
+    "no_repeat_ngram_size": 100,
+    "diverse_beam_groups": math.inf,
+    "diverse_beam_strength": 1000,
+    "sampling_method": None,
+    "sampling_temp": 1000,
+    "sampling_keep_top_k": 1_000_000,
+    "sampling_keep_top_p": 1,
+    "random_seed": 2**31,
+    "allow_unk": None,
+    "only_trees": None,
+}
+REQUEST_SETTINGS = tuple(LARGEST_SETTINGS)
+# Tokens of a request that asks for attention weights: their number grows with its square.
+MAX_ATTENTION_TOKENS = 256
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ import asyncio
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 _MAX_HEAD_BYTES = 64 * 1024
+_MAX_PIPELINED = 16  # requests that were sent before the answer to the first one
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -18,7 +19,8 @@ class BoundedProtocol(HttpToolsProtocol):
     read_seconds = 10.0
 
     _timer: asyncio.TimerHandle | None = None
-    _head_bytes = 0
+    _unsent_timer: asyncio.TimerHandle | None = None
+    _head_bytes = _raw_head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Starts the clock of the first head."""
@@ -32,12 +34,22 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Takes a part of a request."""
+        if self._unsent_timer is not None and not self.transport.get_write_buffer_size():
+            self._unsent_timer.cancel()
+            self._unsent_timer = None
+        if self._timer is not None:  # the parser keeps a header until it is complete
+            if self._raw_head_bytes > _MAX_HEAD_BYTES:
+                self.send_400_response("The head of the request is too long.")
+                return
+            self._raw_head_bytes += len(data)
         super().data_received(data)
         if self._timer is None and (self.cycle is None or self.cycle.response_complete):
             self._start_timer()  # a part of the next head
 
     def on_message_begin(self) -> None:
         """Begins a head."""
+        if len(self.pipeline) > _MAX_PIPELINED:
+            raise ValueError("too many requests before the first answer")  # the parser answers with 400
         super().on_message_begin()
         self._head_bytes = 0
 
@@ -59,8 +71,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Sees to it that the client takes the answer."""
         super().on_response_complete()
-        if self.transport.get_write_buffer_size():
-            self.loop.call_later(self.read_seconds, self._abort_unsent)
+        if self._unsent_timer is None and self.transport.get_write_buffer_size():
+            self._unsent_timer = self.loop.call_later(self.read_seconds, self._abort_unsent)
 
     def _count(self, number: int) -> None:
         self._head_bytes += number
@@ -68,6 +80,7 @@ class BoundedProtocol(HttpToolsProtocol):
             raise ValueError("the head of the request is too long")  # the parser answers with 400
 
     def _start_timer(self) -> None:
+        self._raw_head_bytes = 0
         self._timer = self.loop.call_later(self.read_seconds, self._close)
 
     def _stop_timer(self) -> None:
@@ -80,6 +93,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _abort_unsent(self) -> None:
+        self._unsent_timer = None
         if self.transport.get_write_buffer_size():
             self.transport.abort()
 

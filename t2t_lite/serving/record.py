@@ -6,8 +6,6 @@ import logging
 import time
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.formatting import encodable
-
 if TYPE_CHECKING:
     from starlette.requests import Request
 
@@ -52,7 +50,7 @@ class Record:
         scope[_KEY] = self
 
     def log(self) -> None:
-        """Writes the line of the access log: one JSON object."""
+        """Writes the line of the access log: one JSON object, in ASCII, so that no text can look like another line."""
         entry: dict[str, Any] = {
             "time": round(time.time(), 3),
             "client": self.client,
@@ -70,5 +68,5 @@ class Record:
                 "model_seconds": round(self.job.model_seconds, 4),
             }
         if self.texts is not None:
-            entry["texts"] = list(map(encodable, self.texts))
-        ACCESS_LOG.info("%s", json.dumps(entry, ensure_ascii=False))
+            entry["texts"] = self.texts
+        ACCESS_LOG.info("%s", json.dumps(entry))

@@ -10,6 +10,10 @@ from sentencex import segment  # type: ignore[attr-defined]  compiled
 _LINES = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
+# Longer ones are not split: rules for quotation marks take time that grows with the square of the length.
+MAX_PARAGRAPH = 50_000
+
+
 class SplitText(NamedTuple):
     """A text as sentences, and what lies before, between and after them.
 
@@ -30,7 +34,7 @@ class SplitText(NamedTuple):
 
 
 def split_sentences(text: str, language: str) -> SplitText:
-    """Splits a text.
+    """Splits a text. A paragraph of more than `MAX_PARAGRAPH` characters is one sentence.
 
     Args:
       text: the text, of any number of lines.
@@ -53,7 +57,11 @@ def _pieces(text: str, language: str) -> Iterator[str]:
     """Yields pieces of a text, each with at most one sentence. Together they are the text."""
     end = 0
     for breaks in _LINES.finditer(text):
-        yield from segment(language, text[end : breaks.start()])
+        yield from _sentences(text[end : breaks.start()], language)
         yield breaks.group()
         end = breaks.end()
-    yield from segment(language, text[end:])
+    yield from _sentences(text[end:], language)
+
+
+def _sentences(paragraph: str, language: str) -> list[str]:
+    return segment(language, paragraph) if len(paragraph) <= MAX_PARAGRAPH else [paragraph]

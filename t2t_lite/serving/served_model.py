@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.tokenizing import MAX_TOKEN_CHARACTERS
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
 from t2t_lite.formatting import encodable
 from t2t_lite.serving.batching import Batcher, Job
-from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
 from t2t_lite.serving.sources import About, Source
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Task(NamedTuple):
     """What a request wants of its texts. Texts of equal tasks share batches."""
 
     settings: DecodeHParams
-    num_wanted: int = 1  # hypotheses of each text; 0: all
+    num_wanted: int = 1  # hypotheses of each text
     with_scores: bool = False
     with_prefixes: bool = False
     with_phrases: bool = False
@@ -154,8 +155,12 @@ class ServedModel:
             raise UserError("random_seed has no effect with the engine of this model; leave it out")
         usual = self.translator.decode_hparams
         settings = usual.replace(**changes) if changes else usual
+        for name in changes:
+            if (most := LARGEST_SETTINGS[name]) is not None and getattr(settings, name) > most:
+                raise UserError(f"{name}={changes[name]} is more than this server's {most}")
         is_sampled = settings.sampling_method == "random"
-        if "beam_size" not in changes and (is_sampled or num_hypotheses > settings.beam_size):
+        may_widen = "beam_size" in self._options.request_settings and "beam_size" not in changes
+        if may_widen and (is_sampled or num_hypotheses > settings.beam_size):
             groups = settings.diverse_beam_groups
             settings = settings.replace(beam_size=num_hypotheses + -num_hypotheses % groups)
         if settings.beam_size > self._options.max_beam_size:
@@ -173,23 +178,32 @@ class ServedModel:
         """Returns texts with their numbers of tokens.
 
         Raises:
-          TooLong: if one has more tokens than the server takes.
+          TooLong: if one has more tokens than the server takes, or its prefix or phrases have.
         """
-        limit = min(self._options.max_tokens, self.translator.decode_hparams.max_input_length)
-        limit = min(limit, self.translator.engine.max_positions or limit)
-        for number, text in enumerate(texts, start=1):
-            if len(text) > limit * MAX_TOKEN_CHARACTERS:  # which would take long to tokenize
-                raise TooLong(f"sentence {number} has {len(text):,} characters; at most {limit} tokens are taken")
-        ids = self.translator.inputs_vocabulary.ids_of([encodable(text) for text in texts])
-        for number, each in enumerate(ids, start=1):
-            if len(each) > limit:
-                raise TooLong(f"sentence {number} has {len(each)} tokens; at most {limit} are taken")
+        inputs, targets = self.translator.inputs_vocabulary, self.translator.vocabulary
+        prefixes, phrases = prefixes or [""] * len(texts), phrases or [()] * len(texts)
+        counts = self._counted("sentence", texts, inputs)
+        self._counted("the prefix of sentence", prefixes, targets)
+        self._counted("the phrases of sentence", ["\n".join(each) for each in phrases], targets)
         return [
-            Text(text, len(each), prefix, tuple(its_phrases), number)
-            for number, (text, each, prefix, its_phrases) in enumerate(
-                zip(texts, ids, prefixes or [""] * len(texts), phrases or [()] * len(texts), strict=True), start=1
+            Text(text, tokens, prefix, tuple(its_phrases), number)
+            for number, (text, tokens, prefix, its_phrases) in enumerate(
+                zip(texts, counts, prefixes, phrases, strict=True), start=1
             )
         ]
+
+    def _counted(self, name: str, texts: Sequence[str], vocabulary: Vocabulary) -> list[int]:
+        """Returns the number of tokens of each text; raises TooLong if one has too many."""
+        limit = min(self._options.max_tokens, self.translator.decode_hparams.max_input_length)
+        limit = min(limit, self.translator.engine.max_positions or limit)
+        counts = []
+        for number, text in enumerate(texts, start=1):
+            if len(text) > limit * MAX_TOKEN_CHARACTERS:  # which would take long to tokenize
+                raise TooLong(f"{name} {number} has {len(text):,} characters; at most {limit} tokens are taken")
+            counts.append(len(vocabulary.ids_of([encodable(text)])[0]) if text else 1)
+            if counts[-1] > limit:
+                raise TooLong(f"{name} {number} has {counts[-1]} tokens; at most {limit} are taken")
+        return counts
 
     def submit(self, task: Task, texts: Sequence[Text]) -> Job:
         """Queues texts.
@@ -197,7 +211,10 @@ class ServedModel:
         Raises:
           QueueFull: if there is no room for them.
           UserError: if the model cannot do what the task asks for.
+          TooLong: if there are too many tokens for attention weights.
         """
+        if task.attention is not None and sum(text.tokens for text in texts) > MAX_ATTENTION_TOKENS:
+            raise TooLong(f"a request with attention weights can have {MAX_ATTENTION_TOKENS} tokens")
         constraints = task.settings.only_trees
         self.translator.engine.check(
             task.settings.replace(only_trees=False) if constraints else task.settings,
@@ -233,7 +250,12 @@ class ServedModel:
         """Searches a batch; the texts have the same task."""
         if task.settings.sampling_method == "random":  # a sample depends on the number of its line
             return [self._searched(task, [text])[0] for text in texts]
-        return self._searched(task, texts)
+        try:
+            return self._searched(task, texts)
+        except UserError:
+            if len(texts) == 1:
+                raise
+            return [self._searched(task, [text])[0] for text in texts]  # so that the error names the line at fault
 
     def _searched(self, task: Task, texts: Sequence[Text]) -> list[Result]:
         lines = [encodable(text.text) for text in texts]
@@ -242,12 +264,12 @@ class ServedModel:
             options["prefixes"] = [encodable(text.prefix) for text in texts]
         if task.with_phrases:
             options["phrases"] = [list(map(encodable, text.phrases)) for text in texts]
-        if task.settings.sampling_method == "random":
+        if len(texts) == 1:
             options["first_line"] = texts[0].number
         model = self._parser or self.translator
         if task.num_wanted != 1:
             beams = model.n_best(lines, **options)
-            beams = [found[: task.num_wanted or None] for found in beams]
+            beams = [found[: task.num_wanted] for found in beams]
         elif task.with_scores:
             beams = [[best] for best in model.translate(lines, return_scores=True, **options)]
         else:

@@ -87,7 +87,7 @@ class ExportSource(Source):
 
         # CTranslate2 has threads of its own. TensorFlow searches each batch in the thread that asks for it.
         threads = self.num_threads if self.about().engine == "ctranslate2" else 1
-        return Translator.from_export(self.path, self.decode_hparams, LOG.warning, num_threads=threads)
+        return Translator.from_export(self.path, self.decode_hparams, _warn, num_threads=threads)
 
 
 class RunSource(Source):
@@ -138,9 +138,7 @@ class RunSource(Source):
         _prepare_tensorflow()
         from t2t_lite.decoding.translator import Translator
 
-        return Translator.from_run_dir(
-            self.path, self.decode_hparams, self._checkpoint_path, LOG.warning, num_threads=1
-        )
+        return Translator.from_run_dir(self.path, self.decode_hparams, self._checkpoint_path, _warn, num_threads=1)
 
     def _exported(self) -> ExportSource:
         """Returns the export of the run, made now if it is not there yet."""
@@ -153,6 +151,12 @@ class RunSource(Source):
         path = exported_run(self.path, self._checkpoint_path, settings)
         changes = ",".join(f"{name}={value}" for name, value in vars(settings).items() if value != "")
         return ExportSource(path, changes, self.num_threads)
+
+
+def _warn(line: str) -> None:
+    """Logs what is said about a model. Lines about texts are left out: their numbers are those of a batch."""
+    if not line.startswith(("line ", "the prefix of line ")):
+        LOG.warning("%s", line)
 
 
 def _prepare_tensorflow() -> None:

@@ -29,6 +29,18 @@ def test_texts_are_translated_as_json_form_and_query(server, expected):
         "translatedText": wanted
     }
     assert server.translate(SENTENCES) == expected(SENTENCES)
+    for odd in ({"api_key": None, "format": None}, {"source": "", "alternatives": ""}, {"unknown": 1}):
+        assert server.post("/translate", fields | odd).content["translatedText"] == wanted
+    raw = f"q=ä {SENTENCES[0]}&target=de".encode()
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    encoded = {"q": f"ä {SENTENCES[0]}", "target": "de"}
+    assert server.post("/translate", raw, **form).content == server.post("/translate", encoded).content
+    parts = f'--b\r\nContent-Disposition: form-data; name="q"\r\n\r\n{SENTENCES[0]}\r\n--b\r\n'
+    parts += 'Content-Disposition: form-data; name="target"\r\n\r\nde\r\n--b--\r\n'
+    form = {"Content-Type": "multipart/form-data; boundary=b"}
+    assert server.post("/translate", parts.encode(), **form).content["translatedText"] == wanted
+    slow = {"Content-Type": "multipart/form-data; boundary=b; charset=punycode"}
+    assert server.post("/translate", parts.encode(), **slow).status == 400
     several = server.post("/translate", form={"q": SENTENCES, "source": "en", "target": "de"})
     assert several.content == {"translatedText": expected(SENTENCES)}
 
@@ -113,6 +125,9 @@ def test_v1_gives_all_that_a_search_knows(server, served_exports):
         assert [each["alignment"] for each in found] == translator.align([line] * 3, [each.text for each in beams[:3]])
     prefixed = server.post("/v1/translate", {"inputs": SENTENCES[0], "prefixes": "Die"}).content
     assert prefixed["results"][0]["hypotheses"] == [{"text": translator.translate(SENTENCES[0], prefixes="Die")}]
+    sampling = {"sampling_method": "random", "sampling_keep_top_k": 1_000_000}
+    sampled = server.post("/v1/translate", {"inputs": SENTENCES, "num_hypotheses": 2, "settings": sampling}).content
+    assert [len(result["hypotheses"]) for result in sampled["results"]] == [2, 2, 2]
     (model,) = server.get("/v1/models").content["models"]
     assert model["name"] == "new" and model["engine"] == "ctranslate2" and model["checkpoint"] == "average-300"
     assert model["settings"]["beam_size"] == translator.decode_hparams.beam_size
@@ -139,6 +154,9 @@ def test_v1_gives_all_that_a_search_knows(server, served_exports):
         ("/v1/translate", {"inputs": "a", "settings": {"beam_size": "x"}}, 400, "whole number"),
         ("/v1/translate", {"inputs": "a", "settings": {"beam_size": None}}, 400, "whole number"),
         ("/v1/translate", {"inputs": "a", "settings": {"batch_tokens": 1}}, 400, "cannot set batch_tokens"),
+        ("/v1/translate", {"inputs": "a", "settings": {"alpha": 10000}}, 400, "alpha=10000 is more than this server's"),
+        ("/v1/translate", {"inputs": "a", "prefixes": "dog " * 600}, 413, "the prefix of sentence 1"),
+        ("/translate", {"q": "<b>" * 10_001, "target": "de", "format": "html"}, 413, "more than 10,000 tags"),
         (
             "/v1/translate",
             {"inputs": "a", "num_hypotheses": 3, "settings": {"beam_size": 2}},

@@ -50,6 +50,8 @@ def hostile_requests():
         yield b"GET /" + b"a" * (70_000 + number) + b" HTTP/1.1\r\nHost: x\r\n\r\n", "400"
         yield b"GET /" + b"../" * number + b"etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", "4"
         yield b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 20_000 + b"\r\n", "400"
+        yield b"GET / HTTP/1.1\r\nX-A: " + b"b" * 3_000_000, "400"
+        yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000, "4"
         yield b"POST" + head + b"Content-Length: 50\r\n\r\n" + b"{" * number, "408"  # half a body
         yield b"POST" + head[: 5 + number], ""  # half a head
         yield b"", ""  # nothing at all

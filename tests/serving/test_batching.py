@@ -118,6 +118,41 @@ def test_a_request_that_fails_fails_alone(engine, batcher):
     assert queue.submit("task", ["later"]).future.result(60) == ["LATER"]
 
 
+def test_a_request_that_fails_in_two_threads_leaves_both_at_work(engine, batcher):
+    queue = batcher(batch_tokens=1000, workers=2)
+    for _ in range(3):
+        with pytest.raises(ValueError, match="bad"):
+            queue.submit("task", ["bad"] * 16).future.result(60)
+    engine.go_on.clear()
+    engine.batches.clear()
+    job = queue.submit("task", [f"{number:02d}" for number in range(16)])
+    while len(engine.batches) < 2:
+        time.sleep(0.01)
+    engine.go_on.set()
+    assert len(job.future.result(60)) == 16
+
+
+def test_the_second_sentence_of_a_request_is_not_overtaken_for_ever(engine, batcher):
+    queue = batcher(batch_tokens=8 * MIN_TOKENS, max_waiting=10_000)
+    held_up(engine, queue)
+    for _ in range(200):  # more than a batch is chosen from
+        queue.submit("task", ["x" * 30])
+    long = queue.submit("task", ["y" * 30, "z" * 30])
+    batches = []
+
+    def run(task, texts):
+        batches.append(texts)
+        for _ in range(8 * (len(batches) < 300)):  # as many new ones as are searched
+            queue.submit("task", ["x" * 30])
+        return texts
+
+    queue._run = run
+    engine.go_on.set()
+    assert long.future.result(60) == ["y" * 30, "z" * 30]
+    place = next(number for number, batch in enumerate(batches) if "z" * 30 in batch)
+    assert place < 100, "it starved until nothing else came"
+
+
 def test_what_was_cancelled_is_not_searched(engine, batcher):
     queue = batcher(max_waiting=3)
     held_up(engine, queue)
@@ -141,15 +176,16 @@ def test_a_full_queue_refuses_and_says_when_to_come_again(engine, batcher):
 
 
 def test_a_batch_that_is_not_full_waits_for_more_and_a_full_one_does_not(engine, batcher):
-    queue = batcher(batch_tokens=2 * MIN_TOKENS, delay=0.3)
+    queue = batcher(batch_tokens=2 * MIN_TOKENS, delay=3600)
     first = queue.submit("task", ["a"])
-    time.sleep(0.05)
-    second = queue.submit("task", ["b"])
-    third = queue.submit("task", ["c"])
+    second = queue.submit("task", ["b"])  # fills the batch
     assert second.future.result(60) == ["B"] and first.future.result(60) == ["A"]
-    assert engine.batches[0] == ["a", "b"], "they came within the delay"
-    assert third.future.result(60) == ["C"]
-    assert third.queue_seconds >= 0.25 > first.queue_seconds
+    assert engine.batches == [["a", "b"]]
+    third = queue.submit("task", ["c"])
+    assert not third.future.done() and queue.num_waiting == 1
+    short = batcher(delay=0.2)
+    alone = short.submit("task", ["d"])
+    assert alone.future.result(60) == ["D"] and alone.queue_seconds >= 0.2
 
 
 def test_idle_threads_share_a_request(engine, batcher):

@@ -108,6 +108,19 @@ def test_a_client_that_does_not_take_its_answer_is_left():
     assert 'status="499"' in figures
 
 
+def test_an_error_of_the_application_is_one_line_and_its_text_is_not_logged(logged):
+    async def fails(scope, receive, send):
+        raise ValueError((await receive())["body"].decode())
+
+    metrics = Metrics()
+    guard = Guard(fails, ServingOptions(), metrics)
+    answer = asyncio.run(ask(guard, b"the text of a client"))
+    assert answer[0] == 500 and error_of(answer) == "an error of the server; its log says more"
+    lines = "\n".join(logged())
+    assert "ValueError" in lines and "in fails" in lines and "the text of a client" not in lines
+    assert 'status="500"' in metrics.text().decode()
+
+
 def test_more_requests_than_allowed_at_the_same_time_are_refused_but_monitors_are_answered():
     async def test(guard, application):
         application.go_on.clear()

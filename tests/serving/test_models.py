@@ -1,6 +1,7 @@
 """The models of a server: run directories and exports, parsers, and what changes while they are served."""
 
 import shutil
+import weakref
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,7 @@ def test_a_changed_model_takes_the_place_of_the_old_one(served_exports, tmp_path
     assert models.reload() == []
     shutil.rmtree(path)
     shutil.copytree(served_exports / "new", path)
+    memory = weakref.ref(old.translator.engine)
     (new,) = models.reload()
     assert models.only() is new and new.about.checkpoint == "average-300"
     assert answers(models, "model", LINES) != before
@@ -158,6 +160,29 @@ def test_a_changed_model_takes_the_place_of_the_old_one(served_exports, tmp_path
     wanted = lambda model: (Task(model.settings({})), model.texts(LINES))  # noqa: E731
     answered_by, job = models.submit(lambda: next(choices, new), wanted)
     assert answered_by is new and job.future.result(120)
+    old = choices = None
+    assert memory() is None, "the old model stays in memory"
+    models.close()
+
+
+class Failing(ExportSource):
+    """Can be loaded once."""
+
+    def load(self):
+        if (self.path / "failed").exists():
+            raise MemoryError("no room for two")
+        (self.path / "failed").touch()
+        return super().load()
+
+
+def test_a_model_that_cannot_be_loaded_again_stays(served_exports, tmp_path, logged):
+    path = tmp_path / "model"
+    shutil.copytree(served_exports / "old", path)
+    models = model_set(Place(Failing(path), ("en", "de")))
+    before = answers(models, "model", LINES)
+    shutil.copy(served_exports / "new" / "export.json", path)
+    assert models.reload() == [] and "the old one stays: no room for two" in logged()[-1]
+    assert answers(models, "model", LINES) == before
     models.close()
 
 

@@ -101,12 +101,13 @@ RULES = {
     "serving": (
         (
             *("serving", "decoding.engine", "decoding.tokenizing", "decoding.translator", "parsing.parser"),
-            "trees.tokenizer",
+            *("trees.tokenizer", "data.vocab"),
             *("api.export", "checkpoints.selection", "run_dir", "export_dir", "tuned_settings", "startup", *BASIS),
         ),
         (
             *("fastapi", "fastapi_offline", "starlette", "pydantic", "uvicorn", "prometheus_client", "ray"),
-            *("sentencex", "py3langid", "babel", "bs4", "tensorflow", "numpy"),
+            "python_multipart",
+            *("sentencex", "py3langid", "babel", "selectolax", "tensorflow", "numpy"),
         ),
     ),
     # It runs commands in processes of their own, and reads what they have written.
