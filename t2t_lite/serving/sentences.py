@@ -64,4 +64,7 @@ def _pieces(text: str, language: str) -> Iterator[str]:
 
 
 def _sentences(paragraph: str, language: str) -> list[str]:
-    return segment(language, paragraph) if len(paragraph) <= MAX_PARAGRAPH else [paragraph]
+    if len(paragraph) > MAX_PARAGRAPH:
+        return [paragraph]
+    pieces = segment(language, paragraph)
+    return pieces if "".join(pieces) == paragraph else [paragraph]  # no character may be lost

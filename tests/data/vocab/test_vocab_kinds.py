@@ -106,10 +106,10 @@ def test_awkward_text_survives_a_round_trip_except_nul_in_wordpieces(of_kind, ki
         ("bytes", 259),
     ],
 )
-def test_every_line_of_multi30k_survives_a_round_trip_with_a_vocabulary_of_train(multi30k_dir, tmp_path, kind, size):
+def test_every_line_of_multi30k_survives_a_round_trip_with_a_vocabulary_of_some(multi30k_dir, tmp_path, kind, size):
     every = all_lines(multi30k_dir)
     assert len(every) == 3 * (29_000 + 1014 + 1000)
-    train_vocabulary(all_lines(multi30k_dir, splits=["train"]), size, tmp_path / "v", kind)
+    train_vocabulary(all_lines(multi30k_dir, splits=["train"])[::3], size, tmp_path / "v", kind)
     vocabulary = open_vocabulary(tmp_path / "v")
     assert 0.95 * size <= vocabulary.size <= size
     assert different(vocabulary, every) == []
