@@ -245,8 +245,7 @@ def test_keys_are_asked_for_and_pages_of_named_origins_may_call(served_exports, 
         assert "access-control-allow-origin" not in other.headers
         keys.write_text("third\n")
         own.process.send_signal(1)  # SIGHUP
-        while own.post("/translate", asked | {"api_key": "third"}).status != 200:
-            pass
+        own.wait_until(lambda: own.post("/translate", asked | {"api_key": "third"}).status == 200)
         assert own.post("/translate", asked | {"api_key": "second"}).status == 403
         own.wait_for(SENTENCES[0])
     assert not any("third" in line for line in own.lines)

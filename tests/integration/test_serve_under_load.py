@@ -111,8 +111,7 @@ def test_a_signal_under_load_loses_no_accepted_request(served_exports, expected)
     sent, answered = [], []
     with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", "--batch_delay_ms=50") as own:
         threads = load(own, sent, answered, threading.Event())
-        while len(answered) < 20:
-            pass
+        own.wait_until(lambda: len(answered) >= 20)
         assert own.stop() == 0
         for thread in threads:
             thread.join()
@@ -130,16 +129,14 @@ def test_a_model_is_switched_under_load_without_a_lost_request(served_exports, e
     sent, answered, stop = [], [], threading.Event()
     with Server(f"--export_dir={served}", "--languages=en-de", "--watch=0.2") as own:
         threads = load(own, sent, answered, stop)
-        while len(answered) < 20:
-            pass
+        own.wait_until(lambda: len(answered) >= 20)
         (served / "export.json").write_text("{")  # a damaged one is not loaded
         own.wait_for("cannot be loaded; the old one stays")
         shutil.move(served, tmp_path / "before")
         shutil.copytree(served_exports / "new", tmp_path / "copied")
         shutil.move(tmp_path / "copied", served)
         own.wait_for("changed: model: en to de, average-300")
-        while answered[-1].content != {"translatedText": new}:
-            pass
+        own.wait_until(lambda: answered[-1].content == {"translatedText": new})
         stop.set()
         for thread in threads:
             thread.join()
@@ -150,7 +147,7 @@ def test_a_model_is_switched_under_load_without_a_lost_request(served_exports, e
 
 
 def test_limits_are_flags(served_exports):
-    flags = ("--max_waiting=4", "--max_lines=4", "--timeout_seconds=0.3", "--batch_delay_ms=2000", "--max_tokens=8")
+    flags = ("--max_waiting=4", "--max_lines=4", "--timeout_seconds=2", "--batch_delay_ms=60000", "--max_tokens=8")
     with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", *flags) as own:
         ask = {"source": "en", "target": "de"}
         assert own.post("/translate", ask | {"q": ["a"] * 5}).status == 413

@@ -61,6 +61,12 @@ class Server:
             time.sleep(0.02)
         return found[-1]
 
+    def wait_until(self, condition):
+        """Waits until a function is true."""
+        while not condition():
+            assert self.process.poll() is None, self.lines
+            time.sleep(0.02)
+
     def stop(self, number=signal.SIGTERM):
         """Ends the process and returns its exit status."""
         if self.process.poll() is None:
