@@ -38,7 +38,6 @@ def make_parser() -> cli.CommandParser:
     add("--port", type=cli.whole_number(0), default=8000, help="0: any that is free (default: 8000)")
     add(
         "--languages",
-        type=_pairs,
         metavar="en-de[,...]",
         help="the languages of each model, if it does not name them itself, as codes: en-de, pt-BR:de",
     )
@@ -116,17 +115,6 @@ def _with_defaults(add: Callable[..., argparse.Action]) -> Callable[..., argpars
     return add_with_default
 
 
-def _pairs(text: str) -> list[tuple[str, str]]:
-    """Argument type: pairs of languages, "en-de,de-en"."""
-    pairs = []
-    for part in text.split(","):
-        source, _, target = part.strip().partition(":" if ":" in part else "-")
-        if not source or not target:
-            raise argparse.ArgumentTypeError(f"takes source-target, such as en-de, and not '{part}'")
-        pairs.append((source, target))
-    return pairs
-
-
 def _not_negative(text: str) -> float:
     return 0.0 if text == "0" else cli.positive_number(text)
 
@@ -136,9 +124,6 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     if arguments.export_dir and (arguments.engine or arguments.checkpoint_path):
         parser.error("--engine and --checkpoint_path are for --output_dir; an export has one of each")
-    number = len(arguments.export_dir or [arguments.output_dir])
-    if arguments.languages and len(arguments.languages) != number:
-        parser.error(f"--languages gives {len(arguments.languages)} pairs for {number} models; give each model one")
     _check_installed()
     options, places = _options(arguments), _places(arguments)
     from t2t_lite.serving.server import serve
@@ -164,7 +149,7 @@ def _options(arguments: argparse.Namespace) -> ServingOptions:
 def _places(arguments: argparse.Namespace) -> "list[Place]":
     """Returns the models that the flags name."""
     from t2t_lite.plugins import load_all
-    from t2t_lite.serving.models import Place
+    from t2t_lite.serving.models import places_of
     from t2t_lite.serving.sources import ExportSource, RunSource, Source
 
     load_all(arguments.t2t_usr_dir)
@@ -175,7 +160,7 @@ def _places(arguments: argparse.Namespace) -> "list[Place]":
         trust_plugins(arguments, [arguments.output_dir])
         engine = arguments.engine or ENGINES[0]
         sources = [RunSource(arguments.output_dir, settings, arguments.checkpoint_path, engine, threads)]
-    return [Place(*each) for each in zip(sources, arguments.languages or [None] * len(sources))]
+    return places_of(sources, arguments.languages)
 
 
 def _log_access() -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import babel
 
+from t2t_lite.errors import UserError
+
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
@@ -34,6 +36,21 @@ def find(code: str, known: list[str]) -> str | None:
     exact = {each.lower(): each for each in known}
     primary = {each.partition("-")[0].lower(): each for each in reversed(known)}
     return exact.get(code.lower()) or primary.get(code.lower().replace("_", "-").partition("-")[0])
+
+
+def pairs_in(text: str) -> list[tuple[str, str]]:
+    """Returns pairs of languages: "en-de,pt-BR:de" -> [("en", "de"), ("pt-BR", "de")].
+
+    Raises:
+      UserError: if a part is no pair.
+    """
+    pairs = []
+    for part in text.split(","):
+        source, _, target = part.strip().partition(":" if ":" in part else "-")
+        if not source or not target:
+            raise UserError(f"`languages` takes source-target, such as en-de, and not '{part}'", status=2)
+        pairs.append((source, target))
+    return pairs
 
 
 def detect(text: str, languages: tuple[str, ...] = ()) -> list[Detected]:

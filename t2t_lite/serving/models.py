@@ -28,6 +28,26 @@ class Place(NamedTuple):
     languages: tuple[str, str] | None = None
 
 
+def places_of(sources: Sequence[Source], pairs: str | None) -> list[Place]:
+    """Returns the models to serve.
+
+    Args:
+      sources: where they come from.
+      pairs: the languages of each, "en-de,de-en"; None or "": those that they name themselves.
+
+    Raises:
+      UserError: if there are more or fewer pairs than models, or one is none.
+    """
+    if not pairs:
+        return [Place(source) for source in sources]
+    found = languages.pairs_in(pairs)
+    if len(found) != len(sources):
+        raise UserError(
+            f"`languages={pairs}` gives {len(found)} pairs for {len(sources)} models; give each model one", status=2
+        )
+    return [Place(*each) for each in zip(sources, found)]
+
+
 class NoSuchModel(Exception):
     """No model does what a request asks for; the message says what there is."""
 
@@ -51,6 +71,7 @@ class ModelSet:
         if twice := {name for name in names if names.count(name) > 1}:
             raise UserError(f"two models are called {min(twice)}, by the names of their directories; rename one")
         self._models: dict[str, ServedModel] = {}
+        self._failures: dict[str, str] = {}  # why a changed model could not be loaded, by its name
         self._reloading = threading.Lock()
 
     @property
@@ -88,10 +109,11 @@ class ModelSet:
                     self._models[old.name] = new = self._loaded(place)
                 except Exception as error:  # of any library: memory may be short with both in it
                     self._metrics.model_loads.labels("failed").inc()
-                    LOG.warning("%s has changed, and cannot be loaded; the old one stays: %s", place.source.name, error)
+                    self._warn_once(place.source.name, str(error))
                     continue
                 old.close()  # after its last answer
                 changed.append(new)
+                self._failures.pop(new.name, None)
         return changed
 
     def close(self) -> None:
@@ -191,6 +213,12 @@ class ModelSet:
         """Raises NotReady unless all models are loaded."""
         if not self.is_ready:
             raise NotReady
+
+    def _warn_once(self, name: str, reason: str) -> None:
+        """Logs why a model could not be loaded, unless it was said the last time: with --watch, it is tried often."""
+        if self._failures.get(name) != reason:
+            self._failures[name] = reason
+            LOG.warning("%s has changed, and cannot be loaded; the old one stays: %s", name, reason)
 
     def _detected(self, text: str, sources: list[str]) -> languages.Detected:
         if len(sources) == 1:

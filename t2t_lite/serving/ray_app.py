@@ -7,11 +7,18 @@ from ray import serve  # type: ignore[import-not-found]  of the extra ray
 
 from t2t_lite.errors import UserError
 from t2t_lite.serving.app import loaded_app
-from t2t_lite.serving.models import Place
+from t2t_lite.serving.models import places_of
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.sources import ExportSource
 
-_USUAL = {"export_dir": "", "num_replicas": "1", "num_cpus": "1", "decode_hparams": "", "api_keys": ""}
+_USUAL = {
+    "export_dir": "",
+    "languages": "",
+    "num_replicas": "1",
+    "num_cpus": "1",
+    "decode_hparams": "",
+    "api_keys": "",
+}
 
 
 def app(arguments: dict[str, str]) -> serve.Application:
@@ -19,7 +26,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
 
     Args:
       arguments: export_dir, a directory that all machines see, or several, "a,b"; num_replicas; num_cpus of each, which
-        is also how many batches it searches in parallel; decode_hparams and api_keys as in t2t-lite-serve.
+        is also how many batches it searches in parallel; languages, decode_hparams and api_keys as in t2t-lite-serve.
 
     Raises:
       UserError: if an argument is unknown, or there is no export.
@@ -33,10 +40,11 @@ def app(arguments: dict[str, str]) -> serve.Application:
     sources = [ExportSource(path, given["decode_hparams"], threads) for path in paths]
     for source in sources:
         source.about()  # checks it here, before a replica is started
+    places = places_of(sources, given["languages"])
     options = ServingOptions(api_keys=given["api_keys"] or None)
 
     def build():  # noqa: ANN202  an ASGI application, made in each replica
-        return loaded_app([Place(source) for source in sources], options)
+        return loaded_app(places, options)
 
     deployment = serve.deployment(
         serve.ingress(build)(),

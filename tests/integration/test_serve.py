@@ -279,7 +279,7 @@ def test_the_benchmark_measures_a_server(server, command, tmp_path):
     [
         (("--export_dir={old},{old}",), "two models are called old", 1),
         (("--export_dir=nothing",), "nothing is no export directory", 1),
-        (("--export_dir={old}", "--languages=en-de,de-en"), "2 pairs for 1 models", 2),
+        (("--export_dir={old}", "--languages=en-de,de-en"), "gives 2 pairs for 1 models", 2),
         (("--export_dir={old}", "--languages=german"), "takes source-target", 2),
         (("--export_dir={old}", "--api_keys=/nothing"), "--api_keys=/nothing cannot be read", 1),
         (("--export_dir={old}", "--host=203.0.113.1"), "cannot listen at --host=203.0.113.1", 1),
