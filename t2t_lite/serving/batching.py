@@ -92,7 +92,6 @@ class Batcher:
       batch_delay: how long a batch that is not full waits for more texts, in seconds.
       max_waiting: number of texts that may wait.
       num_parallel: number of batches that the model searches at the same time.
-      num_workers: number of threads that make batches.
       on_batch: receives the number of texts of each batch and its seconds.
     """
 
@@ -104,7 +103,6 @@ class Batcher:
         batch_delay: float,
         max_waiting: int,
         num_parallel: int,
-        num_workers: int,
         on_batch: Callable[[int, float], None] = lambda number, seconds: None,
     ) -> None:
         self._run, self._tokens_of, self._on_batch = run, tokens_of, on_batch
@@ -119,7 +117,7 @@ class Batcher:
         self._seconds_per_token = 1e-3  # of one worker, a running average
         self._closing = False
         self._changed = threading.Condition()
-        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(num_workers)]
+        self._threads = [threading.Thread(target=self._work, daemon=True) for _ in range(num_parallel)]
         for thread in self._threads:
             thread.start()
 

@@ -113,8 +113,8 @@ class ServedModel:
         self.translator.warm_up(only_trees=False)
         if self._parser is not None:
             self._parser.translate(["a b c d"])
-        is_ctranslate2 = self.about.engine == "ctranslate2"
-        parallel = self.translator.num_threads if is_ctranslate2 else source.num_threads or _processors()
+        has_threads = self.about.engine == "ctranslate2"
+        parallel = self.translator.num_threads if has_threads else source.num_threads or _processors()
         self._batcher = Batcher(
             self._run,
             lambda text: text.tokens,
@@ -122,8 +122,6 @@ class ServedModel:
             options.batch_delay_ms / 1000,
             options.max_waiting,
             parallel,
-            # With a thread more, the next batch is there when CTranslate2 has finished one.
-            parallel + is_ctranslate2,
             on_batch,
         )
 

@@ -39,7 +39,7 @@ def batcher(engine):
     made = []
 
     def make(batch_tokens=4 * MIN_TOKENS, delay=0.0, max_waiting=100, workers=1):
-        made.append(Batcher(engine, len, batch_tokens, delay, max_waiting, workers, workers))
+        made.append(Batcher(engine, len, batch_tokens, delay, max_waiting, workers))
         return made[-1]
 
     yield make
