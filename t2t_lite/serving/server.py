@@ -66,7 +66,8 @@ def serve(
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_run(server, loader, listener))
     loader.stop()
-    models.close()
+    if not server.force_exit:
+        models.close()
     if loader.error is not None:
         raise loader.error
 

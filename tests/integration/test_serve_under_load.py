@@ -1,5 +1,6 @@
 """t2t-lite-serve under load: hostile clients, signals, a model that changes, full queues."""
 
+import contextlib
 import json
 import shutil
 import socket
@@ -17,7 +18,10 @@ def server(served_exports):
 
 
 def hostile_requests():
-    """Two hundred requests that no good client sends, as (bytes, what may come back)."""
+    """Two hundred requests that no good client sends, as (bytes, how the status begins); "": there is no answer.
+
+    With "?", the connection may also be closed before the answer is read, because more was sent than the server reads.
+    """
 
     def post(body, path=b"/translate", kind=b"application/json"):
         head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
@@ -47,11 +51,11 @@ def hostile_requests():
         yield b"POST" + head + b"Content-Length: -%d\r\n\r\n" % (number + 1), "400"
         yield b"POST" + head + b"Transfer-Encoding: chunked\r\n\r\nZZ%d\r\nabc" % number, "400"
         yield b"POST" + head + b"Content-Length: %d\r\n\r\nabc" % (10 ** (9 + number)), "4"
-        yield b"GET /" + b"a" * (70_000 + number) + b" HTTP/1.1\r\nHost: x\r\n\r\n", "400"
+        yield b"GET /" + b"a" * (70_000 + number) + b" HTTP/1.1\r\nHost: x\r\n\r\n", "400?"
         yield b"GET /" + b"../" * number + b"etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n", "4"
-        yield b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 20_000 + b"\r\n", "400"
-        yield b"GET / HTTP/1.1\r\nX-A: " + b"b" * 3_000_000, "400"
-        yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000, "4"
+        yield b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 20_000 + b"\r\n", "400?"
+        yield b"GET / HTTP/1.1\r\nX-A: " + b"b" * 3_000_000, "400?"
+        yield b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 1000, "4?"
         yield b"POST" + head + b"Content-Length: 50\r\n\r\n" + b"{" * number, "408"  # half a body
         yield b"POST" + head[: 5 + number], ""  # half a head
         yield b"", ""  # nothing at all
@@ -70,7 +74,10 @@ def test_hostile_requests_are_refused_and_others_get_right_answers(server, expec
         return answers
 
     def drop(data):
-        with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        with (
+            socket.create_connection(("127.0.0.1", server.port)) as connection,
+            contextlib.suppress(ConnectionError),
+        ):
             connection.sendall(data[: len(data) // 2])
 
     odd = "A dog \x00 sleeps \U0001f600 \u202e."
@@ -85,7 +92,8 @@ def test_hostile_requests_are_refused_and_others_get_right_answers(server, expec
     answers = [answer for each in ordinary for answer in each.result()]
     for (request, status), answer in zip(requests, found):
         first = answer[9:12].decode()
-        assert first.startswith(status) if status else answer == b"", (request[:60], answer[:200])
+        is_right = first.startswith(status.rstrip("?")) if status else answer == b""
+        assert is_right or (status.endswith("?") and not answer), (request[:60], answer[:200])
     assert len(answers) > 3 and all(answer == wanted for answer in answers)
     assert server.process.poll() is None and server.get("/health").status == 200
 
