@@ -90,6 +90,9 @@ def batches(
     shards = [str(Path(data_dir) / name) for name in names]
     files = tf.data.Dataset.from_tensor_slices(shards)
     if seed is not None:
+        graph = tf.compat.v1.get_default_graph()
+        if not tf.executing_eagerly() and graph.seed == 0:
+            graph.seed = None  # TensorFlow compares both seeds with 0 in Python, which fails for ours: it is a tensor
         files = files.shuffle(len(shards), seed=_mix(seed, epoch), reshuffle_each_iteration=False)
     records = files.interleave(tf.data.TFRecordDataset, cycle_length=4, block_length=64)
     order_seed = None if seed is None else tf.stack([tf.constant(seed, tf.int64), tf.cast(epoch, tf.int64)])
