@@ -44,7 +44,11 @@ class Server:
         self.url = f"http://127.0.0.1:{self.port}"
 
     def __enter__(self):
-        self.wait_for("ready after")
+        try:
+            self.wait_for("ready after")
+        except BaseException:
+            self.stop()
+            raise
         return self
 
     def __exit__(self, *error):
