@@ -3,6 +3,7 @@
 serve run t2t_lite.serving.ray_app:app export_dir=DIR num_replicas=2
 """
 
+from fastapi import FastAPI
 from ray import serve  # type: ignore[import-not-found]  of the extra ray
 
 from t2t_lite.errors import UserError
@@ -43,7 +44,7 @@ def app(arguments: dict[str, str]) -> serve.Application:
     places = places_of(sources, given["languages"])
     options = ServingOptions(api_keys=given["api_keys"] or None)
 
-    def build():  # noqa: ANN202  an ASGI application, made in each replica
+    def build() -> FastAPI:  # called in each replica
         return loaded_app(places, options)
 
     deployment = serve.deployment(

@@ -99,7 +99,7 @@ def test_hostile_requests_are_refused_and_others_get_right_answers(server, expec
 
 
 def load(server, sent, answered, stop, clients=8):
-    """Starts clients that translate until they are told to stop, or the server does. Returns their threads."""
+    """Starts clients that translate until `stop` is set or the server ends. Returns their threads."""
 
     def work():
         while not stop.is_set():

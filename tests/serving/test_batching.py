@@ -58,6 +58,18 @@ def held_up(engine, batcher):
     return job
 
 
+def batches_of_16(engine, queue):
+    """The sizes of the batches in which two threads search 16 texts; both are at work before either goes on."""
+    engine.go_on.clear()
+    engine.batches.clear()
+    job = queue.submit("task", [f"{number:02d}" for number in range(16)])
+    while len(engine.batches) < 2:
+        time.sleep(0.01)
+    engine.go_on.set()
+    assert len(job.future.result(60)) == 16
+    return list(map(len, engine.batches))
+
+
 def test_texts_of_several_requests_share_batches_and_each_gets_its_own_results(engine, batcher):
     queue = batcher()
     held_up(engine, queue)
@@ -123,13 +135,7 @@ def test_a_request_that_fails_in_two_threads_leaves_both_at_work(engine, batcher
     for _ in range(3):
         with pytest.raises(ValueError, match="bad"):
             queue.submit("task", ["bad"] * 16).future.result(60)
-    engine.go_on.clear()
-    engine.batches.clear()
-    job = queue.submit("task", [f"{number:02d}" for number in range(16)])
-    while len(engine.batches) < 2:
-        time.sleep(0.01)
-    engine.go_on.set()
-    assert len(job.future.result(60)) == 16
+    assert batches_of_16(engine, queue) == [8, 8]
 
 
 def test_the_second_sentence_of_a_request_is_not_overtaken_for_ever(engine, batcher):
@@ -190,13 +196,7 @@ def test_a_batch_that_is_not_full_waits_for_more_and_a_full_one_does_not(engine,
 
 def test_idle_threads_share_a_request(engine, batcher):
     queue = batcher(batch_tokens=1000, workers=2)
-    engine.go_on.clear()
-    job = queue.submit("task", [f"{number:02d}" for number in range(16)])
-    while len(engine.batches) < 2:
-        time.sleep(0.01)
-    engine.go_on.set()
-    assert len(job.future.result(60)) == 16
-    assert list(map(len, engine.batches)) == [8, 8]
+    assert batches_of_16(engine, queue) == [8, 8]
 
 
 def test_closing_answers_what_was_accepted_and_takes_no_more(engine, batcher):

@@ -11,7 +11,7 @@ from t2t_lite.serving.options import ServingOptions
 
 
 class Application:
-    """Answers with the size of the body once it is told to."""
+    """Answers with the size of the body as soon as `go_on` is set."""
 
     def __init__(self):
         self.go_on = asyncio.Event()
