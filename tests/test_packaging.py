@@ -122,7 +122,10 @@ def test_the_wheel_has_every_module_and_nothing_else(wheels):
         for folder, package in FOLDERS.items()
         for file in (ROOT / folder).rglob("*.py")
     }
-    assert packed == modules | {"t2t_lite/py.typed"}
+    others = {
+        str(file.relative_to(ROOT)) for kind in ("static", "templates") for file in ROOT.glob(f"t2t_lite/*/{kind}/*")
+    }
+    assert packed == modules | others | {"t2t_lite/py.typed"}
     (license,) = [name for name in contents[0] if name.endswith("LICENSE")]
     assert contents[0][license] == (ROOT / "LICENSE").read_bytes()
     (metadata,) = [text.decode() for name, text in contents[0].items() if name.endswith("/METADATA")]

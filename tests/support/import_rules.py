@@ -89,6 +89,27 @@ RULES = {
         ),
         ("tensorflow", "numpy", "sacrebleu", "matplotlib"),
     ),
+    "visualization": (
+        ("visualization", "decoding.alignment", *BASIS),
+        ("numpy", "matplotlib", "jinja2", "markupsafe", "cycler"),
+    ),
+    # It reads what training and evaluation have stored.
+    "report": (
+        (
+            "report",
+            "visualization",
+            "evaluation",
+            "checkpoints",
+            "run_dir",
+            "data.problem",
+            "data.manifest",
+            "data.text_files",
+            "scoring.metric",
+            "export_dir",
+            *BASIS,
+        ),
+        ("numpy", "matplotlib"),
+    ),
     "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
     "benchmark": (

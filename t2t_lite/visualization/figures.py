@@ -1,0 +1,94 @@
+"""What all charts of matplotlib have in common: checks of the file, one look, writing, SVG inside of HTML."""
+
+import importlib.util
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.errors import UserError
+from t2t_lite.files import check_output, written_whole
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMATS = (".png", ".svg", ".pdf")
+# Okabe and Ito's colours, which colour-blind people can tell apart, and two more.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F6A00", "#8C4BC9")
+# Stands for the colour of the text around a picture, until `svg_of` writes "currentColor".
+_INK = "#010203"
+_IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # figure_1, axes_1 ..., which are the same in all pictures
+
+
+def check_plot_file(file: Path, argument: str = "plot_file", formats: Sequence[str] = FORMATS) -> None:
+    """Raises UserError if a plot cannot be written to `file`; `argument` names it in messages."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError(f"a plot needs matplotlib; run pip install 't2t-lite[plot]', or omit `{argument}`")
+    check_output(file, f"`{argument}={file}`")
+    if file.suffix.lower() not in formats:
+        raise UserError(f"`{argument}={file}`: unknown plot format; use a file name that ends in {', '.join(formats)}")
+
+
+def make_figure(width: float, height: float) -> "Figure":
+    """Returns an empty figure of a size in inches."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: "Figure", file: Path) -> None:
+    """Writes a figure; the file appears once it is complete. SVG keeps texts as texts."""
+    with written_whole(file) as partial, _svg_settings(file.name):
+        kind = file.suffix[1:].lower()
+        # Without the date, the same figure is the same file.
+        figure.savefig(partial, format=kind, dpi=144, metadata={"Date": None} if kind == "svg" else None)
+
+
+def svg_of(figure: "Figure", name: str) -> str:
+    """Returns a figure as an SVG element for HTML, whose lines and texts have the colour of the text around.
+
+    Args:
+      figure: the figure.
+      name: differs from those of other figures in the same file.
+    """
+    import matplotlib as mpl
+
+    for axes in figure.axes:
+        axes.set_facecolor("none")
+    buffer = io.StringIO()
+    with _svg_settings(name), mpl.rc_context({"svg.image_inline": True}):
+        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg[svg.index("<svg") :], flags=re.DOTALL)
+    return _IDS.sub("", svg).replace(_INK, "currentColor")
+
+
+@contextmanager
+def ink() -> Iterator[None]:
+    """Inside of the block, new figures have the colours of `svg_of`."""
+    import matplotlib as mpl
+    from cycler import cycler
+
+    parts = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color", "grid.color")
+    with mpl.rc_context(
+        {
+            **dict.fromkeys((*parts, "xtick.labelcolor", "ytick.labelcolor", "axes.titlecolor"), _INK),
+            "legend.labelcolor": _INK,
+            "legend.framealpha": 0.0,
+            "axes.prop_cycle": cycler(color=COLORS),
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+        }
+    ):
+        yield
+
+
+@contextmanager
+def _svg_settings(name: str) -> Iterator[None]:
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+        yield

@@ -1,0 +1,57 @@
+"""HTML files without network: templates whose values are all escaped, with the style and the scripts inside."""
+
+import functools
+import importlib.util
+import json
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+def check_html(argument: str) -> None:
+    """Raises UserError if HTML cannot be written, because a package is missing; `argument` names what asked for it."""
+    if importlib.util.find_spec("jinja2") is None:
+        raise UserError(f"an HTML file needs Jinja; run pip install 't2t-lite[plot]', or omit `{argument}`")
+
+
+def render(template: str, **values: object) -> str:
+    """Returns a template of `templates/` with its values. Texts are escaped, and JSON is safe inside of a script."""
+    return _environment().get_template(template).render(**values)
+
+
+def static_text(name: str) -> str:
+    """Returns the text of a file of `static/`."""
+    return (resources.files("t2t_lite.visualization") / "static" / name).read_text(encoding="utf-8")
+
+
+def json_in_script(value: object) -> str:
+    """Returns JSON that ends no <script> element, whatever texts it has."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+@functools.cache
+def _environment() -> "jinja2.Environment":
+    import jinja2
+    import markupsafe
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("t2t_lite.visualization"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Any] = {
+        "json": lambda value: markupsafe.Markup(json_in_script(value)),
+        "markup": markupsafe.Markup,  # for what this package has made itself: SVG
+    }
+    environment.filters |= filters
+    environment.globals["static"] = lambda name: markupsafe.Markup(static_text(name))
+    return environment
