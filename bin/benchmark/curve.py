@@ -8,11 +8,11 @@ from pathlib import Path
 def print_curves(arguments: argparse.Namespace) -> None:
     """Prints a table for each run, and draws the plot if --plot_file is given."""
     from t2t_lite.benchmark.curve import plot_curves, read_curves
-    from t2t_lite.benchmark.plot import check_plot_file
     from t2t_lite.bin import cli
     from t2t_lite.errors import UserError
     from t2t_lite.files import check_outputs
     from t2t_lite.training.evaluation.model_selection import read_evaluations
+    from t2t_lite.visualization.figures import check_plot_file
 
     try:
         runs = {name: Path(path) for name, path in _names(cli.paths(arguments.output_dir)).items()}

@@ -19,7 +19,7 @@ COMPARED_LENGTH = 4096
 def print_layers(arguments: argparse.Namespace) -> None:
     """Measures the layers, prints each result when it is ready, and draws the plot if --plot_file is given."""
     if arguments.plot_file is not None:
-        from t2t_lite.benchmark.plot import check_plot_file
+        from t2t_lite.visualization.figures import check_plot_file
 
         check_plot_file(Path(arguments.plot_file))  # before the measurement, which takes minutes
     from t2t_lite.quiet import import_tensorflow

@@ -20,7 +20,7 @@ def tune(arguments: argparse.Namespace) -> None:
         return
     grid = parse_grid(arguments.tune)
     if arguments.plot_file:
-        from t2t_lite.benchmark.plot import check_plot_file
+        from t2t_lite.visualization.figures import check_plot_file
 
         check_plot_file(Path(arguments.plot_file))
     from t2t_lite.evaluation.request import make_request

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import written_whole
 from t2t_lite.scoring.metric import is_of_outputs, label_of
 from t2t_lite.training.monitoring.history import Columns, read_evaluation_columns, read_reports
+from t2t_lite.visualization.figures import make_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,11 +78,9 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
     ]
     if not of_training and not of_dev:
         raise UserError("nothing to plot: no checkpoint was evaluated; run t2t-lite-trainer --schedule=eval")
-    from matplotlib.figure import Figure
-
     count = len(of_training) + len(of_dev)
     rows, columns = math.ceil(count / _COLUMNS), min(count, _COLUMNS)
-    figure = Figure(figsize=(4.5 * columns, 3.5 * rows), layout="constrained")
+    figure = make_figure(4.5 * columns, 3.5 * rows)
     panels = list(figure.subplots(rows, columns, squeeze=False).flat)
     for axes in panels[count:]:
         axes.remove()
@@ -91,8 +89,7 @@ def plot_curves(runs: Sequence[Curves], file: Path) -> None:
     for axes, name in zip(panels[len(of_training) :], of_dev):
         _draw(axes, [run.evaluations for run in runs], name, f"dev {label_of(name)}", marker="o")
     _name_runs(figure, [run.name for run in runs])
-    with written_whole(file) as partial:
-        figure.savefig(partial, format=file.suffix[1:].lower(), dpi=120)
+    save(figure, file)
 
 
 def _has(columns: Columns, name: str) -> bool:

@@ -1,45 +1,43 @@
 """Plots table 1: time and memory over lengths, time over widths, path lengths."""
 
-import importlib.util
+import itertools
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite.benchmark.layers import Sweep
-from t2t_lite.errors import UserError
-from t2t_lite.files import check_output, written_whole
+from t2t_lite.visualization.figures import COLORS, make_figure, save
 
-FORMATS = (".png", ".svg", ".pdf")
-
-
-def check_plot_file(file: Path) -> None:
-    """Raises UserError if a plot cannot be written to `file`."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("a plot needs matplotlib; run pip install 't2t-lite[plot]', or omit `plot_file`")
-    check_output(file, f"`plot_file={file}`")
-    if file.suffix.lower() not in FORMATS:
-        raise UserError(f"`plot_file={file}`: unknown plot format; use a file name that ends in {', '.join(FORMATS)}")
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:
-    """Plots four panels with logarithmic axes into a file, which appears once it is complete.
+    """Plots four panels with logarithmic axes and a legend beside them into a file, which appears once it is complete.
 
     Args:
       sweeps: the measurements of each layer.
       paths: (positions, path length in layers) of each layer, by name.
       file: where to write.
     """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11, 8), layout="constrained")
+    figure = make_figure(13, 8)
     time, memory, width, path = figure.subplots(2, 2).flat
+    works = {sweep.case.name: sweep.case.work for sweep in sweeps}
+    colors = dict(zip((works | paths).keys(), itertools.cycle(COLORS)))
+    lines: dict[str, Line2D] = {}
     for sweep in sweeps:
-        name = f"{sweep.case.name}: {sweep.case.work}"
-        lengths = [point.length for point in sweep.by_length]
-        time.plot(lengths, [point.seconds for point in sweep.by_length], marker="o", label=name)
-        memory.plot(lengths, [point.memory / 2**20 for point in sweep.by_length], marker="o")
+        name, lengths = sweep.case.name, [point.length for point in sweep.by_length]
+        lines[name] = _line(time, lengths, [point.seconds for point in sweep.by_length], colors[name])
+        _line(memory, lengths, [point.memory / 2**20 for point in sweep.by_length], colors[name])
         widths = [point.hidden_size for point in sweep.by_width]
-        width.plot(widths, [point.seconds for point in sweep.by_width], marker="o")
-    for name, points in paths.items():
-        path.plot(*zip(*points), marker="o", label=name)
+        _line(width, widths, [point.seconds for point in sweep.by_width], colors[name])
+    drawn = list(paths.values())
+    for number, (name, points) in enumerate(paths.items()):
+        lengths, layers = zip(*points)
+        # Some layers have equal paths: the first ones are thicker, so that all are seen.
+        line = _line(path, lengths, layers, colors[name], thickness=1.5 + 3.5 * drawn[number + 1 :].count(points))
+        lines.setdefault(name, line)
     for axes, x, y in (
         (time, "length n", "seconds per forward pass"),
         (memory, "length n", "peak memory, MiB"),
@@ -51,9 +49,12 @@ def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Pat
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         axes.grid(alpha=0.3)
-    time.legend()
-    path.set_ylim(bottom=0.1)  # room for the legend
-    path.legend(loc="lower right", ncols=2, fontsize="small")
+    labels = [f"{name}\n{works[name]}" if name in works else name for name in lines]
+    figure.legend(lines.values(), labels, loc="outside right center", labelspacing=1.0)
     figure.suptitle("Table 1 of “Attention Is All You Need”, measured")
-    with written_whole(file) as partial:
-        figure.savefig(partial, format=file.suffix[1:].lower(), dpi=120)
+    save(figure, file)
+
+
+def _line(axes: "Axes", x: Sequence[int], y: Sequence[float], color: str, thickness: float = 1.5) -> "Line2D":
+    """Draws a line with points; `thickness` in points of print."""
+    return axes.plot(x, y, marker="o", color=color, linewidth=thickness, markersize=thickness + 4.5)[0]

@@ -6,9 +6,9 @@ from typing import Any
 
 from t2t_lite.evaluation.report import interval_of, table
 from t2t_lite.evaluation.tuning_grid import ALPHA, AVERAGE, BEAM_SIZE
-from t2t_lite.files import written_whole
 from t2t_lite.scoring.metric import figure_of, label_of
 from t2t_lite.tuned_settings import FILE
+from t2t_lite.visualization.figures import make_figure, save
 
 _TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "length penalty alpha"}
 
@@ -76,8 +76,6 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
       content: that of tune.json.
       file: where to write; it appears once it is complete.
     """
-    from matplotlib.figure import Figure
-
     names = [name for name in (AVERAGE, BEAM_SIZE, ALPHA) if name in content["grid"]]
     sign = 1 if content["higher_is_better"] else -1
     rows = content["rows"]
@@ -85,7 +83,7 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
     # Real searches, unlike rows of another alpha.
     of_current = [row for row in rows if all(row[name] == content["current"].get(name) for name in _TITLES)]
     shown = next(iter(of_current), best)
-    figure = Figure(figsize=(4.5 * len(names), 4), layout="constrained")
+    figure = make_figure(4.5 * len(names), 4)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for name, axes in zip(names, panels):
         fixed = [other for other in (AVERAGE, BEAM_SIZE, ALPHA) if other != name]
@@ -113,8 +111,7 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
         axes.set_ylabel(f"{label_of(figure_of(content['metric']))} on {content['split']}")
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")
-    with written_whole(file) as partial:
-        figure.savefig(partial, format=file.suffix[1:].lower(), dpi=120)
+    save(figure, file)
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

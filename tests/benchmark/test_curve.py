@@ -2,6 +2,7 @@
 
 import json
 import re
+from xml.etree import ElementTree
 
 import pytest
 
@@ -33,8 +34,8 @@ def make_run(tmp_path):
 
 
 def texts_of(svg):
-    """The texts of a drawing, which the SVG backend writes as comments."""
-    return re.findall("<!-- (.*) -->", svg.read_text(encoding="utf-8"))
+    """The texts of a drawing, in its order."""
+    return [text.text for text in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
 def test_reports_that_a_resumed_training_repeats_are_left_out(make_run):

@@ -85,9 +85,10 @@ RULES = {
             "checkpoints",
             "run_dir",
             "tuned_settings",
+            "visualization.figures",
             *BASIS,
         ),
-        ("tensorflow", "numpy", "sacrebleu", "matplotlib"),
+        ("tensorflow", "numpy", "sacrebleu"),
     ),
     "visualization": (
         ("visualization", "decoding.alignment", *BASIS),
@@ -115,7 +116,7 @@ RULES = {
     "benchmark": (
         (
             *("benchmark", "layers", "training", "decoding", "parsing", "data", "scoring.metric", "api.export"),
-            *("plugins", "startup", *BASIS),
+            *("plugins", "startup", "visualization.figures", *BASIS),
         ),
         ("tensorflow", "keras", "numpy", "matplotlib", "httptools"),
     ),
@@ -177,6 +178,7 @@ STORED_EVALUATION = (
     "split_scores",
     "scoring",
     "buckets",
+    "examples",
     "report",
     "comparison",
     "tuning_grid",
@@ -264,6 +266,7 @@ RULES_AT_LOADING = {
                 "scoring",
                 "run_dir",
                 "tuned_settings",
+                "visualization.figures",
                 *BASIS,
             ),
             ("sacrebleu",),
