@@ -28,6 +28,7 @@ from t2t_lite.training.strategy import device_memory
 class Decoded(NamedTuple):
     """What the model says of a split."""
 
+    translator: Translator  # with the model
     hypotheses: list[str]  # [] if the problem has no outputs
     only_trees: list[str]  # the trees of a search among trees only; [] if there was none
     sums: TokenSums
@@ -67,7 +68,8 @@ def decode(request: Request, inputs: Sequence[str], warn: Callable[[str], None],
     counts = None
     if run_dir.problem.has_inputs and not run_dir.problem.writes_trees:
         counts = count_words(run_dir, request.data_dir, manifest)
-    return Decoded(hypotheses, only_trees, sums, seconds, storage.members_of(request.selection.path), counts)
+    members = storage.members_of(request.selection.path)
+    return Decoded(translator, hypotheses, only_trees, sums, seconds, members, counts)
 
 
 def check_vocabularies(request: Request, manifest: Manifest) -> None:

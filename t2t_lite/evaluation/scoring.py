@@ -8,6 +8,7 @@ from typing import Any
 
 from t2t_lite.data.problem import Problem
 from t2t_lite.evaluation.buckets import by_frequency, by_length
+from t2t_lite.evaluation.examples import EXAMPLES, examples_of, examples_text, read_examples
 from t2t_lite.evaluation.figures import (
     ONLY_TREES,
     Figure,
@@ -83,7 +84,8 @@ def _decoded(
     texts = {INPUTS: inputs, HYPOTHESES: decoded.hypotheses}
     if decoded.only_trees:
         texts[TREES_ONLY] = decoded.only_trees
-    return _stored(request, content, texts, references, decoded_now=True)
+    examples = examples_of(problem, decoded.translator, inputs, decoded.hypotheses, references[0])
+    return _stored(request, content, texts, references, examples, decoded_now=True)
 
 
 def _rescored(request: Request, stored: SplitScores, metrics: Sequence[str], same_references: bool) -> SplitScores:
@@ -104,7 +106,7 @@ def _rescored(request: Request, stored: SplitScores, metrics: Sequence[str], sam
         "by_frequency": stored.content["by_frequency"],  # of the split's own references
     }
     fresh = content_of(request, stored.members, sums, len(inputs), stored.content["seconds"], figures, tables)
-    return _stored(request, fresh, texts, references)
+    return _stored(request, fresh, texts, references, read_examples(stored.path))
 
 
 def _by_length(
@@ -143,6 +145,7 @@ def _stored(
     content: Mapping[str, Any],
     texts: Mapping[str, Sequence[str]],
     references: Sequence[Sequence[str]],
+    examples: Mapping[str, Any] | None,
     decoded_now: bool = False,
 ) -> SplitScores:
     """Writes the folder and returns what is in it."""
@@ -150,6 +153,8 @@ def _stored(
         for name, lines in {**texts, **dict(zip(reference_names(len(references)), references, strict=True))}.items():
             write_lines(folder / name, lines)
         write_text(folder / SCORES, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
+        if examples:
+            write_text(folder / EXAMPLES, examples_text(examples))
         written = read_scores(folder, request.run_dir.path, request.selection.path, decoded_now)
         assert written is not None
         write_text(folder / REPORT, report_of(written))

@@ -5,6 +5,7 @@ scores/<split>.<checkpoint>.<settings>/
   hypotheses.only_trees.txt   parsing: the trees of a search among trees only
   scores.json                 all figures, and what they depend on
   report.md                   the same to read
+  examples.json               the worst and the best lines, see `examples`
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The lines that changed most between two systems."""
+"""Scores of single lines, and the lines that changed most between two systems."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -42,33 +42,44 @@ def most_changed(
     Raises:
       UserError: if the numbers of lines differ, or the metric takes fewer sets of references.
     """
-    metric = metric or _OF_TEXTS
-    check_references(metric, len(references))
-    for outputs in (first, other):
-        check_lines(outputs, *references)
-    scores = _line_scores(metric, first, other, references, options)
-    if scores is None:
-        metric = _OF_TEXTS
-        scores = _line_scores(metric, first, other, references, options)
-    assert scores is not None  # chrF scores single lines
+    # A metric that scores single lines scores those of both systems.
+    by, ours = scores_of_lines(metric, first, *references, **options)
+    _, theirs = scores_of_lines(by, other, *references, **options)
+    scores = list(zip(ours, theirs, strict=True))
     changes = [
-        Change(line, tuple(texts), *outputs, *both, metric)
+        Change(line, tuple(texts), *outputs, *both, by)
         for line, (outputs, both, texts) in enumerate(zip(zip(first, other), scores, zip(*references)), start=1)
         if outputs[0] != outputs[1]
     ]
     return sorted(changes, key=lambda change: (-abs(change.first_score - change.other_score), change.line))[:count]
 
 
+def scores_of_lines(
+    metric: str | None, hypotheses: Sequence[str], *references: Sequence[str], **options: object
+) -> tuple[str, list[float]]:
+    """Returns (the metric that scored the lines, the score of each line).
+
+    Args:
+      metric: the registered metric; if it cannot score single lines, and for None, chrF2 does.
+      hypotheses: the outputs.
+      references, options: see `most_changed`.
+
+    Raises:
+      UserError: as `most_changed` does.
+    """
+    metric = metric or _OF_TEXTS
+    check_references(metric, len(references))
+    check_lines(hypotheses, *references)
+    scores = _line_scores(metric, hypotheses, references, options)
+    if scores is None:
+        metric = _OF_TEXTS
+        scores = _line_scores(metric, hypotheses, references, options)
+    assert scores is not None  # chrF scores single lines
+    return metric, scores
+
+
 def _line_scores(
-    metric: str,
-    first: Sequence[str],
-    other: Sequence[str],
-    references: Sequence[Sequence[str]],
-    options: Mapping[str, object],
-) -> list[tuple[float, float]] | None:
-    """Returns the scores of both outputs of each line; None if the metric cannot score single lines."""
-    scorer = make_metric(metric, **options_taken(metric, options))
-    found = [scorer.line_scores(outputs, *references) for outputs in (first, other)]
-    if found[0] is None or found[1] is None:
-        return None
-    return list(zip(found[0], found[1], strict=True))
+    metric: str, outputs: Sequence[str], references: Sequence[Sequence[str]], options: Mapping[str, object]
+) -> list[float] | None:
+    """Returns the score of each line; None if the metric cannot score single lines."""
+    return make_metric(metric, **options_taken(metric, options)).line_scores(outputs, *references)

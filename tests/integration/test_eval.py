@@ -49,7 +49,7 @@ def as_json(command, *flags):
 def test_the_texts_are_those_of_the_data_and_of_the_decoder(evaluated, run, grammar_data):
     folder, content, _ = evaluated
     assert {path.name for path in folder.iterdir()} == {
-        *("inputs.txt", "hypotheses.txt", "references.txt", "scores.json", "report.md")
+        *("inputs.txt", "hypotheses.txt", "references.txt", "scores.json", "report.md", "examples.json")
     }
     for name in ("inputs", "targets"):
         stored = lines_of(folder / ("references.txt" if name == "targets" else "inputs.txt"))

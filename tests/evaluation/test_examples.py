@@ -1,0 +1,79 @@
+"""The worst and best lines of evaluations of frozen runs: against sacreBLEU, the parser's own scores and alignments."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+import t2t_lite as t2t
+from t2t_lite.evaluation.examples import read_examples
+from t2t_lite.scoring.bracketing import LabelledF1
+
+FROZEN = Path(__file__).resolve().parents[1] / "frozen"
+SEARCH = "beam_size=1"
+
+
+def evaluated(frozen, folder, command):
+    """(the run, the folder of its scores, examples.json) of an evaluation of a copy of a frozen run on dev."""
+    run = shutil.copytree(FROZEN / frozen / "run", folder / "run")
+    flags = (f"--data_dir={FROZEN / frozen / 'data'}", f"--decode_hparams={SEARCH}", "--xla_compile=False")
+    result = command("eval", f"--output_dir={run}", "--split=dev", *flags)
+    assert result.returncode == 0, result.stderr
+    (scores,) = (run / "scores").iterdir()
+    return run, scores, json.loads((scores / "examples.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def translation(tmp_path_factory, command):
+    return evaluated("0.2/tied", tmp_path_factory.mktemp("translation"), command)
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def test_translations_are_ranked_by_chrf_and_each_has_its_alignment(translation):
+    run, folder, examples = translation
+    inputs, outputs, references = (lines_of(folder / f"{name}.txt") for name in ("inputs", "hypotheses", "references"))
+    scores = [sacrebleu.sentence_chrf(ours, [theirs]).score for ours, theirs in zip(outputs, references)]
+    assert (examples["metric"], examples["label"], examples["attention"]) == ("chrf", "chrF2", None)
+    worst, best = ([line["line"] for line in examples[name]] for name in ("worst", "best"))
+    assert sorted(worst + best) == list(range(1, len(inputs) + 1)) and len(worst) == len(best) == 3
+    ranked = [scores[line - 1] for line in [*worst, *best[::-1]]]
+    assert ranked == sorted(scores)
+    translator = t2t.Translator.from_run_dir(run, SEARCH, xla_compile=False)
+    for line in [*examples["worst"], *examples["best"]]:
+        row = line["line"] - 1
+        assert line["score"] == pytest.approx(scores[row])
+        assert line["alignment"] == translator.align(inputs[row], outputs[row])
+
+
+def test_trees_are_ranked_by_their_f1_and_have_no_alignments(tmp_path, command):
+    _, folder, examples = evaluated("0.1/parsing", tmp_path, command)
+    outputs, references = (lines_of(folder / f"{name}.txt") for name in ("hypotheses", "references"))
+    f1 = LabelledF1().line_scores(outputs, references)
+    assert examples["label"] == "F1" and len(outputs) == 7
+    chosen = [*examples["worst"], *examples["best"]]
+    assert [line["score"] for line in chosen] == [f1[line["line"] - 1] for line in chosen]
+    assert len(examples["worst"]) == 4 and {line["alignment"] for line in chosen} == {None}
+
+
+def test_a_further_metric_keeps_the_examples(translation, tmp_path, command):
+    run, folder, examples = translation
+    mine = shutil.copytree(run, tmp_path / "run")
+    flags = (f"--data_dir={FROZEN / '0.2/tied/data'}", f"--decode_hparams={SEARCH}", "--metric=exact_match")
+    result = command("eval", f"--output_dir={mine}", "--split=dev", *flags)
+    assert result.returncode == 0, result.stderr
+    assert "exact_match" in (mine / "scores" / folder.name / "scores.json").read_text()
+    assert read_examples(mine / "scores" / folder.name) == examples
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"format": 2}', '{"format": 1, "worst": [{}], "best": []}', "[" * 10**5]
+)
+def test_what_this_version_cannot_read_is_none(text, tmp_path):
+    assert read_examples(tmp_path) is None
+    (tmp_path / "examples.json").write_text(text)
+    assert read_examples(tmp_path) is None
