@@ -1,0 +1,136 @@
+"""What a checkpoint holds, read from its files without TensorFlow: names, shapes, and the members of an average.
+
+`<checkpoint>.index` is a table of LevelDB (https://github.com/google/leveldb/blob/main/doc/table_format.md), not
+compressed, that maps the name of each tensor to a BundleEntryProto (tensorflow/core/protobuf/tensor_bundle.proto).
+"""
+
+import math
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from t2t_lite.checkpoints.versions import DATA, INDEX
+from t2t_lite.errors import UserError
+
+_FOOTER, _MAGIC = 48, 0xDB4775248B80FB57  # bytes at the end of a table, and the number that they end with
+_INT64 = 9  # DT_INT64
+_MOST = 2**20  # bytes of the members of an average; more are a damaged file
+_KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
+_MODEL, _MEMBERS = "model/", f"average/members{_KEY_END}"
+
+
+class Tensor(NamedTuple):
+    """Where a tensor is in the data of a checkpoint."""
+
+    dtype: int  # DataType of TensorFlow
+    shape: tuple[int, ...]
+    offset: int  # in bytes
+    size: int  # in bytes
+
+
+def read_index(path: Path) -> dict[str, Tensor]:
+    """Returns the tensors of a checkpoint by name.
+
+    Args:
+      path: the checkpoint, without suffix.
+
+    Raises:
+      UserError: if there is no such file, or it is damaged.
+    """
+    file = Path(f"{path}{INDEX}")
+    try:
+        table = file.read_bytes()
+        if len(table) < _FOOTER or struct.unpack("<Q", table[-8:])[0] != _MAGIC:
+            raise ValueError("not a table")
+        footer = table[-_FOOTER:]
+        _, place = _handle(footer, 0)  # of the index of filters, which is empty
+        (start, size), _ = _handle(footer, place)
+        blocks = [_handle(value, 0)[0] for _, value in _entries(table[start : start + size])]
+        pairs = [pair for start, size in blocks for pair in _entries(table[start : start + size])]
+        return {key.decode(): _tensor(value) for key, value in pairs if key}  # the entry of "" describes the file
+    except (OSError, ValueError, IndexError, struct.error) as error:
+        raise UserError(f"checkpoint {path} is damaged ({error}); remove {path}.* to continue without it") from error
+
+
+def num_parameters(path: Path) -> int:
+    """Returns the number of parameters of the model in a checkpoint; for the argument and errors see `read_index`."""
+    return sum(math.prod(tensor.shape) for name, tensor in read_index(path).items() if name.startswith(_MODEL))
+
+
+def members_of_average(path: Path) -> list[int]:
+    """Returns the steps that an average was made of; [] if it does not say, as a moving average.
+
+    For the argument and errors see `read_index`.
+    """
+    tensor = read_index(path).get(_MEMBERS)
+    if tensor is None or tensor.dtype != _INT64:
+        return []
+    try:
+        if tensor.size > _MOST:
+            raise ValueError(f"{tensor.size} bytes of members")
+        with open(f"{path}{DATA}", "rb") as file:
+            file.seek(tensor.offset)
+            return list(struct.unpack(f"<{tensor.size // 8}q", file.read(tensor.size)))
+    except (OSError, ValueError, struct.error) as error:
+        raise UserError(f"checkpoint {path} is damaged ({error}); remove {path}.* to continue without it") from error
+
+
+def _entries(block: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yields (key, value) of a block of a table; a key shares its beginning with the key before."""
+    (restarts,) = struct.unpack("<I", block[-4:])
+    end, place, key = len(block) - 4 * (restarts + 1), 0, b""
+    while place < end:
+        shared, place = _varint(block, place)
+        others, place = _varint(block, place)
+        length, place = _varint(block, place)
+        key = key[:shared] + block[place : place + others]
+        place += others
+        yield key, block[place : place + length]
+        place += length
+
+
+def _handle(data: bytes, place: int) -> tuple[tuple[int, int], int]:
+    """Returns ((offset, size) of a block, the place after it)."""
+    offset, place = _varint(data, place)
+    size, place = _varint(data, place)
+    return (offset, size), place
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """Returns (a number of 7 bits per byte, the place after it)."""
+    number = shift = 0
+    while True:
+        byte = data[place]
+        number |= (byte & 127) << shift
+        place, shift = place + 1, shift + 7
+        if byte < 128:
+            return number, place
+
+
+def _tensor(entry: bytes) -> Tensor:
+    """Returns the tensor of a BundleEntryProto: 1 dtype, 2 shape, 4 offset, 5 size."""
+    fields = dict(_fields(entry))
+    dims = [dict(_fields(value)) for number, value in _fields(bytes(fields.get(2, b""))) if number == 2]
+    shape = tuple(int(dim.get(1, 0)) for dim in dims)
+    return Tensor(int(fields.get(1, 0)), shape, int(fields.get(4, 0)), int(fields.get(5, 0)))
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Yields (number, value) of the fields of a protocol buffer; groups do not occur."""
+    place = 0
+    while place < len(message):
+        tag, place = _varint(message, place)
+        number, kind = tag >> 3, tag & 7
+        if kind == 0:
+            value, place = _varint(message, place)
+            yield number, value
+            continue
+        if kind == 2:
+            size, place = _varint(message, place)
+        elif kind in (1, 5):
+            size = 8 if kind == 1 else 4
+        else:
+            raise ValueError(f"a field of kind {kind}")
+        yield number, message[place : place + size]
+        place += size
