@@ -1,16 +1,17 @@
 """Run directories: they contain everything about a run, so that every tool needs only their path.
 
 hparams.json        the settings
-run.json            problem, vocabularies, plug-ins, data_dir, eval_metric and the version that wrote them
+run.json            problem, vocabularies, plug-ins, hparams_set, data_dir, eval_metric and the version that wrote them
 vocab.*             a copy of the vocabulary, or of the vocabularies of both sides
 ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* replaces an earlier one of the same step
 average-<step>.*    an average of checkpoints, for inference only; it contains the steps of its members
 training.lock       exists while a process trains here, and describes the process
 train/, eval/       TensorBoard event files
-log.jsonl           the same figures, one JSON object per report
+log.jsonl           the same figures, one JSON object per report, and one per start: devices, versions, parameters
 evaluations.json    the figures of each evaluated checkpoint
 decode_hparams.json search settings that were tuned on dev, the run's defaults; see `tuned_settings`
 report.md           the report of a training with a recipe
+report.html         the report of t2t-lite-trainer --report
 scores/             what t2t-lite-eval wrote: outputs, scores and reports, a folder for each split and checkpoint
 exports/            what t2t-lite-decoder --engine=ctranslate2 made of checkpoints, and makes again if it is missing
 """
@@ -125,7 +126,15 @@ def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> 
 
 def files_of(path: Path) -> list[Path]:
     """Returns the files of a run; a run directory may contain others, such as translations."""
-    names = ("hparams.json", "run.json", "evaluations.json", "decode_hparams.json", "log.jsonl", "report.md")
+    names = (
+        "hparams.json",
+        "run.json",
+        "evaluations.json",
+        "decode_hparams.json",
+        "log.jsonl",
+        "report.md",
+        "report.html",
+    )
     files = [file for name in (*names, "vocab.*", "ckpt-*", "average-*") for file in Path(path).glob(name)]
     return [*files, *(file for file in Path(path).glob("scores/*/*") if file.is_file())]
 
@@ -145,7 +154,7 @@ def stored_setting(path: Path, name: str) -> SettingValue:
 
 
 def recorded(path: Path, name: str) -> str | None:
-    """Returns an optional text of run.json, "data_dir" or "eval_metric"; None if the run does not record it.
+    """Returns an optional text of run.json: data_dir, eval_metric or hparams_set; None if the run does not record it.
 
     Raises:
       UserError: if it is not a run directory.
@@ -273,6 +282,7 @@ def prepare_run_dir(
     inputs_vocabulary: Path | None = None,
     data_dir: Path | None = None,
     eval_metric: str | None = None,
+    hparams_set: str | None = None,
 ) -> RunDir:
     """Creates a run directory, or checks that an existing one has the same settings, problem and vocabularies.
 
@@ -285,6 +295,7 @@ def prepare_run_dir(
       inputs_vocabulary: path of the problem's source vocabulary, if it is a separate one.
       data_dir: where the data is, for evaluations; None: not recorded.
       eval_metric: the metric that ranks checkpoints; None: not recorded.
+      hparams_set: the name of the set that the settings were made from, for reports; None: not recorded.
 
     Returns:
       the opened directory.
@@ -323,6 +334,8 @@ def prepare_run_dir(
         run["data_dir"] = str(Path(data_dir).absolute())
     if eval_metric is not None:
         run["eval_metric"] = eval_metric
+    if hparams_set is not None:
+        run["hparams_set"] = hparams_set
     write_text(path / "run.json", json.dumps(run, indent=2) + "\n")
     return open_run_dir(path)
 

@@ -119,7 +119,7 @@ def train(
     check_evaluation(problem, checked)
     if generate_data and len(workers) > 1:
         raise UserError("`generate_data` works on one machine only; run t2t-lite-datagen first, then all workers")
-    run = _Run(problem, settings, Path(data_dir), Path(output_dir), checked, is_chief=worker == 0)
+    run = _Run(problem, settings, Path(data_dir), Path(output_dir), checked, worker == 0, hparams_set)
     # Only the chief locks the run directory, because only it writes there.
     with training_in(run.output_dir) if run.is_chief else contextlib.nullcontext():
         if generate_data:
@@ -186,6 +186,7 @@ class _Run:
     output_dir: Path
     options: TrainOptions
     is_chief: bool
+    hparams_set: str | None = None
 
     def train(
         self, devices: tuple[str, int | None, int], callbacks: Iterable[Callback], display: Display | None
@@ -224,6 +225,7 @@ class _Run:
                 inputs_vocabulary=inputs,
                 data_dir=self.data_dir,
                 eval_metric=self.options.eval_metric if evaluates else None,
+                hparams_set=self.hparams_set,
             )
         return RunDir(self.output_dir, self.hparams, self.problem, targets, inputs)  # the chief writes and checks it
 

@@ -13,6 +13,7 @@ from t2t_lite.run_dir import RunDir
 from t2t_lite.training.callbacks import Callback, Callbacks
 from t2t_lite.training.loop import LAST_STEP, Ending, TrainingLoop
 from t2t_lite.training.monitoring.progress import Progress
+from t2t_lite.training.monitoring.start_record import start_record
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.setup import set_up
 from t2t_lite.training.signal_handling import StopSignals
@@ -59,6 +60,7 @@ def train(
         if first_step >= last_step:
             progress.say(f"already trained for {first_step} steps; raise `train_steps` to continue")
             return Ending(first_step, LAST_STEP)
+        progress.started(start_record(training.model, strategy))
         return TrainingLoop(training, progress, Callbacks(callbacks)).run(signals)
 
 

@@ -3,11 +3,13 @@
 import json
 import math
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from support.models import SMALL_MODEL
 
+import t2t_lite as t2t
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.data.problem import get_problem
@@ -76,9 +78,10 @@ def test_the_best_checkpoint_outlives_later_ones(chosen):
     assert steps_of(chosen) == sorted({*best_steps(earlier, "bleu", 1), 9})
 
 
-def test_the_log_has_a_line_for_each_report(chosen):
+def test_the_log_has_a_line_for_each_start_and_report(chosen):
     lines = [json.loads(line) for line in (chosen / "log.jsonl").read_text().splitlines()]
     assert [(line["part"], line["step"]) for line in lines] == [
+        ("start", 0),
         ("train", 1),
         ("eval", 3),
         ("train", 4),
@@ -87,6 +90,14 @@ def test_the_log_has_a_line_for_each_report(chosen):
         ("train", 9),
         ("eval", 9),
     ]
+    start = lines[0]
+    assert (start["t2t_lite"], start["tensorflow"], start["keras"]) == (
+        t2t.__version__,
+        tf.__version__,
+        keras.__version__,
+    )
+    assert (start["devices"], start["replicas"], start["workers"]) == (["CPU"], 1, 1)
+    assert start["parameters"] == sum(array.size for array in storage.read(chosen / "ckpt-9", "model").values())
     wanted = {
         "loss",
         "gradient_norm",

@@ -1,8 +1,8 @@
-"""Writes the figures of a training to TensorBoard event files, and to log.jsonl with one JSON object per report."""
+"""Writes the figures of a training to TensorBoard event files, and to log.jsonl with one line per start and report."""
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tensorflow as tf
@@ -22,6 +22,15 @@ class EventLog:
         self._log = open(path, "a", encoding="utf-8")  # noqa: SIM115
         if is_torn:
             self._log.write("\n")
+
+    def start(self, step: int, about: Mapping[str, object]) -> None:
+        """Writes the line of a start to log.jsonl.
+
+        Args:
+          step: the number of steps already made.
+          about: see `start_record`.
+        """
+        self._write({"part": "start", "step": step} | about)
 
     def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Writes one report.
@@ -44,7 +53,10 @@ class EventLog:
         values: dict[str, object] = {name: value if value == value else None for name, value in figures.items()}
         if samples:
             values["samples"] = [sample._asdict() for sample in samples]
-        self._log.write(json.dumps({"time": round(time.time(), 3), "part": part, "step": step} | values) + "\n")
+        self._write({"part": part, "step": step} | values)
+
+    def _write(self, line: Mapping[str, object]) -> None:
+        self._log.write(json.dumps({"time": round(time.time(), 3)} | line) + "\n")
         self._log.flush()
 
     def close(self) -> None:

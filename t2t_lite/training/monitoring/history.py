@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from t2t_lite.training.evaluation.model_selection import read_evaluations
 
@@ -12,13 +12,25 @@ from t2t_lite.training.evaluation.model_selection import read_evaluations
 Columns: TypeAlias = dict[str, list[float]]
 
 
-def read_reports(directory: Path) -> Columns:
-    """Returns the reports of a run's steps: "step" and the figures of `log.jsonl`, in the order they were written."""
+class Log(NamedTuple):
+    """The lines of log.jsonl."""
+
+    lines: list[dict[str, Any]]
+    damaged: int  # number of lines that are no JSON objects; a killed process leaves one, at the end or at a resumption
+
+
+def read_log(directory: Path) -> Log:
+    """Returns the lines of a run's log; none if there is no log."""
     path = Path(directory) / "log.jsonl"
     if not path.exists():
-        return {"step": []}
-    rows = map(_report, path.read_text(encoding="utf-8", errors="replace").splitlines())
-    return _columns(row for row in rows if row.get("part") == "train")
+        return Log([], 0)
+    rows = [_report(line) for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return Log([row for row in rows if row], sum(not row for row in rows))
+
+
+def read_reports(directory: Path) -> Columns:
+    """Returns the reports of a run's steps: "step" and the figures of `log.jsonl`, in the order they were written."""
+    return _columns(row for row in read_log(directory).lines if row.get("part") == "train")
 
 
 def read_evaluation_columns(directory: Path) -> Columns:
@@ -26,11 +38,11 @@ def read_evaluation_columns(directory: Path) -> Columns:
     return _columns({"step": step, **figures} for step, figures in read_evaluations(directory).items())
 
 
-def _report(line: str) -> dict[str, object]:
+def _report(line: str) -> dict[str, Any]:
     """Returns the report in a line; {} for a line that a killed process has left incomplete."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -1,6 +1,6 @@
 """Reports the progress of a training: as lines for the `Display`, and to the `EventLog`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.display import Display
@@ -35,6 +35,11 @@ class Progress:
             self._display.end_training()
         if self._log:
             self._log.close()
+
+    def started(self, about: Mapping[str, object]) -> None:
+        """Records a start; `about` is a `start_record`."""
+        if self._log:
+            self._log.start(self._first_step, about)
 
     def after_step(self, step: int) -> None:
         """Shows that a step has been made."""
