@@ -53,12 +53,15 @@ def make_parser() -> cli.CommandParser:
         metavar="SPLIT|SHARD",
         help="show the content of a split, or of one shard given by its path, and exit",
     )
+    add("--plot_file", type=cli.path, help="with --inspect: plot lengths and padding (.png, .svg or .pdf)")
     return parser
 
 
 def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parse_with_problem(parser, flags)
+    if arguments.plot_file is not None and not arguments.inspect:
+        parser.error("--plot_file needs --inspect")
     if arguments.inspect and "-of-" in arguments.inspect and not Path(arguments.inspect).exists():
         raise UserError(f"--inspect={arguments.inspect}: no such shard")
     if not arguments.inspect or not Path(arguments.inspect).is_file():

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.datagen.text_report import quantile
+from t2t_lite.data.token_statistics import mean, quantile
 
 if TYPE_CHECKING:
     from t2t_lite.data.inspection import Inspection
@@ -14,14 +14,17 @@ _MAX_LENGTHS = (64, 128, 256, 512)
 
 
 def print_inspection(arguments: argparse.Namespace) -> None:
-    """Prints the content of the shard or the split named by --inspect."""
+    """Prints the content of the shard or the split named by --inspect, and draws the plot if --plot_file is given."""
     from t2t_lite.data.problem import SPLITS, get_problem
     from t2t_lite.errors import UserError
     from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.visualization.figures import check_plot_file
 
     asked = arguments.inspect
     if not Path(asked).is_file() and asked not in SPLITS:
         raise UserError(f"--inspect={asked} is neither a file nor a split ({', '.join(SPLITS)})", status=2)
+    if arguments.plot_file is not None:
+        check_plot_file(Path(arguments.plot_file))
     import_tensorflow()
     from t2t_lite.data.inspection import inspect_shard, inspect_split
 
@@ -30,20 +33,27 @@ def print_inspection(arguments: argparse.Namespace) -> None:
     else:
         found = inspect_split(Path(arguments.data_dir), get_problem(arguments.problem).data_name, asked)
     what = found.paths[0].name if len(found.paths) == 1 else f"{len(found.paths)} shards"
-    print(f"{found.manifest.problem}, {found.split}, {what}: {found.examples:,} examples\n")
+    title = f"{found.manifest.problem}, {found.split}, {what}: {found.examples:,} examples"
+    print(f"{title}\n")
     _print_lengths(found)
+    _print_padding(found)
     _print_left_out(found)
     for number, tokens in enumerate(found.texts, start=1):
         print(f"\nExample {number}")
         for side, parts in zip(("inputs ", "targets"), tokens):
             print(f"  {side}  {'|'.join(parts)}")
+    if arguments.plot_file is not None:
+        from t2t_lite.data.inspection_plot import plot_inspection
+
+        plot_inspection(found, title, Path(arguments.plot_file))
+        print(f"\nplot: {arguments.plot_file}")
 
 
 def _print_lengths(found: "Inspection") -> None:
     import rich.table
 
     table = rich.table.Table(box=None)
-    for title in ("side", "vocabulary", "tokens", "mean", "median", "95%", "longest", "unknown"):
+    for title in ("side", "vocabulary", "tokens", "mean", "median", "95%", "longest", "per word", "unknown"):
         table.add_column(title, justify="left" if title in ("side", "vocabulary") else "right")
     for (side, counter), vocabulary in zip(found.lengths.items(), found.vocabularies):
         tokens = sum(length * count for length, count in counter.items())
@@ -51,12 +61,21 @@ def _print_lengths(found: "Inspection") -> None:
             side,
             f"{vocabulary.size:,} ({vocabulary.path.name})",
             f"{tokens:,}",
-            f"{tokens / max(1, found.examples):.1f}",
+            f"{mean(counter):.1f}",
             *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0)),
+            f"{mean(found.tokens_per_word[side]):.2f}",
             f"{found.unknown[side] / max(1, tokens):.2%}",
         )
     cli.print_table(table)
-    print("Lengths are in tokens, end symbol included.\n")
+    print("Lengths are in tokens, end symbol included; per word: tokens of a word between blanks.\n")
+
+
+def _print_padding(found: "Inspection") -> None:
+    from t2t_lite.config import HParams
+
+    shares = ", ".join(f"{padding.share:.1%} of the {side}" for side, padding in found.padding.items())
+    batch = f"{HParams.batch_tokens:,} target tokens, max_length={HParams.max_length}"
+    print(f"Padding in batches as training makes them by default ({batch}): {shares}.")
 
 
 def _print_left_out(found: "Inspection") -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from t2t_lite.bin import cli
 from t2t_lite.data.generation.text_checks import REPEATED, TextChecks, in_split
 from t2t_lite.data.problem import SPLITS
+from t2t_lite.data.token_statistics import mean, quantile
 
 MANY_DROPPED = 0.1  # share of all pairs
 
@@ -65,16 +66,4 @@ def _advice(checks: TextChecks) -> list[str]:
 
 def _figures(counter: Mapping[int, int]) -> list[str]:
     """Returns mean, median, 95th percentile and maximum of a histogram."""
-    total = sum(counter.values())
-    mean = sum(length * count for length, count in counter.items()) / total
-    return [f"{mean:.1f}", *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0))]
-
-
-def quantile(counter: Mapping[int, int], share: float) -> int:
-    """Returns the smallest value of a histogram that at least this share of the values does not exceed."""
-    total, seen = sum(counter.values()), 0
-    for value in sorted(counter):
-        seen += counter[value]
-        if seen >= share * total:
-            return value
-    return 0
+    return [f"{mean(counter):.1f}", *(str(quantile(counter, share)) for share in (0.5, 0.95, 1.0))]

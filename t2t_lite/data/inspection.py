@@ -1,4 +1,4 @@
-"""Inspects shards: the number of examples, their lengths, and samples as text."""
+"""Inspects shards: the number of examples, their lengths, tokens per word, padding, and samples as text."""
 
 import collections
 import re
@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
+from t2t_lite.config import HParams
 from t2t_lite.data.generation.records import ENCODE_BATCH
 from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
+from t2t_lite.data.padding import Padding, padding_of_batches
 from t2t_lite.data.pipeline import reading_shards
 from t2t_lite.data.problem import SIDES
+from t2t_lite.data.token_statistics import WordCounter
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 
@@ -27,6 +31,8 @@ class Inspection:
       vocabularies: those of the inputs and the targets.
       lengths: for each side, a histogram of lengths in tokens, end symbol included.
       longer_sides: the same histogram for the longer side of each example, which training compares with max_length.
+      tokens_per_word: for each side, a histogram of the number of tokens of a word between blanks.
+      padding: for each side, the padding of batches with the defaults of training, `batch_tokens` and `max_length`.
       unknown: number of unknown tokens on each side.
       texts: the first examples: the token texts of each side.
     """
@@ -39,6 +45,10 @@ class Inspection:
         default_factory=lambda: {s: collections.Counter() for s in SIDES}
     )
     longer_sides: collections.Counter[int] = field(default_factory=collections.Counter)
+    tokens_per_word: dict[str, collections.Counter[int]] = field(
+        default_factory=lambda: {s: collections.Counter() for s in SIDES}
+    )
+    padding: dict[str, Padding] = field(default_factory=dict)
     unknown: collections.Counter[str] = field(default_factory=collections.Counter)
     texts: list[tuple[list[str], list[str]]] = field(default_factory=list)
 
@@ -89,16 +99,23 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
             raise UserError(f"{path} is missing; regenerate it with t2t-lite-datagen and the same settings as before")
     of_inputs, of_targets = (open_vocabulary(folder / each["file"]) for each in manifest.vocabularies)
     found = Inspection(manifest, split, paths, (of_inputs, of_targets))
+    counters = [WordCounter(vocabulary) for vocabulary in found.vocabularies]
+    lengths = [[np.zeros(0, np.int64)] * len(SIDES)]
     features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
     with reading_shards(manifest.problem, folder):
         for batch in tf.data.TFRecordDataset([str(path) for path in paths]).batch(ENCODE_BATCH):
             parsed: dict[str, Any] = tf.io.parse_example(batch, features)
             rows = [parsed[side] for side in SIDES]
-            for side, ids in zip(SIDES, rows):
-                found.lengths[side].update(ids.row_lengths().numpy().tolist())
+            lengths.append([ids.row_lengths().numpy() for ids in rows])
+            for side, ids, row_lengths, counter in zip(SIDES, rows, lengths[-1], counters):
+                found.lengths[side].update(row_lengths.tolist())
+                found.tokens_per_word[side].update(counter.tokens_per_word(ids.flat_values.numpy(), row_lengths))
                 found.unknown[side] += int(tf.reduce_sum(tf.cast(ids.flat_values == UNKNOWN_ID, tf.int64)))
-            longer = tf.maximum(*(ids.row_lengths() for ids in rows))
-            found.longer_sides.update(longer.numpy().tolist())
+            found.longer_sides.update(np.maximum(*lengths[-1]).tolist())
             for inputs, targets in zip(*(ids[: num_texts - len(found.texts)].to_list() for ids in rows)):
                 found.texts.append((of_inputs.tokens_of(inputs), of_targets.tokens_of(targets)))
+    inputs, targets = map(np.concatenate, zip(*lengths))
+    usual = HParams()
+    paddings = padding_of_batches((inputs, targets), usual.batch_tokens, usual.max_length)
+    found.padding.update(zip(SIDES, paddings))
     return found

@@ -100,7 +100,7 @@ def batches(
     def cut(index: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
         inputs, targets = _parse(window, problem.is_reversed, max_length)
         window_seed = None if order_seed is None else _fold_in(order_seed, index)
-        rows = _cut_into_batches(inputs.row_lengths(), targets.row_lengths(), batch_tokens, window_seed)
+        rows = cut_into_batches(inputs.row_lengths(), targets.row_lengths(), batch_tokens, window_seed)
         return tf.data.Dataset.from_tensor_slices(rows).map(
             lambda row: {"inputs": tf.gather(inputs, row).to_tensor(), "targets": tf.gather(targets, row).to_tensor()}
         )
@@ -157,7 +157,7 @@ def _parse(window: tf.Tensor, is_reversed: bool, max_length: int | None) -> tupl
     return (targets, inputs) if is_reversed else (inputs, targets)
 
 
-def _cut_into_batches(
+def cut_into_batches(
     input_lengths: tf.Tensor, target_lengths: tf.Tensor, batch_tokens: int, seed: tf.Tensor | None
 ) -> Array:
     """Returns the pairs of each batch, int64 [batches, (rows)].

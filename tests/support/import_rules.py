@@ -28,7 +28,7 @@ RULES = {
     "schedules": (("keras_ops", "errors", "arrays"), ("keras",)),
     "checkpoints": (("checkpoints", "locks", "run_dir", "scoring.metric", *BASIS), ("tensorflow", "numpy")),
     "data": (
-        ("data", "plugins", "scoring.metric", *BASIS),
+        ("data", "plugins", "scoring.metric", "visualization.figures", *BASIS),
         (
             "tensorflow",
             "tensorflow_text",
@@ -39,6 +39,7 @@ RULES = {
             "google",
             "keras",
             "numpy",
+            "matplotlib",
         ),
     ),
     "decoding": (

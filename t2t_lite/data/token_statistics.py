@@ -1,0 +1,55 @@
+"""Statistics of tokens: means and quantiles of histograms, and tokens per word. Needs no TensorFlow."""
+
+import collections
+from collections.abc import Mapping
+
+import numpy as np
+
+from t2t_lite.data.vocab import Vocabulary
+
+
+def mean(counter: Mapping[int, int]) -> float:
+    """Returns the mean of a histogram, 0 if it is empty."""
+    return sum(value * count for value, count in counter.items()) / max(1, sum(counter.values()))
+
+
+def quantile(counter: Mapping[int, int], share: float) -> int:
+    """Returns the smallest value of a histogram that at least this share of the values does not exceed."""
+    total, seen = sum(counter.values()), 0
+    for value in sorted(counter):
+        seen += counter[value]
+        if seen >= share * total:
+            return value
+    return 0
+
+
+class WordCounter:
+    """Counts the tokens of each word; words are separated by blanks, and a blank belongs to the word after it.
+
+    Args:
+      vocabulary: that of the tokens.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        texts = [vocabulary.bytes_of(token) for token in range(vocabulary.size)]
+        self._is_text = np.array([bool(text) for text in texts])  # not so for padding and end symbols
+        self._is_blank = np.array([text.isspace() for text in texts])
+        self._starts_with_blank = np.array([text[:1].isspace() for text in texts])
+
+    def tokens_per_word(self, ids: np.ndarray, row_lengths: np.ndarray) -> collections.Counter[int]:
+        """Returns a histogram: how many words consist of 1, 2, ... tokens. End symbols are not counted.
+
+        Args:
+          ids: the token ids of all texts, int [tokens].
+          row_lengths: the number of tokens of each text, int [texts].
+        """
+        rows = np.repeat(np.arange(len(row_lengths)), row_lengths)[self._is_text[ids]]
+        ids = ids[self._is_text[ids]]
+        first = np.ones(len(ids), bool)
+        first[1:] = rows[1:] != rows[:-1]
+        after_blank = np.zeros(len(ids), bool)
+        after_blank[1:] = self._is_blank[ids[:-1]]
+        begins = first | (self._starts_with_blank[ids] & ~after_blank)
+        words = np.bincount(np.cumsum(begins))[1:]
+        counts = np.bincount(words)
+        return collections.Counter({int(tokens): int(counts[tokens]) for tokens in np.flatnonzero(counts)})

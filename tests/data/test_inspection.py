@@ -1,0 +1,118 @@
+"""What `t2t-lite-datagen --inspect` measures and draws, compared with texts and batches."""
+
+import collections
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from t2t_lite.config import HParams
+from t2t_lite.data.inspection import inspect_split
+from t2t_lite.data.pipeline import batches
+from t2t_lite.data.problem import SIDES, get_problem
+from t2t_lite.data.token_statistics import WordCounter, mean
+from t2t_lite.data.vocab import open_vocabulary
+
+
+@pytest.fixture(scope="module")
+def found(grammar_data):
+    return inspect_split(grammar_data, "grammar_ende", "train")
+
+
+def tokens_per_word(vocabulary, texts):
+    rows = vocabulary.ids_of(texts)
+    flat = np.array([token for row in rows for token in row])
+    return WordCounter(vocabulary).tokens_per_word(flat, np.array([len(row) for row in rows]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("bytes", '{"kind": "bytes", "pieces": []}'),
+        ("wordpiece", '{"kind": "wordpiece", "pieces": ["a", " ", " big", "##ger", "b", "##ig"]}'),
+    ],
+)
+def test_tokens_are_counted_by_word(tmp_path, kind, content):
+    (tmp_path / "vocab").write_text(content)
+    vocabulary = open_vocabulary(tmp_path / "vocab")
+    expected = {
+        "bytes": {1: 1, 5: 1, 7: 1, 3: 1},  # a, _b ü g (ü is two bytes), _bigger; big begins a text
+        "wordpiece": {1: 1, 5: 1, 2: 2},  # bytes spell " büg"; " big" + "##ger"; "b" + "##ig"
+    }
+    assert tokens_per_word(vocabulary, ["a büg bigger", "big", ""]) == expected[kind]
+    assert tokens_per_word(vocabulary, ["", ""]) == {}
+
+
+def test_words_of_real_data_are_those_between_blanks(found, grammar_data):
+    problem = get_problem("grammar_ende")
+    lines = {side: (grammar_data / problem.text_filename("dev", side)).read_text().splitlines() for side in SIDES}
+    of_dev = inspect_split(grammar_data, "grammar_ende", "dev")
+    for side, vocabulary in zip(SIDES, of_dev.vocabularies):
+        words = [word for line in lines[side] for word in line.split()]
+        assert of_dev.tokens_per_word[side].total() == len(words)
+        tokens = sum(length * count for length, count in of_dev.lengths[side].items()) - len(lines[side])
+        assert mean(of_dev.tokens_per_word[side]) == tokens / len(words)
+        expected = collections.Counter(
+            tokens for line in lines[side] for tokens in naive_tokens_per_word(vocabulary, line)
+        )
+        assert of_dev.tokens_per_word[side] == expected
+
+
+def naive_tokens_per_word(vocabulary, line):
+    """Returns the number of tokens of each word of a line without doubled blanks."""
+    counts = []
+    for text in vocabulary.tokens_of(vocabulary.ids_of([line])[0]):
+        if not counts or text.startswith(" "):
+            counts.append(0)
+        counts[-1] += 1
+    return counts
+
+
+def test_padding_is_that_of_training_batches(found, grammar_data):
+    made = batches(
+        get_problem("grammar_ende"),
+        grammar_data,
+        "train",
+        batch_tokens=HParams.batch_tokens,
+        max_length=HParams.max_length,
+    )
+    for side in SIDES:
+        shapes = [(batch[side].shape, int(np.count_nonzero(batch[side]))) for batch in made]
+        padding = found.padding[side]
+        assert [(rows, length) for (rows, length), _ in shapes] == list(zip(padding.rows, padding.lengths))
+        assert [tokens for _, tokens in shapes] == padding.tokens.tolist()
+        positions = sum(rows * length for (rows, length), _ in shapes)
+        assert padding.share == pytest.approx(1 - sum(tokens for _, tokens in shapes) / positions)
+
+
+def test_the_plot_shows_the_printed_numbers(command, grammar_data, tmp_path, found):
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "data.svg"
+    flags = ("--problem=grammar_ende", f"--data_dir={grammar_data}", f"--plot_file={file}")
+    result = command("datagen", "--inspect", *flags)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.endswith(f"plot: {file}\n")
+    texts = {text.text for text in ElementTree.parse(file).iter("{http://www.w3.org/2000/svg}text")}
+    tables, *_ = result.stdout.partition("Example 1")
+    rows = {words[0]: words[1:] for words in map(str.split, tables.splitlines()) if words}
+    assert f"grammar_ende, train, 10 shards: {found.examples:,} examples" in texts
+    for side in SIDES:
+        *_, median, most, longest, per_word, _ = rows[side]
+        share = f"{found.padding[side].share:.1%}"
+        assert f"{share} of the {side}" in result.stdout
+        assert {
+            f"{side}: median {median}, 95% {most}, longest {longest}",
+            f"{side}: {per_word} on average",
+            f"{side}: {share} in all",
+        } <= texts
+    assert [path.name for path in tmp_path.iterdir()] == ["data.svg"]
+
+
+def test_a_plot_file_is_refused_before_the_shards_are_read(command, tmp_path):
+    flags = ("--problem=grammar_ende", f"--data_dir={tmp_path}")
+    result = command("datagen", *flags, "--inspect", f"--plot_file={tmp_path / 'plot.gif'}")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.count("\n") == 1 and "plot.gif: unknown plot format" in result.stderr
+    result = command("datagen", *flags, "--plot_file=plot.png")
+    assert (result.returncode, result.stdout) == (2, "") and "--plot_file needs --inspect" in result.stderr
+    assert list(tmp_path.iterdir()) == []
