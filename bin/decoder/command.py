@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.decoder import attention
 from t2t_lite.bin.decoder.models import chosen_model
 from t2t_lite.decoding.engine import ENGINES
 
@@ -78,6 +79,7 @@ def make_parser() -> cli.CommandParser:
     )
     _add_input(parser)
     _add_output(parser)
+    attention.add_flags(parser)
     return parser
 
 
@@ -145,6 +147,7 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
         parser.error("--alignments needs --decode_to_file")
     if arguments.draw_trees and not arguments.decode_to_file:
         parser.error("--draw_trees needs --decode_to_file")
+    attention.check(parser, arguments)
 
 
 def _decode(arguments: argparse.Namespace) -> None:
@@ -158,16 +161,20 @@ def _decode(arguments: argparse.Namespace) -> None:
     inputs, targets, picture = _files(arguments, model.files)
     translator = model.load()
     parser = decode_trees.make_tree_parser(translator, arguments) if model.writes_trees else None
+    if arguments.draw_attention:
+        attention.check_model(arguments, parser or translator)
     if arguments.decode_interactive:
         from t2t_lite.bin.decoder.streams import decode_interactively
 
         decode_interactively(parser or translator)
         return
-    _decode_lines(arguments, parser or translator, inputs, targets)
+    pairs, lines = _decode_lines(arguments, parser or translator, inputs, targets)
     if parser is not None and parser.parsed:
         cli.warn(parser.report())
     if picture:
         decode_trees.draw_trees(targets[0], picture, cli.warn)
+    if arguments.draw_attention:
+        attention.draw(arguments, parser or translator, pairs, lines)
 
 
 def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Path], list[Path], Path | None]:
@@ -187,14 +194,20 @@ def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Pa
             raise UserError(f"no such file: {path}")
     picture = named("draw_trees")
     files = {str(file): file for file in of_model}
-    check_outputs(targets | picture, (inputs or {"standard input": Path("/dev/stdin")}) | files)
+    check_outputs(
+        targets | picture | named("draw_attention"), (inputs or {"standard input": Path("/dev/stdin")}) | files
+    )
     return list(inputs.values()), list(targets.values()), next(iter(picture.values()), None)
 
 
 def _decode_lines(
     arguments: argparse.Namespace, translator: "Translator | Parser", inputs: list[Path], targets: list[Path]
-) -> None:
-    """Writes the outputs for all lines of files, or of standard input."""
+) -> tuple[list[tuple[str, str]], int]:
+    """Writes the outputs for all lines of files, or of standard input.
+
+    Returns:
+      `OutputWriter`'s pairs and num_pairs.
+    """
     from t2t_lite.bin.decoder.outputs import OutputWriter
 
     writer = OutputWriter(translator, arguments)
@@ -217,6 +230,7 @@ def _decode_lines(
         with contextlib.ExitStack() as stack:
             output = stack.enter_context(_opened_whole(targets[0])) if targets else sys.stdout
             decode_stream(lines, writer, arguments.batch_lines, output)
+    return writer.pairs, writer.num_pairs
 
 
 @contextlib.contextmanager

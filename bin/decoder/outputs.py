@@ -18,11 +18,17 @@ class OutputWriter:
     Args:
       translator: a `Translator` or `Parser`.
       arguments: the parsed flags.
+
+    Attributes:
+      pairs: the first lines that are not blank with their best translation, for a picture of attention.
+      num_pairs: the number of all lines that are not blank.
     """
 
     def __init__(self, translator: "Translator | Parser", arguments: argparse.Namespace) -> None:
         self._translator = translator
         self._arguments = arguments
+        self.pairs: list[tuple[str, str]] = []
+        self.num_pairs = 0
 
     def outputs_of(
         self, lines: Sequence[tuple[str, ...]], first_line: int, on_done: Callable[[int], None] | None = None
@@ -51,15 +57,17 @@ class OutputWriter:
         else:
             best = self._translator.translate(texts, **common)
             outputs = [[one_line(text) for text in best]]
+        self._keep(texts, best)
         if self._arguments.alignments and isinstance(self._translator, Translator):  # a parser refuses the flag
             outputs.append(self._translator.align(texts, best, self._arguments.alignment_layer))
         return outputs
 
     def notes(self) -> dict[str, Any]:
-        """Returns what a resumed run needs to know about the outputs so far: the counts of repaired trees."""
+        """Returns what a resumed run needs to know of the outputs so far: counts of repairs, and what is drawn."""
         from t2t_lite.parsing.parser import Parser
 
-        return self._translator.tally() if isinstance(self._translator, Parser) else {}
+        of_trees = self._translator.tally() if isinstance(self._translator, Parser) else {}
+        return of_trees | ({"pairs": self.pairs, "num_pairs": self.num_pairs} if self.pairs else {})
 
     def restore_notes(self, notes: dict[str, Any]) -> None:
         """Restores the `notes` of the run that is resumed."""
@@ -67,6 +75,17 @@ class OutputWriter:
 
         if notes and isinstance(self._translator, Parser):
             self._translator.add(notes)
+        self.pairs = [(line, output) for line, output in notes.get("pairs", [])]
+        self.num_pairs = notes.get("num_pairs", 0)
+
+    def _keep(self, texts: Sequence[str], outputs: Sequence[str]) -> None:
+        """Keeps the first lines for a picture of attention."""
+        if self._arguments.draw_attention:
+            from t2t_lite.visualization.attention_picture import MAX_SENTENCES
+
+            pairs = [(text, output) for text, output in zip(texts, outputs, strict=True) if output]
+            self.pairs += pairs[: MAX_SENTENCES - len(self.pairs)]
+            self.num_pairs += len(pairs)
 
     def _scores(self, lines: Sequence[str], first_line: int) -> list[str]:
         from t2t_lite.decoding.translator import Translator
@@ -77,6 +96,7 @@ class OutputWriter:
             if len(pair) != 2:
                 where = f"{self._arguments.score_file}, line {number}"
                 raise UserError(f"{where}: {len(pair) - 1} tabs, not 1; a line is INPUT<tab>TRANSLATION")
+        self._keep(*zip(*pairs))
         scored = self._translator.score(*zip(*pairs), first_line=first_line)
         return [f"{each.log_prob:.6f}\t{each.score:.6f}" for each in scored]
 

@@ -16,7 +16,7 @@ def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str])
     Returns:
       "i-j ..." in Pharaoh format: one pair for each output word j, in order, with its source word i. Both count from 0.
     """
-    source_words, output_words = _words(source), _words(output)
+    source_words, output_words = words_of_tokens(source), words_of_tokens(output)
     links = []
     for word in range(1 + max(itertools.chain.from_iterable(output_words), default=-1)):
         mean = weights[[place for place, words in enumerate(output_words) if word in words]].mean(0)
@@ -29,8 +29,12 @@ def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str])
     return " ".join(links)
 
 
-def _words(tokens: Sequence[str]) -> list[list[int]]:
-    """Returns, for each token, the indices of the words it overlaps; empty for a token that is only blanks."""
+def words_of_tokens(tokens: Sequence[str]) -> list[list[int]]:
+    """Returns, for each token, the indices of the words that it overlaps; empty for a token that is only blanks.
+
+    Args:
+      tokens: the texts of the tokens, blanks included. The tokens of a word are adjacent.
+    """
     found, word, inside = [], -1, False
     for token in tokens:
         words = []

@@ -153,6 +153,11 @@ class CTranslate2Engine:
                 found[row] = weights[: len(outputs[row]), : len(sources[row])]
         return found
 
+    @property
+    def attention_layers(self) -> dict[str, int]:
+        """None: see `attention`."""
+        return {}
+
     def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> np.ndarray:
         """See `Engine`."""
         raise UserError("CTranslate2 gives no attention weights of single heads; use the TensorFlow engine")

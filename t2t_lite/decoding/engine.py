@@ -66,6 +66,7 @@ class Engine(Protocol):
       max_positions: the longest sequence on either side, in tokens; None: any.
       positions_limit: what messages call that limit.
       num_threads: number of batches that are searched in parallel.
+      attention_layers: the number of layers whose weights `attention` gives, by kind; {} if it gives none.
     """
 
     name: str
@@ -87,6 +88,11 @@ class Engine(Protocol):
 
     @property
     def num_threads(self) -> int:
+        """See above."""
+        ...
+
+    @property
+    def attention_layers(self) -> Mapping[str, int]:
         """See above."""
         ...
 

@@ -1,6 +1,6 @@
 """What a model says of given outputs: their scores, attention weights and word alignments."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import overload
 
 import numpy as np
@@ -63,6 +63,11 @@ class GivenOutputs:
         outputs = self._encode(self.vocabulary, targets, settings, first_line, "the translation of line")
         scores = self.engine.score(sources, outputs, settings)
         return [Hypothesis(text, *scored) for text, scored in zip(targets, scores, strict=True)]
+
+    @property
+    def attention_layers(self) -> Mapping[str, int]:
+        """The number of layers by kind of `attention`; {} if the engine gives no weights, or for an ensemble."""
+        return self.engine.attention_layers
 
     def attention(
         self, line: str, translation: str, kind: str = "cross", layer: int | None = None

@@ -142,6 +142,11 @@ class TensorFlowEngine:
         layer = self._layer(layer)
         return self._cross_attention(sources, outputs, layer, settings.batch_tokens)
 
+    @property
+    def attention_layers(self) -> dict[str, int]:
+        """See `Engine`."""
+        return {} if isinstance(self.model, Ensemble) else self.model.attention_layers()
+
     def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> np.ndarray:
         """See `Engine`."""
         layer = self._layer(layer)

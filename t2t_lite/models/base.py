@@ -201,6 +201,10 @@ class Seq2SeqModel(keras.Model):
         """
         raise ValueError(f"{type(self).__name__} does not give its attention weights")
 
+    def attention_layers(self) -> dict[str, int]:
+        """Returns the number of layers whose weights `attention` gives, by kind; a kind without weights is left out."""
+        return {}
+
     # What a model costs. A model with formulas of its own overrides these.
 
     def parameter_parts(self) -> dict[str, int]:

@@ -194,6 +194,12 @@ class Transformer(Seq2SeqModel):
         queries = chosen.cross_queries(chosen.after_self_attention(x)[0])
         return chosen.cross_attention.attention_to(queries, chosen.cross_keys_values(encoded)[0], source_mask)
 
+    def attention_layers(self) -> dict[str, int]:
+        """Returns the number of layers by kind of attention, see `Seq2SeqModel`."""
+        sides = {"encoder": self.encoder_layers, "decoder": self.decoder_layers}
+        having = {kind: len(layers) for kind, layers in sides.items() if _gives_weights(layers)}
+        return having | ({"cross": len(self.decoder_layers)} if self.decoder_layers else {})
+
     def encode(self, inputs: Array, mask: Array, seeds: Seeds | None = None) -> Array:
         """Returns the encoder's output, float [batch, source, hidden].
 
@@ -252,3 +258,8 @@ class Transformer(Seq2SeqModel):
 def shift_right(targets: Array) -> Array:
     """Shifts int [batch, length] right by one; 0 is the start symbol."""
     return ops.pad(targets[:, :-1], ((0, 0), (1, 0)))
+
+
+def _gives_weights(layers: list[Any]) -> bool:
+    """Returns whether all layers, at least one, have self-attention with weights; other kinds have none."""
+    return bool(layers) and all(hasattr(layer.self_attention, "attention") for layer in layers)

@@ -2,7 +2,7 @@
 
 import collections
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -18,6 +18,8 @@ from t2t_lite.trees.tokenizer import split_at_blanks
 from t2t_lite.trees.tree import parse_brackets, words_of
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from t2t_lite.parsing.tree_constraint import TreeSymbols
 
 
@@ -135,6 +137,24 @@ class Parser:
         ]
         scored = self._translator.score(lines, symbols, first_line)
         return [hypothesis._replace(text=text) for hypothesis, text in zip(scored, targets)]
+
+    @property
+    def attention_layers(self) -> Mapping[str, int]:
+        """The number of layers by kind of `attention`, see `Translator.attention_layers`."""
+        return self._translator.attention_layers
+
+    def attention(
+        self, line: str, tree: str, kind: str = "cross", layer: int | None = None
+    ) -> tuple["np.ndarray", list[str], list[str]]:
+        """Returns the attention weights of one layer for a line and its tree in brackets, see `Translator.attention`.
+
+        The tokens of the tree are the symbols that the model writes: "(S", "XX" for a word, ")S".
+
+        Raises:
+          UserError: also if the text is not a tree over the words of the line.
+        """
+        (words,), (text,) = self._cut([line], {})
+        return self._translator.attention(text, _symbols_of(tree, len(words), "the tree"), kind, layer)
 
     def report(self) -> str:
         """Returns one line about how many of the best trees needed repair, and which repairs."""

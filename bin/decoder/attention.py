@@ -1,0 +1,104 @@
+"""Pictures of attention: the flags, their checks, and drawing."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.bin import cli
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Translator
+    from t2t_lite.parsing.parser import Parser
+
+KINDS, FORMS = ("encoder", "decoder", "cross"), ("lines", "matrix", "overview")
+# The flags that need --draw_attention.
+_CHOICES = ("kind", "layers", "heads", "form", "words", "query")
+
+
+def add_flags(parser: cli.CommandParser) -> None:
+    """Adds the flags of pictures of attention."""
+    add = parser.add_argument_group("pictures of attention").add_argument
+    add(
+        "--draw_attention",
+        type=cli.path,
+        metavar="FILE.html|.svg|.png|.pdf",
+        help="draw the attention weights, as figures 3 to 5 of the paper: of up to 20 lines in one .html file with all "
+        "layers and heads, or of the first line",
+    )
+    add("--kind", type=_kinds, metavar="KIND,...", help="encoder, decoder or cross (default: all in .html, or encoder)")
+    add(
+        "--layers",
+        type=_numbers,
+        metavar="N,...",
+        help="layers from 0, -1 is the last (default: all in .html, or the one that corresponds to the paper's 5 of 6)",
+    )
+    add("--heads", type=_numbers, metavar="N,...", help="heads from 0 (default: all)")
+    add(
+        "--form",
+        choices=FORMS,
+        help="lines as in the paper (default), a matrix, or an overview of all heads with what is measured of them",
+    )
+    add("--words", action="store_true", help="show words instead of subwords")
+    add("--query", metavar="WORD|N", help="only the lines of one word, or of the token with this index from 0")
+
+
+def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    """Exits with an error if flags cannot be combined, or the picture cannot be written."""
+    for name in _CHOICES:
+        if getattr(arguments, name) and not arguments.draw_attention:
+            parser.error(f"--{name} needs --draw_attention")
+    if not arguments.draw_attention:
+        return
+    if arguments.decode_interactive:
+        parser.error("--decode_interactive and --draw_attention cannot be combined")
+    if arguments.engine == "ctranslate2":
+        raise UserError("--draw_attention: CTranslate2 gives no attention weights of single heads; omit --engine")
+    from t2t_lite.visualization.attention_picture import check_picture_file
+
+    check_picture_file(Path(arguments.draw_attention), "draw_attention")
+
+
+def check_model(arguments: argparse.Namespace, translator: "Translator | Parser") -> None:
+    """Raises UserError, before anything is translated, if the model does not have the chosen layers."""
+    from t2t_lite.visualization.attention_map import chosen_layers
+
+    chosen_layers(translator, arguments.kind or KINDS, arguments.layers)
+
+
+def draw(
+    arguments: argparse.Namespace, translator: "Translator | Parser", pairs: Sequence[tuple[str, str]], lines: int
+) -> None:
+    """Draws lines with their translations, and says how many.
+
+    Args:
+      arguments: the parsed flags.
+      translator: the model.
+      pairs: the first lines that are not blank, with their translations or trees.
+      lines: the number of all lines that are not blank.
+    """
+    from t2t_lite.visualization.attention_picture import MAX_SENTENCES, AttentionPicture
+
+    file = Path(arguments.draw_attention)
+    chosen = pairs[: MAX_SENTENCES if file.suffix.lower() == ".html" else 1]
+    if not chosen:
+        raise UserError(f"{file} was not written: there is no line to draw")
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in ("layers", "heads", "words", "query")}
+    AttentionPicture(translator, chosen, kinds=arguments.kind, form=arguments.form or FORMS[0], **options).save(file)
+    left = lines - len(chosen)
+    what = f"{len(chosen)} lines" if len(chosen) > 1 else "one line"
+    cli.warn(f"drew the attention of {what} in {file}{f'; {left:,} more are left out' if left else ''}")
+
+
+def _kinds(text: str) -> list[str]:
+    """Argument type: kinds of attention, separated by commas."""
+    return [cli.one_of(KINDS, "kind")(kind) for kind in text.split(",")]
+
+
+def _numbers(text: str) -> list[int]:
+    """Argument type: whole numbers, separated by commas."""
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"takes whole numbers separated by commas, not '{text}'") from None

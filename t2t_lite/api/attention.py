@@ -1,0 +1,83 @@
+"""Draws attention."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Translator
+    from t2t_lite.parsing.parser import Parser
+    from t2t_lite.visualization.attention_picture import AttentionPicture
+
+
+def draw_attention(
+    model: "Translator | Parser | str | PathLike",
+    inputs: str | Sequence[str],
+    targets: str | Sequence[str] | None = None,
+    *,
+    file: str | PathLike | None = None,
+    kinds: Sequence[str] | None = None,
+    layers: Sequence[int] | None = None,
+    heads: Sequence[int] | None = None,
+    form: str = "lines",
+    words: bool = False,
+    query: str | int | None = None,
+) -> "AttentionPicture":
+    """Draws the attention weights of a model for some sentences, as in figures 3 to 5 of the paper.
+
+    Args:
+      model: a `Translator`, a `Parser`, or a run directory.
+      inputs: a sentence, or at most 20.
+      targets: a translation (or tree) of each; None: the model makes them.
+      file: where to save the picture: .html for everything in one file, or .svg, .png or .pdf for one sentence.
+      kinds: of "encoder", "decoder" and "cross"; None: all in HTML, else the first that the model has.
+      layers: from 0, -1 is the last; None: all in HTML and an overview, else the one that corresponds to the paper's
+        layer 5 of 6.
+      heads: from 0; None: all.
+      form: "lines", the paper's; "matrix"; or "overview", all heads with what is measured of them.
+      words: whether to show words instead of subwords: weights are summed over the keys of a word and averaged over its
+        queries.
+      query: the only query whose lines are drawn, as in figure 3: its text, or its index from 0; None: all.
+
+    Returns:
+      a picture that shows itself in notebooks and has `save(file)`.
+
+    Raises:
+      UserError: if a package of the extra `plot` is missing, the model gives no weights, or there is no such layer,
+        head or query.
+    """
+    from t2t_lite.visualization.attention_picture import AttentionPicture, check_picture_file
+
+    if file is not None:
+        check_picture_file(Path(file), "file")
+    lines = [inputs] if isinstance(inputs, str) else list(inputs)
+    given = [targets] if isinstance(targets, str) else targets
+    if given is not None and len(given) != len(lines):
+        raise UserError(f"there are {len(lines)} inputs and {len(given)} targets; give each input one")
+    loaded = _loaded(model) if isinstance(model, str | PathLike) else model
+    outputs = loaded.translate(lines) if given is None else given
+    picture = AttentionPicture(
+        loaded,
+        list(zip(lines, outputs, strict=True)),
+        kinds=kinds,
+        layers=layers,
+        heads=heads,
+        form=form,
+        words=words,
+        query=query,
+    )
+    if file is not None:
+        picture.save(file)
+    return picture
+
+
+def _loaded(path: str | PathLike) -> "Translator | Parser":
+    """Returns the model of a run directory."""
+    from t2t_lite.decoding.translator import Translator
+    from t2t_lite.parsing.parser import Parser
+    from t2t_lite.run_dir import open_run_dir
+
+    return (Parser if open_run_dir(Path(path)).problem.writes_trees else Translator).from_run_dir(path)

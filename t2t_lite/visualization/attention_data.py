@@ -1,0 +1,77 @@
+"""Attention as JSON, which static/attention.js draws: in HTML files, in reports and on the page of the server."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_maps, chosen_layers
+from t2t_lite.visualization.head_statistics import MEASURES, HeadStatistics, head_statistics
+
+DIGITS = 4  # of the weights
+
+
+def paper_layer(num_layers: int) -> int:
+    """Returns the layer that corresponds to the paper's figures 3 to 5, layer 5 of 6 counted from 1; here from 0."""
+    return max(0, round(num_layers * 5 / 6) - 1)
+
+
+def attention_data(
+    model: HasAttention,
+    pairs: Sequence[tuple[str, str]],
+    kinds: Sequence[str] = ("encoder", "decoder", "cross"),
+    layers: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Returns the weights of some sentences, and what is measured of the heads on them.
+
+    Args:
+      model: a `Translator` or a `Parser`.
+      pairs: texts with their translations or trees.
+      kinds, layers: see `attention_maps`.
+
+    Raises:
+      UserError: if the model gives no weights, or has no such layer.
+    """
+    chosen = chosen_layers(model, kinds, layers)
+    maps = [attention_maps(model, line, output, chosen, layers) for line, output in pairs]
+    return {
+        "measures": [measure._asdict() for measure in MEASURES],
+        "layers": chosen,
+        "first": {kind: closest(chosen[kind], paper_layer(model.attention_layers[kind])) for kind in chosen},
+        "heads": {each.kind: each.num_heads for each in maps[0]},
+        "statistics": [statistics_json(head_statistics(of_layer)) for of_layer in zip(*maps)],
+        "sentences": [
+            {"input": line, "output": output, "maps": [map_json(each) for each in of_pair]}
+            for (line, output), of_pair in zip(pairs, maps, strict=True)
+        ],
+    }
+
+
+def closest(layers: Sequence[int], wanted: int) -> int:
+    """Returns the layer closest to the wanted one."""
+    return min(layers, key=lambda layer: abs(layer - wanted))
+
+
+def map_json(each: AttentionMap, digits: int = DIGITS) -> dict[str, Any]:
+    """Returns a map with its tokens and, if they differ, its words."""
+    words = each.in_words()
+    views = {"tokens": _view(each, digits)}
+    if (words.queries.labels, words.keys.labels) != (each.queries.labels, each.keys.labels):
+        views["words"] = _view(words, digits)
+    return {"kind": each.kind, "layer": each.layer, **views}
+
+
+def statistics_json(statistics: HeadStatistics) -> dict[str, Any]:
+    """Returns the measures of the heads of a layer, rounded."""
+    return {
+        "kind": statistics.kind,
+        "layer": statistics.layer,
+        "heads": {name: [round(value, DIGITS) for value in values] for name, values in statistics.heads.items()},
+        "uniform": {name: round(value, DIGITS) for name, value in statistics.uniform.items()},
+        "queries": int(statistics.queries),
+    }
+
+
+def _view(each: AttentionMap, digits: int) -> dict[str, Any]:
+    weights = np.asarray(each.weights, np.float64).round(digits)
+    return {"queries": each.queries.labels, "keys": each.keys.labels, "weights": weights.tolist()}

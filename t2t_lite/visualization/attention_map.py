@@ -1,0 +1,216 @@
+"""Attention maps: the weights of one layer for a pair of texts, with the labels of their tokens or words."""
+
+import dataclasses
+import itertools
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from t2t_lite.decoding.alignment import words_of_tokens
+from t2t_lite.errors import UserError
+
+KINDS = ("encoder", "decoder", "cross")
+START, END = "<start>", "<end>"
+# What is shown of a token without text, as a part of a character, and of one that is only blanks.
+_BLANKS = ("·", "␣")
+
+
+class HasAttention(Protocol):
+    """What gives weights: a `Translator` or a `Parser`."""
+
+    @property
+    def attention_layers(self) -> Mapping[str, int]:
+        """The number of layers by kind of attention."""
+        ...
+
+    def attention(
+        self, line: str, translation: str, kind: str, layer: int | None, /
+    ) -> tuple[np.ndarray, list[str], list[str]]:
+        """See `Translator.attention`."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Axis:
+    """The tokens, or the words, along one side of a map.
+
+    Args:
+      labels: what a picture shows of each. A token that does not end its word ends in "@@".
+      words: the number of the word that each belongs to, in order from 0; the start and the end symbol have their own.
+      special: whether each is the start or the end symbol.
+    """
+
+    labels: list[str]
+    words: list[int]
+    special: list[bool]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclasses.dataclass(frozen=True)
+class AttentionMap:
+    """The weights of one layer for a pair of texts.
+
+    Args:
+      kind: "encoder" or "decoder" for self-attention, "cross" for the decoder's attention to the source.
+      layer: the index of the layer, from 0.
+      weights: float [heads, queries, keys]; each row sums to 1.
+      queries: the queries. Those of the decoder are labelled with the token that they predict.
+      keys: the keys. Those of the decoder are labelled with the token that they have read: first the start symbol.
+    """
+
+    kind: str
+    layer: int
+    weights: np.ndarray = dataclasses.field(repr=False)
+    queries: Axis
+    keys: Axis
+
+    @property
+    def num_heads(self) -> int:
+        """The number of heads."""
+        return self.weights.shape[0]
+
+    def in_words(self) -> "AttentionMap":
+        """Returns the map of whole words: weights are summed over the keys of a word and averaged over its queries."""
+        to_queries, to_keys = (_membership(axis.words) for axis in (self.queries, self.keys))
+        means = to_queries / to_queries.sum(1, keepdims=True)
+        weights = means @ self.weights @ to_keys.T
+        return dataclasses.replace(self, weights=weights, queries=_in_words(self.queries), keys=_in_words(self.keys))
+
+    def uniform(self) -> "AttentionMap":
+        """Returns a map with one head that attends to everything it may equally: the baseline of all measures."""
+        allowed = np.ones(self.weights.shape[1:])
+        if self.kind == "decoder":
+            allowed = np.tril(allowed)
+        return dataclasses.replace(self, weights=(allowed / allowed.sum(-1, keepdims=True))[None])
+
+
+def attention_map(model: HasAttention, line: str, output: str, kind: str, layer: int) -> AttentionMap:
+    """Returns the map of one layer.
+
+    Args:
+      model: a `Translator` or a `Parser`.
+      line, output: a text and its translation or tree.
+      kind: one of `KINDS`.
+      layer: the index of the layer, from 0; -1 is the last.
+
+    Raises:
+      UserError: if there is no such layer, or the model gives no weights.
+    """
+    weights, queries, keys = model.attention(line, output, kind, layer)
+    read = _axis(keys, starts=kind == "decoder")
+    return AttentionMap(kind, layer % model.attention_layers[kind], weights, _axis(queries), read)
+
+
+def attention_maps(
+    model: HasAttention, line: str, output: str, kinds: Iterable[str] = KINDS, layers: Sequence[int] | None = None
+) -> list[AttentionMap]:
+    """Returns the maps of several layers, by kind and layer; for arguments and errors see `attention_map`.
+
+    Args:
+      model, line, output: see there.
+      kinds: the kinds; those of which the model has no weights are left out.
+      layers: the layers; None: all. One that a kind does not have is left out, if another kind has it.
+    """
+    chosen = chosen_layers(model, kinds, layers)
+    return [attention_map(model, line, output, kind, layer) for kind in chosen for layer in chosen[kind]]
+
+
+def chosen_layers(
+    model: HasAttention, kinds: Iterable[str] = KINDS, layers: Sequence[int] | None = None
+) -> dict[str, list[int]]:
+    """Returns the chosen layers by kind, from 0; see `attention_maps`.
+
+    Raises:
+      UserError: if the model has none of the kinds or of the layers.
+    """
+    having = model.attention_layers
+    kinds = list(kinds)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UserError(f"attention kinds are {', '.join(KINDS)}, not '{kind}'", status=2)
+    if not any(having.get(kind) for kind in kinds):
+        raise UserError(
+            f"the model gives no attention weights of single heads ({', '.join(kinds)}), as an ensemble, CTranslate2, "
+            f"or layers of another kind than self-attention"
+        )
+    found = {}
+    for kind in kinds:
+        number = having.get(kind, 0)
+        wanted = (
+            range(number)
+            if layers is None
+            else dict.fromkeys(layer % number for layer in layers if -number <= layer < number)
+        )
+        if wanted:
+            found[kind] = list(wanted)
+    for layer in layers or ():
+        if not any(-having[kind] <= layer < having[kind] for kind in kinds if having.get(kind)):
+            most = max(having.get(kind, 0) for kind in kinds)
+            raise UserError(f"`layers`: there is no layer {layer}; layers are 0 to {most - 1}", status=2)
+    return found
+
+
+def _axis(tokens: Sequence[str], starts: bool = False) -> Axis:
+    """Returns the axis of tokens whose last one is the end symbol; `starts`: shifted right, as a decoder reads them."""
+    *texts, _ = tokens
+    words = _words(texts)
+    visible = [_visible(text) for text in texts]
+    # Whether something that can be seen follows in the same word.
+    goes_on = [
+        any(other == word and label not in _BLANKS for other, label in zip(words[place:], visible[place:]))
+        for place, word in enumerate(words, start=1)
+    ]
+    labels = [f"{label}@@" if more else label for label, more in zip(visible, goes_on)]
+    ordinary = [False] * len(labels)
+    if starts:
+        return Axis([START, *labels], [0, *(word + 1 for word in words)], [True, *ordinary])
+    return Axis([*labels, END], [*words, words[-1] + 1 if words else 0], [*ordinary, True])
+
+
+def _words(tokens: Sequence[str]) -> list[int]:
+    """Returns the number of the word of each token.
+
+    Words that share a token count as one. Tokens of punctuation at the edges of a word are words of their own.
+    """
+    found: list[int] = []
+    last: set[int] = set()
+    for of_token in words_of_tokens(tokens):
+        # A token without letters, as a blank or a part of a character, belongs to the word before it.
+        joins = bool(found) and (not of_token or not last.isdisjoint(of_token))
+        found.append(found[-1] if joins else found[-1] + 1 if found else 0)
+        last = last | set(of_token) if joins else set(of_token)
+    edges: list[int] = []  # -1 before the first token with letters, 1 after the last, else 0
+    for _, group in itertools.groupby(zip(found, tokens), lambda pair: pair[0]):
+        marks = [_is_punctuation(token) for _, token in group]
+        inside = [place for place, mark in enumerate(marks) if not mark] or range(len(marks))
+        edges += [(place > inside[-1]) - (place < inside[0]) for place in range(len(marks))]
+    parts = itertools.groupby(zip(found, edges, strict=True))
+    return [number for number, (_, group) in enumerate(parts) for _ in group]
+
+
+def _is_punctuation(token: str) -> bool:
+    text = token.strip()
+    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
+
+
+def _visible(token: str) -> str:
+    return token.strip() or _BLANKS[bool(token)]
+
+
+def _in_words(axis: Axis) -> Axis:
+    parts: list[list[str]] = [[] for _ in range(1 + max(axis.words))]
+    special = [False] * len(parts)
+    for label, word, is_special in zip(axis.labels, axis.words, axis.special):
+        parts[word].append(label.removesuffix("@@"))
+        special[word] = is_special
+    labels = ["".join(part for part in word if part not in _BLANKS) or word[0] for word in parts]
+    return Axis(labels, list(range(len(labels))), special)
+
+
+def _membership(words: Sequence[int]) -> np.ndarray:
+    """Returns 0 or 1, float [words, tokens]: whether a token belongs to a word."""
+    return (np.arange(1 + max(words))[:, None] == np.asarray(words)[None]).astype(np.float64)

@@ -1,0 +1,174 @@
+"""A picture of attention: made once, shown by notebooks, and saved as HTML, SVG, PNG or PDF."""
+
+import html
+from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import t2t_lite
+from t2t_lite.errors import UserError
+from t2t_lite.files import check_output, write_text
+from t2t_lite.visualization.attention_data import attention_data, closest, paper_layer
+from t2t_lite.visualization.attention_map import KINDS, AttentionMap, HasAttention, attention_maps, chosen_layers
+from t2t_lite.visualization.attention_plot import draw_lines, draw_matrices, draw_overview
+from t2t_lite.visualization.figures import FORMATS, check_plot_file, save
+from t2t_lite.visualization.head_statistics import head_statistics
+from t2t_lite.visualization.html import check_html, render
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FORMS = ("lines", "matrix", "overview")
+# Of an HTML file: with 20 tokens, 6 layers and 8 heads, a sentence takes half a megabyte.
+MAX_SENTENCES = 20
+_MAX_PANELS = 12
+_FRAME_HEIGHT = 640  # pixels, in a notebook
+
+
+def check_picture_file(file: Path, argument: str) -> None:
+    """Raises UserError if a picture of attention cannot be written to `file`."""
+    if file.suffix.lower() == ".html":
+        check_html(argument)
+        check_output(file, f"`{argument}={file}`")
+        return
+    check_plot_file(file, argument, (".html", *FORMATS))
+
+
+class AttentionPicture:
+    """The attention of a model for some sentences. In a notebook it shows itself.
+
+    Args:
+      model: a `Translator` or a `Parser`.
+      pairs: texts with their translations or trees.
+      kinds: the kinds of attention. In a picture that is no HTML, a form shows the first; or all that are given.
+      layers: the layers, from 0; None: all in HTML and an overview, else the one that corresponds to the paper's.
+      heads: the heads, from 0; None: all.
+      form: "lines", the paper's; "matrix"; or "overview", all heads with what is measured of them.
+      words: whether to show whole words instead of tokens.
+      query: the only query whose lines are drawn: its label, or its index from 0; None: all.
+
+    Raises:
+      UserError: if the model gives no weights, or has no such layer, head or query.
+    """
+
+    def __init__(
+        self,
+        model: HasAttention,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        kinds: Sequence[str] | None = None,
+        layers: Sequence[int] | None = None,
+        heads: Sequence[int] | None = None,
+        form: str = "lines",
+        words: bool = False,
+        query: str | int | None = None,
+    ) -> None:
+        if form not in FORMS:
+            raise UserError(f"`form={form}` is not one of {', '.join(FORMS)}", status=2)
+        if not 0 < len(pairs) <= MAX_SENTENCES:
+            raise UserError(f"a picture has 1 to {MAX_SENTENCES} sentences, and these are {len(pairs)}")
+        self._model, self.pairs, self.form, self.words = model, list(pairs), form, words
+        self._kinds, self._layers, self._heads, self._query = kinds, layers, heads, query
+        chosen_layers(model, kinds or KINDS, layers)  # before anything is computed
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self.pairs)} sentence{'s' if len(self.pairs) > 1 else ''}>"
+
+    def _repr_html_(self) -> str:
+        content = html.escape(self.to_html(), quote=True)
+        return (
+            f'<iframe title="attention" sandbox="allow-scripts" srcdoc="{content}" '
+            f'style="width: 100%; height: {_FRAME_HEIGHT}px; border: 0"></iframe>'
+        )
+
+    def to_html(self) -> str:
+        """Returns an HTML document without references to other files."""
+        data = self.data()
+        title = self.pairs[0][0] if len(self.pairs) == 1 else f"{len(self.pairs)} sentences"
+        return render("attention.html", title=f"Attention: {title}", version=t2t_lite.__version__, data=data)
+
+    def data(self) -> dict[str, Any]:
+        """Returns what the HTML shows: see `attention_data`, and the choices at the beginning."""
+        data = attention_data(self._model, self.pairs, self._kinds or KINDS, self._layers)
+        heads = _checked_heads(self._heads, max(data["heads"].values()))
+        query = None
+        if self._query is not None:
+            kind = next(iter(data["layers"]))
+            query = _query_of(self._maps([kind], [data["first"][kind]])[0], self._query)
+        return data | {"shown": {"form": self.form, "words": self.words, "heads": heads, "query": query}}
+
+    def save(self, file: str | PathLike) -> Path:
+        """Writes the picture; the file appears once it is complete.
+
+        Args:
+          file: a name that ends in .html, .svg, .png or .pdf.
+
+        Returns:
+          the path.
+
+        Raises:
+          UserError: if the file cannot be written, or is no HTML and there are several sentences.
+        """
+        file = Path(file)
+        check_picture_file(file, "file")
+        if file.suffix.lower() == ".html":
+            write_text(file, self.to_html())
+            return file
+        if len(self.pairs) > 1:
+            raise UserError(
+                f"{file} shows one sentence, and these are {len(self.pairs)}; give a name that ends in .html"
+            )
+        save(self._figure(), file)
+        return file
+
+    def _figure(self) -> "Figure":
+        if self.form == "overview":
+            maps = self._maps(self._kinds or ["encoder"], self._layers)
+            return draw_overview(maps, [head_statistics([each]) for each in maps])
+        kinds = self._kinds or list(chosen_layers(self._model))[:1]
+        layers = self._layers
+        if layers is None:
+            most = max(self._model.attention_layers.get(kind, 0) for kind in kinds)
+            layers = [closest(range(most), paper_layer(most))]
+        maps = self._maps(kinds, layers)
+        heads = _checked_heads(self._heads, min(each.num_heads for each in maps))
+        panels = len(maps) * (len(heads) if self.form == "matrix" else 1)
+        if panels > _MAX_PANELS:
+            raise UserError(
+                f"{panels} panels are too many for one picture, at most {_MAX_PANELS}: choose with `layers`, `heads` "
+                f"and `kinds`, or give a name that ends in .html"
+            )
+        if self.form == "matrix":
+            return draw_matrices(maps, heads)
+        return draw_lines(maps, heads, None if self._query is None else _query_of(maps[0], self._query))
+
+    def _maps(self, kinds: Sequence[str], layers: Sequence[int] | None) -> list[AttentionMap]:
+        maps = attention_maps(self._model, *self.pairs[0], kinds, layers)
+        return [each.in_words() for each in maps] if self.words else maps
+
+
+def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
+    """Returns the chosen heads, from 0."""
+    for head in heads or ():
+        if not -number <= head < number:
+            raise UserError(f"`heads`: there is no head {head}; heads are 0 to {number - 1}", status=2)
+    return list(range(number)) if heads is None else list(dict.fromkeys(head % number for head in heads))
+
+
+def _query_of(each: AttentionMap, query: str | int) -> int:
+    """Returns the index of a query."""
+    labels = each.queries.labels
+    same: list[Callable[[str], bool]] = [
+        lambda label: label == query,
+        lambda label: label.strip(".,;:!?\"'").lower() == str(query).lower(),
+    ]
+    for is_same in same:
+        found = [place for place, label in enumerate(labels) if is_same(label)]
+        if found:
+            return found[0]
+    if isinstance(query, int) or query.isdigit():
+        if int(query) < len(labels):
+            return int(query)
+        raise UserError(f"`query={query}`: there are {len(labels)} queries, from 0")
+    raise UserError(f"`query={query}` is none of: {' '.join(labels)}; subwords end in @@, give the index, or use words")

@@ -1,0 +1,198 @@
+"""Pictures of attention with matplotlib, for SVG, PNG and PDF.
+
+The opacity of a line or a cell is the weight, so that an SVG file has the weights to six digits. What prints as 0 is
+left out.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from t2t_lite.visualization.attention_map import AttentionMap
+from t2t_lite.visualization.figures import COLORS, make_figure
+from t2t_lite.visualization.head_statistics import MEASURES, HeadStatistics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_ROW = 0.23  # inches for a token
+_LETTER = 0.085  # inches
+_COLUMN = 1.9  # inches between the two columns of tokens
+_SMALLEST = 5e-7  # a weight below has opacity 0 in six digits
+_TITLES = {"encoder": "encoder self-attention", "decoder": "decoder self-attention", "cross": "cross-attention"}
+
+
+def color_of(head: int) -> str:
+    """Returns the colour of a head, the same in all forms."""
+    return COLORS[head % len(COLORS)]
+
+
+def title_of(kind: str, layer: int) -> str:
+    """Returns the name of a layer: "encoder self-attention, layer 4"."""
+    return f"{_TITLES[kind]}, layer {layer}"
+
+
+def draw_lines(maps: Sequence[AttentionMap], heads: Sequence[int], query: int | None = None) -> "Figure":
+    """Draws the form of the paper's figures 3 to 5: two columns of tokens, and lines by weight.
+
+    Args:
+      maps: the maps, a panel for each.
+      heads: the heads, each in its colour.
+      query: the only query whose lines are drawn, as in figure 3; None: all.
+    """
+    rows = max(max(len(each.queries), len(each.keys)) for each in maps)
+    letters = [max(map(len, axis.labels)) for each in maps for axis in (each.queries, each.keys)]
+    width = _COLUMN + 2 * max(letters) * _LETTER + 0.2 * len(heads) + 0.3
+    figure = make_figure(max(2.8, width) * len(maps), (rows + 2) * _ROW + 0.3)
+    for panel, each in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps):
+        _lines(panel, each, heads, query, rows)
+    _add_legend(figure, heads)
+    return figure
+
+
+def _lines(panel: "Axes", each: AttentionMap, heads: Sequence[int], query: int | None, rows: int) -> None:
+    from matplotlib.collections import LineCollection
+
+    boxes = 0.06 * len(heads) if query is not None else 0.0  # beside the keys, as in figure 3
+    for head in heads:
+        for place in range(len(each.queries)) if query is None else [query]:
+            weights = each.weights[head, place]
+            shown = np.flatnonzero(weights >= _SMALLEST).tolist()
+            lines = LineCollection(
+                [[(0.0, place), (1.0, key)] for key in shown],
+                colors=color_of(head),
+                alpha=_opacities(weights[shown]),
+                linewidths=2.2,
+                capstyle="butt",
+                gid=f"{each.kind}-layer{each.layer}-head{head}-query{place}",
+            )
+            panel.add_collection(lines, autolim=False)
+    for place, label in enumerate(each.queries.labels):
+        weight = "bold" if place == query else "normal"
+        panel.text(-0.03, place, _escaped(label), ha="right", va="center", fontsize=10, weight=weight)
+    for place, label in enumerate(each.keys.labels):
+        panel.text(1.03 + boxes, place, _escaped(label), ha="left", va="center", fontsize=10)
+    if query is not None:
+        for column, head in enumerate(heads):
+            _boxes(panel, each, head, query, 1.02 + 0.06 * column)
+    panel.set_xlim(-0.01, 1.01 + boxes)
+    panel.set_ylim(rows - 0.4, -0.6)
+    panel.set_axis_off()
+    panel.set_title(title_of(each.kind, each.layer), fontsize=10)
+
+
+def _boxes(panel: "Axes", each: AttentionMap, head: int, query: int, x: float) -> None:
+    """Draws the weights of one query as boxes beside the keys."""
+    cells = [(x, key - 0.42, 0.05, 0.84) for key in range(len(each.keys))]
+    _cells(panel, cells, each.weights[head, query], head, f"box-{each.kind}-layer{each.layer}-head{head}-query{query}")
+
+
+def draw_matrices(maps: Sequence[AttentionMap], heads: Sequence[int]) -> "Figure":
+    """Draws a matrix for each head: queries down, keys across, the opacity of a cell is the weight.
+
+    Args:
+      maps: the maps, a row of panels for each.
+      heads: the heads, a column of panels for each.
+    """
+    rows, columns = (max(len(axis) for axis in axes) for axes in zip(*((each.queries, each.keys) for each in maps)))
+    letters = max(len(label) for each in maps for axis in (each.queries, each.keys) for label in axis.labels)
+    margin = letters * _LETTER
+    size = (columns * _ROW + margin + 0.3) * len(heads), (rows * _ROW + margin + 0.5) * len(maps)
+    figure = make_figure(*size)
+    panels = figure.subplots(len(maps), len(heads), squeeze=False)
+    for row, each in zip(panels, maps):
+        for panel, head in zip(row, heads):
+            _matrix(panel, each, head)
+    return figure
+
+
+def _matrix(panel: "Axes", each: AttentionMap, head: int) -> None:
+    places = [(key, query, 1.0, 1.0) for query in range(len(each.queries)) for key in range(len(each.keys))]
+    gid = f"{each.kind}-layer{each.layer}-head{head}"
+    _cells(panel, places, each.weights[head].ravel(), head, gid)
+    panel.set_xlim(0, len(each.keys))
+    panel.set_ylim(len(each.queries), 0)
+    panel.set_xticks(np.arange(len(each.keys)) + 0.5, [_escaped(label) for label in each.keys.labels], rotation=90)
+    panel.set_yticks(np.arange(len(each.queries)) + 0.5, [_escaped(label) for label in each.queries.labels])
+    panel.xaxis.tick_top()
+    panel.tick_params(length=0, labelsize=9)
+    panel.set_title(f"{title_of(each.kind, each.layer)}, head {head}", fontsize=10)
+
+
+def _cells(
+    panel: "Axes", cells: Sequence[tuple[float, float, float, float]], weights: np.ndarray, head: int, gid: str
+) -> None:
+    """Draws rectangles (x, y, width, height) whose opacity is their weight."""
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_rgb
+
+    shown = np.flatnonzero(weights >= _SMALLEST).tolist()
+    corners = [
+        [(x, y), (x + width, y), (x + width, y + height), (x, y + height)]
+        for x, y, width, height in (cells[place] for place in shown)
+    ]
+    colors = [(*to_rgb(color_of(head)), opacity) for opacity in _opacities(weights[shown])]
+    panel.add_collection(PolyCollection(corners, facecolors=colors, edgecolors="none", gid=gid), autolim=False)
+
+
+def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatistics]) -> "Figure":
+    """Draws all heads of all layers as thumbnails with what is measured of them, beside uniform attention.
+
+    Args:
+      maps: the maps of one sentence; those of each kind have the same number of heads.
+      statistics: what is measured of the same layers, possibly on more sentences.
+    """
+    columns = max(each.num_heads for each in maps)
+    lines = max(len(each.uniform) for each in statistics)
+    figure = make_figure(1.75 * columns, (1.5 + 0.15 * lines) * len(maps) + 0.3)
+    panels = figure.subplots(len(maps), columns, squeeze=False)
+    for row, each, measured in zip(panels, maps, statistics, strict=True):
+        for head, panel in enumerate(row):
+            if head >= each.num_heads:
+                panel.set_axis_off()
+                continue
+            panel.imshow(_pixels(each.weights[head], color_of(head)), aspect="auto", interpolation="nearest")
+            panel.set_xticks([])
+            panel.set_yticks([])
+            panel.set_title(f"{each.kind}, layer {each.layer}, head {head}", fontsize=8)
+            panel.set_xlabel("\n".join(described(measured, head)), fontsize=7)
+    return figure
+
+
+def described(statistics: HeadStatistics, head: int) -> list[str]:
+    """Returns a line for each measure of a head, with that of uniform attention."""
+    lines = []
+    for measure in MEASURES:
+        if measure.name in statistics.uniform:
+            value, baseline = statistics.heads[measure.name][head], statistics.uniform[measure.name]
+            form = "{:.0%}" if measure.is_share else "{:.2f}"
+            lines.append(f"{measure.label} {form.format(value)} (uniform {form.format(baseline)})")
+    return lines
+
+
+def _opacities(weights: np.ndarray) -> list[float]:
+    """Returns the opacity of each weight, which rounding may have made larger than 1."""
+    return np.minimum(weights.astype(float), 1.0).tolist()
+
+
+def _pixels(weights: np.ndarray, color: str) -> np.ndarray:
+    """Returns a picture, float [queries, keys, 4], whose opacity is the weight."""
+    from matplotlib.colors import to_rgb
+
+    pixels = np.empty((*weights.shape, 4))
+    pixels[..., :3], pixels[..., 3] = to_rgb(color), np.minimum(weights, 1.0)
+    return pixels
+
+
+def _add_legend(figure: "Figure", heads: Sequence[int]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], color=color_of(head), linewidth=3, label=f"head {head}") for head in heads]
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(heads), 4), frameon=False, fontsize=9)
+
+
+def _escaped(label: str) -> str:
+    """Returns a label that matplotlib does not read as a formula."""
+    return label.replace("$", r"\$")

@@ -1,0 +1,110 @@
+"""The measured character of heads: how far they look, how sharply, and how much goes to which neighbour.
+
+Uniform attention over the same sentences is the baseline of every measure.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from t2t_lite.visualization.attention_map import AttentionMap
+
+_TINY = 1e-12
+
+
+class Measure(NamedTuple):
+    """What is measured of a head."""
+
+    name: str
+    label: str
+    meaning: str
+    is_share: bool = False
+
+
+MEASURES = (
+    Measure("distance", "mean distance", "in tokens, by weight; the start and the end symbol are left out"),
+    Measure("entropy", "entropy", "in bits"),
+    Measure("previous", "previous", "share of the weights on the token before", is_share=True),
+    Measure("same", "same", "share on the token itself", is_share=True),
+    Measure("next", "next", "share on the token after", is_share=True),
+    Measure("end", "end", "share on the end symbol; in the decoder on the start symbol", is_share=True),
+)
+# A decoder has not read the token that it predicts, and positions of two languages are not comparable.
+_MEASURED = {
+    "encoder": ("distance", "entropy", "previous", "same", "next", "end"),
+    "decoder": ("distance", "entropy", "previous", "end"),
+    "cross": ("entropy", "end"),
+}
+
+
+class HeadStatistics(NamedTuple):
+    """The measures of the heads of one layer.
+
+    Args:
+      kind, layer: which layer.
+      heads: the value of each head, by the name of the measure; those that a kind does not have are left out.
+      uniform: the value of uniform attention, by the name of the measure.
+      queries: the number of tokens that were measured.
+    """
+
+    kind: str
+    layer: int
+    heads: dict[str, list[float]]
+    uniform: dict[str, float]
+    queries: int
+
+
+def head_statistics(maps: Sequence[AttentionMap]) -> HeadStatistics:
+    """Returns the measures over all tokens of several sentences, without the end symbol as a query.
+
+    Args:
+      maps: the maps of one layer for each sentence.
+    """
+    first = maps[0]
+    heads = _measures(maps)
+    uniform = {name: values[0] for name, values in _measures([each.uniform() for each in maps]).items()}
+    return HeadStatistics(first.kind, first.layer, heads, uniform, sum(_queries(each).sum() for each in maps))
+
+
+def _measures(maps: Sequence[AttentionMap]) -> dict[str, list[float]]:
+    """Returns the value of each head by measure."""
+    sums: dict[str, np.ndarray] = {}
+    for each in maps:
+        for name, values in _sums(each).items():
+            sums[name] = sums.get(name, 0) + values
+    count = np.maximum(sums.pop("count"), 1)
+    distance = sums.pop("distance") / np.maximum(sums.pop("to tokens"), _TINY)
+    found = {"distance": distance} | {name: values / count for name, values in sums.items()}
+    return {name: found[name].tolist() for name in _MEASURED[maps[0].kind]}
+
+
+def _sums(each: AttentionMap) -> dict[str, np.ndarray]:
+    """Returns sums over the queries of a map, each [heads], for `_measures`."""
+    chosen = _queries(each)
+    weights = each.weights[:, chosen].astype(np.float64)  # [heads, queries, keys]
+    offsets = _offsets(each)[chosen]
+    ordinary = ~np.asarray(each.keys.special)
+    to_tokens = weights * ordinary
+    sums = {
+        name: (to_tokens * (offsets == offset)).sum((1, 2))
+        for name, offset in (("previous", -1), ("same", 0), ("next", 1))
+    }
+    return sums | {
+        "count": np.full(each.num_heads, chosen.sum()),
+        "distance": (to_tokens * abs(offsets)).sum((1, 2)),
+        "to tokens": to_tokens.sum((1, 2)),
+        "entropy": -(weights * np.log2(np.maximum(weights, _TINY))).sum((1, 2)),
+        "end": (weights * ~ordinary).sum((1, 2)),
+    }
+
+
+def _queries(each: AttentionMap) -> np.ndarray:
+    """Returns which queries count, bool [queries]: all but the end symbol."""
+    return ~np.asarray(each.queries.special)
+
+
+def _offsets(each: AttentionMap) -> np.ndarray:
+    """Returns how many tokens a key stands after its query, int [queries, keys]."""
+    first_key = -1 if each.kind == "decoder" else 0  # the start symbol stands before the first token
+    return np.arange(len(each.keys))[None] + first_key - np.arange(len(each.queries))[:, None]

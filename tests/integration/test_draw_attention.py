@@ -1,0 +1,209 @@
+"""Pictures of attention: what is drawn, parsed back from the files, is what the model gives."""
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import t2t_lite as t2t
+from t2t_lite.visualization.attention_map import attention_map
+
+TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied/run"
+PARSING = Path(__file__).resolve().parents[1] / "frozen/0.2/hard_alignment/run"
+LINE = "The old man gave a red apple to his clever daughter."
+SVG = {"svg": "http://www.w3.org/2000/svg"}
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return t2t.Translator.from_run_dir(TIED)
+
+
+def groups_of(file):
+    """Returns {id: [(points, style)]} of the groups of an SVG file that have weights."""
+    found = {}
+    for group in ElementTree.parse(file).getroot().iter(f"{{{SVG['svg']}}}g"):
+        if re.search(r"-layer\d+-head\d+", group.get("id", "")):
+            paths = group.findall(".//svg:path", SVG)
+            found[group.get("id")] = [
+                (np.array(re.findall(r"-?[\d.]+", path.get("d")), float).reshape(-1, 2), path.get("style"))
+                for path in paths
+            ]
+    return found
+
+
+def opacity(style, of):
+    """Returns an opacity of a style; matplotlib leaves out 1."""
+    match = re.search(rf"{of}-opacity: ([\d.]+)|[^-]opacity: ([\d.]+)", style)
+    return float(next(filter(None, match.groups()))) if match else 1.0
+
+
+def weights_of_lines(file, num_queries, num_keys):
+    """Returns [heads, queries, keys], found by where lines begin and end."""
+    lines = [
+        (name, points, opacity(style, "stroke")) for name, all_ in groups_of(file).items() for points, style in all_
+    ]
+    # The rows of both columns: the places of what has lines, which are all tokens.
+    starts, ends = (sorted({round(points[place][1], 2) for _, points, _ in lines}) for place in (0, 1))
+    assert (len(starts), len(ends)) == (num_queries, num_keys)
+    heads = 1 + max(int(re.search(r"head(\d+)", name).group(1)) for name, _, _ in lines)
+    weights = np.zeros([heads, num_queries, num_keys])
+    for name, points, weight in lines:
+        head, query = (int(re.search(rf"{what}(\d+)", name).group(1)) for what in ("head", "query"))
+        assert starts.index(round(points[0][1], 2)) == query
+        weights[head, query, ends.index(round(points[1][1], 2))] = weight
+    return weights
+
+
+def check(drawn, weights, digits):
+    """Checks that weights are equal to the printed digits, and that the rows sum to 1."""
+    assert drawn.shape == weights.shape
+    np.testing.assert_allclose(drawn, weights, atol=0.51 * 10.0**-digits, rtol=0)
+    np.testing.assert_allclose(drawn.sum(-1), 1.0, atol=0.5 * 10.0**-digits * drawn.shape[-1])
+    assert 0.05 < drawn.max() <= 1.0
+    assert drawn.std() > 0.01  # not uniform
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_lines_in_svg_have_the_weights_of_the_model(translator, tmp_path, kind):
+    output = translator.translate(LINE)
+    t2t.draw_attention(translator, LINE, kinds=[kind], layers=[0], file=tmp_path / "a.svg")
+    weights, queries, keys = translator.attention(LINE, output, kind, 0)
+    check(weights_of_lines(tmp_path / "a.svg", len(queries), len(keys)), weights, 6)
+    texts = [text.text for text in ElementTree.parse(tmp_path / "a.svg").getroot().iter(f"{{{SVG['svg']}}}text")]
+    assert "<end>" in texts
+    assert ("<start>" in texts) == (kind == "decoder")
+    assert {"head 0", "head 1"} <= set(texts)
+
+
+def test_matrix_in_svg_has_the_weights_of_words(translator, tmp_path):
+    output = translator.translate(LINE)
+    t2t.draw_attention(
+        translator, LINE, output, kinds=["encoder"], layers=[-1], form="matrix", words=True, file=tmp_path / "a.svg"
+    )
+    each = attention_map(translator, LINE, output, "encoder", -1).in_words()
+    size = len(each.queries)
+    drawn = np.zeros([each.num_heads, size, size])
+    for name, cells in groups_of(tmp_path / "a.svg").items():
+        head = int(re.search(r"head(\d+)", name).group(1))
+        corners = [points.min(0) for points, _ in cells]
+        columns, rows = (sorted({round(corner[axis], 2) for corner in corners}) for axis in (0, 1))
+        for corner, (_, style) in zip(corners, cells):
+            place = rows.index(round(corner[1], 2)), columns.index(round(corner[0], 2))
+            drawn[head][place] = opacity(style, "fill")
+    check(drawn, each.weights, 6)
+
+
+def test_html_has_all_weights_and_no_reference_to_another_file(translator, tmp_path, command):
+    lines = [LINE, "</script><img src=x onerror=alert(1)> The cat sleeps."]
+    (tmp_path / "in.txt").write_text("\n".join([*lines, "", ""]), encoding="utf-8")
+    file = tmp_path / "a.html"
+    flags = (
+        f"--output_dir={TIED}",
+        f"--decode_from_file={tmp_path / 'in.txt'}",
+        f"--decode_to_file={tmp_path / 'out.txt'}",
+    )
+    result = command("decoder", *flags, f"--draw_attention={file}")
+    assert result.returncode == 0, result.stderr
+    assert f"drew the attention of 2 lines in {file}\n" in result.stderr
+    html = file.read_text(encoding="utf-8")
+    (content,) = re.findall(r'<script type="application/json" id="[^"]*">(.*?)</script>', html, flags=re.DOTALL)
+    data = json.loads(content)
+    outputs = (tmp_path / "out.txt").read_text(encoding="utf-8").splitlines()
+    assert [(each["input"], each["output"]) for each in data["sentences"]] == list(zip(lines, outputs))
+    maps = {(each["kind"], each["layer"]): each for each in data["sentences"][0]["maps"]}
+    assert {kind: len(layers) for kind, layers in data["layers"].items()} == translator.attention_layers
+    assert len(maps) == sum(translator.attention_layers.values())
+    for (kind, layer), each in maps.items():
+        weights, queries, _ = translator.attention(lines[0], outputs[0], kind, layer)
+        check(np.array(each["tokens"]["weights"]), weights, 4)
+        assert len(each["tokens"]["queries"]) == len(queries)
+    assert "<img" not in html
+    assert re.findall(r"(?:src|href)\s*=|url\(|@import|https?://(?!www.w3.org)", html.replace(content, "")) == []
+
+
+def test_a_picture_shows_itself_in_a_notebook(translator):
+    picture = t2t.draw_attention(translator, "The cat sleeps.", "Die Katze schläft.")
+    assert repr(picture) == "<AttentionPicture of 1 sentence>"
+    shown = picture._repr_html_()
+    assert shown.startswith("<iframe")
+    assert "<script" not in shown  # all of the document is escaped in an attribute
+
+
+@pytest.mark.parametrize("form", ["lines", "matrix", "overview"])
+def test_png_of_each_form_and_the_decoder_says_what_is_left_out(tmp_path, command, form):
+    flags = f"--output_dir={TIED}", f"--draw_attention={tmp_path / 'a.png'}", f"--form={form}", "--heads=0,-1"
+    result = command("decoder", *flags, stdin=f"{LINE}\nThe dog sleeps.\n\n".encode())
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.endswith(f"drew the attention of one line in {tmp_path / 'a.png'}; 1 more are left out\n")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert len(result.stdout.splitlines()) == 3
+
+
+def test_given_translations_are_drawn(tmp_path, command, translator):
+    pair = "The cat sleeps.", "Die Katze schläft."
+    (tmp_path / "pairs.txt").write_text("\t".join(pair) + "\n", encoding="utf-8")
+    file = tmp_path / "a.svg"
+    flags = f"--output_dir={TIED}", f"--score_file={tmp_path / 'pairs.txt'}", f"--draw_attention={file}"
+    result = command("decoder", *flags, "--kind=cross", "--layers=0")
+    assert result.returncode == 0, result.stderr
+    weights, queries, keys = translator.attention(*pair, "cross", 0)
+    check(weights_of_lines(file, len(queries), len(keys)), weights, 6)
+
+
+def test_one_query_of_a_parser(tmp_path, command):
+    file = tmp_path / "a.svg"
+    flags = (
+        f"--output_dir={PARSING}",
+        f"--draw_attention={file}",
+        "--query=dog",
+        "--words",
+        "--kind=encoder",
+        "--layers=0",
+    )
+    result = command("decoder", *flags, stdin=b"The dog runs .\n")
+    assert result.returncode == 0, result.stderr
+    parser = t2t.Parser.from_run_dir(PARSING)
+    weights, queries, _ = parser.attention("The dog runs .", result.stdout.strip(), "encoder", 0)
+    assert [text.strip() for text in queries] == ["⁇", "dog", "⁇", ".", ""]
+    groups = groups_of(file)
+    lines = {name: [opacity(style, "stroke") for _, style in paths] for name, paths in groups.items() if name[0] == "e"}
+    assert set(lines) == {f"encoder-layer0-head{head}-query1" for head in range(len(weights))}
+    for head in range(len(weights)):
+        printed = [weight for weight in weights[head, 1] if weight >= 5e-7]
+        np.testing.assert_allclose(lines[f"encoder-layer0-head{head}-query1"], printed, atol=1e-6)
+        boxes = [opacity(style, "fill") for _, style in groups[f"box-encoder-layer0-head{head}-query1"]]
+        np.testing.assert_allclose(boxes, printed, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "message"),
+    [
+        (["--layers=1"], 2, "--layers needs --draw_attention"),
+        (["--draw_attention=a.html", "--layers=9"], 2, "--layers: there is no layer 9; layers are 0 to"),
+        (["--draw_attention=a.html", "--heads=9"], 2, "--heads: there is no head 9; heads are 0 to"),
+        (["--draw_attention=a.svg", "--query=zebra"], 1, "--query=zebra is none of: The"),
+        (["--draw_attention=a.svg", "--kind=memory"], 2, "argument --kind: takes encoder or decoder or cross"),
+        (["--draw_attention=a.gif"], 1, "unknown plot format; use a file name that ends in .html, .png, .svg, .pdf"),
+        (["--draw_attention=none/a.html"], 1, "there is no folder none"),
+        (["--draw_attention=a.html", "--engine=ctranslate2"], 1, "CTranslate2 gives no attention weights"),
+        (["--draw_attention=a.html", "--decode_interactive"], 2, "cannot be combined"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(tmp_path, command, monkeypatch, flags, status, message):
+    monkeypatch.chdir(tmp_path)
+    result = command("decoder", f"--output_dir={TIED}", *flags, stdin=b"The cat sleeps.\n")
+    assert result.returncode == status
+    assert message in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_export_for_ctranslate2_is_refused_before_it_translates(served_exports, tmp_path, command):
+    flags = f"--export_dir={served_exports / 'new'}", f"--draw_attention={tmp_path / 'a.html'}"
+    result = command("decoder", *flags, stdin=b"The cat sleeps.\n")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "gives no attention weights of single heads" in result.stderr

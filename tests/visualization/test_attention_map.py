@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+
+from t2t_lite.errors import UserError
+from t2t_lite.visualization.attention_map import attention_map, attention_maps, chosen_layers
+from t2t_lite.visualization.head_statistics import head_statistics
+
+
+class Weights:
+    """Gives random weights for tokens that are written with "|" between them."""
+
+    attention_layers = {"encoder": 2, "decoder": 2, "cross": 2}
+
+    def attention(self, line, output, kind, layer):
+        sides = [[*text.split("|"), ""] if text else [""] for text in (line, output)]
+        queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
+        shape = 3, len(sides[queries]), len(sides[keys])
+        weights = np.random.default_rng(layer % 2).random(shape)
+        if kind == "decoder":
+            weights = np.tril(weights)
+        return weights / weights.sum(-1, keepdims=True), sides[queries], sides[keys]
+
+
+def map_of(line, output="", kind="encoder", layer=0):
+    return attention_map(Weights(), line, output, kind, layer)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "labels", "words"),
+    [
+        ("The| ani|mal| sleeps|.", ["The", "ani@@", "mal", "sleeps", ".", "<end>"], [0, 1, 1, 2, 3, 4]),
+        # Blanks may stand after words, or be tokens; punctuation is a word of its own at the edges of a word only.
+        ("a |(|b|) |.", ["a", "(", "b", ")", ".", "<end>"], [0, 1, 2, 3, 4, 5]),
+        ("don|'|t|!|?", ["don@@", "'@@", "t", "!@@", "?", "<end>"], [0, 0, 0, 1, 1, 2]),
+        ("a| |b|c", ["a", "␣", "b@@", "c", "<end>"], [0, 0, 1, 1, 2]),
+        # The bytes of a character: the first has the text.
+        (" é||y| z|", ["é@@", "·@@", "y", "z", "·", "<end>"], [0, 0, 0, 1, 1, 2]),
+        ("", ["<end>"], [0]),
+    ],
+)
+def test_labels_and_words(tokens, labels, words):
+    axis = map_of(tokens).keys
+    assert (axis.labels, axis.words) == (labels, words)
+    assert axis.special == [False] * (len(labels) - 1) + [True]
+
+
+def test_the_decoder_reads_what_it_has_written_before():
+    each = map_of("x", "Er| hebt|.", "decoder")
+    assert each.queries.labels == ["Er", "hebt", ".", "<end>"]
+    assert each.keys.labels == ["<start>", "Er", "hebt", "."]
+    assert map_of("x| y", "Er", "cross").keys.labels == ["x", "y", "<end>"]
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_words_sum_keys_and_average_queries(kind):
+    line, output = "The| ani|mal|s| sleep|.", "Die| Ti|ere| schla|fen|."
+    tokens, words = map_of(line, output, kind), map_of(line, output, kind).in_words()
+    for head in range(3):
+        for query in range(len(words.queries)):
+            rows = [place for place, word in enumerate(tokens.queries.words) if word == query]
+            for key in range(len(words.keys)):
+                columns = [place for place, word in enumerate(tokens.keys.words) if word == key]
+                expected = np.mean([sum(tokens.weights[head, row, column] for column in columns) for row in rows])
+                assert words.weights[head, query, key] == pytest.approx(expected, abs=1e-12)
+    np.testing.assert_allclose(words.weights.sum(-1), 1.0, atol=1e-12)
+    assert words.in_words().keys.labels == words.keys.labels
+    assert [label for axis in (words.queries, words.keys) for label in axis.labels if "@" in label] == []
+    if kind == "encoder":
+        assert words.queries.labels == ["The", "animals", "sleep", ".", "<end>"]
+
+
+def test_layers_are_chosen_by_kind():
+    few = Weights()
+    few.attention_layers = {"encoder": 4, "cross": 2}
+    assert chosen_layers(few) == {"encoder": [0, 1, 2, 3], "cross": [0, 1]}
+    assert chosen_layers(few, layers=[3, -1, 0]) == {"encoder": [3, 0], "cross": [1, 0]}
+    assert [(each.kind, each.layer) for each in attention_maps(few, "a", "b", ["cross"], [-1])] == [("cross", 1)]
+    with pytest.raises(UserError, match="there is no layer 4; layers are 0 to 3"):
+        chosen_layers(few, layers=[4])
+    with pytest.raises(UserError, match="gives no attention weights of single heads \\(decoder\\)"):
+        chosen_layers(few, ["decoder"])
+    with pytest.raises(UserError, match="not 'memory'"):
+        chosen_layers(few, ["memory"])
+
+
+def by_hand(maps):
+    """The measures of head 1, written out as sums over queries and keys."""
+    sums = dict.fromkeys(("distance", "tokens", "entropy", "previous", "same", "next", "end"), 0.0)
+    count = 0
+    for each in maps:
+        for query in range(len(each.queries) - 1):  # without the end symbol
+            count += 1
+            for key in range(len(each.keys)):
+                weight = each.weights[1, query, key]
+                sums["entropy"] -= weight * np.log2(weight) if weight else 0.0
+                if each.keys.special[key]:
+                    sums["end"] += weight
+                    continue
+                offset = key - query - (1 if each.kind == "decoder" else 0)
+                sums["distance"] += abs(offset) * weight
+                sums["tokens"] += weight
+                for name, neighbour in (("previous", -1), ("same", 0), ("next", 1)):
+                    sums[name] += weight * (offset == neighbour)
+    distance = sums.pop("distance") / sums.pop("tokens")
+    return {"distance": distance} | {name: value / count for name, value in sums.items()}
+
+
+@pytest.mark.parametrize(("kind", "left_out"), [("encoder", 0), ("decoder", 2), ("cross", 4)])
+def test_measures_against_sums_by_hand(kind, left_out):
+    maps = [map_of(line, output, kind) for line, output in (("a| b| c| d", "A| B| C"), ("e| f", "E| F| G| H"))]
+    found, expected = head_statistics(maps), by_hand(maps)
+    assert len(found.heads) == len(found.uniform) == 6 - left_out
+    for name, values in found.heads.items():
+        assert values[1] == pytest.approx(expected[name], abs=1e-9), name
+    assert found.queries == (6 if kind == "encoder" else 7)
+
+
+def test_uniform_attention_and_a_head_that_looks_back():
+    each = map_of("a| b| c| d")
+    back = np.zeros([1, 5, 5])
+    back[0, 0, 4] = 1.0  # the first token has none before it, and looks at the end symbol
+    back[0, range(1, 5), range(4)] = 1.0
+    found = head_statistics([type(each)("encoder", 0, back, each.queries, each.keys)])
+    expected = {"distance": 1.0, "entropy": 0.0, "previous": 0.75, "same": 0.0, "next": 0.0, "end": 0.25}
+    assert {name: value for name, (value,) in found.heads.items()} == pytest.approx(expected, abs=1e-9)
+    # Of uniform attention over 5 keys: log2(5) bits, a fifth on each; the mean of |i - j| over 4 tokens is 1.25.
+    assert found.uniform["entropy"] == pytest.approx(np.log2(5))
+    assert found.uniform["distance"] == pytest.approx(1.25)
+    assert found.uniform["previous"] == pytest.approx(3 / 4 / 5)
+    assert found.uniform["end"] == pytest.approx(1 / 5)
+    # A decoder attends to the start symbol and what it has read: 1, 2, 3 keys.
+    decoder = head_statistics([map_of("x", "A| B| C", "decoder")])
+    assert decoder.uniform["entropy"] == pytest.approx((0 + 1 + np.log2(3)) / 3)
+    assert decoder.uniform["end"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
