@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from t2t_lite.bin import cli
 
@@ -18,13 +19,20 @@ def make_parser() -> cli.CommandParser:
     parser = cli.CommandParser(
         "params", "Count the parameters of hparam sets by part, and compare them with the paper's table 3."
     )
-    parser.add_argument("--hparams_set", help="name of one hparam set, for exact counts (default: all)")
+    parser.add_argument(
+        "--hparams_set", help="names of hparam sets, separated by commas; one alone: exact counts (default: all)"
+    )
     parser.add_argument("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
     parser.add_argument(
         "--vocab_size",
         type=cli.whole_number(1),
         default=37_000,
         help="number of tokens in the vocabulary (default: 37000, the paper's for English-German)",
+    )
+    parser.add_argument(
+        "--plot_file",
+        type=cli.path,
+        help="a .png, .svg or .pdf file for a plot of the parameters and learning rates of the named sets",
     )
     return parser
 
@@ -34,27 +42,43 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     if arguments.hparams and not arguments.hparams_set:
         parser.error("--hparams needs --hparams_set")
+    if arguments.plot_file is not None and not arguments.hparams_set:
+        parser.error("--plot_file needs --hparams_set")
     _count(arguments)
 
 
 def _count(arguments: argparse.Namespace) -> None:
+    from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.registry import HPARAMS, MODELS
+    from t2t_lite.visualization.figures import COLORS, check_plot_file
 
     load_all(arguments.t2t_usr_dir)
-    names = [arguments.hparams_set] if arguments.hparams_set else HPARAMS.names()
+    names = list(dict.fromkeys(arguments.hparams_set.split(","))) if arguments.hparams_set else HPARAMS.names()
     sets = {name: HPARAMS[name]().override(arguments.hparams) for name in names}
     for hparams in sets.values():
         MODELS.check(hparams.model)
+    if arguments.plot_file is not None:
+        check_plot_file(Path(arguments.plot_file))
+        if len(names) > len(COLORS):
+            raise UserError(f"`plot_file` shows at most {len(COLORS)} sets, not {len(names)}; name fewer", status=2)
     import_tensorflow()
     from t2t_lite.models.parameters import count_parameters
 
     counts = {name: count_parameters(hparams, arguments.vocab_size) for name, hparams in sets.items()}
-    if arguments.hparams_set:
-        _print_one(counts[arguments.hparams_set], None if arguments.hparams else _printed(arguments.hparams_set))
+    printed = {} if arguments.hparams else {name: _printed(name) for name in names}
+    if len(names) == 1 and arguments.hparams_set:
+        _print_one(counts[names[0]], printed.get(names[0]))
     else:
-        _print_all(counts)
+        _print_several(counts, printed)
+    if not arguments.hparams_set:
+        print("With --vocab_size=41100 all of the paper's figures except that of big are matched to the printed digit.")
+    if arguments.plot_file is not None:
+        from t2t_lite.benchmark.settings_plot import Counted, plot_settings
+
+        plot_settings({name: Counted(sets[name], counts[name]) for name in names}, Path(arguments.plot_file))
+        print(f"\nplot: {arguments.plot_file}")
 
 
 def _print_one(counts: dict[str, int], printed: int | None) -> None:
@@ -74,7 +98,7 @@ def _print_one(counts: dict[str, int], printed: int | None) -> None:
         print(f"The paper reports {printed} million: deviation {_deviation(total, printed)}.")
 
 
-def _print_all(counts: dict[str, dict[str, int]]) -> None:
+def _print_several(counts: dict[str, dict[str, int]], printed: dict[str, int | None]) -> None:
     """Prints one line per set."""
     import rich.table
 
@@ -84,12 +108,11 @@ def _print_all(counts: dict[str, dict[str, int]]) -> None:
     for title in (*parts, "total", "paper", "deviation"):
         table.add_column(title.replace(" ", "\n"), justify="right")
     for name, count in counts.items():
-        total, printed = sum(count.values()), _printed(name)
+        total, of_paper = sum(count.values()), printed.get(name)
         millions = [f"{number / MILLION:.2f}" for number in (*(count.get(part, 0) for part in parts), total)]
-        paper = (str(printed), _deviation(total, printed)) if printed else ("", "")
+        paper = (str(of_paper), _deviation(total, of_paper)) if of_paper else ("", "")
         table.add_row(name, *millions, *paper)
     cli.print_table(table)
-    print("With --vocab_size=41100 all of the paper's figures except that of big are matched to the printed digit.")
 
 
 def _printed(name: str) -> int | None:

@@ -55,7 +55,8 @@ def plot_inspection(found: Inspection, title: str, file: Path) -> None:
 def _draw_lengths(axes: "Axes", lengths: dict[str, collections.Counter[int]]) -> None:
     last = max(quantile(counter, _SHOWN) for counter in lengths.values())
     step = -(-(last + 1) // _MAX_BINS)
-    edges = np.arange(0, last + 1 + step, step)
+    # A bin of one length is centred on it.
+    edges = [place - (0.5 if step == 1 else 0.0) for place in range(0, last + 1 + step, step)]
     for (side, counter), color in zip(lengths.items(), COLORS):
         values, counts = np.array([*counter]), np.array([*counter.values()])
         if not counts.size:
@@ -63,10 +64,8 @@ def _draw_lengths(axes: "Axes", lengths: dict[str, collections.Counter[int]]) ->
         median, most, longest = (quantile(counter, share) for share in (0.5, 0.95, 1.0))
         label = f"{side}: median {median}, 95% {most}, longest {longest}"
         weights = 100 * counts / counts.sum()
-        # A bin of one length is centred on it.
-        shift = 0.5 if step == 1 else 0
-        axes.hist(values, edges - shift, weights=weights, histtype="stepfilled", color=color, alpha=0.25)
-        axes.hist(values, edges - shift, weights=weights, histtype="step", color=color, label=label)
+        axes.hist(values, edges, weights=weights, histtype="stepfilled", color=color, alpha=0.25)
+        axes.hist(values, edges, weights=weights, histtype="step", color=color, label=label)
         axes.axvline(median, color=color, linestyle="--", linewidth=1)
         axes.axvline(most, color=color, linestyle=":", linewidth=1)
     axes.set_xlim(0, edges[-1])

@@ -1,0 +1,69 @@
+"""Plots hparam sets: their parameters by part, and their learning rates."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from t2t_lite.config import HParams
+from t2t_lite.training.schedule import learning_rate
+from t2t_lite.visualization.figures import COLORS, make_figure, save
+
+_POINTS = 300  # of a learning rate's line, besides the ends of warm-up and decay
+_MILLION = 1e6
+
+
+class Counted(NamedTuple):
+    """The settings of a set, and its number of parameters by part."""
+
+    hparams: HParams
+    parameters: Mapping[str, int]
+
+
+def plot_settings(sets: Mapping[str, Counted], file: Path) -> None:
+    """Plots parameters by part as bars, and beside them the learning rate over train_steps, a colour for each set.
+
+    Args:
+      sets: sets by name, at most as many as there are `COLORS`.
+      file: where to write; the file appears once it is complete.
+    """
+    parts = list(dict.fromkeys(part for each in sets.values() for part in each.parameters))
+    figure = make_figure(13, 3.5 + 0.08 * len(parts) * len(sets))
+    bars, rates = figure.subplots(1, 2)
+    height = 0.8 / len(sets)
+    schedules = [_schedule(each.hparams) for each in sets.values()]
+    for number, ((name, each), color) in enumerate(zip(sets.items(), COLORS)):
+        places = [place + (number - (len(sets) - 1) / 2) * height for place in range(len(parts))]
+        millions = [each.parameters.get(part, 0) / _MILLION for part in parts]
+        label = f" {name}: {sum(millions):.2f} million parameters"  # matplotlib leaves out names that begin with "_"
+        bars.barh(places, millions, height, color=color, label=label)
+        # Sets with equal schedules: the first ones are thicker, so that all are seen.
+        width = 1.5 + 2.5 * schedules[number + 1 :].count(schedules[number])
+        rates.plot(*schedules[number], color=color, linewidth=width)
+    bars.set_yticks(range(len(parts)), parts)
+    bars.invert_yaxis()
+    bars.set_xlabel("parameters, millions")
+    bars.grid(alpha=0.3, axis="x")
+    rates.set_xlabel("step")
+    rates.set_ylabel("learning rate")
+    rates.set_xlim(left=0)
+    rates.set_ylim(bottom=0)
+    rates.grid(alpha=0.3)
+    for axes in (bars, rates):
+        axes.set_axisbelow(True)
+    rates.ticklabel_format(axis="y", style="sci", scilimits=(0, 0))
+    rates.xaxis.set_major_formatter(lambda step, _: f"{step:,.0f}")
+    legend = figure.legend(loc="outside upper left", ncols=min(len(sets), 2), frameon=False)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    save(figure, file)
+
+
+def _schedule(hparams: HParams) -> tuple[list[int], list[float]]:
+    """Returns steps, with the ends of warm-up and decay among them, and their learning rates."""
+    last = hparams.train_steps
+    turns = (hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps)
+    even = np.linspace(1, last, min(last, _POINTS)).round().astype(int).tolist()
+    steps = sorted({*even, *(step for step in turns if 1 <= step <= last)})
+    return steps, [float(learning_rate(step, hparams)) for step in steps]
