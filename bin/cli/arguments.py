@@ -37,6 +37,14 @@ def whole_number(minimum: int) -> Callable[[str], int]:
     return parse
 
 
+def numbers(text: str) -> list[int]:
+    """Argument type: whole numbers, separated by commas."""
+    try:
+        return [int(number) for number in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"takes whole numbers separated by commas, not '{text}'") from None
+
+
 def one_of(words: Sequence[str], flag: str) -> Callable[[str], str]:
     """Returns an argument type: one of `words`."""
 

@@ -11,7 +11,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, write_text
 from t2t_lite.visualization.attention_data import attention_data, closest, paper_layer
 from t2t_lite.visualization.attention_map import KINDS, AttentionMap, HasAttention, attention_maps, chosen_layers
-from t2t_lite.visualization.attention_plot import draw_lines, draw_matrices, draw_overview
+from t2t_lite.visualization.attention_plot import Panel, draw_lines, draw_matrices, draw_overview
 from t2t_lite.visualization.figures import FORMATS, check_plot_file, save
 from t2t_lite.visualization.head_statistics import head_statistics
 from t2t_lite.visualization.html import check_html, render
@@ -95,7 +95,7 @@ class AttentionPicture:
         query = None
         if self._query is not None:
             kind = next(iter(data["layers"]))
-            query = _query_of(self._maps([kind], [data["first"][kind]])[0], self._query)
+            query = self._query_in(self._maps([kind], [data["first"][kind]])[0])
         return data | {"shown": {"form": self.form, "words": self.words, "heads": heads, "query": query}}
 
     def save(self, file: str | PathLike) -> Path:
@@ -141,7 +141,10 @@ class AttentionPicture:
             )
         if self.form == "matrix":
             return draw_matrices(maps, heads)
-        return draw_lines(maps, heads, None if self._query is None else _query_of(maps[0], self._query))
+        return draw_lines([Panel(each, heads, self._query_in(each)) for each in maps])
+
+    def _query_in(self, each: AttentionMap) -> int | None:
+        return None if self._query is None else query_of(each, self._query)
 
     def _maps(self, kinds: Sequence[str], layers: Sequence[int] | None) -> list[AttentionMap]:
         maps = attention_maps(self._model, *self.pairs[0], kinds, layers)
@@ -156,8 +159,12 @@ def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
     return list(range(number)) if heads is None else list(dict.fromkeys(head % number for head in heads))
 
 
-def _query_of(each: AttentionMap, query: str | int) -> int:
-    """Returns the index of a query."""
+def query_of(each: AttentionMap, query: str | int, argument: str = "query") -> int:
+    """Returns the index of a query: the first that is a text, or the one with a number.
+
+    Raises:
+      UserError: if there is none.
+    """
     labels = each.queries.labels
     same: list[Callable[[str], bool]] = [
         lambda label: label == query,
@@ -170,5 +177,7 @@ def _query_of(each: AttentionMap, query: str | int) -> int:
     if isinstance(query, int) or query.isdigit():
         if int(query) < len(labels):
             return int(query)
-        raise UserError(f"`query={query}`: there are {len(labels)} queries, from 0")
-    raise UserError(f"`query={query}` is none of: {' '.join(labels)}; subwords end in @@, give the index, or use words")
+        raise UserError(f"`{argument}={query}`: there are {len(labels)} queries, from 0")
+    raise UserError(
+        f"`{argument}={query}` is none of: {' '.join(labels)}; subwords end in @@, give the index, or use words"
+    )

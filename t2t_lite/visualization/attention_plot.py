@@ -5,7 +5,7 @@ left out.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -34,27 +34,38 @@ def title_of(kind: str, layer: int) -> str:
     return f"{_TITLES[kind]}, layer {layer}"
 
 
-def draw_lines(maps: Sequence[AttentionMap], heads: Sequence[int], query: int | None = None) -> "Figure":
-    """Draws the form of the paper's figures 3 to 5: two columns of tokens, and lines by weight.
+class Panel(NamedTuple):
+    """One panel of the paper's form.
 
     Args:
-      maps: the maps, a panel for each.
+      map: the weights.
       heads: the heads, each in its colour.
       query: the only query whose lines are drawn, as in figure 3; None: all.
     """
+
+    map: AttentionMap
+    heads: Sequence[int]
+    query: int | None = None
+
+
+def draw_lines(panels: Sequence[Panel]) -> "Figure":
+    """Draws the form of the paper's figures 3 to 5: two columns of tokens, and lines by weight; the panels in a row."""
+    maps = [panel.map for panel in panels]
+    heads = sorted({head for panel in panels for head in panel.heads})
     rows = max(max(len(each.queries), len(each.keys)) for each in maps)
     letters = [max(map(len, axis.labels)) for each in maps for axis in (each.queries, each.keys)]
     width = _COLUMN + 2 * max(letters) * _LETTER + 0.2 * len(heads) + 0.3
     figure = make_figure(max(2.8, width) * len(maps), (rows + 2) * _ROW + 0.3)
-    for panel, each in zip(figure.subplots(1, len(maps), squeeze=False)[0], maps):
-        _lines(panel, each, heads, query, rows)
+    for axes, panel in zip(figure.subplots(1, len(maps), squeeze=False)[0], panels):
+        _lines(axes, panel, rows)
     _add_legend(figure, heads)
     return figure
 
 
-def _lines(panel: "Axes", each: AttentionMap, heads: Sequence[int], query: int | None, rows: int) -> None:
+def _lines(axes: "Axes", panel: Panel, rows: int) -> None:
     from matplotlib.collections import LineCollection
 
+    each, heads, query = panel
     boxes = 0.06 * len(heads) if query is not None else 0.0  # beside the keys, as in figure 3
     for head in heads:
         for place in range(len(each.queries)) if query is None else [query]:
@@ -68,19 +79,19 @@ def _lines(panel: "Axes", each: AttentionMap, heads: Sequence[int], query: int |
                 capstyle="butt",
                 gid=f"{each.kind}-layer{each.layer}-head{head}-query{place}",
             )
-            panel.add_collection(lines, autolim=False)
+            axes.add_collection(lines, autolim=False)
     for place, label in enumerate(each.queries.labels):
         weight = "bold" if place == query else "normal"
-        panel.text(-0.03, place, _escaped(label), ha="right", va="center", fontsize=10, weight=weight)
+        axes.text(-0.03, place, _escaped(label), ha="right", va="center", fontsize=10, weight=weight)
     for place, label in enumerate(each.keys.labels):
-        panel.text(1.03 + boxes, place, _escaped(label), ha="left", va="center", fontsize=10)
+        axes.text(1.03 + boxes, place, _escaped(label), ha="left", va="center", fontsize=10)
     if query is not None:
         for column, head in enumerate(heads):
-            _boxes(panel, each, head, query, 1.02 + 0.06 * column)
-    panel.set_xlim(-0.01, 1.01 + boxes)
-    panel.set_ylim(rows - 0.4, -0.6)
-    panel.set_axis_off()
-    panel.set_title(title_of(each.kind, each.layer), fontsize=10)
+            _boxes(axes, each, head, query, 1.02 + 0.06 * column)
+    axes.set_xlim(-0.01, 1.01 + boxes)
+    axes.set_ylim(rows - 0.4, -0.6)
+    axes.set_axis_off()
+    axes.set_title(title_of(each.kind, each.layer), fontsize=10)
 
 
 def _boxes(panel: "Axes", each: AttentionMap, head: int, query: int, x: float) -> None:

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from support.attention_svg import SVG, groups_of, opacity
 
 import t2t_lite as t2t
 from t2t_lite.visualization.attention_map import attention_map
@@ -14,31 +15,11 @@ from t2t_lite.visualization.attention_map import attention_map
 TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied/run"
 PARSING = Path(__file__).resolve().parents[1] / "frozen/0.2/hard_alignment/run"
 LINE = "The old man gave a red apple to his clever daughter."
-SVG = {"svg": "http://www.w3.org/2000/svg"}
 
 
 @pytest.fixture(scope="module")
 def translator():
     return t2t.Translator.from_run_dir(TIED)
-
-
-def groups_of(file):
-    """Returns {id: [(points, style)]} of the groups of an SVG file that have weights."""
-    found = {}
-    for group in ElementTree.parse(file).getroot().iter(f"{{{SVG['svg']}}}g"):
-        if re.search(r"-layer\d+-head\d+", group.get("id", "")):
-            paths = group.findall(".//svg:path", SVG)
-            found[group.get("id")] = [
-                (np.array(re.findall(r"-?[\d.]+", path.get("d")), float).reshape(-1, 2), path.get("style"))
-                for path in paths
-            ]
-    return found
-
-
-def opacity(style, of):
-    """Returns an opacity of a style; matplotlib leaves out 1."""
-    match = re.search(rf"{of}-opacity: ([\d.]+)|[^-]opacity: ([\d.]+)", style)
-    return float(next(filter(None, match.groups()))) if match else 1.0
 
 
 def weights_of_lines(file, num_queries, num_keys):
@@ -73,7 +54,7 @@ def test_lines_in_svg_have_the_weights_of_the_model(translator, tmp_path, kind):
     t2t.draw_attention(translator, LINE, kinds=[kind], layers=[0], file=tmp_path / "a.svg")
     weights, queries, keys = translator.attention(LINE, output, kind, 0)
     check(weights_of_lines(tmp_path / "a.svg", len(queries), len(keys)), weights, 6)
-    texts = [text.text for text in ElementTree.parse(tmp_path / "a.svg").getroot().iter(f"{{{SVG['svg']}}}text")]
+    texts = [text.text for text in ElementTree.parse(tmp_path / "a.svg").getroot().iter(f"{{{SVG}}}text")]
     assert "<end>" in texts
     assert ("<start>" in texts) == (kind == "decoder")
     assert {"head 0", "head 1"} <= set(texts)

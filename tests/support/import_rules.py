@@ -73,7 +73,7 @@ RULES = {
         ),
         ("tensorflow", "ctranslate2", "keras", "numpy"),
     ),
-    "parsing": (("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS), ("tensorflow",)),
+    "parsing": (("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS), ("tensorflow", "numpy")),
     "evaluation": (
         (
             "evaluation",
@@ -147,6 +147,7 @@ RULES = {
             "models",
             "training",
             "benchmark",
+            "visualization",
             *BASIS,
         ),
         ("numpy", "scipy"),

@@ -1,4 +1,4 @@
-"""t2t-lite-reproduce: reproduces a table of the paper at a scale that fits the machine."""
+"""t2t-lite-reproduce: reproduces a table of the paper at a scale that fits the machine, or a figure from a run."""
 
 import argparse
 import shutil
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.reproduce import figure
 
 if TYPE_CHECKING:
     from t2t_lite.reproduce.estimate import Cost
@@ -31,10 +32,13 @@ def make_parser() -> cli.CommandParser:
     parser = cli.CommandParser(
         "reproduce",
         "Reproduce a table of the paper: run what it needs, one after the other, and write the table with the paper's "
-        "figures beside the measured ones. Run the same command again to go on.",
+        "figures beside the measured ones. Run the same command again to go on. Or draw a figure of attention from a "
+        "trained model.",
     )
     add = parser.add_argument
-    add("--table", required=True, type=cli.one_of(("1", "2", "3", "4"), "table"), metavar="N", help="1, 2, 3 or 4")
+    what = parser.add_mutually_exclusive_group(required=True).add_argument
+    what("--table", type=cli.one_of(("1", "2", "3", "4"), "table"), metavar="N", help="1, 2, 3 or 4")
+    what("--figure", type=cli.one_of(("3", "4", "5"), "figure"), metavar="N", help="3, 4 or 5")
     add(
         "--scale",
         default="small",
@@ -52,7 +56,7 @@ def make_parser() -> cli.CommandParser:
         "--output_dir",
         type=cli.path,
         default="reproduced",
-        help="folder for tables, data and run directories (default: reproduced)",
+        help="folder for tables, figures, data and run directories (default: reproduced)",
     )
     add("--data_dir", type=cli.path, help="folder with the data (default: data in --output_dir)")
     add("--tmp_dir", type=cli.path, help="folder for source files, which are downloaded if missing")
@@ -62,6 +66,7 @@ def make_parser() -> cli.CommandParser:
     trees = parser.add_argument_group("treebanks, for table 4; see t2t-lite-datagen").add_argument
     for flag in TREES:
         trees(f"--{flag}", type=cli.path, metavar="PATH")
+    figure.add_flags(parser)
     return parser
 
 
@@ -69,8 +74,22 @@ def _run(flags: Sequence[str]) -> None:
     parser = make_parser()
     arguments = parser.parse_args(flags)
     from t2t_lite.plugins import load_all
-    from t2t_lite.reproduce.runner import Runner
 
+    _check(parser, arguments)
+    load_all(arguments.t2t_usr_dir)
+    if arguments.figure:
+        figure.draw(parser, arguments)
+    else:
+        _reproduce_table(arguments)
+
+
+def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    """Exits with an error if flags cannot be combined."""
+    if Path(arguments.output_dir).is_file():
+        parser.error(f"--output_dir={arguments.output_dir} is a file; give a folder")
+    for flag in figure.FLAGS if arguments.table else ("rows", "seeds", "run", "budget_minutes", "dry_run", *DEVICES):
+        if getattr(arguments, flag):
+            parser.error(f"--{flag} is for {'figures' if arguments.table else 'tables'}")
     if arguments.run and arguments.scale != "paper":
         parser.error("--run is for --scale=paper; the other scales run anyway")
     if arguments.table == "1":
@@ -80,10 +99,12 @@ def _run(flags: Sequence[str]) -> None:
     for flag in TREES if arguments.table != "4" else ():
         if getattr(arguments, flag):
             parser.error(f"--{flag} is for table 4")
-    load_all(arguments.t2t_usr_dir)
+
+
+def _reproduce_table(arguments: argparse.Namespace) -> None:
+    from t2t_lite.reproduce.runner import Runner
+
     folder = Path(arguments.output_dir)
-    if folder.is_file():
-        parser.error(f"--output_dir={folder} is a file; give a folder")
     budget = None if arguments.budget_minutes is None else 60 * arguments.budget_minutes
     runner = Runner(folder, budget, cli.program, cli.say)
     if arguments.table == "1":

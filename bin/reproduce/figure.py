@@ -1,0 +1,77 @@
+"""Draws a figure of the paper from a run."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.bin import cli
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    from t2t_lite.run_dir import RunDir
+
+# The flags that need --figure.
+FLAGS = ("run_dir", "sentence", "word", "layer", "heads")
+
+
+def add_flags(parser: cli.CommandParser) -> None:
+    """Adds the flags of figures."""
+    add = parser.add_argument_group("figures").add_argument
+    add("--run_dir", type=cli.path, metavar="RUN", help="the run directory of the model")
+    add("--sentence", help="the sentence (default: the first of the dev split that suits the figure)")
+    add("--word", help="the word of figures 3 and 4 (default: the one that looks farthest, and a pronoun)")
+    add("--layer", type=cli.whole_number(0), help="the layer of the encoder, from 0 (default: as the paper's 5 of 6)")
+    add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: chosen from the weights)")
+
+
+def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    """Draws the figure, and says what it shows and where it is."""
+    if not arguments.run_dir:
+        parser.error("--figure needs --run_dir=RUN, the run directory of a trained model")
+    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.visualization.attention_picture import check_picture_file
+
+    folder = Path(arguments.output_dir)
+    for name in ("figure.svg", "figure.html"):
+        check_picture_file(Path.cwd() / name, "figure")
+    run_dir = open_run_dir(Path(arguments.run_dir))
+    number = int(arguments.figure)
+    line = arguments.sentence or _sentence(run_dir, number)
+    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.reproduce.attention_figures import Choices, draw_figure
+
+    import_tensorflow()
+    from t2t_lite.decoding.translator import Translator
+    from t2t_lite.parsing.parser import Parser
+
+    model = (Parser if run_dir.problem.writes_trees else Translator).from_run_dir(run_dir.path, warn=cli.warn)
+    if not model.attention_layers.get("encoder"):
+        raise UserError(f"{run_dir.path}: the encoder of the model has no attention weights")
+    choices = Choices(arguments.layer, arguments.heads, arguments.word)
+    drawn = draw_figure(number, model, line, model.translate(line), folder, choices)
+    cli.say(drawn.caption)
+    cli.say(f"wrote {', '.join(map(str, drawn.files))}")
+
+
+def _sentence(run_dir: "RunDir", number: int) -> str:
+    """Returns the first sentence of the run's dev split that suits a figure."""
+    from t2t_lite.reproduce.attention_figures import sentence_for
+
+    found = sentence_for(number, _dev_inputs(run_dir))
+    if found is None:
+        raise UserError(
+            f"no sentence of the dev split of {run_dir.path} suits figure {number}; give one with `sentence`"
+        )
+    return found
+
+
+def _dev_inputs(run_dir: "RunDir") -> Iterator[str]:
+    from t2t_lite.data.text_files import read_lines
+
+    problem = run_dir.problem
+    side, _ = problem.in_direction(("inputs", "targets"))
+    path = run_dir.data_dir / problem.text_filename("dev", side) if run_dir.data_dir else None
+    if path is None or not path.exists():
+        raise UserError(f"the dev split of {run_dir.path} is not where it was in training; give a `sentence`")
+    yield from read_lines(path)

@@ -1,0 +1,176 @@
+"""Figures 3 to 5 of the paper, drawn from a trained model: encoder self-attention of layer 5 of 6.
+
+Figure 3 shows what all heads do with one word: "making ... more difficult". Figure 4 shows a head, and what two heads
+do with a pronoun. Figure 5 shows two heads that follow the structure of the sentence.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from t2t_lite.errors import UserError
+from t2t_lite.files import make_folder, write_text
+from t2t_lite.visualization.attention_data import paper_layer
+from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map
+from t2t_lite.visualization.attention_picture import AttentionPicture, query_of
+from t2t_lite.visualization.attention_plot import Panel, described, draw_lines
+from t2t_lite.visualization.figures import save
+from t2t_lite.visualization.head_statistics import head_statistics
+
+FIGURES = (3, 4, 5)
+PRONOUNS = ("its", "it", "his", "her", "their", "he", "she", "they", "him", "them")
+FAR = 4  # words; the paper's "distant dependency" of "making" is three to seven words away
+_WORDS = range(8, 19)  # of a sentence that is chosen
+
+
+class FigureFiles(NamedTuple):
+    """What was drawn.
+
+    Args:
+      files: the pictures and the caption.
+      caption: what they show, with the figures.
+    """
+
+    files: list[Path]
+    caption: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices:
+    """What is drawn; None: chosen from the weights.
+
+    Args:
+      layer: the layer, from 0; None: the one that corresponds to the paper's.
+      heads: the heads, from 0.
+      word: the word of figures 3 and 4.
+    """
+
+    layer: int | None = None
+    heads: Sequence[int] | None = None
+    word: str | None = None
+
+
+def draw_figure(
+    number: int, model: HasAttention, line: str, output: str, folder: Path, choices: Choices | None = None
+) -> FigureFiles:
+    """Draws a figure of the paper as figure<number>.svg, .png and .html, with a caption in .md.
+
+    Args:
+      number: 3, 4 or 5.
+      model: a `Translator` or a `Parser`.
+      line, output: a sentence and its translation or tree.
+      folder: where to write.
+      choices: what is drawn.
+
+    Raises:
+      UserError: if the model has no such layer, head or word.
+    """
+    choices = choices or Choices()
+    layer = choices.layer
+    if layer is None:
+        layer = paper_layer(model.attention_layers.get("encoder", 0))
+    each = attention_map(model, line, output, "encoder", layer).in_words()
+    for head in choices.heads or ():
+        if not 0 <= head < each.num_heads:
+            raise UserError(f"`heads`: there is no head {head}; heads are 0 to {each.num_heads - 1}", status=2)
+    panels, why = {3: _figure_3, 4: _figure_4, 5: _figure_5}[number](each, choices)
+    make_folder(folder, "output_dir")
+    files = [folder / f"figure{number}{ending}" for ending in (".svg", ".png", ".html", ".md")]
+    figure = draw_lines(panels)
+    for file in files[:2]:
+        save(figure, file)
+    last = panels[-1]
+    picture = AttentionPicture(
+        model, [(line, output)], kinds=["encoder"], layers=[each.layer], heads=last.heads, words=True, query=last.query
+    )
+    picture.save(files[2])
+    caption = _caption(number, each, line, panels, why)
+    write_text(files[3], f"# Figure {number}\n\n{caption}\n")
+    return FigureFiles(files, caption)
+
+
+def sentence_for(number: int, lines: Iterable[str]) -> str | None:
+    """Returns the first line that suits a figure: 8 to 18 words, and for figure 4 a pronoun; None if there is none."""
+    for line in lines:
+        words = line.split()
+        if len(words) in _WORDS and (number != 4 or _pronoun_in(words)):
+            return line
+    return None
+
+
+def _figure_3(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
+    """All heads, and one word: that which looks far away more than uniform attention does, if none is given."""
+    far, uniform = _share_far(each).mean(0), _share_far(each.uniform())[0]  # [queries]
+    query = int((far - uniform).argmax()) if choices.word is None else query_of(each, choices.word, "word")
+    heads = list(choices.heads or range(each.num_heads))
+    tops = [f"head {head} {_top(each, head, query)}" for head in heads]
+    why = (
+        f"The attention of “{each.queries.labels[query]}”: {far[query]:.0%} of the weight of all heads is at least "
+        f"{FAR} words away, where uniform attention has {uniform[query]:.0%}. Most of each head: {', '.join(tops)}."
+    )
+    return [Panel(each, heads, query)], why
+
+
+def _figure_4(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
+    """A head; then two heads and one word, a pronoun if none is given: those that are sharpest for it."""
+    word = choices.word or _pronoun_in(each.queries.labels)
+    if word is None:
+        raise UserError("`sentence`: it has no pronoun for figure 4; give another one, or a `word` of it")
+    query = query_of(each, word, "word")
+    entropies = _entropies(each)[:, query]
+    others = [head for head in np.argsort(entropies).tolist() if each.weights[head, query].argmax() != query]
+    heads = list(choices.heads or others[:2] or [int(entropies.argmin())])
+    uniform = float(_entropies(each.uniform())[0, query])
+    tops = [f"head {head} {_top(each, head, query)} (entropy {entropies[head]:.2f} bits)" for head in heads]
+    why = (
+        f"First head {heads[0]}, then what “{each.queries.labels[query]}” attends to: {', '.join(tops)}; uniform "
+        f"attention has {uniform:.2f} bits."
+    )
+    return [Panel(each, heads[:1]), Panel(each, heads, query)], why
+
+
+def _figure_5(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
+    """Two heads with sharp attention that is not a fixed shift, if none are given."""
+    sharp = np.argsort(_entropies(each).mean(1)).tolist()
+    heads = list(choices.heads or sorted(sharp, key=lambda head: _share_of_one_shift(each, head) > 0.5)[:2])
+    measured = head_statistics([each])
+    described_heads = [f"head {head}: {', '.join(described(measured, head))}" for head in heads]
+    return [Panel(each, [head]) for head in heads], f"{'. '.join(described_heads)}."
+
+
+def _caption(number: int, each: AttentionMap, line: str, panels: Sequence[Panel], why: str) -> str:
+    heads = ", ".join(str(head) for head in dict.fromkeys(head for panel in panels for head in panel.heads))
+    return f"Encoder self-attention, layer {each.layer} (from 0), heads {heads}, of “{line}”. {why}"
+
+
+def _share_far(each: AttentionMap) -> np.ndarray:
+    """Returns the share of the weights that is at least `FAR` words away, float [heads, queries]."""
+    places = np.arange(len(each.queries))
+    far = (abs(places[:, None] - places[None]) >= FAR) & ~np.asarray(each.keys.special)[None]
+    return (each.weights * far).sum(-1) * ~np.asarray(each.queries.special)
+
+
+def _entropies(each: AttentionMap) -> np.ndarray:
+    """Returns the entropy of each query in bits, float [heads, queries]."""
+    return -(each.weights * np.log2(np.maximum(each.weights, 1e-12))).sum(-1)
+
+
+def _share_of_one_shift(each: AttentionMap, head: int) -> float:
+    """Returns the largest share of the queries whose top key is equally far away: 1 of a head with a fixed shift."""
+    shifts = each.weights[head].argmax(-1) - np.arange(len(each.queries))
+    return float(np.unique(shifts, return_counts=True)[1].max() / len(shifts))
+
+
+def _top(each: AttentionMap, head: int, query: int) -> str:
+    key = int(each.weights[head, query].argmax())
+    return f"“{each.keys.labels[key]}” {each.weights[head, query, key]:.2f}"
+
+
+def _pronoun_in(words: Sequence[str]) -> str | None:
+    plain: Callable[[str], str] = lambda word: re.sub(r"\W", "", word).lower()  # noqa: E731
+    found = [word for word in map(plain, words) if word in PRONOUNS]
+    return min(found, key=PRONOUNS.index, default=None)
