@@ -30,11 +30,11 @@ def add_flags(parser: cli.CommandParser) -> None:
     add("--kind", type=_kinds, metavar="KIND,...", help="encoder, decoder or cross (default: all in .html, or encoder)")
     add(
         "--layers",
-        type=_numbers,
+        type=cli.numbers,
         metavar="N,...",
         help="layers from 0, -1 is the last (default: all in .html, or the one that corresponds to the paper's 5 of 6)",
     )
-    add("--heads", type=_numbers, metavar="N,...", help="heads from 0 (default: all)")
+    add("--heads", type=cli.numbers, metavar="N,...", help="heads from 0 (default: all)")
     add(
         "--form",
         choices=FORMS,
@@ -94,11 +94,3 @@ def draw(
 def _kinds(text: str) -> list[str]:
     """Argument type: kinds of attention, separated by commas."""
     return [cli.one_of(KINDS, "kind")(kind) for kind in text.split(",")]
-
-
-def _numbers(text: str) -> list[int]:
-    """Argument type: whole numbers, separated by commas."""
-    try:
-        return [int(number) for number in text.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"takes whole numbers separated by commas, not '{text}'") from None
