@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from t2t_lite.data.problem import Example, Problem
+from t2t_lite.data.problem import SIDES, Dependency, Example, Problem
 from t2t_lite.problems import grammar_verbs as verbs
 from t2t_lite.problems import grammar_words as words
 from t2t_lite.problems.grammar_clauses import (
@@ -23,6 +23,7 @@ from t2t_lite.problems.grammar_clauses import (
     Sentence,
     english_sentence,
 )
+from t2t_lite.problems.grammar_dependencies import english_dependencies, german_dependencies
 from t2t_lite.problems.grammar_german import german_sentence
 from t2t_lite.problems.grammar_verbs import VERBS, Verb
 from t2t_lite.problems.grammar_words import NAMES, NOUNS, Noun, Pronoun
@@ -390,3 +391,12 @@ class GrammarEnde(Problem):
             if english not in seen and split_of(english) == split:
                 seen.add(english)
                 yield Example(inputs=english, targets=german)
+
+    def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
+        """Returns separated particles and relative pronouns in German, "it" and relative pronouns in English."""
+        texts, sides = self.in_direction((inputs, targets)), self.in_direction(SIDES)
+        return [
+            Dependency(relation, side, word, head)
+            for find, text, side in zip((english_dependencies, german_dependencies), texts, sides)
+            for relation, word, head in find(text)
+        ]

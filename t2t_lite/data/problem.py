@@ -25,6 +25,22 @@ class Example(NamedTuple):
 SIDES = Example._fields
 
 
+class Dependency(NamedTuple):
+    """A known dependency between two words of a text, for tests of what attention heads have learned.
+
+    Args:
+      relation: what depends on what, a short name for readers: "relative pronoun -> its noun".
+      side: "inputs" or "targets".
+      word: the number of the word that depends on the other; words are separated by blanks and counted from 0.
+      head: the number of the word that it depends on.
+    """
+
+    relation: str
+    side: str
+    word: int
+    head: int
+
+
 class Unusable(str):
     """Takes the place of a text that cannot be used; its value is the reason."""
 
@@ -211,6 +227,15 @@ class Problem:
     def for_model(self, example: Example) -> Example:
         """Returns a pair as the model reads and writes it, ready to be tokenized. Plain-text files are not affected."""
         return example
+
+    def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
+        """Returns known dependencies between the words of each side; none unless a problem knows any.
+
+        Args:
+          inputs, targets: a pair in the direction of this problem, as in the files of plain text.
+        """
+        del inputs, targets
+        return []
 
     def drop_reason(self, split: str, example: Example) -> str | None:
         """Returns why a pair is dropped, in a few words that the manifest counts; None keeps the pair."""

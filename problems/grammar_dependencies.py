@@ -1,0 +1,101 @@
+"""Dependencies between the words of the `grammar_ende` problem, found in the texts by the grammar's lexicon.
+
+The rules hold for all sentences that the grammar makes (`grammar_clauses`, `grammar_german` say in which order). Where
+a text could be read in two ways, they return nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Container
+
+from t2t_lite.problems.grammar_german import RELATIVE_PRONOUNS, noun_form
+from t2t_lite.problems.grammar_verbs import VERBS
+from t2t_lite.problems.grammar_words import ACCUSATIVE, DATIVE, NOMINATIVE, NOUNS
+
+PARTICLE = "separated particle -> its verb"
+RELATIVE = "relative pronoun -> its noun"
+IT = "it -> its antecedent"
+
+_MARKS = ".,?"
+_ENGLISH_NOUNS = {form for noun in NOUNS for form in (noun.english, noun.english_plural) if form}
+_THINGS = {noun.english for noun in NOUNS if noun.kinds[0] != "person"}  # what "it" may stand for
+_ENGLISH_PRONOUNS = ("who", "whom", "that")
+# The genders of each form of a German noun; p is the plural.
+_GERMAN_NOUNS: dict[str, set[str]] = defaultdict(set)
+for _noun in NOUNS:
+    for _case in (NOMINATIVE, ACCUSATIVE, DATIVE):
+        _GERMAN_NOUNS[noun_form(_noun, False, _case)].add(_noun.gender)
+        if _noun.countable:
+            _GERMAN_NOUNS[noun_form(_noun, True, _case)].add("p")
+_GERMAN_PRONOUNS = {form for forms in RELATIVE_PRONOUNS.values() for form in forms}
+_PREPOSITIONS = {verb.preposition for verb in VERBS} - {""}
+# The finite forms, in the present, of the verbs of each particle.
+_FINITE: dict[str, set[str]] = defaultdict(set)
+for _verb in VERBS:
+    if _verb.prefix:
+        _infinitive, _third, _ = _verb.german
+        _FINITE[_verb.prefix] |= {_verb.first or _infinitive[:-1], _third, _verb.plural or _infinitive}
+
+
+def english_dependencies(text: str) -> list[tuple[str, int, int]]:
+    """Returns (relation, word, head) of an English sentence; words are counted between blanks, from 0."""
+    words = _words(text)
+    found = []
+    for place, word in enumerate(words):
+        # After a verb, "that" begins a clause ("says that"), and at the start "who" asks.
+        if word in _ENGLISH_PRONOUNS and place and words[place - 1] in _ENGLISH_NOUNS:
+            found.append((RELATIVE, place, place - 1))
+        elif word == "it":
+            things = [other for other in range(place) if words[other] in _THINGS]
+            if len(things) == 1:
+                found.append((IT, place, things[0]))
+    return found
+
+
+def german_dependencies(text: str) -> list[tuple[str, int, int]]:
+    """Returns (relation, word, head) of a German sentence; words are counted between blanks, from 0."""
+    return _particles(text) + _relative_pronouns(text)
+
+
+def _particles(text: str) -> list[tuple[str, int, int]]:
+    """Finds particles at the end of a clause: "hebt den Apfel auf"."""
+    marked, words = text.split(), _words(text, _GERMAN_NOUNS)
+    found = []
+    for place, word in enumerate(words):
+        ends = marked[place] != word or words[place + 1 : place + 2] == ["und"]
+        if word not in _FINITE or not ends:
+            continue
+        verbs = [other for other in range(place) if words[other] in _FINITE[word]]
+        # The last one is that of this clause, unless another clause stands in between.
+        if verbs and not any(part.endswith(",") for part in marked[verbs[-1] : place]):
+            found.append((PARTICLE, place, verbs[-1]))
+    return found
+
+
+def _relative_pronouns(text: str) -> list[tuple[str, int, int]]:
+    """Finds the pronouns after a comma; their noun is the last one before it: "hat den Apfel gesehen, der"."""
+    marked, words = text.split(), [*_words(text, _GERMAN_NOUNS), "", ""]  # two more, for a text that ends with a comma
+    found, inside = [], False
+    for comma in (place for place, part in enumerate(marked) if part.endswith(",")):
+        if inside:
+            inside = False  # the comma ends a relative clause; an article may follow
+            continue
+        place = comma + 2 if words[comma + 1] in _PREPOSITIONS else comma + 1
+        if words[place] not in _GERMAN_PRONOUNS:
+            continue
+        inside = True
+        nouns = [other for other in range(comma + 1) if words[other] in _GERMAN_NOUNS]
+        if nouns and _agree(words[nouns[-1]], words[place]):
+            found.append((RELATIVE, place, nouns[-1]))
+    return found
+
+
+def _agree(noun: str, pronoun: str) -> bool:
+    return any(pronoun in RELATIVE_PRONOUNS[gender] for gender in _GERMAN_NOUNS[noun])
+
+
+def _words(text: str, nouns: Container[str] = ()) -> list[str]:
+    """Returns the words without punctuation; the first one without its capital, unless it is one of `nouns`."""
+    words = [word.rstrip(_MARKS) for word in text.split()]
+    if words and words[0] not in nouns:
+        words[0] = words[0][:1].lower() + words[0][1:]
+    return words
