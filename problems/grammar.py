@@ -23,7 +23,7 @@ from t2t_lite.problems.grammar_clauses import (
     Sentence,
     english_sentence,
 )
-from t2t_lite.problems.grammar_dependencies import english_dependencies, german_dependencies
+from t2t_lite.problems.grammar_dependencies import dependencies_of
 from t2t_lite.problems.grammar_german import german_sentence
 from t2t_lite.problems.grammar_verbs import VERBS, Verb
 from t2t_lite.problems.grammar_words import NAMES, NOUNS, Noun, Pronoun
@@ -394,9 +394,4 @@ class GrammarEnde(Problem):
 
     def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
         """Returns separated particles and relative pronouns in German, "it" and relative pronouns in English."""
-        texts, sides = self.in_direction((inputs, targets)), self.in_direction(SIDES)
-        return [
-            Dependency(relation, side, word, head)
-            for find, text, side in zip((english_dependencies, german_dependencies), texts, sides)
-            for relation, word, head in find(text)
-        ]
+        return dependencies_of(self.in_direction((inputs, targets)), self.in_direction(SIDES))

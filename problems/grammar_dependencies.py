@@ -7,6 +7,7 @@ a text could be read in two ways, they return nothing.
 from collections import defaultdict
 from collections.abc import Container
 
+from t2t_lite.data.problem import Dependency
 from t2t_lite.problems.grammar_german import RELATIVE_PRONOUNS, noun_form
 from t2t_lite.problems.grammar_verbs import VERBS
 from t2t_lite.problems.grammar_words import ACCUSATIVE, DATIVE, NOMINATIVE, NOUNS
@@ -36,6 +37,20 @@ for _verb in VERBS:
         _FINITE[_verb.prefix] |= {_verb.first or _infinitive[:-1], _third, _verb.plural or _infinitive}
 
 
+def dependencies_of(texts: tuple[str, str], sides: tuple[str, str]) -> list[Dependency]:
+    """Returns the dependencies in an English text and in its German translation.
+
+    Args:
+      texts: the English and the German text.
+      sides: the names of their sides.
+    """
+    return [
+        Dependency(relation, side, word, head)
+        for find, text, side in zip((english_dependencies, german_dependencies), texts, sides)
+        for relation, word, head in find(text)
+    ]
+
+
 def english_dependencies(text: str) -> list[tuple[str, int, int]]:
     """Returns (relation, word, head) of an English sentence; words are counted between blanks, from 0."""
     words = _words(text)
@@ -45,10 +60,18 @@ def english_dependencies(text: str) -> list[tuple[str, int, int]]:
         if word in _ENGLISH_PRONOUNS and place and words[place - 1] in _ENGLISH_NOUNS:
             found.append((RELATIVE, place, place - 1))
         elif word == "it":
-            things = [other for other in range(place) if words[other] in _THINGS]
+            # Before it, or in the main clause after it: "if it sleeps in the park, the dog ..."
+            before = [other for other in range(place) if words[other] in _THINGS]
+            things = before or [other for other in range(_after_comma(text), len(words)) if words[other] in _THINGS]
             if len(things) == 1:
                 found.append((IT, place, things[0]))
     return found
+
+
+def _after_comma(text: str) -> int:
+    """Returns the number of the first word after a comma, or that of words if there is no comma."""
+    words = text.split()
+    return next((place + 1 for place, word in enumerate(words) if word.endswith(",")), len(words))
 
 
 def german_dependencies(text: str) -> list[tuple[str, int, int]]:

@@ -13,7 +13,7 @@ from t2t_lite.problems.grammar_clauses import NounPhrase, Relative, english_sent
 from t2t_lite.problems.grammar_german import german_sentence
 from t2t_lite.problems.grammar_words import IT, Pronoun
 
-SAMPLES = 3000
+SAMPLES = 5000
 PARTICLE, RELATIVE, ANAPHOR = (
     "separated particle -> its verb",
     "relative pronoun -> its noun",
@@ -68,6 +68,11 @@ def by_words(inputs, targets):
             "I buy the soup because it is fresh.",
             "Ich kaufe die Suppe, weil sie frisch ist.",
             {(ANAPHOR, "inputs", "it", "soup")},
+        ),
+        (
+            "If it sleeps in the park, the dog should get up.",
+            "Wenn er im Park schläft, sollte der Hund aufstehen.",
+            {(ANAPHOR, "inputs", "it", "dog")},
         ),
         # Not of the grammar: two nouns that "it" may stand for, a particle after a relative clause, bad endings
         ("The dog sees the cat because it is tired.", "", set()),
