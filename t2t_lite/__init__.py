@@ -14,11 +14,13 @@ from t2t_lite.quiet import QuietFinder
 
 if TYPE_CHECKING:
     from t2t_lite import layers, losses, models, schedules
+    from t2t_lite.api.attention import draw_attention
     from t2t_lite.api.checkpoints import AveragedCheckpoints, average_checkpoints
     from t2t_lite.api.data import GeneratedData, generate_data
     from t2t_lite.api.evaluation import EvaluationResult, evaluate, score_split
     from t2t_lite.api.export import export
     from t2t_lite.api.models import load_model
+    from t2t_lite.api.report import write_report
     from t2t_lite.api.settings import get_hparams
     from t2t_lite.api.training import TrainResult, train
     from t2t_lite.config import DecodeHParams, HParams
@@ -55,6 +57,7 @@ _MODULES = {
     "Translator": "decoding.translator",
     "UserError": "errors",
     "average_checkpoints": "api.checkpoints",
+    "draw_attention": "api.attention",
     "evaluate": "api.evaluation",
     "export": "api.export",
     "generate_data": "api.data",
@@ -68,6 +71,7 @@ _MODULES = {
     "schedules": "schedules",
     "score_split": "api.evaluation",
     "train": "api.training",
+    "write_report": "api.report",
 }
 
 __all__ = [
@@ -90,6 +94,7 @@ __all__ = [
     "Translator",
     "UserError",
     "average_checkpoints",
+    "draw_attention",
     "evaluate",
     "export",
     "generate_data",
@@ -103,6 +108,7 @@ __all__ = [
     "schedules",
     "score_split",
     "train",
+    "write_report",
 ]
 
 

@@ -56,7 +56,10 @@ def examples_of(
     metric, scores = scores_of_lines(problem.metric, hypotheses, references, **options_for(problem.metric, problem))
     ranked = sorted((row for row, score in enumerate(scores) if math.isfinite(score)), key=lambda row: scores[row])
     half = (len(ranked) + 1) // 2
-    chosen = {"worst": ranked[:half][:NUM_LINES], "best": ranked[half:][::-1][:NUM_LINES]}
+    chosen = {
+        "worst": ranked[:half][:NUM_LINES],
+        "best": sorted(ranked[half:], key=lambda row: (-scores[row], row))[:NUM_LINES],
+    }
     rows = [row for group in chosen.values() for row in group]
     alignments = {} if problem.writes_trees else _alignments(translator, inputs, hypotheses, rows)
     return {

@@ -107,10 +107,11 @@ RULES = {
             "data.manifest",
             "data.text_files",
             "scoring.metric",
-            "export_dir",
+            "training.callbacks",
+            "training.monitoring.history",
             *BASIS,
         ),
-        ("numpy", "matplotlib"),
+        ("matplotlib",),
     ),
     "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
@@ -124,7 +125,7 @@ RULES = {
     "serving": (
         (
             *("serving", "decoding.engine", "decoding.tokenizing", "decoding.translator", "parsing.parser"),
-            *("trees.tokenizer", "data.vocab"),
+            *("trees.tokenizer", "trees.drawing", "trees.tree", "data.vocab", "visualization"),
             *("api.export", "checkpoints.selection", "run_dir", "export_dir", "tuned_settings", "startup", *BASIS),
         ),
         (

@@ -1,0 +1,32 @@
+"""t2t-lite-report: writes an HTML file about one or several runs."""
+
+from collections.abc import Sequence
+
+from t2t_lite.api.report import write_report
+from t2t_lite.bin import cli
+from t2t_lite.plugins import load_all
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
+    return cli.run("report", _run, argv)
+
+
+def make_parser() -> cli.CommandParser:
+    """Returns the parser of the command's flags."""
+    parser = cli.CommandParser(
+        "report",
+        "Write an HTML file about runs: settings, curves, scores, outputs and checkpoints. It reads what the trainer "
+        "and t2t-lite-eval have stored, and executes no code that a run names.",
+    )
+    parser.add_argument(
+        "--output_dir", required=True, type=cli.paths, metavar="RUN[,RUN,...]", help="one or several run directories"
+    )
+    parser.add_argument("--report_file", required=True, type=cli.path, help="the file to write, such as report.html")
+    return parser
+
+
+def _run(flags: Sequence[str]) -> None:
+    arguments = make_parser().parse_args(flags)
+    load_all(arguments.t2t_usr_dir)  # a plug-in may have registered the metrics and the hparam set of a run
+    print(f"wrote {write_report(arguments.output_dir, arguments.report_file)}")

@@ -1,0 +1,197 @@
+"""The charts of a report, several runs over one another, as SVG elements."""
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from t2t_lite.report.reading import StoredRun
+from t2t_lite.report.stored_scores import Evaluation
+from t2t_lite.report.values import number, shown
+from t2t_lite.scoring.metric import is_of_outputs, label_of
+from t2t_lite.visualization.figures import COLORS, ink, make_figure, svg_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_SIZE = (5.0, 3.2)  # inches; on a phone the texts are still readable
+_MOST_POINTS = 400  # of a curve
+_MOST_OF_LABEL = 48  # characters
+_MOST_METRICS = 6  # charts of metrics of outputs
+_STYLES = ("-", "--", ":", "-.")  # for those who see no colours
+_WIDE_RANGE = 1000.0  # ratio of the largest to the smallest value from which on an axis is logarithmic
+_GIB = 2.0**30
+_FROM_ZERO = ("learning_rate", "target_tokens_per_second", "memory_bytes")
+# The figures of training that have charts of their own: title, unit and factor.
+_OF_TRAINING = {
+    "learning_rate": ("Learning rate", "learning rate", 1.0),
+    "gradient_norm": ("Gradient norm", "norm, before clipping", 1.0),
+    "target_tokens_per_second": ("Speed", "target tokens per second", 1.0),
+    "memory_bytes": ("Memory in use, the maximum so far", "GiB", 1 / _GIB),
+}
+
+
+class Chart(NamedTuple):
+    """A chart."""
+
+    title: str
+    summary: str  # what it shows, in a sentence, for those who do not see it
+    svg: str
+
+
+class Curve(NamedTuple):
+    """A line of a chart."""
+
+    label: str
+    run: int  # chooses colour and style
+    steps: list[int]
+    values: list[float]
+    is_marked: bool = False  # a marker at each point: evaluations
+
+
+def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
+    """Returns the charts of the trainings: losses, metrics of outputs, learning rate, gradient norm, speed, memory.
+
+    Figures that no run has are left out.
+    """
+    found = [_chart("loss", "Loss of training and dev", "nats per target token", _losses(runs))]
+    measured = dict.fromkeys(name for run in runs for figures in run.evaluations.values() for name in figures)
+    for name in [name for name in measured if is_of_outputs(name)][:_MOST_METRICS]:
+        label = label_of(name)
+        found.append(_chart(f"dev-{name}", f"{label} of the dev split", label, _curves(runs, _evaluated(name), True)))
+    for name, (title, unit, factor) in _OF_TRAINING.items():
+        found.append(_chart(name, title, unit, _curves(runs, _reported(name, factor))))
+    return [chart for chart in found if chart]
+
+
+def length_chart(name: str, split: str, label: str, evaluations: Sequence[tuple[str, Evaluation]]) -> Chart | None:
+    """Returns the chart of scores by the number of source words; None if none was stored.
+
+    Args:
+      name: differs from those of other charts.
+      split: the split, with its problem.
+      label: what the scores are.
+      evaluations: the evaluations with their names.
+    """
+    names = list(dict.fromkeys(bucket.words for _, each in evaluations for bucket in each.by_length))
+    names.sort(key=lambda words: int("".join(filter(str.isdigit, words.partition("-")[0])) or 0))
+    curves = []
+    for run, (title, evaluation) in enumerate(evaluations):
+        points = [(names.index(bucket.words), bucket.score) for bucket in evaluation.by_length]
+        curves.append(_curve(title, run, points, True))
+    title = f"{label} by length, {split}"
+    return _chart(f"length-{name}", title, label, curves, "source words", names)
+
+
+def _losses(runs: Sequence[StoredRun]) -> list[Curve]:
+    curves = []
+    for place, run in enumerate(runs):
+        name = f"{run.name}, " if len(runs) > 1 else ""
+        curves.append(_curve(f"{name}training", place, _reported("loss")(run)))
+        # A single run has its two curves in two colours.
+        curves.append(_curve(f"{name}dev", place + (len(runs) == 1), _evaluated("loss")(run), True))
+    return curves
+
+
+def _curves(
+    runs: Sequence[StoredRun], points: Callable[[StoredRun], list[tuple[int, float]]], is_marked: bool = False
+) -> list[Curve]:
+    return [_curve(run.name, place, points(run), is_marked) for place, run in enumerate(runs)]
+
+
+def _reported(name: str, factor: float = 1.0) -> Callable[[StoredRun], list[tuple[int, float]]]:
+    return lambda run: [(report["step"], number(report.get(name)) * factor) for report in run.reports]
+
+
+def _evaluated(name: str) -> Callable[[StoredRun], list[tuple[int, float]]]:
+    return lambda run: [(step, figures.get(name, math.nan)) for step, figures in run.evaluations.items()]
+
+
+def _curve(label: str, run: int, points: Iterable[tuple[int, float]], is_marked: bool = False) -> Curve:
+    # matplotlib cannot place numbers near the largest ones on an axis.
+    finite = thinned([(step, value) for step, value in points if abs(value) < 1e30])
+    return Curve(label, run, [step for step, _ in finite], [value for _, value in finite], is_marked)
+
+
+def thinned(points: list[tuple[int, float]], most: int = _MOST_POINTS) -> list[tuple[int, float]]:
+    """Returns at most `most` points: the lowest and the highest of each part of the curve, so that peaks remain."""
+    if len(points) <= most:
+        return points
+    parts = most // 2 - 1
+    kept = {0, len(points) - 1}
+    for part in range(parts):
+        rows = range(part * len(points) // parts, (part + 1) * len(points) // parts)
+        kept |= {min(rows, key=lambda row: points[row][1]), max(rows, key=lambda row: points[row][1])}
+    return [points[row] for row in sorted(kept)]
+
+
+def _chart(
+    name: str, title: str, unit: str, curves: Sequence[Curve], axis: str = "step", ticks: Sequence[str] = ()
+) -> Chart | None:
+    """Draws a chart; None if there is nothing to draw.
+
+    Args:
+      name: differs from those of the other charts.
+      title, unit: what it shows, and the label of the vertical axis.
+      curves: the lines.
+      axis: the label of the horizontal axis.
+      ticks: the labels of the places 0, 1 ... on it; none: numbers.
+    """
+    curves = [curve for curve in curves if curve.values]
+    if not curves:
+        return None
+    with ink():
+        figure = make_figure(*_SIZE)
+        axes = figure.add_subplot()
+        for curve in curves:
+            _draw(axes, curve)
+        axes.set_xlabel(axis)
+        axes.set_ylabel(_label(unit))
+        axes.grid(alpha=0.25, linewidth=0.6)
+        if ticks:
+            axes.set_xticks(range(len(ticks)), list(map(_label, ticks)))
+        _scale(axes, name, [value for curve in curves for value in curve.values])
+        if len(curves) > 1:
+            figure.legend(loc="outside upper left", ncols=2 if len(curves) < 9 else 3, frameon=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about characters that the font for measuring texts does not have
+            svg = svg_of(figure, name)
+    for place, color in enumerate(COLORS):
+        svg = svg.replace(color.lower(), f"var(--h{place})")  # other ones in the dark, see style.css
+    ends = "; ".join(f"{each.label}: {_places(each, axis, ticks)}" for each in curves[:8])
+    return Chart(title, f"{title}, by {axis}. {ends}.", svg)
+
+
+def _scale(axes: "Axes", name: str, values: Sequence[float]) -> None:
+    """Chooses the vertical axis: from 0 for quantities, logarithmic if a training diverged."""
+    if name in _FROM_ZERO and min(values) >= 0:
+        axes.set_ylim(bottom=0)
+    elif min(values) > 0 and max(values) > _WIDE_RANGE * min(values):
+        axes.set_yscale("log")
+
+
+def _draw(axes: "Axes", curve: Curve) -> None:
+    axes.plot(
+        curve.steps,
+        curve.values,
+        color=COLORS[curve.run % len(COLORS)],
+        linestyle=_STYLES[curve.run % len(_STYLES)],
+        linewidth=1.6 if curve.is_marked else 1.1,
+        marker="o" if curve.is_marked and len(curve.steps) <= 60 else None,
+        markersize=3.5,
+        label=_label(curve.label),
+    )
+
+
+def _label(text: str) -> str:
+    """Returns a text as matplotlib draws it: short, without control characters, and not as a formula."""
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    short = printable if len(printable) <= _MOST_OF_LABEL else f"{printable[:_MOST_OF_LABEL]}..."
+    return short.replace("$", r"\$").lstrip("_") or "run"  # labels that begin with "_" are left out
+
+
+def _places(curve: Curve, axis: str, ticks: Sequence[str]) -> str:
+    def place(row: int) -> str:
+        return f"{shown(curve.values[row])} at {ticks[curve.steps[row]] if ticks else f'{axis} {curve.steps[row]}'}"
+
+    return place(0) if len(curve.values) == 1 else f"{place(0)}, {place(-1)}"

@@ -1,0 +1,81 @@
+"""What a run lacks for a complete report, with the commands that add it."""
+
+import shlex
+
+import t2t_lite
+from t2t_lite.data.problem import REVERSED_SUFFIX
+from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
+from t2t_lite.report.reading import Remark, StoredRun, command_of
+from t2t_lite.report.values import number, text
+
+
+def remarks_on(run: StoredRun) -> list[Remark]:
+    """Returns a line for each thing that is missing, damaged or of another version."""
+    return [*run.remarks, *_versions(run), *_unregistered(run), *_training(run), *_evaluation(run)]
+
+
+def _versions(run: StoredRun) -> list[Remark]:
+    version = text(run.about.get("version"))
+    if not run.about or (run.starts and run.about.get("hparams_set")):
+        return []
+    lacking = [] if run.starts else ["devices and versions"]
+    lacking += [] if run.about.get("hparams_set") else ["the hparam set"]
+    by = f" It was made by version {version}; this is {t2t_lite.__version__}." if version else ""
+    return [Remark(f"The run does not record {' and '.join(lacking)}.{by if version != t2t_lite.__version__ else ''}")]
+
+
+def _unregistered(run: StoredRun) -> list[Remark]:
+    names = {
+        PROBLEMS: run.problem.removesuffix(REVERSED_SUFFIX),
+        MODELS: text(run.settings.get("model")),
+        HPARAMS: text(run.about.get("hparams_set")),
+    }
+    found = [f"the {registry.kind} '{name}'" for registry, name in names.items() if name and name not in registry]
+    if not found:
+        return []
+    return [
+        Remark(
+            f"Not registered here: {', '.join(found)}. The report shows what the files say; code that a run names is "
+            f"never executed. --t2t_usr_dir gives a folder with that code."
+        )
+    ]
+
+
+def _training(run: StoredRun) -> list[Remark]:
+    found = []
+    last = number(run.settings.get("train_steps"))
+    if run.last_step < last:
+        found.append(
+            Remark(f"The training is at step {run.last_step:,} of {last:,.0f}; the same trainer command continues it.")
+        )
+    if not run.checkpoints:
+        found.append(Remark("There is no checkpoint yet."))
+    data = shlex.quote(f"--data_dir={text(run.about.get('data_dir')) or 'DATA'}")
+    evaluate = command_of("trainer", run, data, "--schedule=eval", "--eval_wait_secs=0")
+    if not run.evaluations:
+        found.append(Remark("No checkpoint was evaluated on the dev split; this evaluates those that exist:", evaluate))
+    elif not run.samples and run.best:
+        found.append(
+            Remark(
+                "The evaluations did not decode: no BLEU or F1 curve and no sample outputs; train with --eval_decode."
+            )
+        )
+    if len(run.checkpoints) > 1 and not run.averages:
+        found.append(Remark("There is no average of checkpoints:", command_of("avg", run)))
+    return found
+
+
+def _evaluation(run: StoredRun) -> list[Remark]:
+    if not run.scores:
+        if not run.checkpoints:
+            return []
+        return [Remark("No split was evaluated with t2t-lite-eval:", command_of("eval", run, "--split=test"))]
+    lacking = [each for each in run.scores if each.examples is None]
+    found = dict.fromkeys(each.split for each in lacking)
+    return [
+        Remark(
+            f"An evaluation of the {split} split has no worst and best lines; evaluate it again:",
+            command_of("eval", run, f"--split={split}", "--again"),
+        )
+        for split in found
+    ]

@@ -1,0 +1,259 @@
+"""Reads what is stored in a run directory, for reports: whatever can be read, and remarks on the rest.
+
+Only files are read. Code that the run names is not executed, and names that are not registered stay names.
+"""
+
+import dataclasses
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_lite.checkpoints.evaluations import read_evaluations
+from t2t_lite.checkpoints.index_file import members_of_average
+from t2t_lite.checkpoints.selection import best_by
+from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.config import HParams
+from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
+from t2t_lite.data.problem import REVERSED_SUFFIX
+from t2t_lite.errors import UserError
+from t2t_lite.formatting import encodable
+from t2t_lite.report.stored_scores import Evaluation, read_stored_scores
+from t2t_lite.report.values import is_step, number, text
+from t2t_lite.training.monitoring.history import read_log
+
+_FILES = ("hparams.json", "run.json", "log.jsonl", "evaluations.json")
+
+
+class Remark(NamedTuple):
+    """What is missing or damaged, in a line."""
+
+    text: str
+    command: str = ""  # what adds it
+
+
+class Sample(NamedTuple):
+    """An output of a fixed line of the dev split, at a step of the training."""
+
+    step: int
+    source: str
+    output: str
+    reference: str
+
+
+class Average(NamedTuple):
+    """An average of checkpoints."""
+
+    step: int
+    path: Path
+    members: list[int]  # steps; [] if it does not say
+
+
+@dataclasses.dataclass(frozen=True)
+class StoredRun:
+    """What is stored of a run.
+
+    Args:
+      path: the run directory.
+      name: what the report calls the run.
+      about: the content of run.json; {} if it cannot be read.
+      settings: the content of hparams.json with the current names; {} if it cannot be read.
+      starts: the lines of log.jsonl about starts.
+      reports: those about steps of the training; without the ones that a resumed training has repeated.
+      evaluations: the figures of each evaluated step.
+      samples: the outputs that evaluations have logged.
+      checkpoints: (step, path) of the checkpoints, by step.
+      averages: the averages.
+      best: (the figure, the evaluated steps by it, the best first); None: unknown.
+      scores: the stored evaluations of splits.
+      manifest: the manifest of its data; None if it is not there.
+      remarks: what could not be read.
+    """
+
+    path: Path
+    name: str
+    about: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    starts: list[dict[str, Any]]
+    reports: list[dict[str, Any]]
+    evaluations: Mapping[int, Mapping[str, float]]
+    samples: list[Sample]
+    checkpoints: list[tuple[int, Path]]
+    averages: list[Average]
+    best: tuple[str, list[int]] | None
+    scores: list[Evaluation]
+    manifest: Manifest | None
+    remarks: list[Remark]
+
+    @property
+    def problem(self) -> str:
+        """The name of its problem; "" if unknown."""
+        return text(self.about.get("problem"))
+
+    @property
+    def last_step(self) -> int:
+        """The last step that is known of."""
+        steps = (*(report["step"] for report in self.reports), *(step for step, _ in self.checkpoints))
+        return max((*steps, *self.evaluations), default=0)
+
+
+def check_run(path: Path) -> None:
+    """Raises UserError if a folder is no run directory, whatever its state."""
+    if path.is_file():
+        raise UserError(f"`output_dir={path}` is a file; give the run directory, the `output_dir` of a training")
+    if not path.exists():
+        raise UserError(f"`output_dir={path}` does not exist; check the path, or train first with t2t-lite-trainer")
+    if not any((path / name).exists() for name in _FILES) and not list_checkpoints(path):
+        raise UserError(
+            f"`output_dir={path}` is not a run directory: it has none of {', '.join(_FILES)} and no checkpoint; give "
+            f"the `output_dir` of a training"
+        )
+
+
+def read_run(path: Path, name: str) -> StoredRun:
+    """Returns what is stored of a run.
+
+    Args:
+      path: the run directory.
+      name: what to call it.
+
+    Raises:
+      UserError: if it is not a run directory.
+    """
+    check_run(path)
+    remarks: list[Remark] = []
+    about, settings = (_read_object(path / file, remarks) for file in ("run.json", "hparams.json"))
+    log = _read_log(path, remarks)
+    rows = [row for row in log if is_step(row.get("step"))]
+    logged = [row for row in rows if row.get("part") == "eval"]
+    return StoredRun(
+        path,
+        name,
+        about,
+        {HParams.current_name(name): value for name, value in settings.items()},
+        [row for row in rows if row.get("part") == "start"],
+        _last_of_steps([row for row in rows if row.get("part") == "train"]),
+        _evaluations(path, logged, remarks),
+        _samples(logged),
+        list_checkpoints(path),
+        _averages(path, remarks),
+        _best(path, remarks),
+        read_stored_scores(path, remarks_of := []),
+        _manifest(about, remarks),
+        [*remarks, *map(Remark, remarks_of)],
+    )
+
+
+def _read_object(path: Path, remarks: list[Remark]) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError("not a JSON object")
+        return found
+    except FileNotFoundError:
+        remarks.append(Remark(f"{path.name} is missing: a part of the run directory was removed, or not copied."))
+    except (OSError, ValueError, RecursionError) as error:
+        remarks.append(Remark(f"{path.name} is damaged ({_line(error)}); restore it from a copy."))
+    return {}
+
+
+def _read_log(path: Path, remarks: list[Remark]) -> list[dict[str, Any]]:
+    try:
+        log = read_log(path)
+    except OSError as error:
+        remarks.append(Remark(f"log.jsonl cannot be read ({_line(error)})."))
+        return []
+    if not log.lines:
+        remarks.append(Remark("log.jsonl is missing or empty: there are no curves of the training."))
+    if log.damaged:
+        remarks.append(Remark(f"log.jsonl: {log.damaged} damaged lines were skipped; a killed process leaves such."))
+    return log.lines
+
+
+def _last_of_steps(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leaves out the reports of steps that a resumed training has repeated."""
+    kept: list[dict[str, Any]] = []
+    for row in rows:
+        while kept and kept[-1]["step"] >= row["step"]:
+            kept.pop()
+        kept.append(row)
+    return kept
+
+
+def _evaluations(path: Path, logged: list[dict[str, Any]], remarks: list[Remark]) -> dict[int, dict[str, float]]:
+    """Returns the evaluations by step: those of evaluations.json, and of the log where they are missing there."""
+    try:
+        stored = read_evaluations(path)
+    except (UserError, OSError, RecursionError) as error:
+        remarks.append(Remark(f"{_line(error)}. The curves are those of log.jsonl."))
+        stored = {}
+    skipped = ("step", "time", "part", "samples")
+    found = {row["step"]: {key: value for key, value in row.items() if key not in skipped} for row in logged}
+    return {
+        step: {text(key): number(value) for key, value in figures.items()}
+        for step, figures in sorted((found | stored).items())
+        if is_step(step)
+    }
+
+
+def _samples(logged: list[dict[str, Any]]) -> list[Sample]:
+    found: dict[tuple[int, str], Sample] = {}  # a resumed training may evaluate a step again
+    for row in logged:
+        samples = row.get("samples")
+        for sample in samples if isinstance(samples, list) else []:
+            if isinstance(sample, dict):
+                texts = [text(sample.get(part)) for part in ("source", "output", "reference")]
+                found[row["step"], texts[0]] = Sample(row["step"], *texts)
+    return sorted(found.values(), key=lambda sample: sample.step)
+
+
+def _averages(path: Path, remarks: list[Remark]) -> list[Average]:
+    found = []
+    for step, average in list_checkpoints(path, "average"):
+        try:
+            members = members_of_average(average)
+        except UserError as error:
+            remarks.append(Remark(_line(error)))
+            members = []
+        found.append(Average(step, average, members))
+    return found
+
+
+def _best(path: Path, remarks: list[Remark]) -> tuple[str, list[int]] | None:
+    try:
+        return best_by(path)
+    except (UserError, OSError, ValueError, TypeError, RecursionError) as error:
+        if (path / "evaluations.json").exists():
+            remarks.append(Remark(f"The best checkpoint is unknown: {_line(error)}."))
+        return None
+
+
+def _manifest(about: Mapping[str, Any], remarks: list[Remark]) -> Manifest | None:
+    folder, problem = text(about.get("data_dir")), text(about.get("problem"))
+    file = FILENAME.format(problem.removesuffix(REVERSED_SUFFIX))
+    if not about or not re.fullmatch(r"[\w.-]+", file):
+        return None
+    if not folder:
+        remarks.append(Remark("The place of the data is not recorded, so its counts are unknown."))
+        return None
+    path = Path(folder) / file
+    if not path.is_file():
+        remarks.append(Remark(f"The data is no longer in {folder}, so its counts are unknown."))
+        return None
+    try:
+        return manifest_of_file(path)
+    except (UserError, OSError, RecursionError) as error:
+        remarks.append(Remark(f"The counts of the data are unknown: {_line(error)}."))
+        return None
+
+
+def _line(error: Exception) -> str:
+    """Returns an error as a part of a line."""
+    return text(str(error).split("\n")[0].rstrip(".")) or type(error).__name__
+
+
+def command_of(command: str, run: StoredRun, *flags: str) -> str:
+    """Returns a command line for a run: command_of("eval", run, "--again")."""
+    return encodable(" ".join([f"t2t-lite-{command}", shlex.quote(f"--output_dir={run.path}"), *flags]))

@@ -1,0 +1,108 @@
+"""The settings of runs beside those of their hparam sets."""
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from t2t_lite.config import HParams
+from t2t_lite.registry import HPARAMS
+from t2t_lite.report.reading import StoredRun
+from t2t_lite.report.values import text
+from t2t_lite.settings import meaning
+
+# A run with more settings that differ from every set was made from none of them.
+_MOST_DIFFERENCES = 8
+# What people change without thinking of another set.
+_OF_A_RUN = ("train_steps", "average_checkpoints")
+
+
+class HParamSet(NamedTuple):
+    """The hparam set of a run."""
+
+    name: str
+    is_recorded: bool  # otherwise it is the set whose settings are nearest
+    values: Mapping[str, Any]
+    parent: str  # the set that it is derived from; "" if none
+    of_parent: Mapping[str, Any]
+
+
+class Cell(NamedTuple):
+    """A setting of a run."""
+
+    value: str
+    others: list[str]  # "transformer_base: 512" of its set and the set's parent, where they differ
+
+
+class Row(NamedTuple):
+    """A setting of all runs."""
+
+    name: str
+    meaning: str
+    cells: list[Cell]
+    is_different: bool  # among the runs, or from a set or its parent
+
+
+def set_of(run: StoredRun) -> HParamSet | None:
+    """Returns the hparam set of a run: the recorded one, or the nearest one; None if none is near, or it is unknown."""
+    recorded = text(run.about.get("hparams_set"))
+    if recorded:
+        values = _values(recorded)
+        return None if values is None else _set(recorded, True, values)
+    if not run.settings:
+        return None
+    known = {name: values for name in HPARAMS if (values := _values(name)) is not None}
+    distances = {name: len(_different(run.settings, values)) for name, values in known.items()}
+    nearest = min(distances, key=lambda name: (distances[name], name), default="")
+    return _set(nearest, False, known[nearest]) if distances.get(nearest, 99) <= _MOST_DIFFERENCES else None
+
+
+def settings_rows(runs: Sequence[StoredRun], sets: Sequence[HParamSet | None]) -> list[Row]:
+    """Returns the settings of all runs, in the order of `HParams`; [] if none can be read."""
+    usual = dataclasses.asdict(HParams())
+    names = dict.fromkeys([*usual, *(name for run in runs for name in run.settings)])
+    rows = []
+    for name in names if any(run.settings for run in runs) else ():
+        values = [text(run.settings.get(name, usual.get(name, ""))) if run.settings else "" for run in runs]
+        cells = [Cell(value, _others(name, value, chosen)) for value, chosen in zip(values, sets, strict=True)]
+        differs = len(set(values)) > 1 or any(cell.others for cell in cells)
+        rows.append(Row(text(name), _meaning(name) if name in usual else "", cells, differs))
+    return rows
+
+
+@functools.cache
+def _meaning(name: str) -> str:
+    return meaning(HParams, name)  # which parses source code
+
+
+def _others(name: str, value: str, chosen: HParamSet | None) -> list[str]:
+    found: list[str] = []
+    if not chosen or not value:
+        return found
+    for origin, values in ((chosen.name, chosen.values), (chosen.parent, chosen.of_parent)):
+        if name in values and text(values[name]) != value:
+            found.append(f"{origin}: {text(values[name])}")
+    return found
+
+
+def _set(name: str, is_recorded: bool, values: Mapping[str, Any]) -> HParamSet:
+    parent = HPARAMS.parent(name) or ""
+    return HParamSet(name, is_recorded, values, parent, (_values(parent) if parent else None) or {})
+
+
+def _values(name: str) -> dict[str, Any] | None:
+    """Returns the settings of a set; None if it is not registered, or its code raises an error."""
+    if name not in HPARAMS:
+        return None
+    try:
+        return dataclasses.asdict(HPARAMS[name]())
+    except Exception:  # the code of a plug-in
+        return None
+
+
+def _different(settings: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+    return [
+        name
+        for name, value in values.items()
+        if name not in _OF_A_RUN and text(settings.get(name, getattr(HParams, name, None))) != text(value)
+    ]

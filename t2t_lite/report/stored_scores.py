@@ -1,0 +1,160 @@
+"""Reads the stored evaluations of a run, for reports."""
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_lite.errors import UserError
+from t2t_lite.evaluation.examples import read_examples
+from t2t_lite.evaluation.figures import Figure
+from t2t_lite.evaluation.request import FOLDER, SPLITS
+from t2t_lite.evaluation.split_scores import SplitScores, read_scores
+from t2t_lite.report.values import number, text
+
+_LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
+_MOST_WORDS = 300  # of an output whose alignment is shown
+
+
+class Bucket(NamedTuple):
+    """The score of the lines of some lengths."""
+
+    words: str  # "1-10"
+    lines: float
+    score: float
+    length_ratio: float  # NaN: means nothing
+
+
+class ExampleLine(NamedTuple):
+    """One of the worst or best lines."""
+
+    line: int  # from 1
+    score: float
+    source: str
+    output: str
+    reference: str
+    words: list[tuple[str, str]]  # the words of the output, each with that of the source; [] without alignment
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """The worst and best lines of an evaluation.
+
+    Args:
+      label: the name of the score of a line.
+      worst, best: the lines, the worst (best) one first.
+      attention: the attention of a few lines, as static/attention.js reads it; None: not stored.
+    """
+
+    label: str
+    worst: list[ExampleLine]
+    best: list[ExampleLine]
+    attention: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """A stored evaluation of a checkpoint on a split.
+
+    Args:
+      folder: its folder in the run directory.
+      split: the split.
+      problem: the problem, in the direction of the run.
+      texts: the digest of its texts; scores of other texts cannot be compared.
+      checkpoint: the name of the checkpoint.
+      chosen: why the checkpoint was chosen; "" if it needs no reason.
+      members: the steps that the checkpoint is the average of.
+      search: the search settings that folders are named by: "beam_size=4, alpha=0.6".
+      date: when.
+      lines: number of lines.
+      lines_per_second: the speed of the search; NaN: unknown.
+      figures: the scores.
+      by_length: the scores by the number of source words; [] if there are none.
+      examples: the worst and best lines; None: not stored.
+    """
+
+    folder: Path
+    split: str
+    problem: str
+    texts: str
+    checkpoint: str
+    chosen: str
+    members: list[int]
+    search: str
+    date: str
+    lines: float
+    lines_per_second: float
+    figures: list[Figure]
+    by_length: list[Bucket]
+    examples: Examples | None
+
+
+def read_stored_scores(path: Path, remarks: list[str]) -> list[Evaluation]:
+    """Returns all stored evaluations of a run, by split and date; adds a line to `remarks` for each unreadable one."""
+    found = []
+    for folder in sorted(path.glob(f"{FOLDER}/*")):
+        if not folder.is_dir() or not folder.name.startswith(tuple(f"{split}." for split in SPLITS)):
+            continue
+        try:
+            if (scores := read_scores(folder, path, folder)) is None:
+                raise ValueError("scores.json or a file of texts is missing, damaged or of another version")
+            found.append(_evaluation(scores))
+        except (UserError, OSError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+            reason = text(str(error).split("\n")[0])
+            remarks.append(f"{FOLDER}/{folder.name} cannot be read ({reason}); remove it, and evaluate again.")
+    return sorted(found, key=lambda each: (each.split, each.date))
+
+
+def _evaluation(scores: SplitScores) -> Evaluation:
+    content, settings = scores.content, scores.decode_hparams
+    checkpoint = content["checkpoint"]
+    return Evaluation(
+        scores.path,
+        text(scores.split),
+        text(content["decoded_by"].get("problem")),
+        text([content["decoded_by"].get("inputs"), *(each["sha256"] for each in content["references"])]),
+        text(Path(text(checkpoint.get("path"))).name),
+        text(checkpoint.get("chosen")),
+        scores.members,
+        f"beam_size={text(settings.get('beam_size'))}, alpha={text(settings.get('alpha'))}",
+        text(content.get("date"))[:16].replace("T", " "),
+        number(content.get("lines")),
+        number(content.get("lines_per_second")),
+        [_figure(figure) for figure in scores.figures],
+        [
+            Bucket(text(row["words"]), number(row["lines"]), number(row["score"]), number(row.get("length_ratio")))
+            for row in content.get("by_length") or []
+        ],
+        _examples(scores),
+    )
+
+
+def _figure(figure: Figure) -> Figure:
+    """Returns a figure whose parts have the types that they should have."""
+    texts = {name: text(getattr(figure, name)) for name in ("name", "label", "meaning", "signature", "metric")}
+    ends = (None, None) if figure.interval is None else tuple(map(number, figure.interval))
+    return dataclasses.replace(figure, **texts, score=number(figure.score), low=ends[0], high=ends[1])
+
+
+def _examples(scores: SplitScores) -> Examples | None:
+    stored = read_examples(scores.path)
+    if stored is None:
+        return None
+    texts = (scores.inputs, scores.hypotheses, scores.references[0])
+    lines = {name: [_example(line, texts) for line in stored[name]] for name in ("worst", "best")}
+    return Examples(text(stored.get("label")), lines["worst"], lines["best"], stored.get("attention"))
+
+
+def _example(stored: Mapping[str, Any], texts: tuple[Sequence[str], Sequence[str], Sequence[str]]) -> ExampleLine:
+    source, output, reference = (lines[stored["line"] - 1] for lines in texts)
+    words = _aligned(source.split(), output.split(), stored.get("alignment"))
+    return ExampleLine(stored["line"], number(stored["score"]), text(source), text(output), text(reference), words)
+
+
+def _aligned(source: Sequence[str], output: Sequence[str], alignment: object) -> list[tuple[str, str]]:
+    """Returns the words of an output with those of its source, by an alignment "i-j ..."."""
+    links = {int(theirs): int(ours) for ours, theirs in _LINK.findall(alignment)} if isinstance(alignment, str) else {}
+    if not links or len(output) > _MOST_WORDS or max(links) >= len(output) or max(links.values()) >= len(source):
+        return []
+    return [(word, source[links[place]] if place in links else "") for place, word in enumerate(output)]

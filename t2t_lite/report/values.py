@@ -1,0 +1,60 @@
+"""What reports make of stored values, which may be anything: a run directory may come from elsewhere."""
+
+import datetime
+import math
+
+from t2t_lite.formatting import encodable
+
+_MOST_CHARACTERS = 1500  # of a text
+
+
+def number(value: object) -> float:
+    """Returns a stored number; NaN if it is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
+def is_step(value: object) -> bool:
+    """Returns whether a stored value is the number of a step."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
+
+
+def text(value: object) -> str:
+    """Returns a stored text that UTF-8 can hold, cut if it is very long."""
+    whole = encodable(value if isinstance(value, str) else "" if value is None else str(value))
+    return whole if len(whole) <= _MOST_CHARACTERS else f"{whole[:_MOST_CHARACTERS]} ..."
+
+
+def shown(value: float, digits: int = 4) -> str:
+    """Returns a number with significant digits, large ones with separators; "" if it is none."""
+    if not math.isfinite(value):
+        return "" if math.isnan(value) else str(value)
+    if abs(value) >= 1e7 or 0 < abs(value) < 1e-4:
+        return f"{value:.{digits - 1}g}"
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:,.0f}"
+    rounded = f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}" if value else "0"
+    return rounded.rstrip("0").rstrip(".") if "." in rounded else rounded
+
+
+def whole(value: object) -> str:
+    """Returns a stored whole number with separators; "" if it is none."""
+    found = number(value)
+    return f"{found:,.0f}" if math.isfinite(found) else ""
+
+
+def score(value: float, of_outputs: bool) -> str:
+    """Returns a score: two digits for the percentages of outputs, four for figures of tokens; "" if it is none."""
+    return "" if math.isnan(value) else f"{value:.2f}" if of_outputs and abs(value) < 1e6 else f"{value:.4g}"
+
+
+def date(seconds: object) -> str:
+    """Returns a time in seconds since 1970 as a date and time; "" if it is none."""
+    try:
+        return f"{datetime.datetime.fromtimestamp(number(seconds), datetime.UTC):%Y-%m-%d %H:%M} UTC"
+    except (ValueError, OverflowError, OSError):
+        return ""

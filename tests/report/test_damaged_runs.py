@@ -1,0 +1,254 @@
+"""Reports of runs that are damaged, unfinished, hostile or no runs at all."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support.reports import Report
+
+import t2t_lite as t2t
+from t2t_lite.trust import trust
+
+FROZEN = Path(__file__).resolve().parents[1] / "frozen"
+TIED = FROZEN / "0.2/tied"
+ATTACKS = ("<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>", "\"'><b>", "$x$ \ud800 \x00 &lt;")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A copy of a frozen run, whose log has losses only."""
+    run = shutil.copytree(TIED / "run", tmp_path / "run")
+    rows = map(json.loads, (run / "log.jsonl").read_text().splitlines())
+    kept = [{name: row[name] for name in ("part", "step", "loss")} for row in rows]
+    (run / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+    return run
+
+
+@pytest.fixture
+def scored(run):
+    """The same with an evaluation, made by hand, and its folder."""
+    folder = run / "scores" / "test.ckpt-300.beam_size=4.alpha=0.6"
+    folder.mkdir(parents=True)
+    for name in ("inputs", "hypotheses", "references"):
+        (folder / f"{name}.txt").write_text("a b\nc d\n")
+    (folder / "scores.json").write_text(json.dumps(scores_of()))
+    (folder / "examples.json").write_text(json.dumps(examples_of()))
+    return folder
+
+
+def scores_of(text="x"):
+    return {
+        "format": 1,
+        "date": text,
+        "checkpoint": {"path": f"/runs/{text}", "members": [], "chosen": text},
+        "decoded_by": {"split": "test", "problem": text, "decode_hparams": {"beam_size": text, "alpha": 0.6}},
+        "references": [{"file": text, "sha256": text}],
+        "lines": 2,
+        "lines_per_second": None,
+        "figures": [
+            {"name": "bleu", "label": text, "meaning": text, "score": 1.0, "signature": text, "metric": "bleu"},
+            {"name": "other", "label": text, "meaning": text, "score": None, "low": 1, "high": 2, "metric": ""},
+        ],
+        "by_length": [{"words": text, "lines": 2, "score": 1.0, "length_ratio": None}],
+    }
+
+
+def examples_of(text="x"):
+    line = {"line": 1, "score": 50.0, "alignment": "1-0 0-1"}
+    return {
+        "format": 1,
+        "metric": text,
+        "label": text,
+        "worst": [line],
+        "best": [line | {"line": 2}],
+        "attention": None,
+    }
+
+
+def report_of(run):
+    return Report(t2t.write_report(run, run.parent / "report.html"))
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "said"),
+    [
+        ("hparams.json", None, "hparams.json is missing"),
+        ("hparams.json", "{", "hparams.json is damaged"),
+        ("hparams.json", "[]", "hparams.json is damaged (not a JSON object)"),
+        ("run.json", None, "run.json is missing"),
+        ("run.json", "[" * 10**5, "run.json is damaged"),
+        ("run.json", "\xff", "run.json is damaged"),
+        ("log.jsonl", None, "log.jsonl is missing or empty"),
+        (
+            "log.jsonl",
+            '{"part": "train", "step": 1, "loss": 2}\n{"part": "tr',
+            "log.jsonl: 1 damaged lines were skipped",
+        ),
+        ("evaluations.json", "{", "evaluations.json is damaged"),
+        ("evaluations.json", '{"1": 2}', "evaluations.json is damaged"),
+        ("ckpt-300.index", "x", "The best step by loss is 300"),
+        ("average-300.index", "x", "average-300 is damaged"),
+    ],
+)
+def test_a_damaged_file_is_said_and_the_rest_is_shown(run, file, content, said):
+    if content is None:
+        (run / file).unlink()
+    else:
+        (run / file).write_text(content, encoding="latin-1")
+    report = report_of(run)
+    assert said in report.text and "ckpt-200" in report.text
+    assert report.charts
+
+
+def test_the_curves_of_damaged_evaluations_are_those_of_the_log(run):
+    whole = report_of(run).charts["Loss of training and dev"]
+    (run / "evaluations.json").write_text("{")
+    assert report_of(run).charts["Loss of training and dev"] == whole
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"figures": 1},
+        {"figures": [{"name": "bleu"}]},
+        {"format": 2},
+        {"checkpoint": []},
+        {"decoded_by": {"split": "test"}},
+        {"by_length": [1]},
+        {"by_length": [{"words": "x"}]},
+    ],
+)
+def test_a_damaged_evaluation_is_said(run, scored, change):
+    assert "BLEU" not in report_of(run).text.partition("Scores")[0]
+    (scored / "scores.json").write_text(json.dumps(scores_of() | change))
+    assert f"scores/{scored.name} cannot be read" in report_of(run).text
+
+
+@pytest.mark.parametrize(
+    "change", [{"worst": [{"line": 99, "score": 1}]}, {"worst": [{"line": 1, "score": 1, "alignment": "7-7"}]}]
+)
+def test_examples_that_do_not_fit_their_texts_do_no_harm(run, scored, change):
+    (scored / "examples.json").write_text(json.dumps(examples_of() | change))
+    assert "alignment" not in report_of(run).text.partition("Worst lines")[2].partition("Best lines")[0]
+
+
+@pytest.mark.parametrize("value", [None, True, -1, 10**400, "text", [], {}, float("nan"), float("inf"), ["<b>"]])
+def test_any_value_may_stand_for_any_other(run, scored, value):
+    for file in ("hparams.json", "run.json"):
+        content = json.loads((run / file).read_text())
+        (run / file).write_text(json.dumps(dict.fromkeys(content, value)))
+    row = {"part": "train", "step": 1} | dict.fromkeys(
+        ("time", "loss", "gradient_norm", "memory_bytes", "epoch"), value
+    )
+    evaluation = {"part": "eval", "step": 1, "loss": value, "samples": value}
+    start = {"part": "start", "step": 0} | dict.fromkeys(("format", "devices", "replicas", "workers", "keras"), value)
+    rows = [
+        start,
+        row,
+        row | {"step": value},
+        evaluation,
+        evaluation | {"samples": [value, {"source": value}]},
+        {"part": value},
+    ]
+    (run / "log.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rows))
+    (run / "evaluations.json").write_text(json.dumps({"300": {"loss": value, "bleu": value}}))
+    content = scores_of(value)
+    (scored / "scores.json").write_text(json.dumps(content))
+    (scored / "examples.json").write_text(json.dumps(examples_of(value)))
+    assert "ckpt-300" in report_of(run).text
+
+
+def test_texts_of_a_hostile_run_stay_texts(run, scored):
+    for attack in ATTACKS:
+        sample = {"source": attack, "output": attack, "reference": f"{attack}!"}
+        rows = [
+            {"part": "start", "step": 0, "format": 1, "devices": [attack], "replicas": 1, "tensorflow": attack},
+            {"part": "eval", "step": 1, attack: 3.0, "samples": [sample]},
+        ]
+        (run / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        about = {"problem": attack, "version": attack, "hparams_set": attack, "data_dir": attack, "random_seed": attack}
+        (run / "run.json").write_text(json.dumps(about | {"plugins": {attack: [attack, attack]}}))
+        (run / "hparams.json").write_text(json.dumps({attack: attack, "model": attack}))
+        (scored / "scores.json").write_text(json.dumps(scores_of(attack)))
+        (scored / "examples.json").write_text(json.dumps(examples_of(attack)))
+        (scored / "hypotheses.txt").write_text("<script> <img>\n<b> </b>\n")
+        report = report_of(run)
+        names = {name for name, _ in report.elements}
+        assert not names & {"script", "img", "b"}
+        assert not any(key.startswith("on") for _, attributes in report.elements for key in attributes)
+        assert report.text.count(attack[:7].rstrip().split("\ud800")[0]) > 10
+
+
+def test_code_that_a_run_names_is_not_executed(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    folder = tmp_path / "plugin"
+    folder.mkdir()
+    (folder / "code.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w')\n")
+    trust(folder)
+    plugins = {"problem": ["t2t_usr_dir", str(folder)], "model": ["t2t_usr_dir", str(folder)]}
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(
+        json.dumps(about | {"problem": "of_a_plugin", "plugins": plugins, "hparams_set": "mine"})
+    )
+    settings = json.loads((run / "hparams.json").read_text())
+    (run / "hparams.json").write_text(json.dumps(settings | {"model": "its_model", "its_setting": 7}))
+    text = report_of(run).text
+    assert not (tmp_path / "executed").exists()
+    assert "Not registered here: the problem 'of_a_plugin', the model 'its_model', the hparams set 'mine'." in text
+    assert "problem of_a_plugin (from plug-ins: problem, model)" in text and "its_setting 7" in text
+
+
+def test_an_unfinished_run_says_so(run):
+    settings = json.loads((run / "hparams.json").read_text())
+    (run / "hparams.json").write_text(json.dumps(settings | {"train_steps": 1000}))
+    report = report_of(run)
+    assert "The training is at step 300 of 1,000" in report.text and "unfinished, or stopped early" in report.text
+    (run / "training.lock").touch()
+    assert "state in training, or killed" in report_of(run).text
+
+
+def test_a_run_that_has_just_begun_is_a_report(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    for file in ("hparams.json", "run.json"):
+        shutil.copy(TIED / "run" / file, run)
+    report = report_of(run)
+    assert "There is no checkpoint yet." in report.text and "state no step made" in report.text
+    assert "t2t-lite-trainer" in report.text and report.charts == {}
+
+
+@pytest.mark.parametrize(
+    ("flags", "status", "said"),
+    [
+        (["--output_dir={tmp}/none", "--report_file={tmp}/x.html"], 1, "--output_dir={tmp}/none does not exist"),
+        (
+            ["--output_dir={tmp}", "--report_file={tmp}/x.html"],
+            1,
+            "--output_dir={tmp} is not a run directory: it has none",
+        ),
+        (["--output_dir={run},{tmp}", "--report_file={tmp}/x.html"], 1, "--output_dir={tmp} is not a run directory"),
+        (
+            ["--output_dir={run}/run.json", "--report_file={tmp}/x.html"],
+            1,
+            "run.json is a file; give the run directory",
+        ),
+        (["--output_dir={run}", "--report_file={tmp}/x.pdf"], 1, "--report_file={tmp}/x.pdf: a report is HTML"),
+        (
+            ["--output_dir={run}", "--report_file={tmp}/no/x.html"],
+            1,
+            "--report_file={tmp}/no/x.html: there is no folder",
+        ),
+        (["--output_dir={run}", "--report_file={tmp}"], 1, "--report_file={tmp} is a directory"),
+        (["--output_dir={run}"], 2, "--report_file"),
+        (["--output_dir={run},,", "--report_file={tmp}/x.html"], 2, "takes paths separated by commas"),
+        (["--output_dir={run}", "--output_file={tmp}/x.html"], 2, "unknown flag --output_file"),
+    ],
+)
+def test_mistakes_are_one_line(run, tmp_path, command, flags, status, said):
+    flags = [flag.format(run=run, tmp=tmp_path) for flag in flags]
+    result = command("report", *flags)
+    assert (result.returncode, result.stdout) == (status, ""), result.stderr
+    (line,) = result.stderr.splitlines()
+    assert said.format(tmp=tmp_path) in line
+    assert not (tmp_path / "x.html").exists()

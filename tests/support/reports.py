@@ -1,0 +1,60 @@
+"""What tests see of a report: its texts, its links and its charts."""
+
+import html.parser
+from pathlib import Path
+
+_EMPTY = {"meta", "link", "br", "img", "hr", "input"}
+
+
+class Report(html.parser.HTMLParser):
+    """A parsed report.
+
+    Args:
+      file: the HTML file.
+
+    Attributes:
+      source: its text.
+      elements: (name, attributes) of all elements.
+      charts: the descriptions of the charts, by title.
+    """
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.source = file.read_text(encoding="utf-8")
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.charts: dict[str, str] = {}
+        self._open: list[str] = []
+        self._texts: list[str] = []
+        self._title = ""
+        self.feed(self.source)
+        assert self._open == [], f"not closed: {self._open}"
+
+    def handle_starttag(self, tag, attributes):
+        """Called for each element that begins."""
+        self.elements.append((tag, dict(attributes)))
+        if tag not in _EMPTY:
+            self._open.append(tag)
+        if tag == "figcaption":
+            self._title = ""
+        if dict(attributes).get("role") == "img":
+            self.charts[self._title] = dict(attributes)["aria-label"]
+
+    def handle_startendtag(self, tag, attributes):
+        """Called for each element without content."""
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        """Called for each element that ends."""
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        """Called for each text."""
+        if self._open and self._open[-1] == "figcaption":
+            self._title += data
+        if not {"style", "script", "svg"} & set(self._open):
+            self._texts.append(data)
+
+    @property
+    def text(self) -> str:
+        """The visible text, with single blanks."""
+        return " ".join(" ".join(self._texts).split())
