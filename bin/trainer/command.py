@@ -96,6 +96,11 @@ def _add_running(parser: cli.CommandParser) -> None:
     )
     add("--keep_checkpoint_max", type=cli.whole_number(1), default=20, help="checkpoints to keep (default: 20)")
     add("--log_step_count_steps", type=cli.whole_number(1), default=100, help="steps between reports (default: 100)")
+    add(
+        "--report",
+        action="store_true",
+        help="keep an HTML report in the run directory, report.html, up to date (see t2t-lite-report)",
+    )
     add("--profile", action="store_true", help="write a TensorBoard trace of a few steps")
 
 
@@ -150,6 +155,8 @@ def _main(flags: Sequence[str]) -> None:
                 parser.error(f"--{flag} is required")
     if arguments.schedule == "eval" and arguments.recipe:
         parser.error("--recipe is for trainings, and --schedule=eval is none")
+    if arguments.schedule == "eval" and arguments.report:
+        parser.error("--report is for trainings, and --schedule=eval is none; use t2t-lite-report")
     TrainOptions(**_options(arguments))  # checks the flags before anything is waited for or trusted
     if arguments.problem_options and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
@@ -169,7 +176,7 @@ def _run(arguments: argparse.Namespace) -> None:
 def _train(arguments: argparse.Namespace) -> None:
     trust_plugins(arguments, _warm_start_run(arguments))
     names = (
-        *("data_dir", "output_dir", "hparams", "model", "train_steps", "generate_data", "tmp_dir", "recipe"),
+        *("data_dir", "output_dir", "hparams", "model", "train_steps", "generate_data", "tmp_dir", "recipe", "report"),
         *_DEVICES,
     )
     result = train(

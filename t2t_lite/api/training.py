@@ -22,6 +22,7 @@ from t2t_lite.training.evaluation.model_selection import check_metric, check_sea
 from t2t_lite.training.options import TrainKeywords, TrainOptions
 
 if TYPE_CHECKING:
+    from t2t_lite.report.following import ReportCallback
     from t2t_lite.run_dir import RunDir
     from t2t_lite.training.monitoring.history import Columns
 
@@ -73,6 +74,7 @@ def train(
     virtual_devices: int = 0,
     display: Display | None = None,
     recipe: str | Recipe | None = None,
+    report: bool = False,
     **options: Unpack[TrainKeywords],
 ) -> TrainResult:
     """Trains a model, as t2t-lite-trainer does. The same call resumes a training that was stopped.
@@ -94,6 +96,8 @@ def train(
       display: where to show the progress; None: the logger "t2t_lite".
       recipe: "paper": checkpoints every 10 minutes, the last ones averaged at the end, the test split evaluated, and a
         report beside the paper's figures; or another `Recipe`; None: the set's, if it has one; "none": none.
+      report: whether to keep an HTML report in `output_dir`, report.html, up to date, see `t2t_lite.write_report`; an
+        error of the report is a warning.
       options: further `TrainOptions`: save_checkpoints_steps, eval_decode, early_stopping_patience, random_seed, ...
 
     Raises:
@@ -114,6 +118,8 @@ def train(
     chosen = recipe_of(recipe, hparams_set)
     checked = _options(options, problem.flags, chosen, settings)
     callbacks = list(callbacks)
+    if follower := _follower(Path(output_dir), checked) if report and worker == 0 else None:
+        callbacks.append(follower)
     # Check the arguments before data is generated and TensorFlow is imported.
     problem.check_hparams(settings)
     check_evaluation(problem, checked)
@@ -130,9 +136,24 @@ def train(
         if chosen and run.is_chief and result.ended_by in COMPLETE:
             from t2t_lite.api.recipe import finish
 
-            report = finish(chosen, result.output_dir, run.data_dir, hparams_set, display or Display())
-            result = dataclasses.replace(result, report=report)
-        return result
+            written = finish(chosen, result.output_dir, run.data_dir, hparams_set, display or Display())
+            result = dataclasses.replace(result, report=written)
+    if follower:
+        follower.write()
+    return result
+
+
+def _follower(output_dir: Path, options: TrainOptions) -> "ReportCallback":
+    """Returns what keeps the report up to date.
+
+    Raises:
+      UserError: if a package that reports need is missing.
+    """
+    from t2t_lite.report.following import ReportCallback
+    from t2t_lite.report.writing import check_packages
+
+    check_packages("report")
+    return ReportCallback(output_dir, evaluates=options.schedule != "train")
 
 
 def check_evaluation(problem: Problem, options: TrainOptions) -> None:

@@ -1,0 +1,77 @@
+"""t2t-lite-trainer --report: the file follows the training, and its errors never stop it."""
+
+import importlib.util
+import json
+
+import pytest
+from support.reports import Report
+
+import t2t_lite as t2t
+
+SMALL = "hidden_size=16,filter_size=16,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=256"
+
+
+@pytest.fixture
+def trained(command, grammar_data, tmp_path):
+    """A function of further flags that trains a tiny model in the folder "run" and returns the finished command."""
+
+    def train(*flags):
+        task = ("--problem=grammar_ende", "--hparams_set=transformer_tiny", f"--hparams={SMALL}", "--peak_tflops=1")
+        folders = (f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}")
+        return command("trainer", *task, *folders, "--save_checkpoints_steps=2", "--train_steps=4", *flags)
+
+    return train
+
+
+def test_the_report_of_a_training_follows_it(trained, tmp_path, grammar_data):
+    seen = []
+
+    class Reader(t2t.Callback):
+        def on_step(self, step, figures):
+            file = tmp_path / "api" / "report.html"
+            if step in (2, 3):
+                seen.append(Report(file).charts["Loss of training and dev"] if file.exists() else "")
+
+    hparams = dict(pair.split("=") for pair in SMALL.split(","))
+    result = t2t.train(
+        "grammar_ende",
+        "transformer_tiny",
+        data_dir=grammar_data,
+        output_dir=tmp_path / "api",
+        hparams={name: int(value) for name, value in hparams.items()},
+        train_steps=4,
+        save_checkpoints_steps=2,
+        peak_tflops=1.0,
+        callbacks=[Reader()],
+        report=True,
+    )
+    assert result.step == 4 and seen[0] == "" and "dev: " in seen[1] and seen[1].endswith("at step 2.")
+    report = Report(tmp_path / "api" / "report.html")
+    assert report.charts["Loss of training and dev"].endswith("at step 4.")  # written at the end in any case
+    assert "state complete" in report.text and "hparam set transformer_tiny" in report.text
+    start = json.loads((tmp_path / "api" / "log.jsonl").read_text().splitlines()[0])
+    assert f"parameters {start['parameters']:,} " in report.text and f"TensorFlow {start['tensorflow']}" in report.text
+    assert "does not record" not in report.text and "training pairs 1,500" in report.text
+
+
+def test_an_error_of_the_report_is_one_warning(trained, tmp_path):
+    (tmp_path / "run" / "report.html").mkdir(parents=True)
+    result = trained("--report", "--schedule=train")
+    assert result.returncode == 0 and "step 4: saved" in result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"{tmp_path / 'run' / 'report.html'} cannot be written") and "the training goes on" in line
+
+
+def test_a_missing_package_is_said_before_anything_is_done(trained, tmp_path, monkeypatch):
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name, *more: None if name == "jinja2" else find_spec(name, *more)
+    )
+    result = trained("--report")
+    assert result.returncode == 1 and not (tmp_path / "run").exists()
+    assert "a report needs Jinja; run pip install 't2t-lite[plot]', or omit --report" in result.stderr
+
+
+def test_continuous_evaluation_writes_none(trained):
+    result = trained("--report", "--schedule=eval")
+    assert result.returncode == 2 and "--report is for trainings" in result.stderr
