@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Example, OwnFile, Problem, Unusable
+from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Dependency, Example, OwnFile, Problem, Unusable
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
+from t2t_lite.trees.heads import head_dependencies
 from t2t_lite.trees.linear import WORD, linearise
 from t2t_lite.trees.tree import parse_brackets, words_of
 from t2t_lite.trees.treebank import Malformed, read_trees, section_of, treebank_files
@@ -57,6 +58,18 @@ class Parsing(Problem):
     def for_model(self, example: Example) -> Example:
         """Returns the words and the symbols of the tree."""
         return Example(example.inputs, linearise(parse_brackets(example.targets)[0]))
+
+    def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
+        """Returns for each word the head of its constituent, by the tree in `targets`; none if that is not a tree."""
+        try:
+            tree = parse_brackets(targets)[0]
+        except (ValueError, IndexError):
+            return []
+        if words_of(tree) != inputs.split():
+            return []
+        return [
+            Dependency(f"{label}: word -> head", "inputs", word, head) for label, word, head in head_dependencies(tree)
+        ]
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:
         """Returns notes about the malformed trees of all splits."""
