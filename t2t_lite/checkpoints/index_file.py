@@ -111,7 +111,10 @@ def _varint(data: bytes, place: int) -> tuple[int, int]:
 def _tensor(entry: bytes) -> Tensor:
     """Returns the tensor of a BundleEntryProto: 1 dtype, 2 shape, 4 offset, 5 size."""
     fields = dict(_fields(entry))
-    dims = [dict(_fields(value)) for number, value in _fields(bytes(fields.get(2, b""))) if number == 2]
+    shape_proto = fields.get(2, b"")
+    if isinstance(shape_proto, int):
+        raise ValueError("a shape that is a number")
+    dims = [dict(_fields(value)) for number, value in _fields(shape_proto) if number == 2 and isinstance(value, bytes)]
     shape = tuple(int(dim.get(1, 0)) for dim in dims)
     return Tensor(int(fields.get(1, 0)), shape, int(fields.get(4, 0)), int(fields.get(5, 0)))
 

@@ -146,8 +146,8 @@ def _examples(scores: SplitScores) -> Examples | None:
     return Examples(text(stored.get("label")), lines["worst"], lines["best"], stored.get("attention"))
 
 
-def _example(stored: Mapping[str, Any], texts: tuple[Sequence[str], Sequence[str], Sequence[str]]) -> ExampleLine:
-    source, output, reference = (lines[stored["line"] - 1] for lines in texts)
+def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> ExampleLine:
+    source, output, reference = (str(lines[stored["line"] - 1]) for lines in texts)
     words = _aligned(source.split(), output.split(), stored.get("alignment"))
     return ExampleLine(stored["line"], number(stored["score"]), text(source), text(output), text(reference), words)
 

@@ -30,7 +30,7 @@ class EventLog:
           step: the number of steps already made.
           about: see `start_record`.
         """
-        self._write({"part": "start", "step": step} | about)
+        self._write({"part": "start", "step": step, **about})
 
     def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Writes one report.
@@ -56,7 +56,7 @@ class EventLog:
         self._write({"part": part, "step": step} | values)
 
     def _write(self, line: Mapping[str, object]) -> None:
-        self._log.write(json.dumps({"time": round(time.time(), 3)} | line) + "\n")
+        self._log.write(json.dumps({"time": round(time.time(), 3), **line}) + "\n")
         self._log.flush()
 
     def close(self) -> None:
