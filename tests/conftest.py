@@ -163,6 +163,20 @@ def served_exports(shared_folders):
 
 
 @pytest.fixture(scope="session")
+def page_exports(shared_folders):
+    """The folder with exports of two frozen runs as Keras models: "tied" translates, "trees" parses."""
+
+    def make(folder):
+        import t2t_lite as t2t
+
+        folder.mkdir()
+        for name, run in (("tied", "tied"), ("trees", "hard_alignment")):
+            t2t.export(ROOT / "tests/frozen/0.2" / run / "run", folder / name, format="keras")
+
+    return shared_folders.get("page_exports", make)
+
+
+@pytest.fixture(scope="session")
 def small_flags() -> tuple[str, ...]:
     """The flags, but for the directories, that `small_run` was trained with."""
     return SMALL_FLAGS

@@ -15,6 +15,7 @@ from t2t_lite.serving.keys import Keys
 from t2t_lite.serving.metrics import Metrics
 from t2t_lite.serving.models import ModelSet, Place
 from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.page import add_page
 
 
 def loaded_app(places: Sequence[Place], options: ServingOptions | None = None) -> FastAPI:
@@ -53,6 +54,7 @@ def make_app(models: ModelSet, options: ServingOptions, keys: Keys, metrics: Met
     add_error_answers(app, metrics)
     app.include_router(libretranslate.router(answering))
     app.include_router(v1.router(answering))
+    add_page(app, answering)
     _add_monitoring(app, models, metrics)
     if options.cors_origins:
         app.add_middleware(

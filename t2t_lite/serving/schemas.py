@@ -60,6 +60,21 @@ class TranslateRequest(Request):
     attention: AttentionRequest | None = pydantic.Field(None, description="whether it has attention weights, and which")
 
 
+class MapRequest(pydantic.BaseModel):
+    """A line with its output, and which attention weights are wanted of them."""
+
+    model_config = pydantic.ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"inputs": "The dog runs.", "targets": "Der Hund läuft.", "kind": "encoder"}]},
+    )
+
+    inputs: str = pydantic.Field(description="a line")
+    targets: str = pydantic.Field(description="its translation or tree")
+    model: str = pydantic.Field("", description="name of a model, see /v1/models")
+    kind: Literal["encoder", "decoder", "cross"] = "cross"
+    layer: int | None = pydantic.Field(None, description="from 0, -1 for the last; none: as the paper's figures 3 to 5")
+
+
 class ParseRequest(Request):
     """Lines to parse; words are separated by blanks, or split by the Penn Treebank's rules."""
 
@@ -68,6 +83,7 @@ class ParseRequest(Request):
     )
 
     tokenizer: Literal["blanks", "treebank"] = "blanks"
+    drawing: bool = pydantic.Field(False, description="whether the answer has a picture of the best tree, as SVG")
 
 
 class Hypothesis(pydantic.BaseModel):
@@ -92,6 +108,8 @@ class LineResult(pydantic.BaseModel):
 
     hypotheses: list[Hypothesis] = pydantic.Field(description="best first, or samples in the order they were drawn")
     attention: Attention | None = pydantic.Field(None, description="of the first hypothesis")
+    inputs: str | None = pydantic.Field(None, description="parsing: the line, its words separated by blanks")
+    drawing: str | None = pydantic.Field(None, description="parsing: the first tree as SVG")
 
 
 class Answer(pydantic.BaseModel):
@@ -101,6 +119,31 @@ class Answer(pydantic.BaseModel):
     results: list[LineResult] = pydantic.Field(description="one for each line, in order")
     queue_seconds: float
     model_seconds: float
+
+
+class MapView(pydantic.BaseModel):
+    """Attention weights with the labels of a picture; each row sums to 1."""
+
+    queries: list[str]
+    keys: list[str]
+    weights: list[list[list[float]]] = pydantic.Field(description="[heads][queries][keys]")
+
+
+class Map(pydantic.BaseModel):
+    """The attention weights of one layer."""
+
+    kind: str
+    layer: int
+    tokens: MapView
+    words: MapView | None = pydantic.Field(None, description="of whole words, if these are not the tokens")
+
+
+class MapAnswer(pydantic.BaseModel):
+    """The attention of a line and its output."""
+
+    model: str
+    map: Map
+    statistics: dict[str, Any] = pydantic.Field(description="what is measured of each head, and of uniform attention")
 
 
 class Error(pydantic.BaseModel):

@@ -16,6 +16,8 @@ from t2t_lite.formatting import encodable
 from t2t_lite.serving.batching import Batcher, Job
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
 from t2t_lite.serving.sources import About, Source
+from t2t_lite.visualization.attention_data import paper_layer
+from t2t_lite.visualization.attention_map import AttentionMap, attention_map, chosen_layers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +34,7 @@ class Attention(NamedTuple):
 
     kind: str
     layer: int | None
+    as_map: bool = False  # of tokens and of words with labels, as a picture shows it
 
 
 class Task(NamedTuple):
@@ -44,6 +47,7 @@ class Task(NamedTuple):
     with_phrases: bool = False
     alignments: bool = False
     attention: Attention | None = None
+    is_given: bool = False  # the outputs are there, and nothing is searched
 
 
 class Text(NamedTuple):
@@ -54,6 +58,7 @@ class Text(NamedTuple):
     prefix: str = ""
     phrases: tuple[str, ...] = ()
     number: int = 1  # its place in the request, on which samples depend
+    output: str = ""  # its output, if that is given
 
 
 class Weights(NamedTuple):
@@ -69,7 +74,7 @@ class Result(NamedTuple):
 
     hypotheses: list[Hypothesis]  # best first
     alignments: list[str]  # of each, "i-j ..."; [] unless asked for
-    attention: Weights | None = None  # of the best
+    attention: Weights | AttentionMap | None = None  # of the best
 
 
 class TooLong(Exception):
@@ -111,6 +116,7 @@ class ServedModel:
         )
         self._parser = _parser(self.translator) if self.about.writes_trees else None
         self.translator.warm_up(only_trees=False)
+        self._attention = self._attention_of_layers()
         if self._parser is not None:
             self._parser.translate(["a b c d"])
         has_threads = self.about.engine == "ctranslate2"
@@ -134,6 +140,11 @@ class ServedModel:
     def num_waiting(self) -> int:
         """Number of texts in its queue."""
         return self._batcher.num_waiting
+
+    @property
+    def max_beam_size(self) -> int:
+        """The widest beam of a request: the server's limit, or the model's own beam, such as the 21 of parsers."""
+        return max(self._options.max_beam_size, self.translator.decode_hparams.beam_size)
 
     def settings(self, changes: Mapping[str, Any], num_hypotheses: int = 1) -> DecodeHParams:
         """Returns the search settings of a request.
@@ -161,8 +172,8 @@ class ServedModel:
         if may_widen and (is_sampled or num_hypotheses > settings.beam_size):
             groups = settings.diverse_beam_groups
             settings = settings.replace(beam_size=num_hypotheses + -num_hypotheses % groups)
-        if settings.beam_size > self._options.max_beam_size:
-            raise UserError(f"beam_size={settings.beam_size} is more than this server's {self._options.max_beam_size}")
+        if settings.beam_size > self.max_beam_size:
+            raise UserError(f"beam_size={settings.beam_size} is more than this server's {self.max_beam_size}")
         if num_hypotheses > settings.beam_size:
             raise UserError(f"num_hypotheses={num_hypotheses} is more than beam_size={settings.beam_size}")
         return settings
@@ -189,6 +200,13 @@ class ServedModel:
                 zip(texts, counts, prefixes, phrases, strict=True), start=1
             )
         ]
+
+    def given_text(self, text: str, output: str) -> list[Text]:
+        """Returns a text whose output is given; it counts as many tokens as both. Raises TooLong, see `texts`."""
+        (source,) = self.texts([text])
+        # A tree has several symbols for each word, which the limit of an output's length allows.
+        (tokens,) = self._counted("the output of sentence", [output], self.translator.vocabulary)
+        return [source._replace(output=output, tokens=source.tokens + tokens)]
 
     def _counted(self, name: str, texts: Sequence[str], vocabulary: Vocabulary) -> list[int]:
         """Returns the number of tokens of each text; raises TooLong if one has too many."""
@@ -241,8 +259,16 @@ class ServedModel:
             "checkpoint": self.about.checkpoint,
             "loaded_at": round(self.loaded_at, 3),
             "settings": {name: getattr(model.decode_hparams, name) for name in self._options.request_settings},
-            "max_beam_size": self._options.max_beam_size,
+            "max_beam_size": self.max_beam_size,
+            "alignments": not self.writes_trees and (self.about.engine == "ctranslate2" or "cross" in self._attention),
+            "attention": self._attention,
         }
+
+    def _attention_of_layers(self) -> dict[str, dict[str, int]]:
+        """Returns the numbers of layers and heads whose weights the model gives, by kind of attention."""
+        layers = self.translator.attention_layers
+        heads = {kind: len(self.translator.attention("a", "a", kind, 0)[0]) for kind in layers}
+        return {kind: {"layers": number, "heads": heads[kind]} for kind, number in layers.items()}
 
     def _run(self, task: Task, texts: Sequence[Text]) -> list[Result]:
         """Searches a batch; the texts have the same task."""
@@ -257,6 +283,11 @@ class ServedModel:
 
     def _searched(self, task: Task, texts: Sequence[Text]) -> list[Result]:
         lines = [encodable(text.text) for text in texts]
+        if task.is_given:
+            given = [[Hypothesis(encodable(text.output), 0.0, 0.0)] for text in texts]
+            return [
+                Result(found, [], self._weights(task.attention, *each)) for found, each in zip(given, zip(lines, given))
+            ]
         options: dict[str, Any] = _changes(self.translator.decode_hparams, task.settings)
         if task.with_prefixes:
             options["prefixes"] = [encodable(text.prefix) for text in texts]
@@ -283,10 +314,18 @@ class ServedModel:
         aligned = iter(self.translator.align(sources, [each.text for found in beams for each in found]))
         return [[next(aligned) for _ in range(count)] for count in counts]
 
-    def _weights(self, attention: Attention | None, line: str, found: Sequence[Hypothesis]) -> Weights | None:
+    def _weights(
+        self, attention: Attention | None, line: str, found: Sequence[Hypothesis]
+    ) -> Weights | AttentionMap | None:
         """Returns the attention weights of the best hypothesis of a line."""
         if attention is None or not line.strip():
             return None
+        if attention.as_map:
+            model = self._parser or self.translator
+            chosen = chosen_layers(model, [attention.kind], None if attention.layer is None else [attention.layer])
+            layers = chosen[attention.kind]
+            layer = layers[0] if attention.layer is not None else paper_layer(len(layers))
+            return attention_map(model, line, found[0].text, attention.kind, layer)
         return Weights(*self.translator.attention(line, found[0].text, attention.kind, attention.layer))
 
 

@@ -12,8 +12,13 @@ from t2t_lite.serving import schemas
 from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.record import Record
-from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task
+from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Text, Weights
+from t2t_lite.trees.drawing import draw_svg
 from t2t_lite.trees.tokenizer import split_as_treebank
+from t2t_lite.trees.tree import parse_brackets
+from t2t_lite.visualization.attention_data import map_json, statistics_json
+from t2t_lite.visualization.attention_map import AttentionMap
+from t2t_lite.visualization.head_statistics import head_statistics
 
 _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error} for status in (400, 401, 403, 413, 429, 503, 504)
@@ -47,6 +52,16 @@ def router(answering: Answering) -> APIRouter:
         if not choose().writes_trees:
             raise UserError(f"{choose().name} is no parser; use /v1/translate")
         return await _answer(answering, request, choose, asked, lines)
+
+    @api.post("/attention", response_model=schemas.MapAnswer, response_model_exclude_none=True)
+    async def attention(request: Request, asked: schemas.MapRequest) -> JSONResponse:
+        """Returns the attention of a line and its output, of tokens and of words, and what is measured of the heads."""
+        if any(end in text for text in (asked.inputs, asked.targets) for end in _LINE_ENDS):
+            raise HTTPException(400, "inputs and targets are one line each")
+        if not asked.inputs.strip() or not asked.targets.strip():
+            raise HTTPException(400, "inputs and targets must not be blank")
+        choose = (lambda: models.named(asked.model)) if asked.model else models.only
+        return await _map(answering, request, choose, asked)
 
     @api.get("/models", responses={200: {"content": {"application/json": {}}}})
     async def all_models() -> JSONResponse:
@@ -115,11 +130,38 @@ async def _answer(
     return JSONResponse(
         {
             "model": model.name,
-            "results": [_result(result, asked.scores) for result in results],
+            "results": [
+                _result(result, asked.scores) | _of_parser(result, line, asked) for result, line in zip(results, lines)
+            ],
             "queue_seconds": round(job.queue_seconds, 4),
             "model_seconds": round(job.model_seconds, 4),
         }
     )
+
+
+def _of_parser(result: Result, line: str, asked: schemas.Request) -> dict[str, Any]:
+    """Returns what only the answers of a parser have: the line in words and, if asked for, the picture of a tree."""
+    if not isinstance(asked, schemas.ParseRequest):
+        return {}
+    tree = result.hypotheses[0].text
+    picture = {"drawing": draw_svg([("", parse_brackets(tree)[0])])} if asked.drawing and tree else {}
+    return {"inputs": line} | picture
+
+
+async def _map(
+    answering: Answering, request: Request, choose: Callable[[], ServedModel], asked: schemas.MapRequest
+) -> JSONResponse:
+    """Lets a model give the attention of a line and its output, and returns its answer."""
+
+    def wanted(model: ServedModel) -> tuple[Task, Sequence[Text]]:
+        task = Task(model.settings({}), attention=Attention(asked.kind, asked.layer, as_map=True), is_given=True)
+        return task, model.given_text(asked.inputs, asked.targets)
+
+    model, (result,) = await answering.results(request, choose, wanted)
+    found = result.attention
+    assert isinstance(found, AttentionMap)
+    statistics = statistics_json(head_statistics([found]))
+    return JSONResponse({"model": model.name, "map": map_json(found, _DIGITS), "statistics": statistics})
 
 
 def _result(result: Result, scores: bool) -> dict[str, Any]:
@@ -131,7 +173,7 @@ def _result(result: Result, scores: bool) -> dict[str, Any]:
     for entry, alignment in zip(hypotheses, result.alignments):
         entry["alignment"] = alignment
     content: dict[str, Any] = {"hypotheses": hypotheses}
-    if result.attention is not None:
+    if isinstance(result.attention, Weights):
         content["attention"] = {
             "queries": result.attention.queries,
             "keys": result.attention.keys,

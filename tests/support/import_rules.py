@@ -73,7 +73,10 @@ RULES = {
         ),
         ("tensorflow", "ctranslate2", "keras", "numpy"),
     ),
-    "parsing": (("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS), ("tensorflow", "numpy")),
+    "parsing": (
+        ("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS),
+        ("tensorflow", "numpy"),
+    ),
     "evaluation": (
         (
             "evaluation",

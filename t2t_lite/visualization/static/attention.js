@@ -354,7 +354,7 @@
       const loaded = await Promise.all(layers.map((layer) => this.view(layer)));
       const rows = layers.map((layer, row) => make(
         "div", {class: "attention-row", role: "group", "aria-label": `Layer ${layer}`},
-        make("h4", {}, `Layer ${layer}`),
+        make("strong", {class: "attention-layer"}, `Layer ${layer}`),
         ...range(data.heads[state.kind]).map((head) => this.thumbnail(loaded[row], layer, head)),
       ));
       const measured = data.statistics.find((each) => each.kind === state.kind);

@@ -1,0 +1,133 @@
+"""The page at /: a form that works without JavaScript, and with it translates as one types.
+
+Its templates and scripts are those of `visualization`. Nothing comes from another host, and the policy allows no more.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import HTMLResponse
+from starlette.staticfiles import StaticFiles
+from starlette.types import Message, Receive, Scope, Send
+
+import t2t_lite
+from t2t_lite.errors import UserError
+from t2t_lite.serving.answering import Answering, without_delay
+from t2t_lite.serving.batching import QueueFull
+from t2t_lite.serving.models import NoSuchModel, NotReady
+from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
+from t2t_lite.trees.drawing import draw_svg
+from t2t_lite.trees.tokenizer import split_as_treebank
+from t2t_lite.trees.tree import parse_brackets
+from t2t_lite.visualization.attention_data import paper_layer
+from t2t_lite.visualization.head_statistics import MEASURES
+from t2t_lite.visualization.html import render
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",  # it may have a text
+}
+
+
+def add_page(app: FastAPI, answering: Answering) -> None:
+    """Adds the page and its files to an application."""
+    app.include_router(_router(answering))
+    app.mount("/static", _Static(packages=[("t2t_lite.visualization", "static")]))
+
+
+class _Static(StaticFiles):
+    """Files that browsers ask for again, so that they fit the page after an update."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += [(b"cache-control", b"no-cache"), (b"x-content-type-options", b"nosniff")]
+            await send(message)
+
+        await super().__call__(scope, receive, with_headers)
+
+
+def _router(answering: Answering) -> APIRouter:
+    api = APIRouter(include_in_schema=False)
+
+    @api.get("/")
+    async def page() -> HTMLResponse:
+        return _page(answering)
+
+    @api.post("/")
+    async def translated(
+        request: Request, text: str = Form(""), model: str = Form(""), api_key: str = Form("")
+    ) -> HTMLResponse:
+        """Answers the form of a browser without JavaScript."""
+        asked = {"text": text, "model": model}
+        try:
+            answering.check_key(request, api_key)
+            lines = text.splitlines()
+            answering.check_lines(len(lines))
+            chosen = answering.models.named(model) if model else answering.models.all[0]
+            if chosen.writes_trees:
+                lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in lines])
+            texts = await without_delay(len(text), chosen.texts, lines)
+            chosen, results = await answering.results(request, lambda: chosen, _wanted(texts))
+            outputs = await run_in_threadpool(_outputs, chosen, results)
+        except (HTTPException, UserError, NoSuchModel, NotReady, TooLong, QueueFull, IndexError) as error:
+            status, message = _failure(error)
+            return _page(answering, status, asked | {"error": message})
+        return _page(answering, 200, asked | {"outputs": outputs, "name": chosen.name})
+
+    return api
+
+
+def _wanted(texts: Sequence[Text]) -> Any:  # noqa: ANN401  see `ModelSet.submit`
+    return lambda model: (Task(model.settings({})), texts)
+
+
+def _outputs(model: ServedModel, results: Sequence[Result]) -> list[dict[str, str]]:
+    """Returns the text of each output and, if it is a tree, its picture."""
+    texts = [result.hypotheses[0].text for result in results]
+    pictures = [draw_svg([("", parse_brackets(text)[0])]) if model.writes_trees and text else "" for text in texts]
+    return [{"text": text, "drawing": drawing} for text, drawing in zip(texts, pictures)]
+
+
+def _failure(error: Exception) -> tuple[int, str]:
+    """Returns the status and the message of an error."""
+    if isinstance(error, HTTPException):
+        return error.status_code, str(error.detail)
+    if isinstance(error, QueueFull):
+        return 429, "the queue is full; try again"
+    if isinstance(error, NotReady | IndexError):
+        return 503, "the models are not loaded yet; try again"
+    return 413 if isinstance(error, TooLong) else 400, str(error).replace("`", "")
+
+
+def _page(answering: Answering, status: int = 200, asked: dict[str, Any] | None = None) -> HTMLResponse:
+    """Returns the page, with the answer to a form if there is one."""
+    values: dict[str, Any] = {"text": "", "model": "", "outputs": [], "name": "", "error": ""} | (asked or {})
+    models = [_described(model) for model in answering.models.all]
+    html = render(
+        "page.html",
+        version=t2t_lite.__version__,
+        models=models,
+        measures=[measure._asdict() for measure in MEASURES],
+        is_ready=answering.models.is_ready,
+        needs_key=answering.keys.are_needed,
+        **values,
+    )
+    # Characters that UTF-8 does not know, which a form can have, are shown as "?".
+    return HTMLResponse(html.encode("utf-8", errors="replace"), status, _HEADERS)
+
+
+def _described(model: ServedModel) -> dict[str, Any]:
+    """Returns what the page must know of a model."""
+    about = model.description()
+    kept = ("name", "kind", "source", "target", "settings", "max_beam_size", "alignments", "attention")
+    first = {kind: paper_layer(each["layers"]) for kind, each in about["attention"].items()}
+    return {name: about[name] for name in kept} | {"first_layer": first}

@@ -1,0 +1,355 @@
+"use strict";
+// The page of the server. Texts reach the document only as text nodes and attributes, never as HTML.
+(() => {
+  const DELAY = 300; // milliseconds without a key before the text is sent
+  const {models, measures, ready} = JSON.parse(document.getElementById("page-data").textContent);
+  const find = (id) => document.getElementById(id);
+  const [textBox, modelBox, output, errorLine, status] = ["text", "model", "output", "error", "status"].map(find);
+  const state = {results: [], inputs: [], line: 0, chosen: 0, prefixes: [], settings: {}};
+  let timer = null;
+  let running = null; // the request that is being answered
+  let attention = null;
+
+  function make(name, attributes = {}, ...children) {
+    const element = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) {
+      if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+      else if (value !== false && value !== null) element.setAttribute(key, value === true ? "" : value);
+    }
+    element.append(...children);
+    return element;
+  }
+
+  const model = () => models.find((each) => each.name === modelBox.value) || models[0];
+
+  async function ask(path, content, signal) {
+    const headers = {"Content-Type": "application/json"};
+    const key = find("key");
+    if (key && key.value) headers.Authorization = `Bearer ${key.value}`;
+    let response;
+    try {
+      response = await fetch(path, {method: "POST", headers, body: JSON.stringify(content), signal});
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Error("the server does not answer");
+    }
+    const answer = await response.json().catch(() => ({}));
+    if (!response.ok) throw new Error(answer.error || `the server answered ${response.status}`);
+    return answer;
+  }
+
+  // Translation
+
+  function schedule() {
+    clearTimeout(timer);
+    timer = setTimeout(translate, DELAY);
+  }
+
+  function request() {
+    const content = {inputs: state.inputs, model: model().name, num_hypotheses: wanted(), scores: true, settings: state.settings};
+    if (model().kind === "parsing") return ["v1/parse", {...content, tokenizer: "treebank", drawing: true}];
+    if (model().alignments) content.alignments = true;
+    if (state.prefixes.some(Boolean)) content.prefixes = state.inputs.map((_, line) => state.prefixes[line] || "");
+    return ["v1/translate", content];
+  }
+
+  const wanted = () => Math.min(Math.max(1, Number(find("num-hypotheses")?.value) || 4), model().max_beam_size);
+
+  async function translate() {
+    clearTimeout(timer);
+    if (running) running.abort();
+    state.inputs = textBox.value.split(/\r\n|\r|\n/);
+    while (state.inputs.length > 1 && !state.inputs[state.inputs.length - 1].trim()) state.inputs.pop();
+    if (!textBox.value.trim()) {
+      state.results = [];
+      output.setAttribute("aria-busy", "false");
+      showError("");
+      return show();
+    }
+    const mine = (running = new AbortController());
+    output.setAttribute("aria-busy", "true");
+    try {
+      const answer = await ask(...request(), mine.signal);
+      if (running !== mine) return;
+      state.results = answer.results;
+      state.line = Math.min(state.line, state.results.length - 1);
+      state.chosen = 0;
+      showError("");
+      show();
+    } catch (error) {
+      if (running === mine && error.name !== "AbortError") showError(error.message);
+    }
+    if (running === mine) output.setAttribute("aria-busy", "false");
+  }
+
+  function showError(message) {
+    errorLine.textContent = message;
+  }
+
+  // What is shown
+
+  // The line as the model reads it: a parser's words have blanks between them.
+  const readLine = (line) => state.results[line].inputs || state.inputs[line];
+  const shownOf = (line) => state.results[line].hypotheses[line === state.line ? state.chosen : 0];
+
+  function show() {
+    const focused = document.activeElement?.dataset?.place;
+    output.replaceChildren(...state.results.map((_, line) => showLine(line)));
+    if (focused) output.querySelector(`[data-place="${focused}"]`)?.focus();
+    find("release").hidden = !state.prefixes.some(Boolean);
+    showHypotheses();
+    showAttention();
+  }
+
+  function showLine(line) {
+    const {text, alignment} = shownOf(line);
+    const choose = () => chooseLine(line);
+    const element = make("div", {class: line === state.line ? "line chosen" : "line", onclick: choose, onfocusin: choose});
+    if (model().kind === "parsing") {
+      element.append(...tree(line, text));
+      return element;
+    }
+    const links = (alignment || "").split(" ").filter(Boolean).map((link) => link.split("-").map(Number));
+    const sources = wordsOf(state.inputs[line]).map((word) => make("span", {}, word));
+    const kept = wordsOf(state.prefixes[line] || "").length;
+    const targets = wordsOf(text).map((word, place) => make("button", {
+      type: "button", class: place < kept ? "word kept" : "word", "data-place": `${line}:${place}`,
+      title: "keep the translation up to this word", onclick: () => keep(line, place),
+    }, word));
+    for (const [from, to] of links) link(sources, targets, from, to, links);
+    if (alignment) element.append(make("p", {class: "source", dir: "auto"}, ...spaced(sources)));
+    element.append(make("p", {dir: "auto"}, ...spaced(targets)));
+    return element;
+  }
+
+  const wordsOf = (text) => text.split(/\s+/).filter(Boolean);
+  const spaced = (elements) => elements.flatMap((element) => [element, " "]);
+
+  // Marks the words of the other side while a word has the pointer or the focus.
+  function link(sources, targets, from, to, links) {
+    if (!sources[from] || !targets[to]) return;
+    const both = [sources[from], targets[to]];
+    const mark = (element, others, on) => {
+      for (const other of others) other.classList.toggle("aligned", on);
+    };
+    const ofSource = links.filter(([other]) => other === from).map(([, other]) => targets[other]).filter(Boolean);
+    for (const [element, others] of [[both[0], [both[0], ...ofSource]], [both[1], both]]) {
+      element.addEventListener("mouseenter", () => mark(element, others, true));
+      element.addEventListener("mouseleave", () => mark(element, others, false));
+    }
+    both[1].addEventListener("focus", () => mark(both[1], both, true));
+    both[1].addEventListener("blur", () => mark(both[1], both, false));
+    both[1].setAttribute("aria-description", `from ${both[0].textContent}`);
+  }
+
+  function tree(line, text) {
+    const drawing = line === state.line && state.chosen ? null : state.results[line].drawing;
+    const parts = [make("p", {class: "brackets"}, text)];
+    if (drawing) {
+      const picture = make("img", {class: "tree", alt: `The tree ${text}`, src: `data:image/svg+xml,${encodeURIComponent(drawing)}`});
+      parts.push(make("div", {class: "scroll", tabindex: "0", role: "group", "aria-label": "Picture of the tree"}, picture));
+    }
+    return parts;
+  }
+
+  function chooseLine(line) {
+    if (line === state.line || !state.results[line]) return;
+    state.line = line;
+    state.chosen = 0;
+    [...output.children].forEach((element, place) => element.classList.toggle("chosen", place === line));
+    showHypotheses();
+    showAttention();
+  }
+
+  function keep(line, place) {
+    state.prefixes[line] = wordsOf(shownOf(line).text).slice(0, place + 1).join(" ");
+    state.line = line;
+    say("kept; the rest is translated anew");
+    translate();
+  }
+
+  function showHypotheses() {
+    const result = state.results[state.line];
+    find("more").hidden = false;
+    find("alternatives").hidden = !result || !result.hypotheses[0].text;
+    if (!result) return;
+    find("hypotheses").replaceChildren(...result.hypotheses.map((each, place) => make("li", {}, make("button", {
+      type: "button", "aria-pressed": String(place === state.chosen), dir: "auto",
+      onclick: () => {
+        state.chosen = place;
+        show();
+        find("hypotheses").children[place]?.firstChild.focus();
+      },
+    }, each.text), " ", make("span", {class: "scores"}, `score ${each.score.toFixed(3)}, log-probability ${each.log_prob.toFixed(2)}`))));
+  }
+
+  // Attention
+
+  function showAttention() {
+    const panel = find("attention");
+    const {attention: kinds} = model();
+    if (!Object.keys(kinds).length) {
+      find("attention-view").replaceChildren(make("p", {class: "muted"}, "The engine of this model gives no weights of single heads."));
+      attention = null;
+      return;
+    }
+    const [input, text] = state.results[state.line] ? [readLine(state.line), shownOf(state.line).text] : ["", ""];
+    if (!input.trim() || !text || (attention && attention.name !== model().name)) {
+      find("attention-view").replaceChildren();
+      attention = null;
+    }
+    if (!panel.open || !input.trim() || !text) return;
+    const data = attentionData(input, text);
+    if (attention) {
+      if (attention.input === input && attention.text === text) return;
+      Object.assign(attention, {input, text, maps: new Map(), data});
+      attention.view.replace(data);
+      return;
+    }
+    attention = {name: model().name, input, text, maps: new Map(), data};
+    attention.view = new AttentionView(find("attention-view"), data, loadMap);
+  }
+
+  function attentionData(input, text) {
+    const {attention: kinds, first_layer: first} = model();
+    const layers = Object.fromEntries(Object.entries(kinds).map(([kind, each]) => [kind, [...Array(each.layers).keys()]]));
+    const heads = Object.fromEntries(Object.entries(kinds).map(([kind, each]) => [kind, each.heads]));
+    return {measures, layers, heads, first, statistics: [], sentences: [{input, output: text}]};
+  }
+
+  function loadMap(sentence, kind, layer) {
+    const mine = attention;
+    const key = `${kind} ${layer}`;
+    if (!mine.maps.has(key)) {
+      const asked = ask("v1/attention", {inputs: mine.input, targets: mine.text, model: mine.name, kind, layer});
+      mine.maps.set(key, asked.then((answer) => {
+        mine.data.statistics.push(answer.statistics);
+        return answer.map;
+      }));
+      asked.catch(() => mine.maps.delete(key));
+    }
+    return mine.maps.get(key);
+  }
+
+  // Settings
+
+  function showSettings() {
+    const {settings, max_beam_size: widest} = model();
+    const number = make("input", {type: "number", id: "num-hypotheses", min: 1, max: widest, value: Math.min(4, widest), oninput: schedule});
+    const fits = ([name]) => name !== "only_trees" || model().kind === "parsing";
+    const fields = Object.entries(settings).filter(fits).map(([name, usual]) => field(name, usual));
+    find("setting-fields").replaceChildren(make("label", {}, "alternatives ", number), ...fields);
+  }
+
+  function field(name, usual) {
+    const given = name in state.settings ? state.settings[name] : usual;
+    const kind = typeof usual === "boolean" ? "checkbox" : typeof usual === "number" ? "number" : "text";
+    const box = make("input", {type: kind, step: kind === "number" ? "any" : null, value: kind === "checkbox" ? null : given, checked: kind === "checkbox" && given});
+    box.addEventListener("input", () => {
+      const value = kind === "checkbox" ? box.checked : kind === "number" ? Number(box.value) : box.value;
+      if (box.value === "" || value === usual) delete state.settings[name];
+      else state.settings[name] = value;
+      schedule();
+    });
+    return make("label", {}, `${name} `, box);
+  }
+
+  // Copying, links
+
+  function say(message) {
+    status.textContent = message;
+  }
+
+  async function copy(text, message) {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      // Without a secure connection there is no clipboard, but a selection can be copied.
+      const box = make("textarea", {"aria-hidden": "true"});
+      box.value = text;
+      document.body.append(box);
+      box.select();
+      document.execCommand("copy");
+      box.remove();
+    }
+    say(message);
+  }
+
+  // The part of an address after "#" does not reach the server.
+  function address() {
+    const values = {model: modelBox.value, text: textBox.value};
+    if (state.prefixes.some(Boolean)) values.prefixes = JSON.stringify(state.prefixes.map((prefix) => prefix || ""));
+    if (Object.keys(state.settings).length) values.settings = JSON.stringify(state.settings);
+    return `${location.href.split("#")[0]}#${new URLSearchParams(values)}`;
+  }
+
+  function readLink() {
+    const values = new URLSearchParams(location.hash.slice(1));
+    if (!values.has("text")) return false;
+    if (models.some((each) => each.name === values.get("model"))) modelBox.value = values.get("model");
+    textBox.value = values.get("text");
+    const parsed = (name, usual) => {
+      try {
+        return JSON.parse(values.get(name)) || usual;
+      } catch {
+        return usual;
+      }
+    };
+    const prefixes = parsed("prefixes", []);
+    state.prefixes = Array.isArray(prefixes) ? prefixes.map(String) : [];
+    const settings = parsed("settings", {});
+    state.settings = Object.fromEntries(Object.entries(settings).filter(([name]) => name in model().settings));
+    return true;
+  }
+
+  function start() {
+    if (!models.length) {
+      if (!ready) setTimeout(() => location.reload(), 2000);
+      return;
+    }
+    find("submit").hidden = true; // it translates as one types
+    find("form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      translate();
+    });
+    textBox.addEventListener("input", () => {
+      state.prefixes = []; // of another text
+      schedule();
+    });
+    textBox.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
+    });
+    modelBox.addEventListener("change", () => {
+      Object.assign(state, {settings: {}, prefixes: [], results: [], line: 0});
+      showSettings();
+      show();
+      translate();
+    });
+    find("key")?.addEventListener("input", schedule);
+    find("copy").addEventListener("click", () => copy(state.results.map((_, line) => shownOf(line).text).join("\n"), "copied"));
+    find("share").addEventListener("click", () => {
+      history.replaceState(null, "", address());
+      copy(location.href, "the link is copied; it has the text in it");
+    });
+    find("release").addEventListener("click", () => {
+      state.prefixes = [];
+      say("");
+      textBox.focus();
+      translate();
+    });
+    find("attention").addEventListener("toggle", showAttention);
+    window.addEventListener("hashchange", () => {
+      if (readLink()) {
+        showSettings();
+        translate();
+      }
+    });
+    readLink();
+    showSettings();
+    find("more").hidden = false;
+    if (textBox.value.trim()) translate();
+    else showAttention();
+  }
+
+  document.addEventListener("DOMContentLoaded", start);
+})();

@@ -1,0 +1,59 @@
+"""A headless Chromium; without one, the tests of this folder are skipped."""
+
+import importlib.util
+import shutil
+
+import pytest
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@pytest.fixture(scope="session")
+def browser():
+    program = next(filter(None, map(shutil.which, _NAMES)), None)
+    if program is None:
+        pytest.skip("needs a browser: apt-get install chromium")
+    if importlib.util.find_spec("playwright") is None or importlib.util.find_spec("axe_playwright_python") is None:
+        pytest.skip("needs Playwright: pip install 't2t-lite[dev]'")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        # As root, as in most containers, Chromium starts without its sandbox only.
+        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """A function that opens an address in a window of its own; scripts that fail make the test fail."""
+    failures, contexts = [], []
+
+    def open_(url, width=1100, height=800, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: failures.append(str(error)))
+        # What the Content-Security-Policy forbids, and files that are missing, are errors of the console.
+        page.on("console", lambda message: failures.append(message.text) if message.type == "error" else None)
+        page.set_default_timeout(60_000)
+        page.goto(url)
+        return page
+
+    open_.failures = failures
+    yield open_
+    for context in contexts:
+        context.close()
+    assert failures == []
+
+
+@pytest.fixture
+def check_accessible():
+    """A function that checks a page with the rules of axe-core."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    def check(page):
+        found = Axe().run(page).response["violations"]
+        assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == []
+
+    return check

@@ -1,0 +1,295 @@
+"""The page of the server, used as people do: with a mouse, with a keyboard, on a phone, in the dark."""
+
+import json
+import re
+import urllib.parse
+
+import numpy as np
+import pytest
+from support.browser import attention_weights, said, type_text, wait_until
+from support.server import SENTENCES, Server
+
+import t2t_lite as t2t
+
+pytestmark = pytest.mark.slow
+
+LINE = SENTENCES[0]
+HOSTILE = (
+    "<img src=x onerror=\"document.title='broken'\"> </textarea><script>document.title='broken'</script> The dog sees."
+)
+
+
+@pytest.fixture(scope="module")
+def server(page_exports, served_exports):
+    exports = f"--export_dir={page_exports / 'tied'},{served_exports / 'new'},{page_exports / 'trees'}"
+    with Server(exports, "--languages=en-de,en-de,en-en", "--max_tokens=200") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def translator(page_exports):
+    return t2t.Translator.from_export(page_exports / "tied")
+
+
+@pytest.fixture
+def page(server, open_page):
+    return open_page(server.url)
+
+
+def words(page, line=0):
+    """The words of the output of a line, as buttons."""
+    return page.locator("#output .line").nth(line).locator(".word")
+
+
+def test_it_translates_as_one_types(page, translator):
+    type_text(page, SENTENCES[0], delay=15)
+    beams = translator.n_best(SENTENCES[0])
+    assert words(page).all_inner_texts() == beams[0].text.split()
+    shown = page.locator("#hypotheses li").all_inner_texts()
+    assert shown == [f"{each.text} score {each.score:.3f}, log-probability {each.log_prob:.2f}" for each in beams[:4]]
+    # More text, on another line; the first line stays.
+    type_text(page, f"\n{SENTENCES[1]}", lines=2)
+    assert words(page, 1).all_inner_texts() == translator.translate(SENTENCES[1]).split()
+    assert words(page, 0).all_inner_texts() == beams[0].text.split()
+    page.get_by_label("Text").fill("")
+    wait_until(page, "!document.querySelector('.word')")
+    assert page.locator("#alternatives").is_hidden()
+
+
+def test_hovering_a_word_shows_its_alignment(page, translator):
+    type_text(page, LINE)
+    output = translator.translate(LINE)
+    links = dict(tuple(map(int, link.split("-")[::-1])) for link in translator.align(LINE, output).split())
+    assert len(set(links.values())) > 1
+    for target, source in links.items():
+        words(page).nth(target).hover()
+        marked = page.locator("#output .aligned").all_inner_texts()
+        assert marked == [LINE.split()[source], output.split()[target]]
+    page.locator("#output .source span").nth(links[0]).hover()
+    others = [output.split()[target] for target, source in links.items() if source == links[0]]
+    assert page.locator("#output .aligned").all_inner_texts() == [LINE.split()[links[0]], *others]
+
+
+def test_clicking_a_word_keeps_the_translation_up_to_it(page, translator):
+    type_text(page, LINE)
+    second = page.locator("#hypotheses button").nth(1)
+    kept = " ".join(second.inner_text().split()[:2])
+    second.click()
+    assert words(page).all_inner_texts()[:2] == kept.split()
+    with page.expect_response("**/v1/translate") as answered:
+        words(page).nth(1).click()
+    assert json.loads(answered.value.request.post_data)["prefixes"] == [kept]
+    page.wait_for_selector(".word.kept")
+    assert page.locator(".word.kept").all_inner_texts() == kept.split()
+    assert " ".join(words(page).all_inner_texts()) == translator.translate(LINE, prefixes=kept)
+    page.get_by_role("button", name="Let go of the kept beginning").click()
+    wait_until(page, "!document.querySelector('.word.kept')")
+    assert " ".join(words(page).all_inner_texts()) == translator.translate(LINE)
+
+
+def test_attention_is_that_of_the_model(page, translator):
+    type_text(page, LINE)
+    page.get_by_text("Attention", exact=True).first.click()
+    output = translator.translate(LINE)
+    for kind, layers in translator.attention_layers.items():
+        page.locator("#attention").get_by_label("Attention").select_option(kind)
+        for layer in range(layers):
+            page.locator("[data-key=Layer]").select_option(str(layer))
+            weights, queries, keys = translator.attention(LINE, output, kind, layer)
+            caption = f"{kind}-attention" if kind == "cross" else f"{kind} self-attention"
+            wait_until(
+                page, f"document.querySelector('.attention-caption').innerText.startsWith('{caption}, layer {layer},')"
+            )
+            page.wait_for_selector(".attention-lines line", state="attached")
+            np.testing.assert_allclose(attention_weights(page, weights.shape), weights, atol=6e-5)
+            assert len(queries) == page.locator(".queries .attention-token").count()
+            assert page.locator(".keys .attention-token").count() == len(keys)
+    # Hovering a token shows its lines only; a click keeps them.
+    token = page.locator(".queries .attention-token").nth(1)
+    token.hover()
+    visible = "[...document.querySelectorAll('.attention-lines line:not(.off)')].map(line => line.dataset.query)"
+    assert set(page.evaluate(visible)) == {"1"}
+    token.click()
+    page.mouse.move(0, 0)
+    assert set(page.evaluate(visible)) == {"1"}
+    label = token.locator(".attention-label").inner_text()
+    assert said(page).startswith(f"{label} attends to ")
+
+
+def test_with_the_keyboard_only(page, translator):
+    page.keyboard.press("Tab")  # the link to the API
+    page.keyboard.press("Tab")  # the model
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "text"
+    page.keyboard.type(LINE)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(".word")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.classList[0]") == "word"
+    page.wait_for_selector(".aligned")  # focus shows the alignment, too
+    assert page.evaluate("document.activeElement.getAttribute('aria-description')").startswith("from ")
+    first = page.evaluate("document.activeElement.textContent")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".word.kept")
+    assert page.locator(".word.kept").all_inner_texts() == [first]
+    assert page.evaluate("document.activeElement.dataset.place") == "0:0"  # the focus stays
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.parentElement.id") == "attention":
+            break
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".attention-lines line", state="attached")
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.className.includes('attention-token')"):
+            break
+    labels = page.locator(".queries .attention-label").all_inner_texts()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.textContent") == labels[2]
+    assert said(page).startswith(f"{labels[2]} attends to ")
+    page.keyboard.press("ArrowRight")
+    assert " is attended to by " in said(page)
+    page.keyboard.press("Tab")
+    assert not page.evaluate("document.activeElement.className.includes('attention-token')")  # each column is one stop
+
+
+def test_another_model_parses(page, page_exports):
+    type_text(page, "The dog runs.")
+    page.get_by_text("Attention", exact=True).first.click()
+    page.wait_for_selector(".attention-lines line", state="attached")
+    page.get_by_label("Model").select_option("trees")
+    page.wait_for_selector("img.tree")
+    (tree,) = [t2t.Parser.from_export(page_exports / "trees").translate("The dog runs .")]
+    assert page.locator("#output .brackets").inner_text() == tree
+    assert page.evaluate("document.querySelector('img.tree').naturalWidth") > 50  # it is a picture that can be shown
+    page.wait_for_selector(".attention-lines line", state="attached")
+    labels = page.locator(".queries .attention-label").all_inner_texts()
+    assert labels[-1] == "<end>" and "dog" in labels
+    # The engine of the next one gives alignments, and no weights of single heads.
+    page.get_by_label("Model").select_option("new")
+    page.wait_for_selector(".word")
+    assert page.get_by_text("gives no weights of single heads").is_visible()
+    assert page.locator("#output .source").count() == 1
+
+
+def test_settings_reach_the_search(page, translator):
+    type_text(page, LINE)
+    page.get_by_text("Settings").click()
+    with page.expect_response("**/v1/translate") as answered:
+        page.get_by_label("alpha").fill("1.5")
+    assert json.loads(answered.value.request.post_data)["settings"] == {"alpha": 1.5}
+    wait_until(page, "!document.querySelector('[aria-busy=true]')")
+    (best,) = translator.n_best([LINE], alpha=1.5)
+    assert f"score {best[0].score:.3f}" in page.locator("#hypotheses li").first.inner_text()
+
+
+def test_a_link_has_it_all(page, open_page, server):
+    type_text(page, LINE)
+    words(page).nth(0).click()
+    page.wait_for_selector(".word.kept")
+    page.get_by_role("button", name="Copy a link").click()
+    wait_until(page, "location.hash.includes('prefixes')")
+    values = urllib.parse.parse_qs(urllib.parse.urlparse(page.url).fragment)
+    assert values["text"] == [LINE] and values["model"] == ["tied"]
+    other = open_page(page.url)
+    other.wait_for_selector(".word.kept")
+    assert words(other).all_inner_texts() == words(page).all_inner_texts()
+    assert not [entry for entry in server.access_log if "#" in entry["path"] or "text" in entry["path"]]
+
+
+def test_an_error_of_the_server_is_said_and_passes(page, open_page):
+    type_text(page, LINE)
+    before = words(page).all_inner_texts()
+    page.get_by_label("Text").fill("dog " * 400)
+    error = page.locator("#error")
+    error.wait_for()
+    wait_until(page, "document.querySelector('#error').textContent")
+    assert re.search(r"sentence 1 has \d+ tokens; at most 200 are taken", error.inner_text())
+    open_page.failures.clear()  # the browser itself notes the status
+    assert words(page).all_inner_texts() == before
+    type_text(page, "", clear=LINE)
+    wait_until(page, "!document.querySelector('#error').textContent")
+    # A server that does not answer.
+    page.context.set_offline(True)
+    page.get_by_label("Text").fill(SENTENCES[1])
+    wait_until(page, "document.querySelector('#error').textContent === 'the server does not answer'")
+    open_page.failures.clear()
+    page.context.set_offline(False)
+    page.get_by_label("Text").fill(SENTENCES[2])
+    wait_until(page, "!document.querySelector('#error').textContent")
+
+
+def test_hostile_text_is_text(page, open_page, server):
+    type_text(page, HOSTILE)
+    page.get_by_text("Attention", exact=True).first.click()
+    page.wait_for_selector(".attention-lines line", state="attached")
+    linked = open_page(
+        f"{server.url}/#{urllib.parse.urlencode({'text': HOSTILE, 'model': HOSTILE, 'settings': HOSTILE})}"
+    )
+    linked.wait_for_selector(".word")
+    page.get_by_label("Model").select_option("trees")
+    page.wait_for_selector("#output .brackets")
+    without = open_page(server.url, java_script_enabled=False)
+    without.get_by_label("Text").fill(HOSTILE)
+    without.get_by_role("button", name="Translate").click()
+    assert without.get_by_label("Text").input_value() == HOSTILE
+    for each in (page, linked, without):
+        assert each.title() == "t2t-lite"
+        assert each.locator("img:not(.tree)").count() == 0
+    assert page.evaluate("document.querySelectorAll('main script').length") == 0
+    # Even a script that got into the document would not run.
+    page.evaluate("document.body.append(Object.assign(document.createElement('script'), {text: 'document.title = 1'}))")
+    assert page.title() == "t2t-lite"
+    assert any("Content Security Policy" in failure for failure in open_page.failures)
+    open_page.failures.clear()
+
+
+def test_without_javascript(server, open_page, translator):
+    page = open_page(server.url, java_script_enabled=False)
+    page.get_by_label("Text").fill(f"{SENTENCES[0]}\n{SENTENCES[1]}")
+    page.get_by_role("button", name="Translate").click()
+    assert page.locator("#output p").all_inner_texts() == translator.translate(SENTENCES[:2])
+    page.get_by_label("Model").select_option("trees")
+    page.get_by_role("button", name="Translate").click()
+    assert page.locator("img.tree").count() == 2
+    page.get_by_label("Text").fill("dog " * 400)
+    page.get_by_role("button", name="Translate").click()
+    assert "tokens; at most 200 are taken" in page.locator("#error").inner_text()
+    open_page.failures.clear()
+
+
+@pytest.mark.parametrize("width", [375, 1100])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_view_is_accessible_and_fits(server, open_page, check_accessible, width, scheme):
+    page = open_page(server.url, width, color_scheme=scheme)
+    light = sum(page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")[:3])
+    assert (light > 600) == (scheme == "light")
+
+    def check():
+        check_accessible(page)
+        # Nothing makes the page wider than the screen; wide things scroll by themselves.
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+    check()
+    type_text(page, f"{SENTENCES[0]}\n{SENTENCES[1]}", lines=2)
+    page.get_by_text("Settings").click()
+    words(page).nth(0).click()
+    page.wait_for_selector(".word.kept")
+    page.get_by_text("Attention", exact=True).first.click()
+    page.wait_for_selector(".attention-lines line", state="attached")
+    page.locator(".queries .attention-token").nth(1).click()
+    check()
+    page.get_by_role("button", name="Matrix").click()
+    page.wait_for_selector(".attention-matrix")
+    check()
+    page.get_by_role("button", name="All heads").click()
+    page.wait_for_selector(".attention-thumbnail")
+    check()
+    page.get_by_label("Model").select_option("trees")
+    page.wait_for_selector("img.tree")
+    check()
+    page.get_by_label("Text").fill("dog " * 400)
+    wait_until(page, "document.querySelector('#error').textContent")
+    open_page.failures.clear()
+    check()

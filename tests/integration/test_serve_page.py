@@ -1,0 +1,191 @@
+"""The page of t2t-lite-serve without a browser: its form, its policy, its files; and what it asks of /v1."""
+
+import html
+import json
+import re
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+import uvicorn
+from support.server import SENTENCES, Server
+
+import t2t_lite as t2t
+from t2t_lite.serving.app import loaded_app
+from t2t_lite.serving.models import Place
+from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.sources import ExportSource
+from t2t_lite.visualization.attention_map import attention_map
+from t2t_lite.visualization.head_statistics import head_statistics
+
+KEY = "k3y"
+LIMIT = 2  # of the beam of requests
+
+
+@pytest.fixture(scope="module")
+def server(served_exports, tmp_path_factory):
+    keys = tmp_path_factory.mktemp("keys") / "keys.txt"
+    keys.write_text(f"{KEY}\n", encoding="utf-8")
+    with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", f"--api_keys={keys}") as running:
+        yield running
+
+
+def outputs(answer):
+    """The lines of output on a page."""
+    (region,) = re.findall(r'<div id="output".*?</div>', answer.content, flags=re.DOTALL)
+    return [html.unescape(text) for text in re.findall(r'<p dir="auto">(.*?)</p>', region)]
+
+
+def error(answer):
+    return html.unescape(re.search(r'<p id="error"[^>]*>(.*?)</p>', answer.content).group(1))
+
+
+def test_the_page_and_its_files_need_no_key_and_nothing_else(server):
+    page = server.get("/")
+    assert page.status == 200 and page.headers["content-type"] == "text/html; charset=utf-8"
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
+    assert page.headers["x-content-type-options"] == "nosniff" and page.headers["cache-control"] == "no-store"
+    named = re.findall(r'(?:src|href)="([^"]+)"', page.content)
+    files = [name for name in named if not name.startswith("data:")]
+    assert sorted(files) == sorted(
+        ["docs", *(f"static/{name}" for name in ("style.css", "attention.css", "page.css", "attention.js", "page.js"))]
+    )
+    for file in files:
+        found = server.get(f"/{file}")
+        assert found.status == 200, file
+        if file.startswith("static"):
+            assert found.headers["cache-control"] == "no-cache"
+    assert server.get("/static/../app.py").status == 404
+    assert server.get("/static/").status == 404
+    scripts = re.findall(r"<script(?![^>]*(?:src=|application/json))", page.content)
+    assert scripts == [] and "onclick" not in page.content and " style=" not in page.content
+
+
+def test_the_form_translates(server, expected):
+    answer = server.post("/", form={"text": "\r\n".join(SENTENCES), "model": "new", "api_key": KEY})
+    assert (answer.status, outputs(answer), error(answer)) == (200, expected(SENTENCES), "")
+    assert html.unescape(
+        re.search(r"<textarea[^>]*>(.*?)</textarea>", answer.content, re.DOTALL).group(1)
+    ) == "\r\n".join(SENTENCES)
+    assert outputs(server.post("/", form={"text": SENTENCES[0], "api_key": KEY})) == expected(SENTENCES[:1])
+    assert outputs(server.post("/", form={"api_key": KEY})) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "message"),
+    [
+        ({"text": "a"}, 401, "this server needs an API key"),
+        ({"text": "a", "api_key": "other"}, 403, "Invalid API key"),
+        ({"text": "a", "api_key": KEY, "model": "<b>"}, 400, "there is no model <b>; there is new"),
+        ({"text": "dog " * 600, "api_key": KEY}, 413, "sentence 1 has "),
+        ({"text": "a\n" * 2001, "api_key": KEY}, 413, "2,001 sentences are too many"),
+    ],
+)
+def test_mistakes_in_the_form_are_said_on_the_page(server, form, status, message):
+    answer = server.post("/", form=form)
+    assert answer.status == status
+    assert error(answer).startswith(message)
+    assert "<b>" not in answer.content
+    assert KEY not in answer.content
+
+
+def test_hostile_text_is_escaped_everywhere(server):
+    hostile = "</textarea><script>alert(1)</script><img src=x onerror=alert(1)>"
+    for form in ({"text": hostile, "api_key": KEY}, {"text": hostile}, {"text": "a", "model": hostile, "api_key": KEY}):
+        answer = server.post("/", form=form)
+        assert answer.content.count("<script") == server.get("/").content.count("<script")
+        assert "<img" not in answer.content and answer.content.count("</textarea>") == 1
+
+
+@pytest.fixture(scope="module")
+def answers(page_exports):
+    """A function that asks an application with both Keras models, in this process: (status, answer)."""
+    app = loaded_app(
+        [Place(ExportSource(page_exports / name)) for name in ("tied", "trees")], ServingOptions(max_beam_size=LIMIT)
+    )
+    running = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=running.run)
+    thread.start()
+    while not running.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    url = f"http://127.0.0.1:{running.servers[0].sockets[0].getsockname()[1]}"
+
+    def ask(path, content=None):
+        data = None if content is None else json.dumps(content).encode()
+        request = urllib.request.Request(url + path, data, {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as refused:
+            return refused.code, json.loads(refused.read())
+
+    yield ask
+    running.should_exit = True
+    thread.join()
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_attention_of_a_pair(answers, page_exports, kind):
+    translator = t2t.Translator.from_export(page_exports / "tied")
+    pair = SENTENCES[0], "Der Hund sieht den Baum."
+    asked = {"inputs": pair[0], "targets": pair[1], "model": "tied", "kind": kind, "layer": 0}
+    status, answer = answers("/v1/attention", asked)
+    assert status == 200, answer
+    each = attention_map(translator, *pair, kind, 0)
+    for view, expected_map in (("tokens", each), ("words", each.in_words())):
+        np.testing.assert_allclose(answer["map"][view]["weights"], expected_map.weights, atol=1e-6)
+        assert answer["map"][view]["queries"] == expected_map.queries.labels
+        assert answer["map"][view]["keys"] == expected_map.keys.labels
+    assert answer["statistics"]["uniform"] == pytest.approx(head_statistics([each]).uniform, abs=1e-4)
+    assert (answer["map"]["kind"], answer["map"]["layer"]) == (kind, 0)
+
+
+def test_attention_of_a_tree_and_what_a_model_says_of_itself(answers, page_exports):
+    asked = {"inputs": ["The dog runs."], "model": "trees", "tokenizer": "treebank", "drawing": True}
+    (result,) = answers("/v1/parse", asked)[1]["results"]
+    assert result["inputs"] == "The dog runs ."
+    assert result["drawing"].startswith("<svg")
+    tree = result["hypotheses"][0]["text"]
+    asked = {"inputs": result["inputs"], "targets": tree, "model": "trees", "kind": "encoder"}
+    assert answers("/v1/attention", asked)[1]["map"]["tokens"]["queries"][-1] == "<end>"
+    refused = answers("/v1/attention", asked | {"inputs": "The dog"})
+    assert refused == (400, {"error": "the tree: the tree has 4 words, and the line has 2"})
+    tied, trees = answers("/v1/models")[1]["models"]
+    weights, _, _ = t2t.Translator.from_export(page_exports / "tied").attention("a", "b", "encoder", 0)
+    layers = t2t.Translator.from_export(page_exports / "tied").attention_layers
+    assert tied["attention"] == {kind: {"layers": number, "heads": len(weights)} for kind, number in layers.items()}
+    assert (tied["alignments"], trees["alignments"]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "message"),
+    [
+        ({"inputs": "a", "targets": "b", "model": "tied", "layer": 9}, 400, "layers: there is no layer 9"),
+        ({"inputs": "a", "targets": "b", "model": "tied", "kind": "memory"}, 400, "'encoder', 'decoder' or 'cross'"),
+        ({"inputs": "a\nb", "targets": "b", "model": "tied"}, 400, "one line each"),
+        ({"inputs": " ", "targets": "b", "model": "tied"}, 400, "must not be blank"),
+        ({"inputs": "a", "targets": "b", "model": "none"}, 400, "there is no model none"),
+        ({"inputs": "dog " * 120, "targets": "Hund " * 20, "model": "tied"}, 413, "can have 256 tokens"),
+    ],
+)
+def test_mistakes_in_requests_for_attention(answers, content, status, message):
+    found, answer = answers("/v1/attention", content)
+    assert found == status
+    assert message in answer["error"]
+
+
+def test_a_models_own_beam_is_not_refused(answers):
+    """The server's limit is for what requests change: the paper's beam of 21 for parsing is wider than the usual 16."""
+    about = answers("/v1/models")[1]["models"]
+    for path, model in zip(("/v1/translate", "/v1/parse"), about, strict=True):
+        usual = model["settings"]["beam_size"]
+        assert model["max_beam_size"] == usual > LIMIT
+        asked = {"inputs": "The dog runs .", "model": model["name"]}
+        assert answers(path, asked)[0] == 200
+        refused = answers(path, asked | {"settings": {"beam_size": usual + 1}})
+        assert refused == (400, {"error": f"beam_size={usual + 1} is more than this server's {usual}"})

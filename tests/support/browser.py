@@ -1,0 +1,46 @@
+"""What tests do in a browser: type, wait, and read attention weights back from what is drawn."""
+
+import numpy as np
+
+
+def type_text(page, text, delay=0, lines=1, clear=None):
+    """Types text (or replaces all text by `clear`) and waits until that many lines are translated."""
+    box = page.get_by_label("Text", exact=True)
+    if clear is not None:
+        box.fill(clear)
+    elif delay:
+        box.press_sequentially(text, delay=delay)
+    else:
+        box.fill(box.input_value() + text)
+    done = """number => document.querySelectorAll('#output .line').length === number
+        && document.querySelector('#output').getAttribute('aria-busy') === 'false'"""
+    page.wait_for_timeout(400)  # longer than the page waits for another key
+    wait_until(page, done, lines)
+
+
+def wait_until(page, expression, argument=None):
+    """Waits until an expression of JavaScript is true; the policy of the page forbids the browser to wait by itself."""
+    for _ in range(2000):  # not a limit on speed, but of a test that hangs
+        if page.evaluate(expression, argument):
+            return
+        page.wait_for_timeout(30)
+    raise AssertionError(f"{expression} did not become true: {page.inner_text('main')}")
+
+
+def attention_weights(page, shape):
+    """The weights [heads, queries, keys] that are drawn as the opacity of lines; what prints as 0 is not drawn."""
+    weights = np.zeros(shape)
+    lines = page.evaluate(
+        """[...document.querySelectorAll('.attention-lines line')].map(line => [
+            line.dataset.head, line.dataset.query, line.dataset.key, line.getAttribute('stroke-opacity'),
+            line.getAttribute('y1'), line.getAttribute('y2')].map(Number))"""
+    )
+    for head, query, key, weight, start, end in lines:
+        assert (start, end) == (query + 0.5, key + 0.5)  # it joins the rows of its tokens
+        weights[int(head), int(query), int(key)] = weight
+    return weights
+
+
+def said(page):
+    """What a screen reader is told about the chosen token."""
+    return page.locator(".attention-said").inner_text()
