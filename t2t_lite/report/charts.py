@@ -21,7 +21,7 @@ _MOST_METRICS = 6  # charts of metrics of outputs
 _STYLES = ("-", "--", ":", "-.")  # for those who see no colours
 _WIDE_RANGE = 1000.0  # ratio of the largest to the smallest value from which on an axis is logarithmic
 _GIB = 2.0**30
-_FROM_ZERO = ("learning_rate", "target_tokens_per_second", "memory_bytes")
+_FROM_ZERO = ("learning_rate", "target_tokens_per_second", "memory_bytes", "length-")
 # The figures of training that have charts of their own: title, unit and factor.
 _OF_TRAINING = {
     "learning_rate": ("Learning rate", "learning rate", 1.0),
@@ -164,7 +164,7 @@ def _chart(
 
 def _scale(axes: "Axes", name: str, values: Sequence[float]) -> None:
     """Chooses the vertical axis: from 0 for quantities, logarithmic if a training diverged."""
-    if name in _FROM_ZERO and min(values) >= 0:
+    if name.startswith(_FROM_ZERO) and min(values) >= 0:
         axes.set_ylim(bottom=0)
     elif min(values) > 0 and max(values) > _WIDE_RANGE * min(values):
         axes.set_yscale("log")

@@ -58,12 +58,12 @@ def score_tables(runs: Sequence[StoredRun]) -> list[ScoreTable]:
         for each in run.scores:
             by_text.setdefault((each.problem, each.split, each.texts), []).append((run.name, each))
     return [
-        _score_table(place, f"{split} of {problem}", named)
+        _score_table(place, f"{split} of {problem}", named, len(runs) > 1)
         for place, ((problem, split, _), named) in enumerate(by_text.items())
     ]
 
 
-def _score_table(place: int, split: str, named: list[tuple[str, Evaluation]]) -> ScoreTable:
+def _score_table(place: int, split: str, named: list[tuple[str, Evaluation]], names_runs: bool) -> ScoreTable:
     newest = sorted(named, key=lambda pair: pair[1].date)[-_MOST_EVALUATIONS:]
     shown_ones = [pair for pair in named if pair in newest]
     figures = {figure.name: figure for _, each in shown_ones for figure in each.figures}
@@ -83,7 +83,7 @@ def _score_table(place: int, split: str, named: list[tuple[str, Evaluation]]) ->
         (each.label, each.meaning + (f" Signature: {each.signature}" if each.signature else ""))
         for each in figures.values()
     ]
-    heads = [_head(run, each, len({name for name, _ in named}) > 1) for run, each in shown_ones]
+    heads = [_head(run, each, names_runs) for run, each in shown_ones]
     label = next((each.figures[0].label for _, each in shown_ones if each.by_length and each.figures), "score")
     curves = [(" ".join(head[:2]), each) for head, (_, each) in zip(heads, shown_ones)]
     chart = length_chart(str(place), split, label, curves)

@@ -1,6 +1,7 @@
 """Reads the stored evaluations of a run, for reports."""
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from t2t_lite.evaluation.split_scores import SplitScores, read_scores
 from t2t_lite.report.values import number, text
 
 _LINK = re.compile(r"(\d{1,6})-(\d{1,6})")
+_MOST_ATTENTION = 1_500_000  # bytes
 _MOST_WORDS = 300  # of an output whose alignment is shown
 
 
@@ -50,7 +52,7 @@ class Examples:
     label: str
     worst: list[ExampleLine]
     best: list[ExampleLine]
-    attention: Any = None
+    attention: dict[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +145,19 @@ def _examples(scores: SplitScores) -> Examples | None:
         return None
     texts = (scores.inputs, scores.hypotheses, scores.references[0])
     lines = {name: [_example(line, texts) for line in stored[name]] for name in ("worst", "best")}
-    return Examples(text(stored.get("label")), lines["worst"], lines["best"], stored.get("attention"))
+    return Examples(text(stored.get("label")), lines["worst"], lines["best"], _attention(stored.get("attention")))
+
+
+def _attention(stored: object) -> dict[str, Any] | None:
+    """Returns the attention of a few lines; None if there is none, or it does not fit into a report."""
+    if not isinstance(stored, dict) or not stored.get("sentences"):
+        return None
+    try:
+        is_small = len(json.dumps(stored, allow_nan=False).encode()) <= _MOST_ATTENTION
+        json.dumps(stored, ensure_ascii=False).encode()  # fails for halves of characters
+    except (ValueError, RecursionError):
+        return None
+    return stored if is_small else None
 
 
 def _example(stored: Mapping[str, Any], texts: Sequence[Sequence[str]]) -> ExampleLine:

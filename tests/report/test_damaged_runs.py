@@ -133,6 +133,23 @@ def test_examples_that_do_not_fit_their_texts_do_no_harm(run, scored, change):
     assert "alignment" not in report_of(run).text.partition("Worst lines")[2].partition("Best lines")[0]
 
 
+def test_attention_is_data_and_only_what_fits_is_shown(run, scored):
+    for attention in (
+        {},
+        [1],
+        {"sentences": [float("nan")]},
+        {"sentences": ["\ud800"]},
+        {"sentences": ["x" * 2_000_000]},
+    ):
+        (scored / "examples.json").write_text(json.dumps(examples_of() | {"attention": attention}))
+        assert "script" not in {name for name, _ in report_of(run).elements}
+    attention = {"sentences": [{"input": ATTACKS[1], "output": ATTACKS[0]}]}
+    (scored / "examples.json").write_text(json.dumps(examples_of() | {"attention": attention}))
+    report = report_of(run)
+    kinds = [attributes.get("type") for name, attributes in report.elements if name == "script"]
+    assert kinds == ["application/json", None] and "img" not in {name for name, _ in report.elements}
+
+
 @pytest.mark.parametrize("value", [None, True, -1, 10**400, "text", [], {}, float("nan"), float("inf"), ["<b>"]])
 def test_any_value_may_stand_for_any_other(run, scored, value):
     for file in ("hparams.json", "run.json"):
