@@ -16,7 +16,7 @@ from t2t_lite.data.problem import REVERSED_SUFFIX, SPLITS, Dependency, Example, 
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.trees.heads import head_dependencies
-from t2t_lite.trees.linear import WORD, linearise
+from t2t_lite.trees.linear import WORD, bracket_pairs, linearise
 from t2t_lite.trees.tree import parse_brackets, words_of
 from t2t_lite.trees.treebank import Malformed, read_trees, section_of, treebank_files
 
@@ -27,6 +27,9 @@ HELD_OUT_SHARE = {"dev": 0.05, "test": 0.05}
 _SEED = 1
 _SPLIT_NOTE = ", ".join(f"{share:.0%} of the trees to {split}" for split, share in HELD_OUT_SHARE.items())
 _SPLIT_NOTE = f"at random (seed {_SEED}), {_SPLIT_NOTE}, the others to train"
+_NEAR = 4  # symbols
+NEAR_BRACKET = f"closing bracket -> its opening one, at most {_NEAR} symbols before"
+FAR_BRACKET = "closing bracket -> its opening one, farther away"
 _MAX_LISTED = 20  # maximum number of malformed trees that are listed
 
 
@@ -60,15 +63,23 @@ class Parsing(Problem):
         return Example(example.inputs, linearise(parse_brackets(example.targets)[0]))
 
     def dependencies(self, inputs: str, targets: str) -> list[Dependency]:
-        """Returns for each word the head of its constituent, by the tree in `targets`; none if that is not a tree."""
+        """Returns for each word the head of its constituent, and for each closing bracket the one that opened it.
+
+        Brackets are among the symbols that the model writes. Texts that are no tree have none.
+        """
         try:
             tree = parse_brackets(targets)[0]
         except (ValueError, IndexError):
             return []
         if words_of(tree) != inputs.split():
             return []
-        return [
+        heads = [
             Dependency(f"{label}: word -> head", "inputs", word, head) for label, word, head in head_dependencies(tree)
+        ]
+        symbols = self.for_model(Example(inputs, targets)).targets.split()
+        return heads + [
+            Dependency(FAR_BRACKET if closing - opening > _NEAR else NEAR_BRACKET, "targets", closing, opening)
+            for closing, opening in bracket_pairs(symbols)
         ]
 
     def notes(self, files: Mapping[str, Path]) -> list[str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from t2t_lite.api.attention import draw_attention
     from t2t_lite.api.checkpoints import AveragedCheckpoints, average_checkpoints
     from t2t_lite.api.data import GeneratedData, generate_data
-    from t2t_lite.api.evaluation import EvaluationResult, evaluate, score_split
+    from t2t_lite.api.evaluation import EvaluationResult, evaluate, measure_heads, score_split
     from t2t_lite.api.export import export
     from t2t_lite.api.models import load_model
     from t2t_lite.api.report import write_report
@@ -67,6 +67,7 @@ _MODULES = {
     "load_model": "api.models",
     "log_to_stdout": "log",
     "losses": "losses",
+    "measure_heads": "api.evaluation",
     "models": "models",
     "schedules": "schedules",
     "score_split": "api.evaluation",
@@ -104,6 +105,7 @@ __all__ = [
     "load_model",
     "log_to_stdout",
     "losses",
+    "measure_heads",
     "models",
     "schedules",
     "score_split",

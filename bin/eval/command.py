@@ -62,6 +62,15 @@ def make_parser() -> cli.CommandParser:
     add("--again", action="store_true", help="decode even if the outputs are stored")
     add("--json", action="store_true", help="print one JSON object instead of the reports")
     add("--xla_compile", type=cli.truth_or_auto, help="compile the search with XLA: True, False or auto, the default")
+    add(
+        "--heads",
+        type=cli.whole_number(1),
+        nargs="?",
+        const=500,
+        metavar="LINES",
+        help="instead: measure the attention heads on so many lines of the split (default: 500, of dev): how far and "
+        "how sharply they look, and which dependencies between words they follow",
+    )
     add = parser.add_argument_group("search settings").add_argument
     add(
         "--tune",
@@ -86,6 +95,9 @@ def _run(flags: Sequence[str]) -> None:
     if arguments.tune:
         tune(arguments)
         return
+    if arguments.heads:
+        _measure_heads(arguments)
+        return
     scores = [_score(arguments, Path(run)) for run in arguments.output_dir]
     if arguments.json:
         print(json.dumps(_as_json(scores, _compared(scores)), ensure_ascii=False, indent=1, allow_nan=False))
@@ -97,6 +109,9 @@ def _run(flags: Sequence[str]) -> None:
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     """Exits with an error if flags cannot be combined."""
+    for name in ("metric", "references", "tune", "decode_hparams", "again") if arguments.heads else ():
+        if getattr(arguments, name):
+            parser.error(f"--heads and --{name} cannot be combined")
     if not arguments.tune:
         if arguments.plot_file:
             parser.error("--plot_file needs --tune")
@@ -131,6 +146,28 @@ def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
     )
     cli.warn(f"{'wrote' if scores.decoded_now else 'answered from'} {scores.path}")
     return scores
+
+
+def _measure_heads(arguments: argparse.Namespace) -> None:
+    """Prints what is measured of the heads of each run."""
+    from t2t_lite.api.evaluation import measure_heads
+
+    found = [
+        measure_heads(
+            run,
+            arguments.split or "dev",
+            data_dir=arguments.data_dir,
+            checkpoint_path=arguments.checkpoint_path or None,
+            lines=arguments.heads,
+        )
+        for run in arguments.output_dir
+    ]
+    for each in found:
+        cli.warn(f"{'wrote' if each.measured_now else 'answered from'} {each.path}")
+    if arguments.json:
+        print(json.dumps([each.content for each in found], ensure_ascii=False, indent=1, allow_nan=False))
+    else:
+        print("\n".join(each.report() for each in found), end="")
 
 
 def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":

@@ -15,6 +15,7 @@ from t2t_lite.tuned_settings import search_settings
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.split_scores import SplitScores
+    from t2t_lite.evaluation.stored_heads import HeadsReport
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,3 +160,37 @@ def score_split(
     check_search(decode_hparams, run_dir.problem)
     request = make_request(run_dir, split, data_dir, checkpoint_path, decode_hparams, references)
     return score(request, metrics, again, LOG.warning, xla_compile)
+
+
+def measure_heads(
+    output_dir: str | PathLike,
+    split: str = "dev",
+    *,
+    data_dir: str | PathLike | None = None,
+    checkpoint_path: str | PathLike | None = None,
+    lines: int = 500,
+) -> "HeadsReport":
+    """Measures the attention heads of a checkpoint on a split, as t2t-lite-eval --heads does.
+
+    Of each head: how far it looks, how sharply, and how much goes to which neighbour, beside uniform attention; and if
+    the problem knows dependencies between words, how well the best head follows each of them, beside the best fixed
+    distance. The result is kept in the run directory, in scores/.
+
+    Args:
+      output_dir: the run directory.
+      split: "dev" or "test"; its references are read with teacher forcing.
+      data_dir: the folder with the data of the run's problem; None: where it was in the training.
+      checkpoint_path: which checkpoint, see `score_split`.
+      lines: how many lines to measure at most, the first of the split.
+
+    Raises:
+      UserError: if the run, the checkpoint or the data is unusable, or the model gives no attention weights.
+    """
+    from t2t_lite.evaluation.request import make_request
+    from t2t_lite.evaluation.stored_heads import heads_of
+    from t2t_lite.quiet import settings_restored
+    from t2t_lite.run_dir import open_run_dir
+
+    request = make_request(open_run_dir(Path(output_dir)), split, data_dir, checkpoint_path, "")
+    with settings_restored():
+        return heads_of(request, lines)

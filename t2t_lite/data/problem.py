@@ -31,7 +31,8 @@ class Dependency(NamedTuple):
     Args:
       relation: what depends on what, a short name for readers: "relative pronoun -> its noun".
       side: "inputs" or "targets".
-      word: the number of the word that depends on the other; words are separated by blanks and counted from 0.
+      word: the number of the word that depends on the other, in the text as the model reads or writes it, see
+        `Problem.for_model`; words are separated by blanks and counted from 0.
       head: the number of the word that it depends on.
     """
 

@@ -158,7 +158,14 @@ class CTranslate2Engine:
         """None: see `attention`."""
         return {}
 
-    def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> np.ndarray:
+    def attention(
+        self,
+        sources: Sequence[list[int]],
+        outputs: Sequence[list[int]],
+        kind: str,
+        layer: int | None,
+        settings: DecodeHParams,
+    ) -> list[np.ndarray]:
         """See `Engine`."""
         raise UserError("CTranslate2 gives no attention weights of single heads; use the TensorFlow engine")
 

@@ -131,8 +131,24 @@ class Engine(Protocol):
         """
         ...
 
-    def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> "np.ndarray":
-        """Returns the attention weights of one layer, float32 [heads, queries, keys]; see `Translator.attention`."""
+    def attention(
+        self,
+        sources: Sequence[list[int]],
+        outputs: Sequence[list[int]],
+        kind: str,
+        layer: int | None,
+        settings: DecodeHParams,
+    ) -> "list[np.ndarray]":
+        """Returns the attention weights of one layer of given outputs.
+
+        Args:
+          sources, outputs: ids, with the end symbol.
+          kind, layer: see `Translator.attention`.
+          settings: `batch_tokens` is used.
+
+        Returns:
+          float32 [heads, queries, keys] for each pair.
+        """
         ...
 
     def description(self) -> dict[str, Any]:

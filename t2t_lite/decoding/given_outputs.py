@@ -1,7 +1,7 @@
 """What a model says of given outputs: their scores, attention weights and word alignments."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import overload
+from typing import TypeAlias, overload
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from t2t_lite.decoding.line_search import Hypothesis
 from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
+
+# Attention weights [heads, queries, keys], the tokens of the queries, and those of the keys.
+Weights: TypeAlias = tuple[np.ndarray, list[str], list[str]]
 
 
 class GivenOutputs:
@@ -69,19 +72,33 @@ class GivenOutputs:
         """The number of layers by kind of `attention`; {} if the engine gives no weights, or for an ensemble."""
         return self.engine.attention_layers
 
+    @overload
+    def attention(self, line: str, translation: str, kind: str = ..., layer: int | None = ...) -> Weights: ...
+
+    @overload
     def attention(
-        self, line: str, translation: str, kind: str = "cross", layer: int | None = None
-    ) -> tuple[np.ndarray, list[str], list[str]]:
+        self, line: Sequence[str], translation: Sequence[str], kind: str = ..., layer: int | None = ...
+    ) -> list[Weights]: ...
+
+    @or_a_single_text("line", "translation")
+    def attention(
+        self,
+        line: Sequence[str] | str,
+        translation: Sequence[str] | str,
+        kind: str = "cross",
+        layer: int | None = None,
+    ) -> list[Weights] | Weights:
         """Returns the attention weights of one layer for a line and its translation.
 
         Args:
-          line, translation: texts.
+          line, translation: a text each, or lists of texts.
           kind: "encoder" or "decoder" for their self-attention, "cross" for the decoder's attention to the source.
           layer: the index of the layer from 0, -1 for the last; None: the layer closest to a word alignment.
 
         Returns:
-          (weights, query tokens, key tokens). The weights are float32 [heads, queries, keys], and each row sums to 1.
-          A decoder query is labelled with the token that it predicts. The last token is the end symbol, "".
+          (weights, query tokens, key tokens), or a list of them. The weights are float32 [heads, queries, keys], and
+          each row sums to 1. A decoder query is labelled with the token that it predicts. The last token is the end
+          symbol, "".
 
         Raises:
           UserError: if there is no such layer, it has no attention, or the translator has several models.
@@ -89,14 +106,17 @@ class GivenOutputs:
         kind = "cross" if kind == "memory" else kind  # its name before version 0.2
         if kind not in ("encoder", "decoder", "cross"):
             raise UserError(f"attention kinds are encoder, decoder and cross, not '{kind}'")
-        (source,), (output,) = self._pair([line], [translation])
+        sources, outputs = self._pair(line, translation)
         try:
-            weights = self.engine.attention(source, output, kind, layer)
+            found = self.engine.attention(sources, outputs, kind, layer, self.decode_hparams)
         except ValueError as error:
             raise UserError(str(error)) from error
-        sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
         queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
-        return weights, sides[queries], sides[keys]
+        results = []
+        for weights, source, output in zip(found, sources, outputs):
+            sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
+            results.append((weights, sides[queries], sides[keys]))
+        return results
 
     @overload
     def align(self, lines: str, translations: str, layer: int | None = ...) -> str: ...

@@ -147,10 +147,25 @@ class TensorFlowEngine:
         """See `Engine`."""
         return {} if isinstance(self.model, Ensemble) else self.model.attention_layers()
 
-    def attention(self, source: list[int], output: list[int], kind: str, layer: int | None) -> np.ndarray:
+    def attention(
+        self,
+        sources: Sequence[list[int]],
+        outputs: Sequence[list[int]],
+        kind: str,
+        layer: int | None,
+        settings: DecodeHParams,
+    ) -> list[np.ndarray]:
         """See `Engine`."""
-        layer = self._layer(layer)
-        return np.asarray(self._single_model().attention(padded([source]), padded([output]), kind, layer)[0])
+        model, layer = self._single_model(), self._layer(layer)
+        queries = sources if kind == "encoder" else outputs
+        keys = outputs if kind == "decoder" else sources
+        found = [np.zeros([0, 0, 0], np.float32)] * len(sources)
+        lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
+        for rows in by_length(range(len(lengths)), lengths, lambda length: settings.batch_tokens // length):
+            inputs, targets = (padded([side[row] for row in rows]) for side in (sources, outputs))
+            for row, weights in zip(rows, np.asarray(model.attention(inputs, targets, kind, layer))):
+                found[row] = weights[:, : len(queries[row]), : len(keys[row])]
+        return found
 
     def description(self) -> dict[str, Any]:
         """See `Engine`."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from t2t_lite.arrays import Forwarded
 from t2t_lite.decoding.engine import Needs
+from t2t_lite.decoding.given_outputs import Weights
 from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
@@ -18,8 +19,6 @@ from t2t_lite.trees.tokenizer import split_at_blanks
 from t2t_lite.trees.tree import parse_brackets, words_of
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from t2t_lite.parsing.tree_constraint import TreeSymbols
 
 
@@ -143,9 +142,18 @@ class Parser:
         """The number of layers by kind of `attention`, see `Translator.attention_layers`."""
         return self._translator.attention_layers
 
+    @overload
+    def attention(self, line: str, tree: str, kind: str = ..., layer: int | None = ...) -> Weights: ...
+
+    @overload
     def attention(
-        self, line: str, tree: str, kind: str = "cross", layer: int | None = None
-    ) -> tuple["np.ndarray", list[str], list[str]]:
+        self, line: Sequence[str], tree: Sequence[str], kind: str = ..., layer: int | None = ...
+    ) -> list[Weights]: ...
+
+    @or_a_single_text("line", "tree")
+    def attention(
+        self, line: Sequence[str] | str, tree: Sequence[str] | str, kind: str = "cross", layer: int | None = None
+    ) -> list[Weights] | Weights:
         """Returns the attention weights of one layer for a line and its tree in brackets, see `Translator.attention`.
 
         The tokens of the tree are the symbols that the model writes: "(S", "XX" for a word, ")S".
@@ -153,8 +161,9 @@ class Parser:
         Raises:
           UserError: also if the text is not a tree over the words of the line.
         """
-        (words,), (text,) = self._cut([line], {})
-        return self._translator.attention(text, _symbols_of(tree, len(words), "the tree"), kind, layer)
+        words, texts = self._cut(line, {})
+        symbols = [_symbols_of(one, len(each), "the tree") for one, each in zip(tree, words, strict=True)]
+        return self._translator.attention(texts, symbols, kind, layer)
 
     def report(self) -> str:
         """Returns one line about how many of the best trees needed repair, and which repairs."""

@@ -40,6 +40,17 @@ def linearise(tree: Tree) -> str:
     return " ".join(symbols)
 
 
+def bracket_pairs(symbols: Sequence[str]) -> list[tuple[int, int]]:
+    """Returns (closing, opening) for each closing bracket of a linearised tree, as indices of symbols."""
+    found, opened = [], []
+    for place, symbol in enumerate(symbols):
+        if symbol.startswith("("):
+            opened.append(place)
+        elif symbol.startswith(")"):
+            found.append((place, opened.pop()))
+    return found
+
+
 def rebuild(symbols: str, words: Sequence[str], tags: Sequence[str] | None = None) -> Tree:
     """Returns the tree with the given symbols: the inverse of `linearise`, given the words.
 

@@ -26,9 +26,9 @@ class HasAttention(Protocol):
         ...
 
     def attention(
-        self, line: str, translation: str, kind: str, layer: int | None, /
-    ) -> tuple[np.ndarray, list[str], list[str]]:
-        """See `Translator.attention`."""
+        self, line: Sequence[str], translation: Sequence[str], kind: str, layer: int | None, /
+    ) -> list[tuple[np.ndarray, list[str], list[str]]]:
+        """See `Translator.attention`, for several lines."""
         ...
 
 
@@ -88,27 +88,36 @@ class AttentionMap:
         return dataclasses.replace(self, weights=(allowed / allowed.sum(-1, keepdims=True))[None])
 
 
-def attention_map(model: HasAttention, line: str, output: str, kind: str, layer: int) -> AttentionMap:
-    """Returns the map of one layer.
+def maps_of_lines(
+    model: HasAttention, lines: Sequence[str], outputs: Sequence[str], kind: str, layer: int
+) -> list[AttentionMap]:
+    """Returns the map of one layer for each line.
 
     Args:
       model: a `Translator` or a `Parser`.
-      line, output: a text and its translation or tree.
+      lines, outputs: texts and their translations or trees.
       kind: one of `KINDS`.
       layer: the index of the layer, from 0; -1 is the last.
 
     Raises:
       UserError: if there is no such layer, or the model gives no weights.
     """
-    weights, queries, keys = model.attention(line, output, kind, layer)
-    read = _axis(keys, starts=kind == "decoder")
-    return AttentionMap(kind, layer % model.attention_layers[kind], weights, _axis(queries), read)
+    layers = model.attention_layers.get(kind, 1)
+    return [
+        AttentionMap(kind, layer % layers, weights, _axis(queries), _axis(keys, starts=kind == "decoder"))
+        for weights, queries, keys in model.attention(lines, outputs, kind, layer)
+    ]
+
+
+def attention_map(model: HasAttention, line: str, output: str, kind: str, layer: int) -> AttentionMap:
+    """Returns the map of one line; for arguments and errors see `maps_of_lines`."""
+    return maps_of_lines(model, [line], [output], kind, layer)[0]
 
 
 def attention_maps(
     model: HasAttention, line: str, output: str, kinds: Iterable[str] = KINDS, layers: Sequence[int] | None = None
 ) -> list[AttentionMap]:
-    """Returns the maps of several layers, by kind and layer; for arguments and errors see `attention_map`.
+    """Returns the maps of several layers, by kind and layer; for arguments and errors see `maps_of_lines`.
 
     Args:
       model, line, output: see there.

@@ -291,7 +291,9 @@ def test_parser_can_be_used_in_a_program(made):
 
 def test_a_resumed_run_reports_the_repairs_of_all_lines(made, tmp_path):
     translator = Translator.from_run_dir(made[1], "beam_size=1", warn=lambda line: None, xla_compile=False)
-    flags = argparse.Namespace(score_file=None, prefix_file=None, constraint_file=None, alignments=None)
+    flags = argparse.Namespace(
+        score_file=None, prefix_file=None, constraint_file=None, alignments=None, draw_attention=None
+    )
     lines = [line.encode() for line in sentences_of(made[0])[:9]]
     (tmp_path / "in.txt").write_bytes(b"\n".join([*lines[:6], lines[6] + b" \xff", *lines[7:]]) + b"\n")
 

@@ -75,7 +75,7 @@ RULES = {
     ),
     "parsing": (
         ("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS),
-        ("tensorflow", "numpy"),
+        ("tensorflow",),
     ),
     "evaluation": (
         (
@@ -89,7 +89,7 @@ RULES = {
             "checkpoints",
             "run_dir",
             "tuned_settings",
-            "visualization.figures",
+            "visualization",
             *BASIS,
         ),
         ("tensorflow", "numpy", "sacrebleu"),

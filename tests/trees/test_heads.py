@@ -120,6 +120,10 @@ def test_parsing_problems_know_the_heads_of_the_gold_tree():
     assert problem.dependencies("The rain falls .", tree) == [
         ("NP: word -> head", "inputs", 0, 1),
         ("S: word -> head", "inputs", 1, 2),
+        # (S (NP XX XX )NP (VP XX )VP XX )S
+        ("closing bracket -> its opening one, at most 4 symbols before", "targets", 4, 1),
+        ("closing bracket -> its opening one, at most 4 symbols before", "targets", 7, 5),
+        ("closing bracket -> its opening one, farther away", "targets", 9, 0),
     ]
     for inputs, targets in (("The rain .", tree), ("The rain falls .", "(TOP (S"), ("", ""), ("The", "The")):
         assert problem.dependencies(inputs, targets) == []

@@ -11,7 +11,10 @@ class Weights:
 
     attention_layers = {"encoder": 2, "decoder": 2, "cross": 2}
 
-    def attention(self, line, output, kind, layer):
+    def attention(self, lines, outputs, kind, layer):
+        return [self.of_line(line, output, kind, layer) for line, output in zip(lines, outputs, strict=True)]
+
+    def of_line(self, line, output, kind, layer):
         sides = [[*text.split("|"), ""] if text else [""] for text in (line, output)]
         queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
         shape = 3, len(sides[queries]), len(sides[keys])

@@ -1,0 +1,162 @@
+"""Whether attention heads specialise: what is measured of each, and which dependencies between words they follow.
+
+A head follows a dependency if the word that a dependent word attends to most, other than itself, is its head word. The
+baseline is the best fixed distance. Both the head and the distance are chosen on one half of the lines, and scored on
+the other. (The paper's section "Attention Visualizations" shows examples; the measure is that of Voita et al. 2019,
+arXiv 1905.09418, and of Clark et al. 2019, arXiv 1906.04341.)
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from t2t_lite.data.problem import Dependency, Problem
+from t2t_lite.decoding.alignment import words_of_tokens
+from t2t_lite.errors import UserError
+from t2t_lite.visualization.attention_data import statistics_json
+from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, maps_of_lines
+from t2t_lite.visualization.head_statistics import head_statistics
+
+FORMAT = 1
+MIN_CASES = 10  # of each half; fewer say nothing about a relation
+_OFFSETS = range(-15, 16)  # words
+_KINDS = {"inputs": "encoder", "targets": "decoder"}  # where the words of a side attend to one another
+
+# kind, layer and head
+Head: TypeAlias = tuple[str, int, int]
+
+
+class _Case(NamedTuple):
+    """A dependency and where all heads and distances point to."""
+
+    line: int
+    relation: str
+    right: dict[Head, bool]  # whether a head points to the head word
+    offset: int  # of the head word from the dependent one
+
+
+class Pairs(NamedTuple):
+    """Lines of a split.
+
+    Args:
+      inputs, targets: as the model reads and writes them.
+      dependencies: those of each pair.
+    """
+
+    inputs: list[str]
+    targets: list[str]
+    dependencies: list[list[Dependency]]
+
+
+def pairs_of(problem: Problem, inputs: Iterable[str], targets: Iterable[str], number: int) -> Pairs:
+    """Returns the first pairs with text on both sides, and the dependencies that the problem knows of them."""
+    chosen = [pair for pair in zip(inputs, targets) if all(text.strip() for text in pair)][:number]
+    if not chosen:
+        raise UserError("there is no line with text on both sides to measure heads on")
+    return Pairs(
+        [line for line, _ in chosen], [text for _, text in chosen], [problem.dependencies(*pair) for pair in chosen]
+    )
+
+
+def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
+    """Returns what is measured of all heads, as JSON.
+
+    Args:
+      model: a `Translator` or a `Parser`.
+      pairs: the lines.
+
+    Returns:
+      {"format", "lines", "layers": [those of `head_statistics`], "relations": [{"relation", "side", "cases", "head":
+      {"kind", "layer", "head"}, "accuracy", "interval", "offset", "baseline", "baseline_interval"}]}. Relations with
+      few cases are left out.
+
+    Raises:
+      UserError: if the model gives no weights.
+    """
+    layers, cases = [], {}
+    for kind, numbers in chosen_layers(model).items():
+        for layer in numbers:
+            maps = maps_of_lines(model, pairs.inputs, pairs.targets, kind, layer)
+            layers.append(statistics_json(head_statistics(maps)))
+            if kind in _KINDS.values():
+                _point(cases, model, pairs, kind, layer)
+    relations = dict.fromkeys(case.relation for case in cases.values())
+    found = [_scored([case for case in cases.values() if case.relation == relation]) for relation in relations]
+    return {
+        "format": FORMAT,
+        "lines": len(pairs.inputs),
+        "layers": layers,
+        "relations": [relation for relation in found if relation],
+    }
+
+
+def _point(cases: dict[tuple, _Case], model: HasAttention, pairs: Pairs, kind: str, layer: int) -> None:
+    """Notes for each dependency whether each head of a layer points to its head word."""
+    found = model.attention(pairs.inputs, pairs.targets, kind, layer)
+    for line, ((weights, queries, _), dependencies) in enumerate(zip(found, pairs.dependencies, strict=True)):
+        wanted = [each for each in dependencies if _KINDS[each.side] == kind]
+        if not wanted:
+            continue
+        of_words = _of_words(weights, queries[:-1], reads_before=kind == "decoder")
+        for each in wanted:
+            if max(each.word, each.head) >= of_words.shape[1]:
+                continue  # the line was cut
+            if kind == "decoder" and each.head > each.word:
+                continue  # it has not been written yet
+            row = of_words[:, each.word].copy()
+            row[:, each.word] = -1.0
+            case = _Case(line, f"{each.relation} ({each.side})", {}, each.head - each.word)
+            case = cases.setdefault((line, *each), case)
+            for head, pointed in enumerate(row.argmax(-1)):
+                case.right[kind, layer, head] = bool(pointed == each.head)
+
+
+def _of_words(weights: np.ndarray, tokens: Sequence[str], reads_before: bool) -> np.ndarray:
+    """Returns the weights between words as text has them between blanks, float [heads, words, words].
+
+    Args:
+      weights: float [heads, queries, keys], with the end symbol.
+      tokens: without the end symbol.
+      reads_before: whether key k has read token k - 1, as in the decoder.
+    """
+    of_tokens = words_of_tokens(tokens)
+    number = 1 + max((word for words in of_tokens for word in words), default=-1)
+    belongs = np.array([[word in words for words in of_tokens] for word in range(number)], float).reshape(number, -1)
+    keys = weights[:, :-1, 1:] if reads_before else weights[:, :-1, :-1]
+    means = belongs / np.maximum(belongs.sum(1, keepdims=True), 1.0)
+    return means @ keys.astype(float) @ belongs.T
+
+
+def _scored(cases: Sequence[_Case]) -> dict[str, Any] | None:
+    """Returns the accuracy of the best head of a relation, and of the best fixed distance; None of few cases."""
+    halves = [[case for case in cases if case.line % 2 == half] for half in (0, 1)]
+    chosen_on, scored_on = halves
+    if min(map(len, halves)) < MIN_CASES:
+        return None
+    heads = list(chosen_on[0].right)
+    best = max(heads, key=lambda head: sum(case.right[head] for case in chosen_on))
+    offset = max(_OFFSETS, key=lambda offset: sum(case.offset == offset for case in chosen_on))
+    right = sum(case.right[best] for case in scored_on)
+    by_offset = sum(case.offset == offset for case in scored_on)
+    number = len(scored_on)
+    return {
+        "relation": cases[0].relation,
+        "cases": number,
+        "head": dict(zip(("kind", "layer", "head"), best)),
+        "accuracy": round(right / number, 4),
+        "interval": _interval(right, number),
+        "offset": offset,
+        "baseline": round(by_offset / number, 4),
+        "baseline_interval": _interval(by_offset, number),
+    }
+
+
+def _interval(right: int, number: int) -> list[float]:
+    """Returns Wilson's 95% interval of a share."""
+    z = 1.959964
+    share, extra = right / number, z * z / number
+    middle = (share + extra / 2) / (1 + extra)
+    half = z * math.sqrt(share * (1 - share) / number + extra / number / 4) / (1 + extra)
+    return [round(max(0.0, middle - half), 4), round(min(1.0, middle + half), 4)]
