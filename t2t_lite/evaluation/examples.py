@@ -1,6 +1,6 @@
 """The worst and the best lines of an evaluation, with word alignments: what reports show of its texts.
 
-They are picked right after decoding, while the model is loaded, and kept beside the texts, in examples.json:
+They are picked right after decoding (`picked_examples`) and kept beside the texts, in examples.json:
 
 format       1
 metric       the metric that scored the lines
@@ -11,84 +11,19 @@ attention    the attention weights of a few lines, as static/attention.js reads 
 """
 
 import json
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
-
-from t2t_lite.data.problem import Problem
-from t2t_lite.errors import UserError
-from t2t_lite.scoring.changes import scores_of_lines
-from t2t_lite.scoring.metric import figure_of, label_of, options_for
+from typing import Any
 
 EXAMPLES = "examples.json"
-NUM_LINES = 5  # of the worst, and of the best
 FORMAT = 1
 
 
-class Aligner(Protocol):
-    """What is used of a `Translator`."""
-
-    def align(self, lines: Sequence[str], translations: Sequence[str]) -> list[str]:
-        """See `Translator.align`."""
-        ...
-
-
-def examples_of(
-    problem: Problem,
-    translator: Aligner,
-    inputs: Sequence[str],
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-) -> dict[str, Any] | None:
-    """Returns the content of examples.json; None if there are no outputs.
-
-    Lines are scored by the problem's metric if it can score single lines, otherwise by chrF2. No line is among both the
-    worst and the best ones, so a split of few lines has fewer of them.
-
-    Args:
-      problem: the problem.
-      translator: the model that has decoded.
-      inputs, hypotheses, references: the lines.
-    """
-    if not hypotheses:
-        return None
-    metric, scores = scores_of_lines(problem.metric, hypotheses, references, **options_for(problem.metric, problem))
-    ranked = sorted((row for row, score in enumerate(scores) if math.isfinite(score)), key=lambda row: scores[row])
-    half = (len(ranked) + 1) // 2
-    chosen = {
-        "worst": ranked[:half][:NUM_LINES],
-        "best": sorted(ranked[half:], key=lambda row: (-scores[row], row))[:NUM_LINES],
-    }
-    rows = [row for group in chosen.values() for row in group]
-    alignments = {} if problem.writes_trees else _alignments(translator, inputs, hypotheses, rows)
-    return {
-        "format": FORMAT,
-        "metric": metric,
-        "label": label_of(figure_of(metric)),
-        **{
-            name: [{"line": row + 1, "score": scores[row], "alignment": alignments.get(row)} for row in group]
-            for name, group in chosen.items()
-        },
-        "attention": None,
-    }
-
-
-def _alignments(
-    translator: Aligner, inputs: Sequence[str], hypotheses: Sequence[str], rows: Sequence[int]
-) -> dict[int, str]:
-    """Returns the alignments by row; {} of a model without attention to its inputs."""
-    rows = [row for row in rows if inputs[row].strip() and hypotheses[row].strip()]
-    try:
-        found = translator.align([inputs[row] for row in rows], [hypotheses[row] for row in rows])
-    except UserError:
-        return {}
-    return dict(zip(rows, found, strict=True))
-
-
 def examples_text(examples: Mapping[str, Any]) -> str:
-    """Returns the text of examples.json."""
-    return json.dumps(examples, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    """Returns the text of examples.json: readable, but for the many weights."""
+    lines = json.dumps({**examples, "attention": None}, ensure_ascii=False, indent=1, allow_nan=False)
+    weights = json.dumps(examples["attention"], ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return lines.removesuffix("null\n}") + weights + "\n}\n"
 
 
 def read_examples(folder: Path) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from t2t_lite.data.problem import Problem
 from t2t_lite.evaluation.buckets import by_frequency, by_length
-from t2t_lite.evaluation.examples import EXAMPLES, examples_of, examples_text, read_examples
+from t2t_lite.evaluation.examples import EXAMPLES, examples_text, read_examples
 from t2t_lite.evaluation.figures import (
     ONLY_TREES,
     Figure,
@@ -68,6 +68,7 @@ def _decoded(
     with settings_restored():
         import_tensorflow()
         from t2t_lite.evaluation.decoding import decode
+        from t2t_lite.evaluation.picked_examples import examples_of
 
         decoded = decode(request, inputs, warn, xla_compile)
     problem = request.run_dir.problem

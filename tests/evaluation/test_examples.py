@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sacrebleu
 
@@ -38,7 +39,7 @@ def test_translations_are_ranked_by_chrf_and_each_has_its_alignment(translation)
     run, folder, examples = translation
     inputs, outputs, references = (lines_of(folder / f"{name}.txt") for name in ("inputs", "hypotheses", "references"))
     scores = [sacrebleu.sentence_chrf(ours, [theirs]).score for ours, theirs in zip(outputs, references)]
-    assert (examples["metric"], examples["label"], examples["attention"]) == ("chrf", "chrF2", None)
+    assert (examples["metric"], examples["label"]) == ("chrf", "chrF2")
     worst, best = ([line["line"] for line in examples[name]] for name in ("worst", "best"))
     assert sorted(worst + best) == list(range(1, len(inputs) + 1)) and len(worst) == len(best) == 3
     ranked = [scores[line - 1] for line in [*worst, *best[::-1]]]
@@ -48,6 +49,17 @@ def test_translations_are_ranked_by_chrf_and_each_has_its_alignment(translation)
         row = line["line"] - 1
         assert line["score"] == pytest.approx(scores[row])
         assert line["alignment"] == translator.align(inputs[row], outputs[row])
+    pairs = [(each["input"], each["output"]) for each in examples["attention"]["sentences"]]
+    assert len(set(pairs)) == 3 and set(pairs) <= set(zip(inputs, outputs))
+    for kind, layers in translator.attention_layers.items():
+        for layer in range(layers):
+            (drawn,) = [
+                each
+                for each in examples["attention"]["sentences"][0]["maps"]
+                if (each["kind"], each["layer"]) == (kind, layer)
+            ]
+            weights, _, _ = translator.attention(*pairs[0], kind, layer)
+            np.testing.assert_allclose(drawn["tokens"]["weights"], weights, atol=6e-5)
 
 
 def test_trees_are_ranked_by_their_f1_and_have_no_alignments(tmp_path, command):

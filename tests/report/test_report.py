@@ -12,6 +12,7 @@ from support.reports import Report
 
 import t2t_lite as t2t
 from t2t_lite.report.charts import thinned
+from t2t_lite.visualization.html import static_text
 
 FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 RUNS = sorted(path.parent for path in FROZEN.glob("*/*/run/hparams.json"))
@@ -63,15 +64,17 @@ def test_runs_of_earlier_versions_are_reported_with_what_they_lack(run, reported
     assert "ckpt-300" in report.text and "state complete" in report.text
 
 
-def test_a_file_needs_no_network_and_has_no_scripts(evaluated, reported, tmp_path):
+def test_a_file_needs_no_network_and_its_one_script_shows_attention(evaluated, reported, tmp_path):
     report = reported(tmp_path / "report.html", evaluated)
-    assert "script" not in {name for name, _ in report.elements}
+    scripts = [attributes.get("type") for name, attributes in report.elements if name == "script"]
+    assert scripts == ["application/json", None]
+    assert report.source.count(static_text("attention.js")) == 1
     links = [value for _, attributes in report.elements for key, value in attributes.items() if key in ("href", "src")]
     assert links and all(link.startswith("#") for link in links)
     names = {attributes["id"] for _, attributes in report.elements if "id" in attributes}
     assert {link[1:] for link in links} <= names
     assert not re.search(r"url\((?!#)", report.source.replace("url(&quot;#", "url(#"))
-    assert len(report.source) < 200_000
+    assert len(report.source) < 600_000
 
 
 def test_tensorflow_is_not_imported(evaluated, tmp_path):
