@@ -1,10 +1,17 @@
 """The report about attention heads, in Markdown that is readable as it is."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t_lite.evaluation.report import table
 from t2t_lite.visualization.head_statistics import MEASURES
+
+
+class Table(NamedTuple):
+    """A table: its titles, and its rows of texts."""
+
+    titles: list[str]
+    rows: list[list[str]]
 
 
 def heads_report(content: Mapping[str, Any]) -> str:
@@ -20,10 +27,10 @@ def heads_report(content: Mapping[str, Any]) -> str:
         "Teacher forcing with the references. Uniform attention over the same tokens is the baseline; distances are in "
         "tokens, entropies in bits.",
         "",
-        *_peaks(content["layers"]),
+        *table(*peaks(content["layers"])),
     ]
     if content["relations"]:
-        lines += ["", "Dependencies between words:", "", *_relations(content["relations"]), "", _NOTE]
+        lines += ["", "Dependencies between words:", "", *table(*relations(content["relations"])), "", NOTE]
     for kind in dict.fromkeys(layer["kind"] for layer in content["layers"]):
         lines += [
             "",
@@ -34,14 +41,15 @@ def heads_report(content: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_NOTE = (
+# How relations are scored.
+NOTE = (
     "A head is right if the word that the dependent word attends to most, other than itself, is the head word. Head "
     "and distance were chosen on every second line, and scored on the others; 95% intervals (Wilson)."
 )
 
 
-def _peaks(layers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns a table of the heads that differ most from uniform attention, by measure."""
+def peaks(layers: Sequence[Mapping[str, Any]]) -> Table:
+    """Returns the heads that differ most from uniform attention, by measure."""
     rows = []
     for kind in dict.fromkeys(layer["kind"] for layer in layers):
         of_kind = [layer for layer in layers if layer["kind"] == kind]
@@ -67,12 +75,13 @@ def _peaks(layers: Sequence[Mapping[str, Any]]) -> list[str]:
                         form.format(uniform),
                     ]
                 )
-    return table(["", "head", "measured", "uniform"], rows)
+    return Table(["", "head", "measured", "uniform"], rows)
 
 
-def _relations(relations: Sequence[Mapping[str, Any]]) -> list[str]:
+def relations(found: Sequence[Mapping[str, Any]]) -> Table:
+    """Returns how well the best head follows each dependency, beside the best fixed distance."""
     rows = []
-    for each in relations:
+    for each in found:
         head = each["head"]
         rows.append(
             [
@@ -84,7 +93,7 @@ def _relations(relations: Sequence[Mapping[str, Any]]) -> list[str]:
                 _share(each["baseline"], each["baseline_interval"]),
             ]
         )
-    return table(["relation", "cases", "best head", "accuracy", "best distance", "its accuracy"], rows)
+    return Table(["relation", "cases", "best head", "accuracy", "best distance", "its accuracy"], rows)
 
 
 def _share(value: float, interval: Sequence[float]) -> str:

@@ -1,0 +1,103 @@
+"""The HTML files of attention and of reports, in a browser without network."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.browser import attention_weights, said, wait_until
+
+import t2t_lite as t2t
+
+pytestmark = pytest.mark.slow
+
+TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied"
+LINE = "The old man gave a red apple to his clever daughter."
+HOSTILE = "</script><img src=x onerror=\"document.title='broken'\"> The dog sees <b>it</b>."
+
+
+@pytest.fixture(scope="module")
+def translator():
+    return t2t.Translator.from_run_dir(TIED / "run")
+
+
+@pytest.fixture(scope="module")
+def attention_file(translator, tmp_path_factory):
+    file = tmp_path_factory.mktemp("attention") / "attention.html"
+    t2t.draw_attention(translator, [LINE, HOSTILE], file=file, words=True, heads=[1])
+    return file
+
+
+@pytest.fixture(scope="module")
+def report_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    run = shutil.copytree(TIED / "run", folder / "run")
+    t2t.score_split(run, "dev", data_dir=TIED / "data", decode_hparams="beam_size=1", xla_compile=False)
+    t2t.measure_heads(run, data_dir=TIED / "data", lines=5)
+    return t2t.write_report(run, folder / "report.html")
+
+
+def test_the_file_draws_the_weights_and_begins_as_asked(attention_file, open_page, translator):
+    page = open_page(attention_file.as_uri())
+    assert page.get_by_label("whole words").is_checked()
+    shown = page.locator(".attention-head input")
+    assert [shown.nth(head).is_checked() for head in range(shown.count())] == [
+        head == 1 for head in range(shown.count())
+    ]
+    page.get_by_role("button", name="all / none").click()
+    page.get_by_label("whole words").uncheck()
+    output = translator.translate(LINE)
+    for kind in translator.attention_layers:
+        page.locator("[data-key=Attention]").select_option(kind)
+        for layer in range(translator.attention_layers[kind]):
+            page.locator("[data-key=Layer]").select_option(str(layer))
+            name = "cross-attention" if kind == "cross" else f"{kind} self-attention"
+            wait_until(
+                page, f"document.querySelector('.attention-caption').innerText.startsWith('{name}, layer {layer},')"
+            )
+            weights, _, _ = translator.attention(LINE, output, kind, layer)
+            drawn = attention_weights(page, weights.shape)
+            np.testing.assert_allclose(drawn, weights, atol=5.1e-5)
+            np.testing.assert_allclose(drawn.sum(-1), 1.0, atol=5e-5 * drawn.shape[-1])
+    # The matrix has the same numbers, and says them to the keyboard.
+    page.get_by_role("button", name="Matrix").click()
+    matrix = page.locator(".attention-matrix").first
+    matrix.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    assert said(page).endswith(f" {weights[0, 2, 1]:.4f}")
+    # A thumbnail of the overview opens its head.
+    page.get_by_role("button", name="All heads").click()
+    page.locator(".attention-thumbnail").last.click()
+    page.wait_for_selector(".attention-lines line", state="attached")
+    drawn = page.evaluate("[...document.querySelectorAll('.attention-lines line')].map(line => line.dataset.head)")
+    assert set(drawn) == {str(len(weights) - 1)}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [375, 1100])
+def test_files_are_accessible_fit_and_run_no_text(
+    attention_file, report_file, open_page, check_accessible, scheme, width
+):
+    page = open_page(attention_file.as_uri(), width, color_scheme=scheme)
+    page.locator("[data-key=Sentence]").select_option("1")
+    for form in ("Lines", "Matrix", "All heads"):
+        page.get_by_role("button", name=form).click()
+        page.wait_for_selector({"Lines": ".attention-drawing", "Matrix": ".attention-matrix"}.get(form, "canvas"))
+        check_accessible(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.title().startswith("Attention: ") and page.locator("img").count() == 0
+    report = open_page(report_file.as_uri(), width, color_scheme=scheme)
+    report.wait_for_selector(".attention-drawing")
+    check_accessible(report)
+    assert report.evaluate("document.documentElement.scrollWidth") <= width
+    assert report.locator("svg").count() > 4
+
+
+def test_on_paper_there_are_no_controls(attention_file, open_page):
+    page = open_page(attention_file.as_uri())
+    assert page.locator(".attention-controls").is_visible()
+    page.emulate_media(media="print")
+    assert not page.locator(".attention-controls").is_visible()
+    assert page.locator(".attention-drawing").is_visible()
+    assert page.pdf().startswith(b"%PDF")
