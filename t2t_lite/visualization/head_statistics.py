@@ -28,7 +28,7 @@ MEASURES = (
     Measure("previous", "previous", "share of the weights on the token before", is_share=True),
     Measure("same", "same", "share on the token itself", is_share=True),
     Measure("next", "next", "share on the token after", is_share=True),
-    Measure("end", "end", "share on the end symbol; in the decoder on the start symbol", is_share=True),
+    Measure("end", "start/end", "share on the end symbol; in the decoder on the start symbol", is_share=True),
 )
 # A decoder has not read the token that it predicts, and positions of two languages are not comparable.
 _MEASURED = {

@@ -240,7 +240,7 @@ def test_what_was_measured_of_heads_is_shown(evaluated, reported, tmp_path):
     assert "average-300 on 9 lines of dev" in shown.text
     for row in (
         "cross: least entropy layer 0, head 1 0.50 3.00",
-        "cross: most end layer 0, head 1 25.0% 10.0%",
+        "cross: most start/end layer 0, head 1 25.0% 10.0%",
         "<b>it</b> -> noun 20 decoder 1.1 90.0% (70.0% to 97.0%) -3 25.0% (10.0% to 50.0%)",
     ):
         assert row in " ".join(shown.text.split())
