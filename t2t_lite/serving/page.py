@@ -18,9 +18,8 @@ from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.batching import QueueFull
 from t2t_lite.serving.models import NoSuchModel, NotReady
 from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
-from t2t_lite.trees.drawing import draw_svg
+from t2t_lite.serving.v1 import MAX_DRAWN, tree_picture
 from t2t_lite.trees.tokenizer import split_as_treebank
-from t2t_lite.trees.tree import parse_brackets
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.head_statistics import MEASURES
 from t2t_lite.visualization.html import render
@@ -93,8 +92,8 @@ def _wanted(texts: Sequence[Text]) -> Any:  # noqa: ANN401  see `ModelSet.submit
 def _outputs(model: ServedModel, results: Sequence[Result]) -> list[dict[str, str]]:
     """Returns the text of each output and, if it is a tree, its picture."""
     texts = [result.hypotheses[0].text for result in results]
-    pictures = [draw_svg([("", parse_brackets(text)[0])]) if model.writes_trees and text else "" for text in texts]
-    return [{"text": text, "drawing": drawing} for text, drawing in zip(texts, pictures)]
+    drawn = len(texts) <= MAX_DRAWN and model.writes_trees
+    return [{"text": text, "drawing": tree_picture(text) if drawn and text else ""} for text in texts]
 
 
 def _failure(error: Exception) -> tuple[int, str]:

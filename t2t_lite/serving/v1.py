@@ -24,6 +24,7 @@ _ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error} for status in (400, 401, 403, 413, 429, 503, 504)
 }
 _DIGITS = 7  # of scores and attention weights
+MAX_DRAWN = 20  # trees of a request
 _LINE_ENDS = ("\n", "\r")
 
 
@@ -74,6 +75,8 @@ def router(answering: Answering) -> APIRouter:
 def _check(answering: Answering, asked: schemas.Request) -> None:
     """Raises HTTPException if a request has too many lines, or a line that is none."""
     answering.check_lines(len(asked.lines))
+    if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(asked.lines) > MAX_DRAWN:
+        raise HTTPException(400, f"drawing: at most {MAX_DRAWN} lines are drawn")
     for number, line in enumerate(asked.lines, start=1):
         if any(end in line for end in _LINE_ENDS):
             raise HTTPException(400, f"inputs: line {number} has line breaks; give each line by itself")
@@ -127,25 +130,31 @@ async def _answer(
     model, results = await answering.results(request, choose, lambda chosen: (_task(chosen, asked), texts))
     job = Record.of(request).job
     assert job is not None
+    found = [_result(result, asked.scores) for result in results]
+    if isinstance(asked, schemas.ParseRequest):
+        found = await run_in_threadpool(_of_parser, found, lines, asked.drawing)
     return JSONResponse(
         {
             "model": model.name,
-            "results": [
-                _result(result, asked.scores) | _of_parser(result, line, asked) for result, line in zip(results, lines)
-            ],
+            "results": found,
             "queue_seconds": round(job.queue_seconds, 4),
             "model_seconds": round(job.model_seconds, 4),
         }
     )
 
 
-def _of_parser(result: Result, line: str, asked: schemas.Request) -> dict[str, Any]:
-    """Returns what only the answers of a parser have: the line in words and, if asked for, the picture of a tree."""
-    if not isinstance(asked, schemas.ParseRequest):
-        return {}
-    tree = result.hypotheses[0].text
-    picture = {"drawing": draw_svg([("", parse_brackets(tree)[0])])} if asked.drawing and tree else {}
-    return {"inputs": line} | picture
+def _of_parser(results: list[dict[str, Any]], lines: Sequence[str], drawing: bool) -> list[dict[str, Any]]:
+    """Returns results of a parser with the words of each line and, if asked for, pictures of trees."""
+    for result, line in zip(results, lines, strict=True):
+        result["inputs"] = line
+        if drawing and (tree := result["hypotheses"][0]["text"]):
+            result["drawing"] = tree_picture(tree)
+    return results
+
+
+def tree_picture(tree: str) -> str:
+    """Returns a tree in brackets as SVG."""
+    return draw_svg([("", parse_brackets(tree)[0])])
 
 
 async def _map(
@@ -160,8 +169,12 @@ async def _map(
     model, (result,) = await answering.results(request, choose, wanted)
     found = result.attention
     assert isinstance(found, AttentionMap)
-    statistics = statistics_json(head_statistics([found]))
-    return JSONResponse({"model": model.name, "map": map_json(found, _DIGITS), "statistics": statistics})
+
+    def answer() -> JSONResponse:
+        statistics = statistics_json(head_statistics([found]))
+        return JSONResponse({"model": model.name, "map": map_json(found, _DIGITS), "statistics": statistics})
+
+    return await run_in_threadpool(answer)  # hundreds of thousands of numbers
 
 
 def _result(result: Result, scores: bool) -> dict[str, Any]:

@@ -151,6 +151,8 @@ def test_attention_of_a_tree_and_what_a_model_says_of_itself(answers, page_expor
     assert result["inputs"] == "The dog runs ."
     assert result["drawing"].startswith("<svg")
     tree = result["hypotheses"][0]["text"]
+    too_many = asked | {"inputs": ["The dog runs."] * 21}
+    assert answers("/v1/parse", too_many) == (400, {"error": "drawing: at most 20 lines are drawn"})
     asked = {"inputs": result["inputs"], "targets": tree, "model": "trees", "kind": "encoder"}
     assert answers("/v1/attention", asked)[1]["map"]["tokens"]["queries"][-1] == "<end>"
     refused = answers("/v1/attention", asked | {"inputs": "The dog"})

@@ -2,6 +2,7 @@
 // The page of the server. Texts reach the document only as text nodes and attributes, never as HTML.
 (() => {
   const DELAY = 300; // milliseconds without a key before the text is sent
+  const MOST_DRAWN = 20; // lines of which the server draws trees
   const {models, measures, ready} = JSON.parse(document.getElementById("page-data").textContent);
   const find = (id) => document.getElementById(id);
   const [textBox, modelBox, output, errorLine, status] = ["text", "model", "output", "error", "status"].map(find);
@@ -45,11 +46,11 @@
     timer = setTimeout(translate, DELAY);
   }
 
-  function request() {
-    const content = {inputs: state.inputs, model: model().name, num_hypotheses: wanted(), scores: true, settings: state.settings};
-    if (model().kind === "parsing") return ["v1/parse", {...content, tokenizer: "treebank", drawing: true}];
+  function request(inputs) {
+    const content = {inputs, model: model().name, num_hypotheses: wanted(), scores: true, settings: state.settings};
+    if (model().kind === "parsing") return ["v1/parse", {...content, tokenizer: "treebank", drawing: inputs.length <= MOST_DRAWN}];
     if (model().alignments) content.alignments = true;
-    if (state.prefixes.some(Boolean)) content.prefixes = state.inputs.map((_, line) => state.prefixes[line] || "");
+    if (state.prefixes.some(Boolean)) content.prefixes = inputs.map((_, line) => state.prefixes[line] || "");
     return ["v1/translate", content];
   }
 
@@ -58,10 +59,11 @@
   async function translate() {
     clearTimeout(timer);
     if (running) running.abort();
-    state.inputs = textBox.value.split(/\r\n|\r|\n/);
-    while (state.inputs.length > 1 && !state.inputs[state.inputs.length - 1].trim()) state.inputs.pop();
+    running = null;
+    const inputs = textBox.value.split(/\r\n|\r|\n/);
+    while (inputs.length > 1 && !inputs[inputs.length - 1].trim()) inputs.pop();
     if (!textBox.value.trim()) {
-      state.results = [];
+      Object.assign(state, {inputs: [], results: []});
       output.setAttribute("aria-busy", "false");
       showError("");
       return show();
@@ -69,9 +71,9 @@
     const mine = (running = new AbortController());
     output.setAttribute("aria-busy", "true");
     try {
-      const answer = await ask(...request(), mine.signal);
+      const answer = await ask(...request(inputs), mine.signal);
       if (running !== mine) return;
-      state.results = answer.results;
+      Object.assign(state, {inputs, results: answer.results});
       state.line = Math.min(state.line, state.results.length - 1);
       state.chosen = 0;
       showError("");
