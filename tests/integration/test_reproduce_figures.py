@@ -29,9 +29,9 @@ def words():
     ("number", "flags", "word", "heads"),
     [
         (3, ["--word=gave"], "gave", None),
-        (3, [], None, None),
+        pytest.param(3, [], None, None, marks=pytest.mark.slow),
         (4, [], "his", None),
-        (4, ["--word=apple", "--heads=1,0"], "apple", [1, 0]),
+        pytest.param(4, ["--word=apple", "--heads=1,0"], "apple", [1, 0], marks=pytest.mark.slow),
         (5, ["--heads=0,1"], None, [0, 1]),
     ],
 )

@@ -407,6 +407,6 @@
     }
   }
 
-  window.AttentionView = AttentionView;
+  window.AttentionView = Object.assign(AttentionView, {make});
   document.addEventListener("DOMContentLoaded", showAll);
 })();

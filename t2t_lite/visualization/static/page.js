@@ -5,21 +5,12 @@
   const MOST_DRAWN = 20; // lines of which the server draws trees
   const {models, measures, ready} = JSON.parse(document.getElementById("page-data").textContent);
   const find = (id) => document.getElementById(id);
+  const {make} = AttentionView;
   const [textBox, modelBox, output, errorLine, status] = ["text", "model", "output", "error", "status"].map(find);
   const state = {results: [], inputs: [], line: 0, chosen: 0, prefixes: [], settings: {}};
   let timer = null;
   let running = null; // the request that is being answered
   let attention = null;
-
-  function make(name, attributes = {}, ...children) {
-    const element = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes)) {
-      if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
-      else if (value !== false && value !== null) element.setAttribute(key, value === true ? "" : value);
-    }
-    element.append(...children);
-    return element;
-  }
 
   const model = () => models.find((each) => each.name === modelBox.value) || models[0];
 
