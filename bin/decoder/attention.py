@@ -11,6 +11,7 @@ from t2t_lite.errors import UserError
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
     from t2t_lite.parsing.parser import Parser
+    from t2t_lite.visualization.attention_picture import AttentionPicture
 
 KINDS, FORMS = ("encoder", "decoder", "cross"), ("lines", "matrix", "overview")
 # The flags that need --draw_attention.
@@ -60,11 +61,9 @@ def check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     check_picture_file(Path(arguments.draw_attention), "draw_attention")
 
 
-def check_model(arguments: argparse.Namespace, translator: "Translator | Parser") -> None:
-    """Raises UserError, before anything is translated, if the model does not have the chosen layers."""
-    from t2t_lite.visualization.attention_map import chosen_layers
-
-    chosen_layers(translator, arguments.kind or KINDS, arguments.layers)
+def check_model(arguments: argparse.Namespace, translator: "Translator") -> None:
+    """Raises UserError, before anything is translated, if the model has not what is to be drawn."""
+    _picture(arguments, translator, [("a", "a")]).check(Path(arguments.draw_attention))
 
 
 def draw(
@@ -78,17 +77,25 @@ def draw(
       pairs: the first lines that are not blank, with their translations or trees.
       lines: the number of all lines that are not blank.
     """
-    from t2t_lite.visualization.attention_picture import MAX_SENTENCES, AttentionPicture
+    from t2t_lite.visualization.attention_picture import MAX_SENTENCES
 
     file = Path(arguments.draw_attention)
     chosen = pairs[: MAX_SENTENCES if file.suffix.lower() == ".html" else 1]
     if not chosen:
         raise UserError(f"{file} was not written: there is no line to draw")
-    options: dict[str, Any] = {name: getattr(arguments, name) for name in ("layers", "heads", "words", "query")}
-    AttentionPicture(translator, chosen, kinds=arguments.kind, form=arguments.form or FORMS[0], **options).save(file)
+    _picture(arguments, translator, chosen).save(file)
     left = lines - len(chosen)
     what = f"{len(chosen)} lines" if len(chosen) > 1 else "one line"
     cli.warn(f"drew the attention of {what} in {file}{f'; {left:,} more are left out' if left else ''}")
+
+
+def _picture(
+    arguments: argparse.Namespace, translator: "Translator | Parser", pairs: Sequence[tuple[str, str]]
+) -> "AttentionPicture":
+    from t2t_lite.visualization.attention_picture import AttentionPicture
+
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in ("layers", "heads", "words", "query")}
+    return AttentionPicture(translator, pairs, kinds=arguments.kind, form=arguments.form or FORMS[0], **options)
 
 
 def _kinds(text: str) -> list[str]:

@@ -162,7 +162,7 @@ def _decode(arguments: argparse.Namespace) -> None:
     translator = model.load()
     parser = decode_trees.make_tree_parser(translator, arguments) if model.writes_trees else None
     if arguments.draw_attention:
-        attention.check_model(arguments, parser or translator)
+        attention.check_model(arguments, translator)
     if arguments.decode_interactive:
         from t2t_lite.bin.decoder.streams import decode_interactively
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Hypothesis, Translator
     from t2t_lite.parsing.parser import Parser
 
+MOST_DRAWN = 20  # lines of a picture of attention
+
 
 class OutputWriter:
     """Turns blocks of input lines into output lines. The flags determine their kind.
@@ -79,13 +81,10 @@ class OutputWriter:
         self.num_pairs = notes.get("num_pairs", 0)
 
     def _keep(self, texts: Sequence[str], outputs: Sequence[str]) -> None:
-        """Keeps the first lines for a picture of attention."""
-        if self._arguments.draw_attention:
-            from t2t_lite.visualization.attention_picture import MAX_SENTENCES
-
-            pairs = [(text, output) for text, output in zip(texts, outputs, strict=True) if output]
-            self.pairs += pairs[: MAX_SENTENCES - len(self.pairs)]
-            self.num_pairs += len(pairs)
+        """Keeps the first lines, also if no picture is asked for: the run that goes on after this one may draw them."""
+        pairs = [(text, output) for text, output in zip(texts, outputs, strict=True) if output]
+        self.pairs += pairs[: MOST_DRAWN - len(self.pairs)]
+        self.num_pairs += len(pairs)
 
     def _scores(self, lines: Sequence[str], first_line: int) -> list[str]:
         from t2t_lite.decoding.translator import Translator

@@ -29,14 +29,19 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     """Draws the figure, and says what it shows and where it is."""
     if not arguments.run_dir:
         parser.error("--figure needs --run_dir=RUN, the run directory of a trained model")
+    from t2t_lite.files import check_output
+    from t2t_lite.reproduce.attention_figures import ENDINGS
     from t2t_lite.run_dir import open_run_dir
-    from t2t_lite.visualization.attention_picture import check_picture_file
+    from t2t_lite.visualization.figures import check_matplotlib
+    from t2t_lite.visualization.html import check_html
 
     folder = Path(arguments.output_dir)
-    for name in ("figure.svg", "figure.html"):
-        check_picture_file(Path.cwd() / name, "figure")
-    run_dir = open_run_dir(Path(arguments.run_dir))
     number = int(arguments.figure)
+    run_dir = open_run_dir(Path(arguments.run_dir))
+    check_html("figure")
+    check_matplotlib("figure")
+    for ending in ENDINGS if folder.is_dir() else ():
+        check_output(folder / f"figure{number}{ending}", f"`output_dir={folder}`")
     line = arguments.sentence or _sentence(run_dir, number)
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.reproduce.attention_figures import Choices, draw_figure

@@ -16,7 +16,7 @@ from t2t_lite.data.problem import Dependency, Problem
 from t2t_lite.decoding.alignment import words_of_tokens
 from t2t_lite.errors import UserError
 from t2t_lite.visualization.attention_data import statistics_json
-from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, maps_of_lines
+from t2t_lite.visualization.attention_map import HasAttention, chosen_layers, map_of
 from t2t_lite.visualization.head_statistics import head_statistics
 
 FORMAT = 1
@@ -78,23 +78,22 @@ def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
     layers, cases = [], {}
     for kind, numbers in chosen_layers(model).items():
         for layer in numbers:
-            maps = maps_of_lines(model, pairs.inputs, pairs.targets, kind, layer)
-            layers.append(statistics_json(head_statistics(maps)))
+            found = model.attention(pairs.inputs, pairs.targets, kind, layer)
+            layers.append(statistics_json(head_statistics([map_of(kind, layer, *of_line) for of_line in found])))
             if kind in _KINDS.values():
-                _point(cases, model, pairs, kind, layer)
+                _point(cases, found, pairs, kind, layer)
     relations = dict.fromkeys(case.relation for case in cases.values())
-    found = [_scored([case for case in cases.values() if case.relation == relation]) for relation in relations]
+    scored = [_scored([case for case in cases.values() if case.relation == relation]) for relation in relations]
     return {
         "format": FORMAT,
         "lines": len(pairs.inputs),
         "layers": layers,
-        "relations": [relation for relation in found if relation],
+        "relations": [relation for relation in scored if relation],
     }
 
 
-def _point(cases: dict[tuple, _Case], model: HasAttention, pairs: Pairs, kind: str, layer: int) -> None:
-    """Notes for each dependency whether each head of a layer points to its head word."""
-    found = model.attention(pairs.inputs, pairs.targets, kind, layer)
+def _point(cases: dict[tuple, _Case], found: Sequence[tuple], pairs: Pairs, kind: str, layer: int) -> None:
+    """Notes for each dependency whether each head of a layer points to its head word; `found` is its attention."""
     for line, ((weights, queries, _), dependencies) in enumerate(zip(found, pairs.dependencies, strict=True)):
         wanted = [each for each in dependencies if _KINDS[each.side] == kind]
         if not wanted:

@@ -85,7 +85,11 @@ def _decoded(
     texts = {INPUTS: inputs, HYPOTHESES: decoded.hypotheses}
     if decoded.only_trees:
         texts[TREES_ONLY] = decoded.only_trees
-    examples = examples_of(problem, decoded.translator, inputs, decoded.hypotheses, references[0])
+    examples = None
+    try:
+        examples = examples_of(problem, decoded.translator, inputs, decoded.hypotheses, references[0])
+    except Exception as error:  # of any metric or model: the outputs, which took long, must not be lost
+        warn(f"the worst and best lines are not kept ({type(error).__name__}: {error})")
     return _stored(request, content, texts, references, examples, decoded_now=True)
 
 

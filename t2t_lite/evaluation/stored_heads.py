@@ -56,13 +56,14 @@ def heads_of(request: Request, lines: int) -> HeadsReport:
         "inputs_sha256": sha256_of(request.text_paths[0]),
         "targets_sha256": sha256_of(request.text_paths[1]),
         "at_most": lines,
+        "version": t2t_lite.__version__,  # another one may measure something else
     }
     stored = read_heads(folder)
     if stored is not None and stored.content.get("measured_on") == measured_on:
         return stored
     content = _measured(request, lines)
     about = {"run": request.run_dir.path.name, "checkpoint": request.selection.path.name, "split": request.split}
-    content = {**content, **about, "version": t2t_lite.__version__, "measured_on": measured_on}
+    content = {**content, **about, "measured_on": measured_on}
     with written_folder(folder, "`output_dir`") as partial:
         write_text(partial / HEADS, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
         write_text(partial / REPORT, heads_report(content))
@@ -77,7 +78,7 @@ def read_heads(folder: Path) -> HeadsReport | None:
             return None
         heads_report(content)  # it has all that is shown
         return HeadsReport(folder, content)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         return None
 
 

@@ -198,7 +198,10 @@ class Transformer(Seq2SeqModel):
         """Returns the number of layers by kind of attention, see `Seq2SeqModel`."""
         sides = {"encoder": self.encoder_layers, "decoder": self.decoder_layers}
         having = {kind: len(layers) for kind, layers in sides.items() if _gives_weights(layers)}
-        return having | ({"cross": len(self.decoder_layers)} if self.decoder_layers else {})
+        has_cross = bool(self.decoder_layers) and all(
+            hasattr(layer, "cross_attention") for layer in self.decoder_layers
+        )
+        return having | ({"cross": len(self.decoder_layers)} if has_cross else {})
 
     def encode(self, inputs: Array, mask: Array, seeds: Seeds | None = None) -> Array:
         """Returns the encoder's output, float [batch, source, hidden].

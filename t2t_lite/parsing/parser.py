@@ -161,9 +161,17 @@ class Parser:
         Raises:
           UserError: also if the text is not a tree over the words of the line.
         """
-        words, texts = self._cut(line, {})
-        symbols = [_symbols_of(one, len(each), "the tree") for one, each in zip(tree, words, strict=True)]
+        _, texts = self._cut(line, {})
+        symbols = [self.symbols_of(*each) for each in zip(line, tree, strict=True)]
         return self._translator.attention(texts, symbols, kind, layer)
+
+    def symbols_of(self, line: str, tree: str) -> str:
+        """Returns the symbols, separated by blanks, that the model writes for a tree in brackets.
+
+        Raises:
+          UserError: if the text is not a tree over the words of the line.
+        """
+        return _symbols_of(tree, len(self._split(line)), "the tree")
 
     def report(self) -> str:
         """Returns one line about how many of the best trees needed repair, and which repairs."""

@@ -5,8 +5,8 @@ do with a pronoun. Figure 5 shows two heads that follow the structure of the sen
 """
 
 import dataclasses
-import re
-from collections.abc import Callable, Iterable, Sequence
+import string
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder, write_text
+from t2t_lite.formatting import encodable
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map
 from t2t_lite.visualization.attention_picture import AttentionPicture, query_of
@@ -21,7 +22,7 @@ from t2t_lite.visualization.attention_plot import Panel, described, draw_lines
 from t2t_lite.visualization.figures import save
 from t2t_lite.visualization.head_statistics import head_statistics
 
-FIGURES = (3, 4, 5)
+ENDINGS = (".svg", ".png", ".html", ".md")  # of the files
 PRONOUNS = ("its", "it", "his", "her", "their", "he", "she", "they", "him", "them")
 FAR = 4  # words; the paper's "distant dependency" of "making" is three to seven words away
 _WORDS = range(8, 19)  # of a sentence that is chosen
@@ -70,6 +71,7 @@ def draw_figure(
       UserError: if the model has no such layer, head or word.
     """
     choices = choices or Choices()
+    line, output = encodable(line), encodable(output)
     layer = choices.layer
     if layer is None:
         layer = paper_layer(model.attention_layers.get("encoder", 0))
@@ -79,7 +81,7 @@ def draw_figure(
             raise UserError(f"`heads`: there is no head {head}; heads are 0 to {each.num_heads - 1}", status=2)
     panels, why = {3: _figure_3, 4: _figure_4, 5: _figure_5}[number](each, choices)
     make_folder(folder, "output_dir")
-    files = [folder / f"figure{number}{ending}" for ending in (".svg", ".png", ".html", ".md")]
+    files = [folder / f"figure{number}{ending}" for ending in ENDINGS]
     figure = draw_lines(panels)
     for file in files[:2]:
         save(figure, file)
@@ -97,7 +99,7 @@ def sentence_for(number: int, lines: Iterable[str]) -> str | None:
     """Returns the first line that suits a figure: 8 to 18 words, and for figure 4 a pronoun; None if there is none."""
     for line in lines:
         words = line.split()
-        if len(words) in _WORDS and (number != 4 or _pronoun_in(words)):
+        if len(words) in _WORDS and (number != 4 or _pronoun_in(words) is not None):
             return line
     return None
 
@@ -105,7 +107,8 @@ def sentence_for(number: int, lines: Iterable[str]) -> str | None:
 def _figure_3(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
     """All heads, and one word: that which looks far away more than uniform attention does, if none is given."""
     far, uniform = _share_far(each).mean(0), _share_far(each.uniform())[0]  # [queries]
-    query = int((far - uniform).argmax()) if choices.word is None else query_of(each, choices.word, "word")
+    gains = np.where(each.queries.special, -np.inf, far - uniform)
+    query = int(gains.argmax()) if choices.word is None else query_of(each, choices.word, "word")
     heads = list(choices.heads or range(each.num_heads))
     tops = [f"head {head} {_top(each, head, query)}" for head in heads]
     why = (
@@ -117,10 +120,9 @@ def _figure_3(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
 
 def _figure_4(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
     """A head; then two heads and one word, a pronoun if none is given: those that are sharpest for it."""
-    word = choices.word or _pronoun_in(each.queries.labels)
-    if word is None:
+    query = _pronoun_in(each.queries.labels) if choices.word is None else query_of(each, choices.word, "word")
+    if query is None:
         raise UserError("`sentence`: it has no pronoun for figure 4; give another one, or a `word` of it")
-    query = query_of(each, word, "word")
     entropies = _entropies(each)[:, query]
     others = [head for head in np.argsort(entropies).tolist() if each.weights[head, query].argmax() != query]
     heads = list(choices.heads or others[:2] or [int(entropies.argmin())])
@@ -151,7 +153,7 @@ def _share_far(each: AttentionMap) -> np.ndarray:
     """Returns the share of the weights that is at least `FAR` words away, float [heads, queries]."""
     places = np.arange(len(each.queries))
     far = (abs(places[:, None] - places[None]) >= FAR) & ~np.asarray(each.keys.special)[None]
-    return (each.weights * far).sum(-1) * ~np.asarray(each.queries.special)
+    return (each.weights * far).sum(-1)
 
 
 def _entropies(each: AttentionMap) -> np.ndarray:
@@ -170,7 +172,8 @@ def _top(each: AttentionMap, head: int, query: int) -> str:
     return f"“{each.keys.labels[key]}” {each.weights[head, query, key]:.2f}"
 
 
-def _pronoun_in(words: Sequence[str]) -> str | None:
-    plain: Callable[[str], str] = lambda word: re.sub(r"\W", "", word).lower()  # noqa: E731
-    found = [word for word in map(plain, words) if word in PRONOUNS]
-    return min(found, key=PRONOUNS.index, default=None)
+def _pronoun_in(words: Sequence[str]) -> int | None:
+    """Returns the place of the first pronoun, of the kind that stands first in `PRONOUNS`; None if there is none."""
+    plain = [word.strip(string.punctuation).lower() for word in words]
+    found = [PRONOUNS.index(word) for word in plain if word in PRONOUNS]
+    return plain.index(PRONOUNS[min(found)]) if found else None

@@ -42,9 +42,10 @@ def most_changed(
     Raises:
       UserError: if the numbers of lines differ, or the metric takes fewer sets of references.
     """
-    # A metric that scores single lines scores those of both systems.
-    by, ours = scores_of_lines(metric, first, *references, **options)
-    _, theirs = scores_of_lines(by, other, *references, **options)
+    by, theirs = scores_of_lines(metric, other, *references, **options)
+    own, ours = scores_of_lines(by, first, *references, **options)
+    if own != by:  # the metric scores the lines of one system only
+        by, theirs = scores_of_lines(own, other, *references, **options)
     scores = list(zip(ours, theirs, strict=True))
     changes = [
         Change(line, tuple(texts), *outputs, *both, by)

@@ -112,14 +112,20 @@ def add_error_answers(app: FastAPI, metrics: Metrics) -> None:
     """Makes an application answer errors with {"error": line}, without a path of the machine; `Guard` does the rest."""
 
     async def handler(request: Request, error: Exception) -> JSONResponse:
-        describe = next(found for kind, found in _ANSWERS.items() if isinstance(error, kind))
-        status, message, headers = describe(error)
-        if status in _REASONS:
-            metrics.refused.labels(_REASONS[status]).inc()
+        status, message, headers = refusal(error, metrics)
         return JSONResponse({"error": encodable(message)}, status, headers)
 
     for kind in _ANSWERS:
         app.add_exception_handler(kind, handler)
+
+
+def refusal(error: Exception, metrics: Metrics) -> tuple[int, str, dict[str, str]]:
+    """Counts an error of `REFUSALS`, and returns the status, the message and the headers of its answer."""
+    describe = next(found for kind, found in _ANSWERS.items() if isinstance(error, kind))
+    status, message, headers = describe(error)
+    if status in _REASONS:
+        metrics.refused.labels(_REASONS[status]).inc()
+    return status, message, headers
 
 
 # Errors as (status, message, headers); the first kind that fits counts.
@@ -132,6 +138,8 @@ _ANSWERS: dict[type[Exception], Callable[[Any], tuple[int, str, dict[str, str]]]
     QueueFull: lambda error: (429, "the queue is full; try again", {"Retry-After": str(error.retry_after)}),
     NotReady: lambda error: (503, "the models are not loaded yet", {"Retry-After": str(_RETRY_SECONDS)}),
 }
+# The errors that are answers.
+REFUSALS = tuple(_ANSWERS)
 # What the figures call the statuses of requests that might have been answered at another time, or in parts.
 _REASONS = {413: "too_large", 429: "queue_full", 503: "loading", 504: "timeout"}
 

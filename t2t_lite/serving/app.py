@@ -54,7 +54,7 @@ def make_app(models: ModelSet, options: ServingOptions, keys: Keys, metrics: Met
     add_error_answers(app, metrics)
     app.include_router(libretranslate.router(answering))
     app.include_router(v1.router(answering))
-    add_page(app, answering)
+    add_page(app, answering, metrics)
     _add_monitoring(app, models, metrics)
     if options.cors_origins:
         app.add_middleware(

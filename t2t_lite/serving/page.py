@@ -3,21 +3,20 @@
 Its templates and scripts are those of `visualization`. Nothing comes from another host, and the policy allows no more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Form, HTTPException, Request
+from fastapi import APIRouter, FastAPI, Form, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
 import t2t_lite
-from t2t_lite.errors import UserError
-from t2t_lite.serving.answering import Answering, without_delay
-from t2t_lite.serving.batching import QueueFull
-from t2t_lite.serving.models import NoSuchModel, NotReady
-from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
+from t2t_lite.serving.answering import REFUSALS, Answering, refusal, without_delay
+from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.served_model import Result, ServedModel, Task, Text
 from t2t_lite.serving.v1 import MAX_DRAWN, tree_picture
 from t2t_lite.trees.tokenizer import split_as_treebank
 from t2t_lite.visualization.attention_data import paper_layer
@@ -36,9 +35,9 @@ _HEADERS = {
 }
 
 
-def add_page(app: FastAPI, answering: Answering) -> None:
+def add_page(app: FastAPI, answering: Answering, metrics: Metrics) -> None:
     """Adds the page and its files to an application."""
-    app.include_router(_router(answering))
+    app.include_router(_router(answering, metrics))
     app.mount("/static", _Static(packages=[("t2t_lite.visualization", "static")]))
 
 
@@ -54,7 +53,7 @@ class _Static(StaticFiles):
         await super().__call__(scope, receive, with_headers)
 
 
-def _router(answering: Answering) -> APIRouter:
+def _router(answering: Answering, metrics: Metrics) -> APIRouter:
     api = APIRouter(include_in_schema=False)
 
     @api.get("/")
@@ -71,15 +70,17 @@ def _router(answering: Answering) -> APIRouter:
             answering.check_key(request, api_key)
             lines = text.splitlines()
             answering.check_lines(len(lines))
-            chosen = answering.models.named(model) if model else answering.models.all[0]
+            answering.models.check_ready()
+            chosen = answering.models.named(model or answering.models.all[0].name)
             if chosen.writes_trees:
                 lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in lines])
             texts = await without_delay(len(text), chosen.texts, lines)
-            chosen, results = await answering.results(request, lambda: chosen, _wanted(texts))
+            name = chosen.name  # another model may take its place
+            chosen, results = await answering.results(request, lambda: answering.models.named(name), _wanted(texts))
             outputs = await run_in_threadpool(_outputs, chosen, results)
-        except (HTTPException, UserError, NoSuchModel, NotReady, TooLong, QueueFull, IndexError) as error:
-            status, message = _failure(error)
-            return _page(answering, status, asked | {"error": message})
+        except REFUSALS as error:
+            status, message, headers = refusal(error, metrics)
+            return _page(answering, status, asked | {"error": message}, headers)
         return _page(answering, 200, asked | {"outputs": outputs, "name": chosen.name})
 
     return api
@@ -96,18 +97,12 @@ def _outputs(model: ServedModel, results: Sequence[Result]) -> list[dict[str, st
     return [{"text": text, "drawing": tree_picture(text) if drawn and text else ""} for text in texts]
 
 
-def _failure(error: Exception) -> tuple[int, str]:
-    """Returns the status and the message of an error."""
-    if isinstance(error, HTTPException):
-        return error.status_code, str(error.detail)
-    if isinstance(error, QueueFull):
-        return 429, "the queue is full; try again"
-    if isinstance(error, NotReady | IndexError):
-        return 503, "the models are not loaded yet; try again"
-    return 413 if isinstance(error, TooLong) else 400, str(error).replace("`", "")
-
-
-def _page(answering: Answering, status: int = 200, asked: dict[str, Any] | None = None) -> HTMLResponse:
+def _page(
+    answering: Answering,
+    status: int = 200,
+    asked: dict[str, Any] | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> HTMLResponse:
     """Returns the page, with the answer to a form if there is one."""
     values: dict[str, Any] = {"text": "", "model": "", "outputs": [], "name": "", "error": ""} | (asked or {})
     models = [_described(model) for model in answering.models.all]
@@ -121,12 +116,12 @@ def _page(answering: Answering, status: int = 200, asked: dict[str, Any] | None 
         **values,
     )
     # Characters that UTF-8 does not know, which a form can have, are shown as "?".
-    return HTMLResponse(html.encode("utf-8", errors="replace"), status, _HEADERS)
+    return HTMLResponse(html.encode("utf-8", errors="replace"), status, {**_HEADERS, **headers})
 
 
 def _described(model: ServedModel) -> dict[str, Any]:
     """Returns what the page must know of a model."""
     about = model.description()
-    kept = ("name", "kind", "source", "target", "settings", "max_beam_size", "alignments", "attention")
+    kept = ("name", "kind", "source", "target", "settings", "beam_size", "max_beam_size", "alignments", "attention")
     first = {kind: paper_layer(each["layers"]) for kind, each in about["attention"].items()}
     return {name: about[name] for name in kept} | {"first_layer": first}

@@ -202,10 +202,17 @@ class ServedModel:
         ]
 
     def given_text(self, text: str, output: str) -> list[Text]:
-        """Returns a text whose output is given; it counts as many tokens as both. Raises TooLong, see `texts`."""
+        """Returns a text whose output is given; it counts as many tokens as both.
+
+        Raises:
+          TooLong: see `texts`.
+          UserError: if the output of a parser is not a tree over the words of the text.
+        """
         (source,) = self.texts([text])
-        # A tree has several symbols for each word, which the limit of an output's length allows.
-        (tokens,) = self._counted("the output of sentence", [output], self.translator.vocabulary)
+        written = output
+        if self._parser is not None and len(output) <= MAX_ATTENTION_TOKENS * MAX_TOKEN_CHARACTERS:
+            written = self._parser.symbols_of(encodable(text), encodable(output))
+        (tokens,) = self._counted("the output of sentence", [written], self.translator.vocabulary)
         return [source._replace(output=output, tokens=source.tokens + tokens)]
 
     def _counted(self, name: str, texts: Sequence[str], vocabulary: Vocabulary) -> list[int]:
@@ -259,6 +266,7 @@ class ServedModel:
             "checkpoint": self.about.checkpoint,
             "loaded_at": round(self.loaded_at, 3),
             "settings": {name: getattr(model.decode_hparams, name) for name in self._options.request_settings},
+            "beam_size": model.decode_hparams.beam_size,
             "max_beam_size": self.max_beam_size,
             "alignments": not self.writes_trees and (self.about.engine == "ctranslate2" or "cross" in self._attention),
             "attention": self._attention,

@@ -5,10 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from t2t_lite.errors import UserError
+from t2t_lite.formatting import encodable
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_maps, chosen_layers
 from t2t_lite.visualization.head_statistics import MEASURES, HeadStatistics, head_statistics
 
 DIGITS = 4  # of the weights
+MAX_WEIGHTS = 3_000_000  # about 20 MB, and as much again for whole words
 
 
 def paper_layer(num_layers: int) -> int:
@@ -33,7 +36,16 @@ def attention_data(
       UserError: if the model gives no weights, or has no such layer.
     """
     chosen = chosen_layers(model, kinds, layers)
-    maps = [attention_maps(model, line, output, chosen, layers) for line, output in pairs]
+    maps: list[list[AttentionMap]] = []
+    weights = 0
+    for line, output in pairs:
+        maps.append(attention_maps(model, line, output, chosen, layers))
+        weights += sum(each.weights.size for each in maps[-1])
+        if weights > MAX_WEIGHTS:
+            raise UserError(
+                f"the lines have more than {MAX_WEIGHTS:,} attention weights, which no browser shows: choose `layers` "
+                f"and `kinds`, or take fewer or shorter lines"
+            )
     return {
         "measures": [measure._asdict() for measure in MEASURES],
         "layers": chosen,
@@ -41,7 +53,7 @@ def attention_data(
         "heads": {each.kind: each.num_heads for each in maps[0]},
         "statistics": [statistics_json(head_statistics(of_layer)) for of_layer in zip(*maps)],
         "sentences": [
-            {"input": line, "output": output, "maps": [map_json(each) for each in of_pair]}
+            {"input": encodable(line), "output": encodable(output), "maps": [map_json(each) for each in of_pair]}
             for (line, output), of_pair in zip(pairs, maps, strict=True)
         ],
     }

@@ -8,8 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
+from t2t_lite.data.vocab import UNKNOWN_TEXT
 from t2t_lite.decoding.alignment import words_of_tokens
 from t2t_lite.errors import UserError
+from t2t_lite.formatting import encodable
 
 KINDS = ("encoder", "decoder", "cross")
 START, END = "<start>", "<end>"
@@ -102,11 +104,13 @@ def maps_of_lines(
     Raises:
       UserError: if there is no such layer, or the model gives no weights.
     """
-    layers = model.attention_layers.get(kind, 1)
-    return [
-        AttentionMap(kind, layer % layers, weights, _axis(queries), _axis(keys, starts=kind == "decoder"))
-        for weights, queries, keys in model.attention(lines, outputs, kind, layer)
-    ]
+    layer %= model.attention_layers.get(kind, 1)
+    return [map_of(kind, layer, *found) for found in model.attention(lines, outputs, kind, layer)]
+
+
+def map_of(kind: str, layer: int, weights: np.ndarray, queries: Sequence[str], keys: Sequence[str]) -> AttentionMap:
+    """Returns the map of what `Translator.attention` gives."""
+    return AttentionMap(kind, layer, weights, _axis(queries), _axis(keys, starts=kind == "decoder"))
 
 
 def attention_map(model: HasAttention, line: str, output: str, kind: str, layer: int) -> AttentionMap:
@@ -138,6 +142,8 @@ def chosen_layers(
     """
     having = model.attention_layers
     kinds = list(kinds)
+    if layers is not None and not layers:
+        raise UserError("`layers` is empty; leave it out for all layers", status=2)
     for kind in kinds:
         if kind not in KINDS:
             raise UserError(f"attention kinds are {', '.join(KINDS)}, not '{kind}'", status=2)
@@ -203,11 +209,11 @@ def _words(tokens: Sequence[str]) -> list[int]:
 
 def _is_punctuation(token: str) -> bool:
     text = token.strip()
-    return bool(text) and all(unicodedata.category(character).startswith("P") for character in text)
+    return text not in ("", UNKNOWN_TEXT) and all(unicodedata.category(character).startswith("P") for character in text)
 
 
 def _visible(token: str) -> str:
-    return token.strip() or _BLANKS[bool(token)]
+    return encodable(token.strip()) or _BLANKS[bool(token)]
 
 
 def _in_words(axis: Axis) -> Axis:

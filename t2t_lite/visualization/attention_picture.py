@@ -1,7 +1,8 @@
 """A picture of attention: made once, shown by notebooks, and saved as HTML, SVG, PNG or PDF."""
 
 import html
-from collections.abc import Callable, Sequence
+import string
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import t2t_lite
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, write_text
+from t2t_lite.formatting import encodable
 from t2t_lite.visualization.attention_data import attention_data, closest, paper_layer
 from t2t_lite.visualization.attention_map import KINDS, AttentionMap, HasAttention, attention_maps, chosen_layers
 from t2t_lite.visualization.attention_plot import Panel, draw_lines, draw_matrices, draw_overview
@@ -23,6 +25,7 @@ FORMS = ("lines", "matrix", "overview")
 # Of an HTML file: with 20 tokens, 6 layers and 8 heads, a sentence takes half a megabyte.
 MAX_SENTENCES = 20
 _MAX_PANELS = 12
+_MAX_DRAWN = 200_000  # weights of a picture other than HTML: each is a line or a cell of some hundred bytes
 _FRAME_HEIGHT = 640  # pixels, in a notebook
 
 
@@ -86,7 +89,7 @@ class AttentionPicture:
         """Returns an HTML document without references to other files."""
         data = self.data()
         title = self.pairs[0][0] if len(self.pairs) == 1 else f"{len(self.pairs)} sentences"
-        return render("attention.html", title=f"Attention: {title}", version=t2t_lite.__version__, data=data)
+        return render("attention.html", title=f"Attention: {encodable(title)}", version=t2t_lite.__version__, data=data)
 
     def data(self) -> dict[str, Any]:
         """Returns what the HTML shows: see `attention_data`, and the choices at the beginning."""
@@ -123,25 +126,45 @@ class AttentionPicture:
         return file
 
     def _figure(self) -> "Figure":
+        maps, heads = self._panels()
         if self.form == "overview":
-            maps = self._maps(self._kinds or ["encoder"], self._layers)
             return draw_overview(maps, [head_statistics([each]) for each in maps])
+        queries = [self._query_in(each) for each in maps]
+        sizes = (each.weights[0].size if query is None else len(each.keys) for each, query in zip(maps, queries))
+        if (weights := len(heads) * sum(sizes)) > _MAX_DRAWN:
+            raise UserError(
+                f"{weights:,} weights are too many for one picture, at most {_MAX_DRAWN:,}: choose with `query`, "
+                f"`heads` and `layers`, or take a shorter line"
+            )
+        if self.form == "matrix":
+            return draw_matrices(maps, heads)
+        return draw_lines([Panel(each, heads, query) for each, query in zip(maps, queries)])
+
+    def check(self, file: Path) -> None:
+        """Raises UserError if the model has not what is to be drawn in a file; texts and query may be any."""
+        if file.suffix.lower() == ".html":
+            first = chosen_layers(self._model, self._kinds or KINDS, self._layers)
+            each = self._maps(list(first)[:1], next(iter(first.values()))[:1])[0]
+            _checked_heads(self._heads, each.num_heads)
+        else:
+            self._panels()
+
+    def _panels(self) -> tuple[list[AttentionMap], list[int]]:
+        """Returns what a picture other than HTML shows: the maps, and the heads of each."""
         kinds = self._kinds or list(chosen_layers(self._model))[:1]
         layers = self._layers
-        if layers is None:
+        if layers is None and self.form != "overview":
             most = max(self._model.attention_layers.get(kind, 0) for kind in kinds)
             layers = [closest(range(most), paper_layer(most))]
         maps = self._maps(kinds, layers)
         heads = _checked_heads(self._heads, min(each.num_heads for each in maps))
         panels = len(maps) * (len(heads) if self.form == "matrix" else 1)
-        if panels > _MAX_PANELS:
+        if self.form != "overview" and panels > _MAX_PANELS:
             raise UserError(
                 f"{panels} panels are too many for one picture, at most {_MAX_PANELS}: choose with `layers`, `heads` "
                 f"and `kinds`, or give a name that ends in .html"
             )
-        if self.form == "matrix":
-            return draw_matrices(maps, heads)
-        return draw_lines([Panel(each, heads, self._query_in(each)) for each in maps])
+        return maps, heads
 
     def _query_in(self, each: AttentionMap) -> int | None:
         return None if self._query is None else query_of(each, self._query)
@@ -153,6 +176,8 @@ class AttentionPicture:
 
 def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
     """Returns the chosen heads, from 0."""
+    if heads is not None and not heads:
+        raise UserError("`heads` is empty; leave it out for all heads", status=2)
     for head in heads or ():
         if not -number <= head < number:
             raise UserError(f"`heads`: there is no head {head}; heads are 0 to {number - 1}", status=2)
@@ -160,24 +185,22 @@ def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
 
 
 def query_of(each: AttentionMap, query: str | int, argument: str = "query") -> int:
-    """Returns the index of a query: the first that is a text, or the one with a number.
+    """Returns the index of a query: the one with a number, or the first with a text.
 
     Raises:
       UserError: if there is none.
     """
     labels = each.queries.labels
-    same: list[Callable[[str], bool]] = [
-        lambda label: label == query,
-        lambda label: label.strip(".,;:!?\"'").lower() == str(query).lower(),
-    ]
-    for is_same in same:
-        found = [place for place, label in enumerate(labels) if is_same(label)]
-        if found:
-            return found[0]
-    if isinstance(query, int) or query.isdigit():
-        if int(query) < len(labels):
-            return int(query)
+    if isinstance(query, str):
+        word = query.strip(string.punctuation).lower()
+        plain = [label.strip(string.punctuation).lower() for label in labels]
+        for wanted, among in ((query, labels), (word, plain)):
+            if wanted and wanted in among:
+                return among.index(wanted)
+        if not query.isdecimal():
+            raise UserError(
+                f"`{argument}={query}` is none of: {' '.join(labels)}; subwords end in @@, give the index, or use words"
+            )
+    if not 0 <= int(query) < len(labels):
         raise UserError(f"`{argument}={query}`: there are {len(labels)} queries, from 0")
-    raise UserError(
-        f"`{argument}={query}` is none of: {' '.join(labels)}; subwords end in @@, give the index, or use words"
-    )
+    return int(query)

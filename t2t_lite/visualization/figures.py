@@ -24,11 +24,16 @@ _IDS = re.compile(r' id="[a-zA-Z0-9_]+_\d+"')  # figure_1, axes_1 ..., which are
 
 def check_plot_file(file: Path, argument: str = "plot_file", formats: Sequence[str] = FORMATS) -> None:
     """Raises UserError if a plot cannot be written to `file`; `argument` names it in messages."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UserError(f"a plot needs matplotlib; run pip install 't2t-lite[plot]', or omit `{argument}`")
+    check_matplotlib(argument)
     check_output(file, f"`{argument}={file}`")
     if file.suffix.lower() not in formats:
         raise UserError(f"`{argument}={file}`: unknown plot format; use a file name that ends in {', '.join(formats)}")
+
+
+def check_matplotlib(argument: str) -> None:
+    """Raises UserError if matplotlib is not installed; `argument` names what asked for a plot."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError(f"a plot needs matplotlib; run pip install 't2t-lite[plot]', or omit `{argument}`")
 
 
 def make_figure(width: float, height: float) -> "Figure":

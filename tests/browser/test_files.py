@@ -101,3 +101,12 @@ def test_on_paper_there_are_no_controls(attention_file, open_page):
     assert not page.locator(".attention-controls").is_visible()
     assert page.locator(".attention-drawing").is_visible()
     assert page.pdf().startswith(b"%PDF")
+
+
+def test_a_damaged_picture_does_not_hide_the_others(attention_file, open_page, tmp_path):
+    html = attention_file.read_text(encoding="utf-8")
+    damaged = '<div data-attention="x"></div><script type="application/json" id="x">{"sentences": [1]}</script>'
+    (tmp_path / "a.html").write_text(html.replace("<h1>", f"{damaged}<h1>"), encoding="utf-8")
+    page = open_page((tmp_path / "a.html").as_uri())
+    page.wait_for_selector(".attention-drawing")
+    assert page.get_by_text("This picture cannot be shown").count() == 1

@@ -1,5 +1,6 @@
 """The page of the server, used as people do: with a mouse, with a keyboard, on a phone, in the dark."""
 
+import contextlib
 import json
 import re
 import urllib.parse
@@ -171,6 +172,76 @@ def test_another_model_parses(page, page_exports):
     page.wait_for_selector(".word")
     assert page.get_by_text("gives no weights of single heads").is_visible()
     assert page.locator("#output .source").count() == 1
+
+
+def test_late_answers_change_nothing(page, translator):
+    """Maps that arrive after another layer, or another text, was chosen."""
+    type_text(page, LINE)
+    page.get_by_text("Attention", exact=True).first.click()
+    page.wait_for_selector(".attention-lines line", state="attached")
+    held = []
+    page.route("**/v1/attention", lambda route: held.append(route))
+    layer = page.locator("[data-key=Layer]")
+    last = str(translator.attention_layers["encoder"] - 1)
+    page.locator("[data-key=Attention]").select_option("cross")
+    page.locator("[data-key=Attention]").select_option("decoder")
+    layer.select_option(last)
+    while len(held) < 2:
+        page.wait_for_timeout(20)
+    for route in held[::-1]:
+        route.continue_()
+    page.wait_for_timeout(500)
+    wait_until(
+        page,
+        f"document.querySelector('.attention-caption').innerText.startsWith('decoder self-attention, layer {last},')",
+    )
+    page.locator(".queries .attention-token").nth(1).hover()
+    assert page.locator(".keys .attention-label").first.inner_text() == "<start>"
+    weights, _, _ = translator.attention(LINE, translator.translate(LINE), "decoder", int(last))
+    labels = page.locator(".keys .attention-label").all_inner_texts()
+    best = labels[weights.mean(0)[1].argmax()]
+    assert f"attends to {best} {weights.mean(0)[1].max():.2f}" in said(page)
+    # All heads of one text, while the answers for the text before it are on their way.
+    page.unroute("**/v1/attention")
+    page.get_by_role("button", name="All heads").click()
+    page.wait_for_selector(".attention-thumbnail")
+    held.clear()
+    page.route("**/v1/attention", lambda route: held.append(route))
+    type_text(page, "", clear=SENTENCES[1])
+    while not held:
+        page.wait_for_timeout(20)
+    old = list(held)
+    page.unroute("**/v1/attention")
+    type_text(page, "", clear=f"{SENTENCES[2][:-1]} and the man and the man.")
+    for route in old:
+        with contextlib.suppress(Exception):  # the page may have given it up
+            route.continue_()
+    output = translator.translate(f"{SENTENCES[2][:-1]} and the man and the man.")
+    tokens = len(translator.attention("a", output, "decoder", 0)[1]) - 1
+    wait_until(page, f"document.querySelector('.attention-figure').innerText.includes('Measured on {tokens} tokens')")
+
+
+def test_each_line_keeps_its_alternative(page, translator):
+    type_text(page, f"{SENTENCES[0]}\n{SENTENCES[1]}", lines=2)
+    words(page, 0).first.hover()
+    page.locator("#output .line").first.click()
+    other = page.locator("#hypotheses button").nth(2)
+    text = other.inner_text()
+    other.click()
+    page.locator("#output .line").nth(1).locator(".source").click()
+    assert " ".join(words(page, 0).all_inner_texts()) == text
+    with page.expect_response("**/v1/translate") as answered:
+        words(page, 0).nth(1).click()
+    prefixes = json.loads(answered.value.request.post_data)["prefixes"]
+    assert prefixes == [" ".join(text.split()[:2]), ""]
+
+
+def test_a_narrow_beam_has_fewer_alternatives(page):
+    type_text(page, LINE)
+    page.get_by_text("Settings").click()
+    page.get_by_label("beam_size").fill("2")
+    wait_until(page, "document.querySelectorAll('#hypotheses li').length === 2")
+    assert page.locator("#error").inner_text() == ""
 
 
 def test_settings_reach_the_search(page, translator):

@@ -1,5 +1,6 @@
 """Pictures of attention: what is drawn, parsed back from the files, is what the model gives."""
 
+import argparse
 import json
 import re
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from support.attention_svg import SVG, groups_of, opacity
 
 import t2t_lite as t2t
+from t2t_lite.bin.decoder.outputs import MOST_DRAWN, OutputWriter
 from t2t_lite.visualization.attention_map import attention_map
+from t2t_lite.visualization.attention_picture import MAX_SENTENCES
 
 TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied/run"
 PARSING = Path(__file__).resolve().parents[1] / "frozen/0.2/hard_alignment/run"
@@ -180,6 +183,8 @@ def test_mistakes_are_one_line_and_write_nothing(tmp_path, command, monkeypatch,
     assert result.returncode == status
     assert message in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
+    # Only a word can be looked up after the translation.
+    assert result.stdout == "" or "--query=zebra" in flags
     assert list(tmp_path.iterdir()) == []
 
 
@@ -188,3 +193,18 @@ def test_an_export_for_ctranslate2_is_refused_before_it_translates(served_export
     result = command("decoder", *flags, stdin=b"The cat sleeps.\n")
     assert (result.returncode, result.stdout) == (1, "")
     assert "gives no attention weights of single heads" in result.stderr
+
+
+def test_a_resumed_run_draws_the_first_lines(translator):
+    """Also if the run before it was not asked for a picture."""
+    flags = argparse.Namespace(score_file=None, prefix_file=None, constraint_file=None, alignments=None)
+    first, second = OutputWriter(translator, flags), OutputWriter(translator, flags)
+    lines = [("The cat sleeps.",), ("",), ("The dog sleeps.",), (LINE,)]
+    first.outputs_of(lines[:2], 1)
+    second.restore_notes(json.loads(json.dumps(first.notes())))
+    second.outputs_of(lines[2:], 3)
+    assert [line for line, _ in second.pairs] == ["The cat sleeps.", "The dog sleeps.", LINE]
+    assert second.num_pairs == 3
+    second.outputs_of([("The cat sleeps.",)] * 30, 5)
+    assert (len(second.pairs), second.num_pairs) == (MOST_DRAWN, 33)
+    assert MOST_DRAWN == MAX_SENTENCES

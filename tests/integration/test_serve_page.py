@@ -101,6 +101,17 @@ def test_hostile_text_is_escaped_everywhere(server):
         assert "<img" not in answer.content and answer.content.count("</textarea>") == 1
 
 
+def test_refusals_of_the_form_are_counted(server):
+    def count():
+        found = re.search(r't2t_lite_refused_total\{reason="too_large"\} (\S+)', server.get("/metrics").content)
+        return float(found.group(1)) if found else 0.0
+
+    before = count()
+    assert server.post("/", form={"text": "dog " * 600, "api_key": KEY}).status == 413
+    assert count() == before + 1
+    assert server.post("/", form={"text": "a"}).headers["www-authenticate"] == "Bearer"
+
+
 @pytest.fixture(scope="module")
 def answers(page_exports):
     """A function that asks an application with both Keras models, in this process: (status, answer)."""
@@ -159,6 +170,14 @@ def test_attention_of_a_tree_and_what_a_model_says_of_itself(answers, page_expor
     assert answers("/v1/attention", asked)[1]["map"]["tokens"]["queries"][-1] == "<end>"
     refused = answers("/v1/attention", asked | {"inputs": "The dog"})
     assert refused == (400, {"error": "the tree: the tree has 4 words, and the line has 2"})
+    # Brackets without blanks are symbols all the same.
+    deep = "(A" * 200 + "(XX a)" + ")" * 200
+    assert answers("/v1/attention", asked | {"inputs": "a", "targets": deep}) == (
+        413,
+        {"error": "a request with attention weights can have 256 tokens"},
+    )
+    status, answer = answers("/v1/attention", asked | {"inputs": "a", "targets": "(A" * 50_000 + "a" + ")" * 50_000})
+    assert (status, "characters; at most" in answer["error"]) == (413, True)
     tied, trees = answers("/v1/models")[1]["models"]
     weights, _, _ = t2t.Translator.from_export(page_exports / "tied").attention("a", "b", "encoder", 0)
     layers = t2t.Translator.from_export(page_exports / "tied").attention_layers

@@ -247,3 +247,5 @@ def test_what_was_measured_of_heads_is_shown(evaluated, reported, tmp_path):
     for damaged in ({"layers": 3}, {"relations": [{}]}, {"lines": "many"}, {"format": 2}):
         (folder / "heads.json").write_text(json.dumps(content | about | damaged))
         assert "Attention heads" not in reported(tmp_path / "report.html", run).text
+    (folder / "heads.json").write_text("[" * 100_000)
+    assert "Attention heads" not in reported(tmp_path / "report.html", run).text

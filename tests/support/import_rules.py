@@ -95,7 +95,7 @@ RULES = {
         ("tensorflow", "numpy", "sacrebleu"),
     ),
     "visualization": (
-        ("visualization", "decoding.alignment", *BASIS),
+        ("visualization", "decoding.alignment", "data.vocab", *BASIS),
         ("numpy", "matplotlib", "jinja2", "markupsafe", "cycler"),
     ),
     # It reads what training and evaluation have stored.

@@ -2,7 +2,10 @@ import numpy as np
 import pytest
 
 from t2t_lite.errors import UserError
+from t2t_lite.reproduce.attention_figures import draw_figure, sentence_for
+from t2t_lite.visualization import attention_data, attention_picture
 from t2t_lite.visualization.attention_map import attention_map, attention_maps, chosen_layers
+from t2t_lite.visualization.attention_picture import query_of
 from t2t_lite.visualization.head_statistics import head_statistics
 
 
@@ -35,6 +38,8 @@ def map_of(line, output="", kind="encoder", layer=0):
         # Blanks may stand after words, or be tokens; punctuation is a word of its own at the edges of a word only.
         ("a |(|b|) |.", ["a", "(", "b", ")", ".", "<end>"], [0, 1, 2, 3, 4, 5]),
         ("don|'|t|!|?", ["don@@", "'@@", "t", "!@@", "?", "<end>"], [0, 0, 0, 1, 1, 2]),
+        # An unknown character is part of its word, although its sign is punctuation.
+        (" caf|⁇| x", ["caf@@", "⁇", "x", "<end>"], [0, 0, 1, 2]),
         ("a| |b|c", ["a", "␣", "b@@", "c", "<end>"], [0, 0, 1, 1, 2]),
         # The bytes of a character: the first has the text.
         (" é||y| z|", ["é@@", "·@@", "y", "z", "·", "<end>"], [0, 0, 0, 1, 1, 2]),
@@ -82,6 +87,8 @@ def test_layers_are_chosen_by_kind():
         chosen_layers(few, layers=[4])
     with pytest.raises(UserError, match="gives no attention weights of single heads \\(decoder\\)"):
         chosen_layers(few, ["decoder"])
+    with pytest.raises(UserError, match="`layers` is empty"):
+        chosen_layers(few, layers=[])
     with pytest.raises(UserError, match="not 'memory'"):
         chosen_layers(few, ["memory"])
 
@@ -135,3 +142,69 @@ def test_uniform_attention_and_a_head_that_looks_back():
     decoder = head_statistics([map_of("x", "A| B| C", "decoder")])
     assert decoder.uniform["entropy"] == pytest.approx((0 + 1 + np.log2(3)) / 3)
     assert decoder.uniform["end"] == pytest.approx((1 + 1 / 2 + 1 / 3) / 3)
+
+
+@pytest.mark.parametrize(
+    ("query", "place"),
+    [("dog", 1), ("it's", 3), ("It's", 3), (0, 0), (5, 5), ("2", 4), (4, 4), ("5", 5), ("<end>", 6), ("@@", None)],
+)
+def test_a_query_is_a_word_or_an_index(query, place):
+    words = map_of("The| dog|,| it's| 2|.")
+    if place is None:
+        with pytest.raises(UserError, match="is none of: The dog"):
+            query_of(words, query)
+    else:
+        assert query_of(words, query) == place
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [(-1, "there are 3 queries, from 0"), (3, "there are 3"), ("9", "there are 3"), ("²", "none of"), ("", "none of")],
+)
+def test_a_query_that_is_not_there_is_an_error(query, message):
+    with pytest.raises(UserError, match=message):
+        query_of(map_of("a| b"), query)
+
+
+def test_pictures_that_nobody_could_open_are_refused(monkeypatch):
+    monkeypatch.setattr(attention_data, "MAX_WEIGHTS", 500)
+    assert len(attention_data.attention_data(Weights(), [("a| b", "c| d")])["sentences"]) == 1
+    with pytest.raises(UserError, match="more than 500 attention weights"):
+        attention_data.attention_data(Weights(), [("a| b", "c| d")] * 4)
+    monkeypatch.setattr(attention_picture, "_MAX_DRAWN", 20)
+    picture = attention_picture.AttentionPicture(Weights(), [("a| b| c", "d")])
+    with pytest.raises(UserError, match="48 weights are too many for one picture, at most 20"):
+        picture.save("never.svg")
+    with pytest.raises(UserError, match="`heads` is empty"):
+        attention_picture.AttentionPicture(Weights(), [("a", "b")], heads=[], form="matrix").save("never.svg")
+
+
+def test_halves_of_characters_are_drawn_as_question_marks(tmp_path):
+    picture = attention_picture.AttentionPicture(Weights(), [("a \udc80", "b")])
+    assert "a ?" in picture.save(tmp_path / "a.html").read_text(encoding="utf-8")
+
+
+class Local(Weights):
+    """Looks at the token itself and its neighbours only, but for one word."""
+
+    def of_line(self, line, output, kind, layer):
+        _, queries, keys = super().of_line(line, output, kind, layer)
+        places = np.arange(len(queries))
+        weights = (abs(places[:, None] - places[None]) <= 1).astype(float)
+        weights[2, 9] = 0.5
+        weights = np.stack([weights] * 3)
+        return weights / weights.sum(-1, keepdims=True), queries, keys
+
+
+def test_figure_3_of_heads_that_look_close_by_is_still_about_a_word(tmp_path):
+    line = "|".join(f" w{place}" for place in range(12))
+    found = draw_figure(3, Local(), line, line, tmp_path)
+    assert "The attention of “w2”: 14% of the weight" in found.caption
+
+
+def test_figure_4_finds_pronouns_as_words(tmp_path):
+    text = "The man says it's in the park , with his old dog ."
+    assert sentence_for(4, ["The man sees a dog in the park .", text]) == text
+    assert sentence_for(4, ["The man says it's in the park , with a dog ."]) is None
+    found = draw_figure(4, Weights(), "|".join(f" {word}" for word in text.split()), "x", tmp_path)
+    assert "then what “his” attends to" in found.caption

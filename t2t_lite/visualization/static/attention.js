@@ -153,12 +153,18 @@
       const {state} = this;
       const asked = (this.asked = {});
       let parts;
+      let view = null;
       try {
-        parts = state.form === "overview" ? await this.overview() : await this.layer();
+        if (state.form === "overview") parts = await this.overview();
+        else {
+          view = await this.view(state.layer);
+          parts = this.layer(view);
+        }
       } catch (error) {
         parts = [make("p", {class: "error", role: "alert"}, error.message)];
       }
       if (this.asked !== asked) return; // something else was chosen meanwhile
+      this.current = view;
       const {input, output} = this.data.sentences[state.sentence];
       const what = state.form === "overview" ? "all heads" : `layer ${state.layer}, heads ${[...state.heads].sort((a, b) => a - b).join(", ") || "none"}`;
       this.caption.replaceChildren(`${KINDS[state.kind]}, ${what}`, make("br"), make("span", {class: "muted"}, `${input} → ${output}`));
@@ -173,11 +179,10 @@
       return (words && map.words) || map.tokens;
     }
 
-    async layer() {
-      this.current = await this.view(this.state.layer);
+    layer(view) {
       const heads = [...this.state.heads].sort((a, b) => a - b);
-      if (this.state.form === "lines") return [this.lines(this.current, heads)];
-      return [make("div", {class: "attention-matrices"}, ...heads.map((head) => this.matrix(this.current, head)))];
+      if (this.state.form === "lines") return [this.lines(view, heads)];
+      return [make("div", {class: "attention-matrices"}, ...heads.map((head) => this.matrix(view, head)))];
     }
 
     // The paper's form: two columns of tokens, and lines between them.
@@ -247,7 +252,7 @@
     // Shows only the lines of one token; null: all lines.
     highlight(chosen) {
       const svg = this.figure.querySelector(".attention-lines");
-      if (!svg) return;
+      if (!svg || !this.current) return;
       const attribute = chosen && (chosen.side === "queries" ? "query" : "key");
       for (const line of svg.children) {
         line.classList.toggle("off", Boolean(chosen) && Number(line.dataset[attribute]) !== chosen.place);
@@ -400,10 +405,14 @@
   // A file has its data in it.
   function showAll() {
     for (const root of document.querySelectorAll("[data-attention]")) {
-      const data = JSON.parse(document.getElementById(root.dataset.attention).textContent);
-      const find = async (sentence, kind, layer) =>
-        data.sentences[sentence].maps.find((map) => map.kind === kind && map.layer === layer);
-      new AttentionView(root, data, find);
+      try {
+        const data = JSON.parse(document.getElementById(root.dataset.attention).textContent);
+        const find = async (sentence, kind, layer) =>
+          data.sentences[sentence].maps.find((map) => map.kind === kind && map.layer === layer);
+        new AttentionView(root, data, find);
+      } catch (error) {
+        root.replaceChildren(make("p", {class: "error"}, `This picture cannot be shown: ${error.message}`));
+      }
     }
   }
 

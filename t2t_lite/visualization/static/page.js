@@ -7,7 +7,8 @@
   const find = (id) => document.getElementById(id);
   const {make} = AttentionView;
   const [textBox, modelBox, output, errorLine, status] = ["text", "model", "output", "error", "status"].map(find);
-  const state = {results: [], inputs: [], line: 0, chosen: 0, prefixes: [], settings: {}};
+  // chosen: for each line, the hypothesis that is shown.
+  const state = {results: [], inputs: [], line: 0, chosen: [], prefixes: [], settings: {}};
   let timer = null;
   let running = null; // the request that is being answered
   let attention = null;
@@ -45,7 +46,12 @@
     return ["v1/translate", content];
   }
 
-  const wanted = () => Math.min(Math.max(1, Number(find("num-hypotheses")?.value) || 4), model().max_beam_size);
+  // The server widens the beam for more hypotheses, but not one that is set here or that requests cannot change.
+  function wanted() {
+    const {settings, beam_size: usual, max_beam_size: widest} = model();
+    const most = Object.hasOwn(state.settings, "beam_size") ? state.settings.beam_size : "beam_size" in settings ? widest : usual;
+    return Math.max(1, Math.min(Number(find("num-hypotheses")?.value) || 4, most, widest));
+  }
 
   async function translate() {
     clearTimeout(timer);
@@ -66,7 +72,7 @@
       if (running !== mine) return;
       Object.assign(state, {inputs, results: answer.results});
       state.line = Math.min(state.line, state.results.length - 1);
-      state.chosen = 0;
+      state.chosen = [];
       showError("");
       show();
     } catch (error) {
@@ -83,7 +89,8 @@
 
   // The line as the model reads it: a parser's words have blanks between them.
   const readLine = (line) => state.results[line].inputs || state.inputs[line];
-  const shownOf = (line) => state.results[line].hypotheses[line === state.line ? state.chosen : 0];
+  const chosenOf = (line) => state.chosen[line] || 0;
+  const shownOf = (line) => state.results[line].hypotheses[chosenOf(line)];
 
   function show() {
     const focused = document.activeElement?.dataset?.place;
@@ -136,7 +143,7 @@
   }
 
   function tree(line, text) {
-    const drawing = line === state.line && state.chosen ? null : state.results[line].drawing;
+    const drawing = chosenOf(line) ? null : state.results[line].drawing; // that of the best tree
     const parts = [make("p", {class: "brackets"}, text)];
     if (drawing) {
       const picture = make("img", {class: "tree", alt: `The tree ${text}`, src: `data:image/svg+xml,${encodeURIComponent(drawing)}`});
@@ -148,7 +155,6 @@
   function chooseLine(line) {
     if (line === state.line || !state.results[line]) return;
     state.line = line;
-    state.chosen = 0;
     [...output.children].forEach((element, place) => element.classList.toggle("chosen", place === line));
     showHypotheses();
     showAttention();
@@ -167,9 +173,9 @@
     find("alternatives").hidden = !result || !result.hypotheses[0].text;
     if (!result) return;
     find("hypotheses").replaceChildren(...result.hypotheses.map((each, place) => make("li", {}, make("button", {
-      type: "button", "aria-pressed": String(place === state.chosen), dir: "auto",
+      type: "button", "aria-pressed": String(place === chosenOf(state.line)), dir: "auto",
       onclick: () => {
-        state.chosen = place;
+        state.chosen[state.line] = place;
         show();
         find("hypotheses").children[place]?.firstChild.focus();
       },
@@ -195,11 +201,12 @@
     const data = attentionData(input, text);
     if (attention) {
       if (attention.input === input && attention.text === text) return;
-      Object.assign(attention, {input, text, maps: new Map(), data});
+      attention.abort.abort();
+      Object.assign(attention, {input, text, maps: new Map(), data, abort: new AbortController()});
       attention.view.replace(data);
       return;
     }
-    attention = {name: model().name, input, text, maps: new Map(), data};
+    attention = {name: model().name, input, text, maps: new Map(), data, abort: new AbortController()};
     attention.view = new AttentionView(find("attention-view"), data, loadMap);
   }
 
@@ -211,17 +218,18 @@
   }
 
   function loadMap(sentence, kind, layer) {
-    const mine = attention;
+    // What belongs to this text: `attention` may be about another one when the answer comes.
+    const {input, text, name, maps, data, abort} = attention;
     const key = `${kind} ${layer}`;
-    if (!mine.maps.has(key)) {
-      const asked = ask("v1/attention", {inputs: mine.input, targets: mine.text, model: mine.name, kind, layer});
-      mine.maps.set(key, asked.then((answer) => {
-        mine.data.statistics.push(answer.statistics);
+    if (!maps.has(key)) {
+      const asked = ask("v1/attention", {inputs: input, targets: text, model: name, kind, layer}, abort.signal);
+      maps.set(key, asked.then((answer) => {
+        data.statistics.push(answer.statistics);
         return answer.map;
       }));
-      asked.catch(() => mine.maps.delete(key));
+      asked.catch(() => maps.delete(key));
     }
-    return mine.maps.get(key);
+    return maps.get(key);
   }
 
   // Settings
@@ -291,7 +299,7 @@
     const prefixes = parsed("prefixes", []);
     state.prefixes = Array.isArray(prefixes) ? prefixes.map(String) : [];
     const settings = parsed("settings", {});
-    state.settings = Object.fromEntries(Object.entries(settings).filter(([name]) => name in model().settings));
+    state.settings = Object.fromEntries(Object.entries(settings).filter(([name]) => Object.hasOwn(model().settings, name)));
     return true;
   }
 
