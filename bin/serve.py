@@ -135,7 +135,8 @@ def _run(flags: Sequence[str]) -> None:
 def _check_installed() -> None:
     from t2t_lite.errors import UserError
 
-    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client", "sentencex", "jinja2") if find_spec(name) is None]
+    needed = ("fastapi", "uvicorn", "prometheus_client", "sentencex", "jinja2")
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise UserError(f"the server needs {', '.join(missing)}: pip install 't2t-lite[serve]'")
 
