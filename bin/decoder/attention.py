@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
+from t2t_lite.visualization.choices import FORMS, KINDS, MAX_SENTENCES
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.visualization.attention_picture import AttentionPicture
 
-KINDS, FORMS = ("encoder", "decoder", "cross"), ("lines", "matrix", "overview")
 # The flags that need --draw_attention.
 _CHOICES = ("kind", "layers", "heads", "form", "words", "query")
 
@@ -77,8 +77,6 @@ def draw(
       pairs: the first lines that are not blank, with their translations or trees.
       lines: the number of all lines that are not blank.
     """
-    from t2t_lite.visualization.attention_picture import MAX_SENTENCES
-
     file = Path(arguments.draw_attention)
     chosen = pairs[: MAX_SENTENCES if file.suffix.lower() == ".html" else 1]
     if not chosen:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.errors import UserError
+from t2t_lite.visualization.choices import MAX_SENTENCES
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Hypothesis, Translator
     from t2t_lite.parsing.parser import Parser
-
-MOST_DRAWN = 20  # lines of a picture of attention
 
 
 class OutputWriter:
@@ -83,7 +82,7 @@ class OutputWriter:
     def _keep(self, texts: Sequence[str], outputs: Sequence[str]) -> None:
         """Keeps the first lines, also if no picture is asked for: the run that goes on after this one may draw them."""
         pairs = [(text, output) for text, output in zip(texts, outputs, strict=True) if output]
-        self.pairs += pairs[: MOST_DRAWN - len(self.pairs)]
+        self.pairs += pairs[: MAX_SENTENCES - len(self.pairs)]
         self.num_pairs += len(pairs)
 
     def _scores(self, lines: Sequence[str], first_line: int) -> list[str]:

@@ -29,7 +29,6 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     """Draws the figure, and says what it shows and where it is."""
     if not arguments.run_dir:
         parser.error("--figure needs --run_dir=RUN, the run directory of a trained model")
-    from t2t_lite.files import check_output
     from t2t_lite.reproduce.attention_figures import ENDINGS
     from t2t_lite.run_dir import open_run_dir
     from t2t_lite.visualization.figures import check_matplotlib
@@ -41,7 +40,9 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     check_html("figure")
     check_matplotlib("figure")
     for ending in ENDINGS if folder.is_dir() else ():
-        check_output(folder / f"figure{number}{ending}", f"`output_dir={folder}`")
+        file = folder / f"figure{number}{ending}"
+        if file.is_dir():
+            raise UserError(f"`output_dir={folder}`: {file} is a folder; remove it, or give another folder")
     line = arguments.sentence or _sentence(run_dir, number)
     from t2t_lite.quiet import import_tensorflow
     from t2t_lite.reproduce.attention_figures import Choices, draw_figure

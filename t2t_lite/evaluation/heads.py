@@ -68,7 +68,7 @@ def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
       pairs: the lines.
 
     Returns:
-      {"format", "lines", "layers": [those of `head_statistics`], "relations": [{"relation", "side", "cases", "head":
+      {"format", "lines", "layers": [those of `head_statistics`], "relations": [{"relation", "cases", "head":
       {"kind", "layer", "head"}, "accuracy", "interval", "offset", "baseline", "baseline_interval"}]}. Relations with
       few cases are left out.
 

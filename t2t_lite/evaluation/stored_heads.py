@@ -49,8 +49,8 @@ def heads_of(request: Request, lines: int) -> HeadsReport:
     Raises:
       UserError: if the model gives no attention weights, or the checkpoint cannot be read.
     """
-    folder = request.run_dir.path / FOLDER / folder_name("heads", request.selection.path, "")
-    folder = folder.with_name(folder.name.replace("heads.", f"heads.{request.split}.", 1).rstrip("."))
+    name = folder_name(f"heads.{request.split}", request.selection.path, "").rstrip(".")
+    folder = request.run_dir.path / FOLDER / name
     measured_on = {
         "checkpoint_sha256": sha256_of(Path(f"{request.selection.path}{INDEX}")),
         "inputs_sha256": sha256_of(request.text_paths[0]),

@@ -13,7 +13,6 @@ from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-import t2t_lite
 from t2t_lite.serving.answering import REFUSALS, Answering, refusal, without_delay
 from t2t_lite.serving.metrics import Metrics
 from t2t_lite.serving.served_model import Result, ServedModel, Task, Text
@@ -81,7 +80,7 @@ def _router(answering: Answering, metrics: Metrics) -> APIRouter:
         except REFUSALS as error:
             status, message, headers = refusal(error, metrics)
             return _page(answering, status, asked | {"error": message}, headers)
-        return _page(answering, 200, asked | {"outputs": outputs, "name": chosen.name})
+        return _page(answering, 200, asked | {"outputs": outputs})
 
     return api
 
@@ -104,11 +103,10 @@ def _page(
     headers: Mapping[str, str] = MappingProxyType({}),
 ) -> HTMLResponse:
     """Returns the page, with the answer to a form if there is one."""
-    values: dict[str, Any] = {"text": "", "model": "", "outputs": [], "name": "", "error": ""} | (asked or {})
+    values: dict[str, Any] = {"text": "", "model": "", "outputs": [], "error": ""} | (asked or {})
     models = [_described(model) for model in answering.models.all]
     html = render(
         "page.html",
-        version=t2t_lite.__version__,
         models=models,
         measures=[measure._asdict() for measure in MEASURES],
         is_ready=answering.models.is_ready,

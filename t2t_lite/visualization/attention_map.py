@@ -12,8 +12,8 @@ from t2t_lite.data.vocab import UNKNOWN_TEXT
 from t2t_lite.decoding.alignment import words_of_tokens
 from t2t_lite.errors import UserError
 from t2t_lite.formatting import encodable
+from t2t_lite.visualization.choices import KINDS
 
-KINDS = ("encoder", "decoder", "cross")
 START, END = "<start>", "<end>"
 # What is shown of a token without text, as a part of a character, and of one that is only blanks.
 _BLANKS = ("·", "␣")

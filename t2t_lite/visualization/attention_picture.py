@@ -12,8 +12,9 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, write_text
 from t2t_lite.formatting import encodable
 from t2t_lite.visualization.attention_data import attention_data, closest, paper_layer
-from t2t_lite.visualization.attention_map import KINDS, AttentionMap, HasAttention, attention_maps, chosen_layers
+from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_maps, chosen_layers
 from t2t_lite.visualization.attention_plot import Panel, draw_lines, draw_matrices, draw_overview
+from t2t_lite.visualization.choices import FORMS, KINDS, MAX_SENTENCES
 from t2t_lite.visualization.figures import FORMATS, check_plot_file, save
 from t2t_lite.visualization.head_statistics import head_statistics
 from t2t_lite.visualization.html import check_html, render
@@ -21,9 +22,6 @@ from t2t_lite.visualization.html import check_html, render
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMS = ("lines", "matrix", "overview")
-# Of an HTML file: with 20 tokens, 6 layers and 8 heads, a sentence takes half a megabyte.
-MAX_SENTENCES = 20
 _MAX_PANELS = 12
 _MAX_DRAWN = 200_000  # weights of a picture other than HTML: each is a line or a cell of some hundred bytes
 _FRAME_HEIGHT = 640  # pixels, in a notebook

@@ -266,6 +266,12 @@ def test_a_link_has_it_all(page, open_page, server):
     other = open_page(page.url)
     other.wait_for_selector(".word.kept")
     assert words(other).all_inner_texts() == words(page).all_inner_texts()
+    # Settings that no request may have, among them names that every object of JavaScript has, are left out.
+    odd = urllib.parse.urlencode({"text": LINE, "settings": '{"constructor": 1, "batch_tokens": 9, "alpha": 0.5}'})
+    other = open_page(f"{server.url}/#{odd}")
+    with other.expect_response("**/v1/translate") as answered:
+        other.get_by_label("Text").fill(SENTENCES[1])
+    assert json.loads(answered.value.request.post_data)["settings"] == {"alpha": 0.5}
     assert not [entry for entry in server.access_log if "#" in entry["path"] or "text" in entry["path"]]
 
 

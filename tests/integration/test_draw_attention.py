@@ -11,9 +11,9 @@ import pytest
 from support.attention_svg import SVG, groups_of, opacity
 
 import t2t_lite as t2t
-from t2t_lite.bin.decoder.outputs import MOST_DRAWN, OutputWriter
+from t2t_lite.bin.decoder.outputs import OutputWriter
 from t2t_lite.visualization.attention_map import attention_map
-from t2t_lite.visualization.attention_picture import MAX_SENTENCES
+from t2t_lite.visualization.choices import MAX_SENTENCES
 
 TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied/run"
 PARSING = Path(__file__).resolve().parents[1] / "frozen/0.2/hard_alignment/run"
@@ -206,5 +206,4 @@ def test_a_resumed_run_draws_the_first_lines(translator):
     assert [line for line, _ in second.pairs] == ["The cat sleeps.", "The dog sleeps.", LINE]
     assert second.num_pairs == 3
     second.outputs_of([("The cat sleeps.",)] * 30, 5)
-    assert (len(second.pairs), second.num_pairs) == (MOST_DRAWN, 33)
-    assert MOST_DRAWN == MAX_SENTENCES
+    assert (len(second.pairs), second.num_pairs) == (MAX_SENTENCES, 33)

@@ -78,6 +78,18 @@ def test_figures_show_what_they_say(tmp_path, command, words, number, flags, wor
     np.testing.assert_allclose(shown["words"]["weights"], words.weights, atol=0.51e-4)
 
 
+def test_a_figure_that_cannot_be_written_is_refused_before_the_model_is_loaded(tmp_path, command):
+    (tmp_path / "figure3.svg").mkdir()
+    flags = f"--run_dir={TIED}", f"--output_dir={tmp_path}", f"--sentence={LINE}"
+    result = command("reproduce", "--figure=3", *flags)
+    assert (result.returncode, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    assert line.endswith(
+        f"--output_dir={tmp_path}: {tmp_path / 'figure3.svg'} is a folder; remove it, or give another folder"
+    )
+    assert [file.name for file in tmp_path.iterdir()] == ["figure3.svg"]
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

@@ -31,6 +31,18 @@ def test_lines_of_text_are_ranked_by_the_difference_of_their_chrf():
     assert most_changed("bleu", FIRST, FIRST, REFERENCES) == []
 
 
+@pytest.mark.parametrize("systems", [(FIRST, OTHER), (OTHER, FIRST)])
+def test_both_systems_are_scored_by_the_same_metric(registered, systems):
+    """Also if a metric scores the lines of one of them only."""
+
+    class OfFirst(Metric):
+        def line_scores(self, hypotheses, *references):
+            return [1.0] * len(hypotheses) if hypotheses == FIRST else None
+
+    registered(METRICS, "of_first", OfFirst, needs="text")
+    assert most_changed("of_first", *systems, REFERENCES) == most_changed("chrf", *systems, REFERENCES)
+
+
 def test_the_best_of_several_references_counts():
     (change,) = most_changed("bleu", ["a cat"], ["a dog"], ["a cow"], ["a dog"])
     assert change.references == ("a cow", "a dog") and change.other_score == 100

@@ -42,5 +42,5 @@ def attention_weights(page, shape):
 
 
 def said(page):
-    """What a screen reader is told about the chosen token."""
+    """Returns the text of the live region, which screen readers read out."""
     return page.locator(".attention-said").inner_text()
