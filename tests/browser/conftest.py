@@ -8,7 +8,8 @@ import pytest
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: as long as Playwright runs, tests of other folders can't use asyncio.run.
+@pytest.fixture(scope="module")
 def browser():
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:

@@ -34,7 +34,7 @@ vocab_size = case["vocab_size"]
 hparams = HParams.class_for(case["hparams"])(**case["hparams"])
 model, optimizer = build_model(hparams, vocab_size, strategy, 1, vocab_size)
 rows = np.random.default_rng(1).integers(3, vocab_size, (1, case["rows"], case["length"])).astype("int32")
-batches = tf.data.Dataset.from_tensor_slices({"inputs": rows, "targets": rows}).repeat(2)
+batches = tf.data.Dataset.from_tensor_slices({"inputs": rows, "targets": rows}).repeat(case["steps"])
 batches = distribute_batches(strategy, batches, MicroBatches(case["max_tokens"]))
 train_step = TrainStep(strategy, model, optimizer, batches.element_spec, random_seed=1)
 for batch in batches:
@@ -43,12 +43,12 @@ print(json.dumps({"peak": status("VmHWM") - before, "micro_batches": batch["targ
 """
 
 
-def peak_memory(hparams, vocab_size, rows, length, max_tokens, **environment):
-    """Trains two steps in a process; returns its peak memory in bytes and the number of micro-batches."""
+def peak_memory(hparams, vocab_size, rows, length, max_tokens, steps=2, **environment):
+    """Trains some steps in a process; returns its peak memory in bytes and the number of micro-batches."""
     if not Path("/proc/self/status").exists():
         pytest.skip("measures with /proc/self/status, which is not there")
     case = {"hparams": json.loads(hparams.to_json()), "vocab_size": vocab_size, "rows": rows, "length": length}
-    program = [sys.executable, "-c", TRAIN, json.dumps(case | {"max_tokens": max_tokens})]
+    program = [sys.executable, "-c", TRAIN, json.dumps(case | {"max_tokens": max_tokens, "steps": steps})]
     done = subprocess.run(program, capture_output=True, text=True, check=False, env=os.environ | environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
