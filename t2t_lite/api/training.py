@@ -127,7 +127,8 @@ def train(
         raise UserError("`generate_data` works on one machine only; run t2t-lite-datagen first, then all workers")
     run = _Run(problem, settings, Path(data_dir), Path(output_dir), checked, worker == 0, hparams_set)
     # Only the chief locks the run directory, because only it writes there.
-    with training_in(run.output_dir) if run.is_chief else contextlib.nullcontext():
+    locked = training_in(run.output_dir) if run.is_chief else contextlib.nullcontext()
+    with follower.until_the_end() if follower else contextlib.nullcontext(), locked:
         if generate_data:
             from t2t_lite.api.data import generate_data as generate
 
@@ -138,8 +139,6 @@ def train(
 
             written = finish(chosen, result.output_dir, run.data_dir, hparams_set, display or Display())
             result = dataclasses.replace(result, report=written)
-    if follower:
-        follower.write()
     return result
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import is_of_outputs, label_of
-from t2t_lite.training.monitoring.history import Columns, read_evaluation_columns, read_reports
+from t2t_lite.training.monitoring.history import Columns, kept_reports, read_evaluation_columns, read_reports
 from t2t_lite.visualization.figures import make_figure, save
 
 if TYPE_CHECKING:
@@ -39,17 +39,11 @@ class Curves(NamedTuple):
 def read_curves(run: Path, name: str) -> Curves:
     """Returns the curves of a run directory.
 
-    A resumed training repeats the steps after its checkpoint; the reports of the first time are left out.
-
     Raises:
       UserError: if a file is damaged.
     """
     reports = read_reports(run)
-    kept: list[int] = []
-    for row, step in enumerate(reports["step"]):
-        while kept and reports["step"][kept[-1]] >= step:
-            kept.pop()
-        kept.append(row)
+    kept = kept_reports(reports["step"])
     training = {figure: [values[row] for row in kept] for figure, values in reports.items()}
     return Curves(name, training, read_evaluation_columns(run))
 

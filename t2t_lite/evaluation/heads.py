@@ -137,25 +137,41 @@ def _scored(cases: Sequence[_Case]) -> dict[str, Any] | None:
     heads = list(chosen_on[0].right)
     best = max(heads, key=lambda head: sum(case.right[head] for case in chosen_on))
     offset = max(_OFFSETS, key=lambda offset: sum(case.offset == offset for case in chosen_on))
-    right = sum(case.right[best] for case in scored_on)
-    by_offset = sum(case.offset == offset for case in scored_on)
-    number = len(scored_on)
+    lines = [case.line for case in scored_on]
+    accuracy, interval = _share(lines, [case.right[best] for case in scored_on])
+    baseline, baseline_interval = _share(lines, [case.offset == offset for case in scored_on])
     return {
         "relation": cases[0].relation,
-        "cases": number,
+        "cases": len(scored_on),
         "head": dict(zip(("kind", "layer", "head"), best)),
-        "accuracy": round(right / number, 4),
-        "interval": _interval(right, number),
+        "accuracy": accuracy,
+        "interval": interval,
         "offset": offset,
-        "baseline": round(by_offset / number, 4),
-        "baseline_interval": _interval(by_offset, number),
+        "baseline": baseline,
+        "baseline_interval": baseline_interval,
     }
 
 
-def _interval(right: int, number: int) -> list[float]:
-    """Returns Wilson's 95% interval of a share."""
+def _share(lines: Sequence[int], right: Sequence[bool]) -> tuple[float, list[float]]:
+    """Returns the share of the cases that are right, and its 95% interval.
+
+    Cases of one line are not independent: what counts is how much lines differ. The interval is Wilson's for as many
+    cases as would vary as much if they were independent (the design effect of Kish 1965, section 5.4).
+
+    Args:
+      lines: the line of each case.
+      right: whether each case is right.
+    """
+    cases, share = len(right), float(np.mean(right))
+    _, line = np.unique(lines, return_inverse=True)
+    differences = np.bincount(line, np.asarray(right, float) - share)  # of the right cases of a line from the average
+    independent = float(len(differences))
+    if len(differences) > 1 and differences.any():
+        of_lines = np.sum(differences**2) * len(differences) / (len(differences) - 1)
+        of_cases = share * (1 - share) * cases * cases / (cases - 1)  # if they were independent
+        independent = cases / max(1.0, of_lines / of_cases)
     z = 1.959964
-    share, extra = right / number, z * z / number
+    extra = z * z / independent
     middle = (share + extra / 2) / (1 + extra)
-    half = z * math.sqrt(share * (1 - share) / number + extra / number / 4) / (1 + extra)
-    return [round(max(0.0, middle - half), 4), round(min(1.0, middle + half), 4)]
+    half = z * math.sqrt(share * (1 - share) / independent + extra / independent / 4) / (1 + extra)
+    return round(share, 4), [round(max(0.0, middle - half), 4), round(min(1.0, middle + half), 4)]

@@ -44,8 +44,8 @@ def heads_report(content: Mapping[str, Any]) -> str:
 # How relations are scored.
 NOTE = (
     "A head is right if the word that the dependent word attends to most, other than itself, is the head word. Head "
-    "and distance were chosen on every second line, and scored on the others. 95% intervals (Wilson); cases of one "
-    "line are not independent, so where lines have many cases they are too narrow."
+    "and distance were chosen on every second line, and scored on the others. 95% intervals "
+    "(Wilson), wider where the cases of a line are right or wrong together."
 )
 
 

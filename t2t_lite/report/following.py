@@ -1,7 +1,8 @@
 """Keeps the report of a training up to date."""
 
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from t2t_lite.log import LOG
@@ -24,7 +25,22 @@ class ReportCallback(Callback):
     def __init__(self, output_dir: Path, evaluates: bool) -> None:
         self._output_dir, self._evaluates = output_dir, evaluates
         self._next = 0.0
-        self._has_failed = False
+        self._has_begun = self._has_failed = False
+
+    @contextlib.contextmanager
+    def until_the_end(self) -> Iterator[None]:
+        """Writes the report when the block ends; after an error too, if steps were made."""
+        try:
+            yield
+        except Exception:
+            if self._has_begun:
+                self.write()
+            raise
+        self.write()
+
+    def on_step(self, step: int, figures: Mapping[str, float]) -> None:
+        """See `Callback`."""
+        self._has_begun = True
 
     def on_checkpoint(self, step: int, path: Path) -> None:
         """See `Callback`."""

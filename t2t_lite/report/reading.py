@@ -22,7 +22,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.formatting import encodable
 from t2t_lite.report.stored_scores import Evaluation, read_stored_scores
 from t2t_lite.report.values import is_step, number, text
-from t2t_lite.training.monitoring.history import read_log
+from t2t_lite.training.monitoring.history import kept_reports, read_log
 
 _FILES = ("hparams.json", "run.json", "log.jsonl", "evaluations.json")
 
@@ -127,14 +127,14 @@ def read_run(path: Path, name: str) -> StoredRun:
     about, settings = (_read_object(path / file, remarks) for file in ("run.json", "hparams.json"))
     log = _read_log(path, remarks)
     rows = [row for row in log if is_step(row.get("step"))]
-    logged = [row for row in rows if row.get("part") == "eval"]
+    logged, trained = ([row for row in rows if row.get("part") == part] for part in ("eval", "train"))
     return StoredRun(
         path,
         name,
         about,
         {HParams.current_name(name): value for name, value in settings.items()},
         [row for row in rows if row.get("part") == "start"],
-        _last_of_steps([row for row in rows if row.get("part") == "train"]),
+        [trained[row] for row in kept_reports([row["step"] for row in trained])],
         _evaluations(path, logged, remarks),
         _samples(logged),
         list_checkpoints(path),
@@ -170,16 +170,6 @@ def _read_log(path: Path, remarks: list[Remark]) -> list[dict[str, Any]]:
     if log.damaged:
         remarks.append(Remark(f"log.jsonl: {log.damaged} damaged lines were skipped; a killed process leaves such."))
     return log.lines
-
-
-def _last_of_steps(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leaves out the reports of steps that a resumed training has repeated."""
-    kept: list[dict[str, Any]] = []
-    for row in rows:
-        while kept and kept[-1]["step"] >= row["step"]:
-            kept.pop()
-        kept.append(row)
-    return kept
 
 
 def _evaluations(path: Path, logged: list[dict[str, Any]], remarks: list[Remark]) -> dict[int, dict[str, float]]:

@@ -59,9 +59,9 @@ class Planted:
             # A decoder has read a token one place after it. In every fifth line another word is found.
             key = (antecedent if number % 5 else (antecedent + 2) % 12) + (kind == "decoder")
             if layer == 1 and kind != "cross":
-                weights[1, 12:14] = 0.0
-                weights[1, 12:14, key] = 1.0
-                weights[1, 12:14, key + 1] = 0.5
+                weights[1, 12:16] = 0.0
+                weights[1, 12:16, key] = 1.0
+                weights[1, 12:16, key + 1] = 0.5
                 weights[1, 12, 12] = 2.0  # more on itself, which does not count
             found.append((weights / weights.sum(-1, keepdims=True), [*tokens, ""], [*tokens, ""]))
         return found
@@ -87,6 +87,19 @@ def test_a_planted_head_is_found_and_scored_on_the_other_half():
         for name, share in (("interval", each["accuracy"]), ("baseline_interval", each["baseline"])):
             wilson = binomtest(round(share * len(scored)), len(scored)).proportion_ci(method="wilson")
             assert each[name] == pytest.approx(list(wilson), abs=1e-4)
+
+
+def test_cases_of_a_line_that_are_right_together_count_as_about_one():
+    class Twice(Colors):
+        def dependencies(self, inputs, targets):
+            return [new for each in super().dependencies(inputs, targets) for new in (each, each._replace(word=7))]
+
+    lines = list(texts())
+    inputs, _ = measure_heads(Planted(), pairs_of(Twice(), lines, lines, LINES))["relations"]
+    scored = [line for line in range(LINES) if line % 2]
+    assert inputs["cases"] == 2 * len(scored)
+    wilson = binomtest(sum(line % 5 != 0 for line in scored), len(scored)).proportion_ci(method="wilson")
+    assert inputs["interval"] == pytest.approx(list(wilson), abs=5e-3)
 
 
 def test_layers_have_the_measures_of_their_maps():

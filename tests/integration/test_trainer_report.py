@@ -23,7 +23,29 @@ def trained(command, grammar_data, tmp_path):
     return train
 
 
-def test_the_report_of_a_training_follows_it(trained, tmp_path, grammar_data):
+@pytest.fixture
+def trained_here(grammar_data, tmp_path):
+    """A function that trains such a model in the folder "api" from Python, with a report."""
+
+    def train(*callbacks, hidden_size=16, **options):
+        hparams = {name: int(value) for name, value in (pair.split("=") for pair in SMALL.split(","))}
+        return t2t.train(
+            "grammar_ende",
+            "transformer_tiny",
+            data_dir=grammar_data,
+            output_dir=tmp_path / "api",
+            hparams=hparams | {"hidden_size": hidden_size},
+            train_steps=4,
+            peak_tflops=1.0,
+            callbacks=callbacks,
+            report=True,
+            **options,
+        )
+
+    return train
+
+
+def test_the_report_of_a_training_follows_it(trained_here, tmp_path):
     seen = []
 
     class Reader(t2t.Callback):
@@ -32,19 +54,7 @@ def test_the_report_of_a_training_follows_it(trained, tmp_path, grammar_data):
             if step in (2, 3):
                 seen.append(Report(file).charts["Loss of training and dev"] if file.exists() else "")
 
-    hparams = dict(pair.split("=") for pair in SMALL.split(","))
-    result = t2t.train(
-        "grammar_ende",
-        "transformer_tiny",
-        data_dir=grammar_data,
-        output_dir=tmp_path / "api",
-        hparams={name: int(value) for name, value in hparams.items()},
-        train_steps=4,
-        save_checkpoints_steps=2,
-        peak_tflops=1.0,
-        callbacks=[Reader()],
-        report=True,
-    )
+    result = trained_here(Reader(), save_checkpoints_steps=2)
     assert result.step == 4 and seen[0] == "" and "dev: " in seen[1] and seen[1].endswith("at step 2.")
     report = Report(tmp_path / "api" / "report.html")
     assert report.charts["Loss of training and dev"].endswith("at step 4.")  # written at the end in any case
@@ -52,6 +62,23 @@ def test_the_report_of_a_training_follows_it(trained, tmp_path, grammar_data):
     start = json.loads((tmp_path / "api" / "log.jsonl").read_text().splitlines()[0])
     assert f"parameters {start['parameters']:,} " in report.text and f"TensorFlow {start['tensorflow']}" in report.text
     assert "does not record" not in report.text and "training pairs 1,500" in report.text
+
+
+def test_an_error_that_ends_a_training_leaves_a_report_of_how_far_it_came(trained_here, tmp_path):
+    class Failing(t2t.Callback):
+        def on_step(self, step, figures):
+            if step == 3:
+                raise RuntimeError("the end")
+
+    with pytest.raises(RuntimeError, match="the end"):
+        trained_here(Failing(), log_step_count_steps=1, save_checkpoints_steps=9)
+    file = tmp_path / "api" / "report.html"
+    assert Report(file).charts["Loss of training and dev"].endswith("at step 2.")
+    # What ends a training before its first step is not news about the run.
+    file.write_text("as it was")
+    with pytest.raises(t2t.UserError, match="hidden_size"):
+        trained_here(hidden_size=32)
+    assert file.read_text() == "as it was"
 
 
 def test_an_error_of_the_report_is_one_warning(trained, tmp_path):

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,6 +31,19 @@ def read_log(directory: Path) -> Log:
 def read_reports(directory: Path) -> Columns:
     """Returns the reports of a run's steps: "step" and the figures of `log.jsonl`, in the order they were written."""
     return _columns(row for row in read_log(directory).lines if row.get("part") == "train")
+
+
+def kept_reports(steps: Sequence[float]) -> list[int]:
+    """Returns which reports of a run make its curve, given the steps of all in the order they were written.
+
+    A resumed training repeats the steps after its checkpoint; the reports of the first time are left out.
+    """
+    kept: list[int] = []
+    for row, step in enumerate(steps):
+        while kept and steps[kept[-1]] >= step:
+            kept.pop()
+        kept.append(row)
+    return kept
 
 
 def read_evaluation_columns(directory: Path) -> Columns:
