@@ -10,7 +10,9 @@ import sacrebleu
 
 import t2t_lite as t2t
 from t2t_lite.evaluation.examples import read_examples
+from t2t_lite.registry import METRICS, PROBLEMS
 from t2t_lite.scoring.bracketing import LabelledF1
+from t2t_lite.scoring.metric import Metric
 
 FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 SEARCH = "beam_size=1"
@@ -80,6 +82,30 @@ def test_a_further_metric_keeps_the_examples(translation, tmp_path, command):
     assert result.returncode == 0, result.stderr
     assert "exact_match" in (mine / "scores" / folder.name / "scores.json").read_text()
     assert read_examples(mine / "scores" / folder.name) == examples
+
+
+def test_outputs_are_kept_if_a_metric_fails_on_single_lines(tmp_path, command, registered):
+    class FailingOnLines(Metric):
+        def score(self, hypotheses, *references):
+            return 1.0
+
+        def line_scores(self, hypotheses, *references):
+            return [1 / len(line.split()[:0]) for line in hypotheses]
+
+    registered(METRICS, "fails_on_lines", FailingOnLines)
+    registered(PROBLEMS, "mine", type("Mine", (type(t2t.get_problem("text_pairs")),), {"metric": "fails_on_lines"}))
+    copy = shutil.copytree(FROZEN / "0.2/tied", tmp_path / "tied")
+    for path in list(copy.glob("*/*")):
+        if path.suffix == ".json":
+            path.write_text(path.read_text(encoding="utf-8").replace("text_pairs", "mine"), encoding="utf-8")
+        path.rename(path.with_name(path.name.replace("text_pairs", "mine")))
+    flags = (f"--data_dir={copy / 'data'}", f"--decode_hparams={SEARCH}", "--xla_compile=False")
+    result = command("eval", f"--output_dir={copy / 'run'}", "--split=dev", *flags)
+    assert result.returncode == 0, result.stderr
+    assert "the worst and best lines are not kept (ZeroDivisionError: division by zero)" in result.stderr
+    (folder,) = (copy / "run" / "scores").iterdir()
+    assert len(lines_of(folder / "hypotheses.txt")) == len(lines_of(copy / "data" / "mine-dev.inputs.txt"))
+    assert read_examples(folder) is None
 
 
 @pytest.mark.parametrize(

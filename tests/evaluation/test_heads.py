@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 import t2t_lite as t2t
 from t2t_lite.data.problem import Dependency, Problem
 from t2t_lite.evaluation.heads import measure_heads, pairs_of
+from t2t_lite.evaluation.stored_heads import read_heads
 from t2t_lite.visualization.attention_map import maps_of_lines
 from t2t_lite.visualization.head_statistics import head_statistics
 
@@ -146,10 +147,15 @@ def test_the_command_measures_once_and_answers_from_then_on(command, tmp_path):
     layers = sum(translator.attention_layers.values())
     assert first.stdout.count("| layer 0, head 0") >= len(translator.attention_layers)
     assert len(content["layers"]) == layers
-    # Another number of lines is another question; so is a damaged answer.
+    # Another number of lines is another question; so is an answer of another version, or a damaged one.
     assert "wrote" in command("eval", *flags[:2], "--heads=10").stderr
-    (folder / "heads.json").write_text("{", encoding="utf-8")
+    stored = json.loads((folder / "heads.json").read_text(encoding="utf-8"))
+    stored["measured_on"]["version"] = "0.0.1"
+    (folder / "heads.json").write_text(json.dumps(stored), encoding="utf-8")
     assert "wrote" in command("eval", *flags[:2], "--heads=10").stderr
+    for damaged in ("{", "[]", json.dumps(stored | {"format": 2}), json.dumps(stored | {"layers": [{}]})):
+        (folder / "heads.json").write_text(damaged, encoding="utf-8")
+        assert read_heads(folder) is None
     refused = command("eval", *flags, "--tune=alpha")
     assert refused.returncode == 2
     assert "--heads and --tune cannot be combined" in refused.stderr
