@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 PARSING = Path(__file__).resolve().parents[1] / "frozen" / "0.1" / "parsing"
 
 
@@ -11,6 +13,7 @@ def rows_of(output):
     return {line[0]: line[1:] for line in lines}
 
 
+@pytest.mark.slow
 def test_engines_are_measured_in_batches_and_one_by_one(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_text("The dog sleeps.\n\nShe sings.\nA man sees the dog.\n")
     flags = (f"--output_dir={small_run}", "--decode_hparams=extra_length=3,beam_size=2", "--one_by_one=2")

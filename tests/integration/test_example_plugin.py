@@ -128,6 +128,7 @@ def test_parameters_are_counted_with_the_models_own(example):
     assert total == symbolic_model(get_hparams("length_tiny").override(SETTINGS), 50).count_params()
 
 
+@pytest.mark.slow
 def test_a_training_is_timed(example, tmp_path):
     sizes = ("--vocab_size=50", "--source_length=4", "--target_length=5", "--num_steps=2", "--warmup_steps=1")
     flags = ("--hparams_set=length_tiny", f"--hparams={SETTINGS}", "--precision=float32", *sizes)
