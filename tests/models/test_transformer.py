@@ -11,6 +11,7 @@ from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 from t2t_lite.layers.positions import PositionEncoding
 from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.parameters import symbolic_model
+from t2t_lite.models.sublayers import encoder_layer
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS, MODELS, POSITION_ENCODINGS
 
@@ -294,3 +295,23 @@ def test_variables_are_named_after_the_model_also_with_hard_alignment():
     for kind, name in ((HardAlignmentTransformer, "transformer"), (Mine, "mine")):
         model = make(SMALL.replace(hard_alignment_token=5), kind)
         assert {variable.path.split("/")[0] for variable in model.variables} == {name}
+
+
+class WithoutCrossAttention(Transformer):
+    """A subclass whose decoder looks at what it has written only."""
+
+    def __init__(self, hparams, *sizes, **kwargs):
+        super().__init__(hparams, *sizes, **kwargs)
+        self.decoder_layers = [encoder_layer(hparams, i, self.dtype_policy) for i in range(hparams.num_decoder_layers)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "expected"),
+    [
+        (Transformer, {}, {"encoder": 2, "decoder": 3, "cross": 3}),
+        (Transformer, {"self_attention_type": "convolution"}, {"cross": 3}),
+        (WithoutCrossAttention, {}, {"encoder": 2, "decoder": 3}),
+    ],
+)
+def test_a_model_says_which_of_its_layers_have_attention_weights(kind, changes, expected):
+    assert kind(SMALL.replace(**changes), VOCAB).attention_layers() == expected
