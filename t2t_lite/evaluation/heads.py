@@ -156,7 +156,7 @@ def _share(lines: Sequence[int], right: Sequence[bool]) -> tuple[float, list[flo
     """Returns the share of the cases that are right, and its 95% interval.
 
     Cases of one line are not independent: what counts is how much lines differ. The interval is Wilson's for as many
-    cases as would vary as much if they were independent (the design effect of Kish 1965, section 5.4).
+    cases as would vary as much if they were independent (design effect; Kish 1965, Survey Sampling).
 
     Args:
       lines: the line of each case.
