@@ -14,7 +14,6 @@ def type_text(page, text, delay=0, lines=1, clear=None):
         box.fill(box.input_value() + text)
     done = """number => document.querySelectorAll('#output .line').length === number
         && document.querySelector('#output').getAttribute('aria-busy') === 'false'"""
-    page.wait_for_timeout(400)  # longer than the page waits for another key
     wait_until(page, done, lines)
 
 

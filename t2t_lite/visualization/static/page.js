@@ -36,6 +36,7 @@
   function schedule() {
     clearTimeout(timer);
     timer = setTimeout(translate, DELAY);
+    output.setAttribute("aria-busy", "true"); // what is shown is no longer of this text
   }
 
   function request(inputs) {
@@ -55,6 +56,7 @@
 
   async function translate() {
     clearTimeout(timer);
+    timer = null;
     if (running) running.abort();
     running = null;
     const inputs = textBox.value.split(/\r\n|\r|\n/);
@@ -78,7 +80,7 @@
     } catch (error) {
       if (running === mine && error.name !== "AbortError") showError(error.message);
     }
-    if (running === mine) output.setAttribute("aria-busy", "false");
+    if (running === mine && !timer) output.setAttribute("aria-busy", "false");
   }
 
   function showError(message) {
