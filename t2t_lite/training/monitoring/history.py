@@ -34,9 +34,12 @@ def read_reports(directory: Path) -> Columns:
 
 
 def kept_reports(steps: Sequence[float]) -> list[int]:
-    """Returns which reports of a run make its curve, given the steps of all in the order they were written.
+    """Returns the places of the reports that make a run's curve, whose steps increase.
 
     A resumed training repeats the steps after its checkpoint; the reports of the first time are left out.
+
+    Args:
+      steps: the steps of all reports, in the order they were written.
     """
     kept: list[int] = []
     for row, step in enumerate(steps):
