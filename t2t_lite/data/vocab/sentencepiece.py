@@ -50,9 +50,12 @@ class SentencePieceVocabulary(Vocabulary):
 
     @functools.cached_property
     def _tokenizer(self) -> Any:  # noqa: ANN401  tensorflow-text has no types
+        import tensorflow as tf
+
         from t2t_lite.data.vocab.tf_text import tensorflow_text
 
-        with stderr_held_back():  # tensorflow-text's copy of SentencePiece prints a line for every model that it loads
+        # Outside of the graph that happens to be traced first, so that others can use it, too.
+        with tf.init_scope(), stderr_held_back():  # tensorflow-text's copy of SentencePiece prints a line for every model that it loads
             return tensorflow_text.SentencepieceTokenizer(model=self._model, add_eos=True)
 
     def tokens(self) -> list[str]:
