@@ -54,8 +54,9 @@ class SentencePieceVocabulary(Vocabulary):
 
         from t2t_lite.data.vocab.tf_text import tensorflow_text
 
-        # Outside of the graph that happens to be traced first, so that others can use it, too.
-        with tf.init_scope(), stderr_held_back():  # tensorflow-text's copy of SentencePiece prints a line for every model that it loads
+        # Outside of the graph that is traced first, so that others can use it, too. What is held back is a line that
+        # tensorflow-text's copy of SentencePiece prints for every model.
+        with tf.init_scope(), stderr_held_back():
             return tensorflow_text.SentencepieceTokenizer(model=self._model, add_eos=True)
 
     def tokens(self) -> list[str]:
