@@ -134,9 +134,11 @@ class CTranslate2Engine:
     ) -> list[np.ndarray]:
         """See `Engine`."""
         _check_layer(layer, self._alignment_layer)
-        found = [np.zeros([0, 0], np.float32)] * len(sources)
+        # All of the attention to the only token of a blank line is 1; CTranslate2 gives none for it.
+        found = [np.ones([len(output), 1], np.float32) for output in outputs]
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
-        for rows in by_length(range(len(lengths)), lengths, lambda length: settings.batch_tokens // length):
+        longer = [row for row, source in enumerate(sources) if len(source) > 1]
+        for rows in by_length(longer, lengths, lambda length: settings.batch_tokens // length):
             # Each output is forced; the step after it gives the attention of the end symbol, whatever comes out.
             results = self._translator.translate_batch(
                 [self._named(sources[row], self._inputs_tokens) for row in rows],

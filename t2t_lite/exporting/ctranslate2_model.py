@@ -20,6 +20,9 @@ _Spec: TypeAlias = Any
 _Layer: TypeAlias = Any
 # Positions that an export has vectors for. Longer inputs are cut, with a warning.
 POSITIONS = 2048
+# The largest int8 weight. Processors without VNNI add two products of a weight and an activation of at most 255 in 16
+# bits: 2 * 255 * 64 does not overflow. With weights up to 127 it does, which changes the outputs of small models.
+_LARGEST_INT8 = 64
 # Position encodings that are part of attention, and so have no vectors.
 _WITHOUT_VECTORS = ("relative", "rotary")
 # The values that CTranslate2 has an equivalent of, by setting.
@@ -85,15 +88,30 @@ def write(
     spec.config.eos_token, spec.config.unk_token = end, unknown
     spec.config.layer_norm_epsilon = model.encoder_layers[0].self_attention_residual.norm.epsilon
     spec.validate()
-    if quantization == "bfloat16":
+    if quantization in _CONVERSIONS:
         spec.optimize("float32")
-        _in_bfloat16(spec)
+        _CONVERSIONS[quantization](spec)
     else:
         spec.optimize(quantization or "float32")
     spec.save(str(folder))
 
 
-def _in_bfloat16(spec: _Spec) -> None:
+def _to_int8(spec: _Spec) -> None:
+    """Quantizes the matrices of a validated description to int8, each row by a scale of its own."""
+    from ctranslate2.specs.model_spec import NumpyVariable, visit_spec
+
+    def convert(spec: _Spec, name: str, value: Any) -> None:  # noqa: ANN401
+        scale = f"{name.rpartition('/')[2]}_scale"
+        if isinstance(value, NumpyVariable) and hasattr(spec, scale):
+            largest = np.abs(value.array).max(axis=1)
+            scales = _LARGEST_INT8 / np.where(largest > 0, largest, 1).astype(np.float32)
+            value.array = np.rint(value.array * scales[:, None]).astype(np.int8)
+            setattr(spec, scale, NumpyVariable(scales))
+
+    visit_spec(spec, convert)
+
+
+def _to_bfloat16(spec: _Spec) -> None:
     """Converts the weights of a validated description to bfloat16; CTranslate2's own conversion needs PyTorch."""
     import tensorflow as tf
     from ctranslate2.specs.model_spec import NumpyVariable, visit_spec
@@ -103,6 +121,10 @@ def _in_bfloat16(spec: _Spec) -> None:
             value.array = value.array.astype(tf.bfloat16.as_numpy_dtype)
 
     visit_spec(spec, convert)
+
+
+# CTranslate2's own conversion to int8 uses all of -127 to 127.
+_CONVERSIONS = {"int8": _to_int8, "bfloat16": _to_bfloat16}
 
 
 def _options(hparams: HParams) -> dict[str, Any]:
