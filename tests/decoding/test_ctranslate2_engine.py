@@ -101,7 +101,9 @@ def test_given_outputs_have_the_same_scores_and_attention(both, lines):
     attention = [each.engine.cross_attention(sources, targets, None, each.decode_hparams) for each in both]
     for mine, other in zip(*attention, strict=True):
         np.testing.assert_allclose(mine, other, atol=1e-5)
+    lines, outputs = [*lines, "", "w1 w2", ""], [*outputs, "", "", "w3"]
     assert both[0].align(lines, outputs) == both[1].align(lines, outputs)
+    assert both[1].align("", "") == ""
 
 
 def test_samples_are_outputs_of_the_model(both, lines):
