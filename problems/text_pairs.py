@@ -24,13 +24,10 @@ _HELD_OUT_SHARE, _MAX_HELD_OUT = 0.05, 2000
 
 
 class _Held(NamedTuple):
-    """The split of a pair of the training text, with the pair itself if it is held out."""
+    """A pair of the training text that is held out, and its split. Its source is in no other split."""
 
     split: str
-    pair: Example | None = None
-
-
-_TRAIN = _Held("train")
+    pair: Example
 
 
 def _help(split: str) -> dict[str, str]:
@@ -57,7 +54,8 @@ class TextPairs(Problem):
         **_help("test"),
         "max_characters": f"training pairs with a longer side are dropped (default: {_NUMBERS['max_characters']})",
         "max_ratio": f"training pairs with a higher length ratio are dropped (default: {_NUMBERS['max_ratio']})",
-        "held_out": "number of pairs in a dev or test split that is split off (default: 5%% of all, at most 2000)",
+        "held_out": "number of pairs in a dev or test split that is split off, with a source each (default: 5%% of all "
+        "sources, at most 2000)",
         "split_seed": f"seed that selects the pairs to split off (default: {_NUMBERS['split_seed']})",
         "drop_duplicates": "drop repeated training pairs, and training pairs whose source is also in dev or test",
     }
@@ -130,7 +128,7 @@ class TextPairs(Problem):
         counts = collections.Counter(held.split for held in self._find_held_out().values())
         return [
             f"no {split} files: {counts[split]} pairs of the training text become the {split} split "
-            f"(`split_seed={self._numbers['split_seed']}`); repetitions of them are not trained on"
+            f"(`split_seed={self._numbers['split_seed']}`); other pairs with their sources are dropped"
             for split in self._split_off()
         ]
 
@@ -142,7 +140,8 @@ class TextPairs(Problem):
         """Returns the split of a pair of the training text."""
         if not self._split_off():
             return "train"
-        return self._find_held_out().get(self._hash(example), _TRAIN).split
+        held = self._find_held_out().get(self._hash(example))
+        return held.split if held else "train"
 
     def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
         """Yields the pairs of a split, including unusable ones, which `drop_reason` finds."""
@@ -150,19 +149,22 @@ class TextPairs(Problem):
             return self._read(split)
         if split == "train":
             return self._left_for_training()
-        return (held.pair for held in self._find_held_out().values() if held.split == split and held.pair)
+        return (held.pair for held in self._find_held_out().values() if held.split == split)
 
     def _left_for_training(self) -> Iterator[Example]:
-        """Yields the pairs that are not split off; repetitions of a pair that is split off are `Unusable`."""
-        repeated = Unusable("equal to a pair that was split off")
-        gone = set()
+        """Yields the pairs that are not split off; other pairs with the source of such a pair are `Unusable`."""
+        from t2t_lite.data.generation.text_checks import in_split
+
+        left = dict(self._find_held_out())
+        split_of_source = {number: held.split for number, held in left.items()}
         for pair in self._read("train"):
-            if self.split_of(pair) == "train":
+            number = self._hash(pair)
+            if (split := split_of_source.get(number)) is None:
                 yield pair
-            elif (number := self._hash(pair)) in gone:
-                yield Example(repeated, repeated)
+            elif number in left and left[number].pair == pair:
+                del left[number]
             else:
-                gone.add(number)
+                yield Example(Unusable(in_split(split)), Unusable(in_split(split)))
 
     def drop_reason(self, split: str, example: Example) -> str | None:
         """Returns why a pair is dropped: a side is unusable; or, in train, too long or much longer than the other."""
@@ -232,10 +234,15 @@ class TextPairs(Problem):
         return [split for split in SPLITS[1:] if not {f"{split}_source", f"{split}_tsv"} & self.options.keys()]
 
     def _hash(self, pair: Example) -> int:
-        from t2t_lite.data.generation.text_checks import pair_hash
+        """Returns a hash of a pair's source, because all pairs with a source must be in one split."""
+        from t2t_lite.data.generation.text_checks import HASHED_CHARACTERS, text_hash
 
         # Multiplication by an odd number permutes all 64-bit numbers (Knuth's constant, 2**64 / golden ratio).
-        return pair_hash(pair) * (2 * self._numbers["split_seed"] * 0x9E3779B97F4A7C15 + 1) % 2**64
+        return (
+            text_hash(pair.inputs[:HASHED_CHARACTERS])
+            * (2 * self._numbers["split_seed"] * 0x9E3779B97F4A7C15 + 1)
+            % 2**64
+        )
 
     def _find_held_out(self) -> dict[int, _Held]:
         if self._held_out is None:
@@ -244,11 +251,13 @@ class TextPairs(Problem):
         return self._held_out
 
     def _noting_held_out(self) -> Iterator[Example]:
-        """Yields the training text; at its end, stores the pairs with the lowest hashes as the ones to split off."""
+        """Yields the training text; at its end, stores the pairs whose sources have the lowest hashes as held out."""
         splits, usable, drop_reasons = self._split_off(), 0, collections.Counter()
-        most = self._numbers["held_out"] or _MAX_HELD_OUT
+        taken = {self._hash(pair) for split in self.separate_splits() for pair in self._read(split)}
+        most = (self._numbers["held_out"] or _MAX_HELD_OUT) * len(splits)
         lowest: dict[int, tuple[int, Example]] = {}
         highest_first: list[int] = []  # a heap of their hashes, negative
+        is_complete = True
         for line, pair in enumerate(self._read("train"), start=1):
             yield pair
             if drop_reason := self.drop_reason("train", pair):
@@ -256,22 +265,22 @@ class TextPairs(Problem):
                 continue
             usable += 1
             number = self._hash(pair)
-            if number in lowest or (len(lowest) == most * len(splits) and number > -highest_first[0]):
+            if number in lowest or number in taken or (not is_complete and number > -highest_first[0]):
                 continue
             lowest[number] = (line, pair)
             heapq.heappush(highest_first, -number)
-            if len(lowest) > most * len(splits):
+            if len(lowest) > most:
+                is_complete = False
                 del lowest[-heapq.heappop(highest_first)]
-        each = self._numbers["held_out"] or max(1, min(most, int(usable * _HELD_OUT_SHARE)))
-        if len(splits) * each >= usable or len(splits) * each > len(lowest):
-            why = (
-                f" (dropped: {', '.join(f'{count:,} ({drop_reason})' for drop_reason, count in drop_reasons.items())})"
-                if drop_reasons
-                else ""
-            )
+        # The number of all sources follows from the highest of the lowest hashes (Bar-Yossef et al. 2002).
+        sources = len(lowest) if is_complete else min(usable, most * 2**64 // -highest_first[0])
+        each = self._numbers["held_out"] or max(1, min(_MAX_HELD_OUT, int(sources * _HELD_OUT_SHARE)))
+        if is_complete and len(splits) * each >= sources:
+            counts = ", ".join(f"{count:,} ({drop_reason})" for drop_reason, count in drop_reasons.items())
             raise UserError(
-                f"the training text has {usable} usable pairs{why}, too few distinct ones to split off {each} for "
-                f"each of {' and '.join(splits)}; give `dev_source` and `dev_target`, or a smaller `held_out`"
+                f"the training text has {usable} usable pairs{f' (dropped: {counts})' if counts else ''} of {sources} "
+                f"different sources, too few to split off {each} for each of {' and '.join(splits)}; give `dev_source` "
+                f"and `dev_target`, or a smaller `held_out`"
             )
         ranked = sorted(lowest)[: len(splits) * each]
         found = [(*lowest[number], splits[rank // each], number) for rank, number in enumerate(ranked)]

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import shlex
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
@@ -26,6 +26,7 @@ class StatisticsEntry(TypedDict):
     """What the manifest records of the pairs of a split."""
 
     dropped: dict[str, int]  # number of dropped pairs, by drop reason
+    overlap: NotRequired[dict[str, int]]  # number of pairs whose source is also in another split; since 0.9
     # By "inputs", "targets" and "longer", a histogram: length in tokens (end symbol included) -> number of examples.
     # "longer" is the longer side of each example; data from early versions does not have it.
     lengths: dict[str, dict[str, int]]

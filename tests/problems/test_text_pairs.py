@@ -11,7 +11,7 @@ from t2t_lite.data.manifest import check_data
 from t2t_lite.data.problem import SPLITS, get_problem
 from t2t_lite.data.vocab import open_vocabulary
 
-REPEATED = "equal to a pair that was split off"
+ALSO_IN = "its source is also in {}"
 EMPTY = "an empty side"
 
 
@@ -226,10 +226,47 @@ def test_repeated_pairs_are_in_one_split_and_dropped_copies_are_counted(made, te
     assert collections.Counter(found["train"]) == {
         pair: count for pair, count in times.items() if pair not in set(held_out)
     }
-    repeats = sum(times[pair] - 1 for pair in held_out)
-    assert repeats > 0
-    assert manifest.splits["train"]["dropped"] == {REPEATED: repeats}
+    assert manifest.splits["train"]["dropped"] == {
+        ALSO_IN.format(split): sum(times[pair] - 1 for pair in found[split]) for split in ("dev", "test")
+    }
     assert [line.count("20 pairs of the training text become the") for line in said].count(1) == 2
+
+
+@pytest.mark.parametrize("flags", [{}, {"drop_duplicates": "True"}, {"held_out": "40"}])
+def test_a_source_with_several_targets_is_in_one_split(made, texts, given, flags):
+    pairs = [(f"line {number} is here", f"Zeile {number} {word}") for number in range(400) for word in ("hier", "da")]
+    random.Random(2).shuffle(pairs)
+    manifest = made(**given(train=pairs), **flags)
+    sources = {split: {source for source, _ in texts(split)} for split in SPLITS}
+    each = int(flags.get("held_out", 20))  # 5% of the sources
+    assert {split: len(sources[split]) for split in SPLITS} == {"train": 400 - 2 * each, "dev": each, "test": each}
+    assert len(set.union(*sources.values())) == 400
+    assert {split: manifest.splits[split]["examples"] for split in SPLITS} == {
+        "train": 800 - 4 * each,
+        "dev": each,
+        "test": each,
+    }
+    assert all(manifest.splits[split]["overlap"] == {} for split in SPLITS)
+
+
+def test_a_source_of_the_dev_file_is_not_split_off_as_test(made, texts, given):
+    pairs = some_pairs(1, 100)
+    said = []
+    manifest = made(**given(train=pairs, dev=pairs[:90]), held_out="8", say=said.append)
+    assert not {source for source, _ in texts("test")} & {source for source, _ in pairs[:90]}
+    assert manifest.splits["train"]["overlap"] == {"dev": 90} and manifest.splits["test"]["overlap"] == {}
+    assert "text_pairs: train: the sources of 90 pairs are also in dev" in said
+
+
+def test_the_number_of_sources_decides_how_many_pairs_are_split_off(given):
+    pairs = [(f"line {number}", f"Zeile {number} {word}") for number in range(10_000) for word in "abc"]
+    problem = get_problem("text_pairs", **given(train=pairs))
+    train, dev, test = (
+        [pair for pair in problem.examples(split, {}) if not problem.drop_reason(split, pair)] for split in SPLITS
+    )
+    # 5% of 10,000 sources, whose number is estimated to within some percent.
+    assert len(dev) == len(test) and 470 <= len(dev) <= 530
+    assert len(train) == 30_000 - 3 * 2 * len(dev)
 
 
 def held_out(given, **flags):

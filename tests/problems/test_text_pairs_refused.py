@@ -147,7 +147,7 @@ def write_tsv(path, pairs):
         (10, 1, 5, False),
         (11, 3, 5, True),
         (10, 3, 5, False),  # enough pairs to split off, but none left for training
-        (4, 30, None, False),
+        (4, 30, None, True),  # 5% of the sources, not of the pairs
     ],
 )
 def test_too_few_pairs_to_split_off_dev_and_test_are_refused(made, tmp_path, different, times, held_out, enough):

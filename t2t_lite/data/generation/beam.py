@@ -11,7 +11,7 @@ import json
 import math
 import pickle
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -47,6 +47,7 @@ class _Task:
     max_cases: int
     vocabularies: tuple[Path, Path]
     shards: dict[int, Path]
+    held_out: Mapping[str, frozenset[str]]
 
     @classmethod
     def of(cls, job: SplitJob) -> "_Task":
@@ -60,6 +61,7 @@ class _Task:
             job.max_cases,
             (of_inputs.path.absolute(), of_targets.path.absolute()),
             {shard: job.shard_path(shard).absolute() for shard in job.missing_shards()},
+            job.held_out,
         )
 
 
@@ -129,7 +131,7 @@ def _encode(task: _Task, first: int, end: int | None) -> Iterator[tuple[int, Any
     for number in itertools.count(first):
         if not (chunk := list(itertools.islice(mine, size))):
             break
-        records, statistics = encode_pairs(problem, plan.split, chunk, vocabularies)
+        records, statistics = encode_pairs(problem, plan.split, chunk, vocabularies, task.held_out)
         for bucket, content in enumerate(shuffle.buckets_of_chunk(plan, number, records)):
             shard = bucket // plan.buckets_per_shard
             if content and shard in task.shards:

@@ -16,7 +16,7 @@ from t2t_lite.data.generation.existing_data import (
 )
 from t2t_lite.data.generation.plan import plan_of
 from t2t_lite.data.generation.sources import check_unchanged, digests_of, find_or_fetch
-from t2t_lite.data.generation.split_text import equal_splits, text_exists, write_split_text
+from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, text_exists, write_split_text
 from t2t_lite.data.generation.split_writer import SplitJob, write_split
 from t2t_lite.data.generation.text_checks import TextChecks
 from t2t_lite.data.generation.vocabularies import check_same_vocabularies, make_vocabularies
@@ -125,6 +125,8 @@ class _Pass:
     def run(self, manifest: Manifest | None) -> Manifest:
         """Generates everything that is missing; `manifest` is the one of an interrupted run, or None."""
         vocabularies, manifest = self._vocabularies(manifest)
+        for split in SPLITS[1:]:
+            self._text(split)
         for split in SPLITS:
             self._split(split, manifest, vocabularies)
         return manifest
@@ -160,18 +162,30 @@ class _Pass:
             train_pairs=min(statistics.pairs, self.options.max_cases or statistics.pairs),
         )
 
+    def _text(self, split: str) -> None:
+        """Writes the missing text files of dev or test."""
+        if not text_exists(self.problem, split, self.data_dir):
+            self.first_pairs[split] = write_split_text(self.problem, split, self.files, self.data_dir)
+            for note in equal_splits(self.first_pairs, split):
+                self.say(f"{self.problem.data_name}: {note}")
+
     def _split(self, split: str, manifest: Manifest, vocabularies: tuple[Vocabulary, Vocabulary]) -> None:
-        """Writes the missing text files and shards of one split."""
+        """Writes the missing shards of one split."""
         problem, options = self.problem, self.options
         total = manifest.train_pairs if split == "train" else None
         plan = plan_of(problem, split, total, vocabularies, manifest.sources, options.max_cases)
         job = SplitJob(
-            problem, plan, self.files, options.max_cases, vocabularies, self.data_dir, manifest, self.say, total
+            problem,
+            plan,
+            self.files,
+            options.max_cases,
+            vocabularies,
+            self.data_dir,
+            manifest,
+            self.say,
+            total,
+            held_out_sources(problem, split, self.data_dir),
         )
-        if not text_exists(problem, split, self.data_dir):
-            self.first_pairs[split] = write_split_text(problem, split, self.files, self.data_dir)
-            for note in equal_splits(self.first_pairs, split):
-                self.say(f"{problem.data_name}: {note}")
         if options.runner:
             from t2t_lite.data.generation.beam import write_split_with_beam
 
@@ -184,6 +198,8 @@ class _Pass:
         name, examples, dropped = self.problem.data_name, made["examples"], made.get("dropped", {})
         reasons = ", ".join(f"{count} ({reason})" for reason, count in dropped.items())
         self.say(f"{name}: {split}: {examples} pairs{f'; dropped: {reasons}' if reasons else ''}")
+        for other, count in made.get("overlap", {}).items():
+            self.say(f"{name}: {split}: the sources of {count} pairs are also in {other}")
         share = sum(dropped.values()) / (examples + sum(dropped.values()) or 1)
         if split != "train" and share > MANY_DROPPED:
             self.say(f"{name}: {split}: {share:.0%} of the pairs are dropped; check the files")

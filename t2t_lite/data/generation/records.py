@@ -1,6 +1,7 @@
 """Encodes pairs of texts as records: a serialised tf.train.Example with int64 lists `inputs` and `targets` per pair."""
 
-from collections.abc import Iterable, Sequence
+import types
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -13,7 +14,11 @@ ENCODE_BATCH = 8192
 
 
 def encode_pairs(
-    problem: Problem, split: str, pairs: Iterable[Example], vocabularies: Sequence[Vocabulary]
+    problem: Problem,
+    split: str,
+    pairs: Iterable[Example],
+    vocabularies: Sequence[Vocabulary],
+    held_out: Mapping[str, Collection[str]] = types.MappingProxyType({}),
 ) -> tuple[list[bytes], Statistics]:
     """Returns (records of the pairs that the problem keeps, in order; statistics of all pairs).
 
@@ -22,6 +27,7 @@ def encode_pairs(
       split: the split of the pairs.
       pairs: the pairs.
       vocabularies: those of the inputs and the targets.
+      held_out: the sources of other splits, by split; pairs with one of them are counted.
     """
     statistics, kept = Statistics(), []
     for pair in pairs:
@@ -29,6 +35,7 @@ def encode_pairs(
             statistics.dropped[drop_reason] += 1
         else:
             kept.append(problem.for_model(pair))
+            statistics.overlap.update(name for name, sources in held_out.items() if source_of(problem, pair) in sources)
     records = []
     for first in range(0, len(kept), ENCODE_BATCH):
         texts = zip(*kept[first : first + ENCODE_BATCH])
@@ -39,6 +46,11 @@ def encode_pairs(
             statistics.lengths[side].update(dict(zip(values.tolist(), counts.tolist())))
         records += _records(*encoded).numpy().tolist()
     return records, statistics
+
+
+def source_of(problem: Problem, pair: Example) -> str:
+    """Returns the text by which pairs of different splits are compared: the inputs, if there are any."""
+    return pair.inputs if problem.has_inputs else pair.targets
 
 
 # A graph runs without Python's global lock. With Python's protocol buffers, two workers were hardly faster than one.

@@ -6,6 +6,7 @@ from pathlib import Path
 from t2t_lite.data.generation.corpus_statistics import FIRST_PAIRS
 from t2t_lite.data.generation.split_writer import pairs_of
 from t2t_lite.data.problem import SIDES, Example, Problem
+from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
 
@@ -44,6 +45,21 @@ def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_
             for text, line in zip(texts, pair):
                 text.write(line + "\n")
     return first_pairs
+
+
+def held_out_sources(problem: Problem, split: str, data_dir: Path) -> dict[str, frozenset[str]]:
+    """Returns the sources of the splits that a split is compared with: train with dev and test, test with dev.
+
+    Args:
+      problem: the problem.
+      split: "train", "dev" or "test".
+      data_dir: the folder with the text files of dev and test.
+    """
+    side = SIDES[0] if problem.has_inputs else SIDES[1]
+    return {
+        other: frozenset(read_lines(data_dir / problem.text_filename(other, side)))
+        for other in {"train": ("dev", "test"), "test": ("dev",)}.get(split, ())
+    }
 
 
 def equal_splits(first_pairs: dict[str, list[Example]], split: str) -> list[str]:

@@ -5,7 +5,7 @@ import dataclasses
 import itertools
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,6 +45,7 @@ class SplitJob:
       manifest: records each shard, and the split when it is done.
       say: receives lines about progress.
       total: number of pairs, if known.
+      held_out: see `encode_pairs`.
     """
 
     problem: Problem
@@ -56,6 +57,7 @@ class SplitJob:
     manifest: Manifest
     say: Callable[[str], None]
     total: int | None = None
+    held_out: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -167,7 +169,7 @@ def _encode_missing(job: SplitJob, pool: concurrent.futures.Executor, workers: i
 
     def encode(numbered: tuple[int, list[Example]]) -> tuple[int, int]:
         number, chunk = numbered
-        records, statistics = encode_pairs(job.problem, job.name, chunk, job.vocabularies)
+        records, statistics = encode_pairs(job.problem, job.name, chunk, job.vocabularies, job.held_out)
         shuffle.write_chunk(job.plan, job.work, number, records, statistics)
         return number, len(chunk)
 

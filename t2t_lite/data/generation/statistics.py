@@ -15,10 +15,12 @@ class Statistics:
 
     Args:
       dropped: number of dropped pairs, by drop reason.
+      overlap: number of kept pairs whose source is also in another split, by split.
       lengths: for "inputs", "targets" and the "longer" of both, a histogram of lengths in tokens, end symbol included.
     """
 
     dropped: collections.Counter[str] = field(default_factory=collections.Counter)
+    overlap: collections.Counter[str] = field(default_factory=collections.Counter)
     lengths: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {side: collections.Counter() for side in (*SIDES, LONGER)}
     )
@@ -36,6 +38,7 @@ class Statistics:
     def add(self, other: "Statistics") -> "Statistics":
         """Adds other statistics and returns self."""
         self.dropped.update(other.dropped)
+        self.overlap.update(other.overlap)
         for side, lengths in other.lengths.items():
             self.lengths[side].update(lengths)
         return self
@@ -44,6 +47,7 @@ class Statistics:
         """Returns a JSON-compatible dict, the inverse of `from_json`."""
         return {
             "dropped": dict(sorted(self.dropped.items())),
+            "overlap": dict(sorted(self.overlap.items())),
             "lengths": {
                 side: {str(n): count for n, count in sorted(lengths.items())} for side, lengths in self.lengths.items()
             },
@@ -55,5 +59,6 @@ class Statistics:
         lengths = stored["lengths"]
         return cls(
             collections.Counter(stored["dropped"]),
+            collections.Counter(stored.get("overlap", {})),  # 0.8 did not count it
             {side: collections.Counter({int(n): count for n, count in of.items()}) for side, of in lengths.items()},
         )

@@ -1,13 +1,14 @@
 """Sources are checked, and errors about damaged data say how to fix it."""
 
+import json
 import os
 
 import pytest
 from support.letters import Letters, contents_of, names_in, silent, texts_of
 
-from t2t_lite.data.generation.generate import generate
+from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data, read_manifest
-from t2t_lite.data.problem import SPLITS, Problem, Source, get_problem
+from t2t_lite.data.problem import SPLITS, Example, Problem, Source, get_problem
 from t2t_lite.data.text_files import read_parallel
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
@@ -183,3 +184,33 @@ def test_multi30k_is_complete_and_its_source_folder_is_not_changed(multi30k_data
     assert contents_of(tmp_path) == contents_of(multi30k_data)
     assert snapshot(multi30k_dir) == before
     assert not [name for name in os.listdir(tmp_path) if ".incomplete" in name or ".spill" in name]
+
+
+class Overlapping(Problem):
+    """Sources by number: 7 of train are also in dev, 2 of train in test, 1 of dev in test."""
+
+    vocab_size = 60
+    byte_fallback = False
+    num_shards = 2
+    numbers = {"train": range(50), "dev": range(43, 53), "test": [10, 11, 50, 60]}
+
+    def examples(self, split, files):
+        for number in self.numbers[split]:
+            yield Example(f"{number:b}", f"{split} {number}")
+
+
+@pytest.mark.parametrize("runner", ["", "direct"])
+def test_sources_in_several_splits_are_counted_and_reported(tmp_path, runner):
+    said = []
+    generate(Overlapping(), tmp_path, tmp_path / "none", said.append, GenerateOptions(runner=runner))
+    splits = json.loads((tmp_path / "manifest.overlapping.json").read_text())["splits"]
+    assert {split: splits[split]["overlap"] for split in splits} == {
+        "train": {"dev": 7, "test": 2},
+        "dev": {},
+        "test": {"dev": 1},
+    }
+    assert [line for line in said if "also in" in line] == [
+        "overlapping: train: the sources of 7 pairs are also in dev",
+        "overlapping: train: the sources of 2 pairs are also in test",
+        "overlapping: test: the sources of 1 pairs are also in dev",
+    ]

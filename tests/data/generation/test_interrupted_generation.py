@@ -54,9 +54,11 @@ def test_an_interrupted_run_resumes_and_ends_with_the_same_bytes(whole, tmp_path
 def test_a_resumed_run_keeps_a_finished_split(tmp_path, snapshot):
     class Interrupted(Letters):
         data_name = "letters"
+        passes = 0
 
         def visit(self, split, index):
-            if split == "dev":
+            self.passes += (split, index) == ("dev", 0)
+            if self.passes == 2:  # the first one writes the text
                 raise Stop
 
     with pytest.raises(Stop):
