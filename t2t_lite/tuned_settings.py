@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
@@ -12,6 +12,25 @@ from t2t_lite.log import LOG
 from t2t_lite.settings import SettingValue
 
 FILE = "decode_hparams.json"
+
+
+class TunedSettings(NamedTuple):
+    """What decode_hparams.json says.
+
+    Args:
+      settings: the settings that were tuned, by name.
+      checkpoint: the name of the checkpoint that they were tuned with; "": unknown.
+    """
+
+    settings: dict[str, Any]
+    checkpoint: str = ""
+
+    def only(self, names: Collection[str]) -> "TunedSettings":
+        """Returns the settings with these names."""
+        return self._replace(settings={name: value for name, value in self.settings.items() if name in names})
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name}={value:g}" for name, value in self.settings.items())
 
 
 def search_settings(
@@ -33,42 +52,45 @@ def search_settings(
     Raises:
       UserError: if a change is invalid, or decode_hparams.json is damaged.
     """
-    tuned = {name: value for name, value in tuned_settings(path).items() if name not in ignored}
-    settings = _changed(path, usual, tuned).changed(changes)
-    given = _names(changes)
-    if used := {name: value for name, value in tuned.items() if name not in given}:
-        values = ", ".join(f"{name}={value:g}" for name, value in used.items())
-        warn(f"{values} {'was' if len(used) == 1 else 'were'} tuned on dev ({Path(path) / FILE})")
+    tuned = tuned_settings(path)
+    tuned = tuned.only(tuned.settings.keys() - set(ignored))
+    settings = _changed(path, usual, tuned.settings).changed(changes)
+    used = tuned.only(tuned.settings.keys() - _names(changes))
+    if used.settings:
+        of_checkpoint = f" with {used.checkpoint}" if used.checkpoint else ""
+        verb = "was" if len(used.settings) == 1 else "were"
+        warn(f"{used} {verb} tuned on dev{of_checkpoint} ({Path(path) / FILE})")
     return settings
 
 
-def tuned_settings(path: Path) -> dict[str, Any]:
-    """Returns the settings that were tuned for a run, by name; {} if there are none.
+def tuned_settings(path: Path) -> TunedSettings:
+    """Returns the settings that were tuned for a run; none if it has no decode_hparams.json.
 
     Raises:
       UserError: if decode_hparams.json is damaged.
     """
     file = Path(path) / FILE
     try:
-        settings = dict(json.loads(file.read_text(encoding="utf-8"))["settings"])
+        content = json.loads(file.read_text(encoding="utf-8"))
+        settings = dict(content["settings"])
         DecodeHParams().replace(**settings)
-        return settings
+        return TunedSettings(settings, str(content.get("checkpoint", "")))
     except FileNotFoundError:
-        return {}
+        return TunedSettings({})
     except (ValueError, TypeError, KeyError, AttributeError, UserError) as error:
         raise UserError(f"{file} is damaged ({error}); remove it with t2t-lite-eval --tune=forget") from error
 
 
-def remember(path: Path, settings: Mapping[str, SettingValue], about: Mapping[str, Any]) -> Path:
+def remember(path: Path, tuned: TunedSettings, about: Mapping[str, Any]) -> Path:
     """Writes decode_hparams.json and returns its path.
 
     Args:
       path: the run directory.
-      settings: the tuned settings; they replace earlier ones.
+      tuned: the tuned settings; they replace earlier ones.
       about: how they were found, for readers.
     """
     file = Path(path) / FILE
-    write_text(file, json.dumps({"settings": dict(settings), **about}, indent=2) + "\n")
+    write_text(file, json.dumps({**tuned._asdict(), **about}, indent=2) + "\n")
     return file
 
 

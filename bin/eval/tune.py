@@ -43,6 +43,7 @@ def tune(arguments: argparse.Namespace) -> None:
 
         plot_tuning(found.content, Path(arguments.plot_file))
     if arguments.json:
-        print(json.dumps({"path": str(found.path), **found.content}, ensure_ascii=False, indent=1, allow_nan=False))
+        content = {"path": str(found.path), **found.content, "earlier": found.earlier._asdict()}
+        print(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False))
     else:
         print(found.report, end="")

@@ -9,7 +9,7 @@ from t2t_lite.bin.score.results import Files, Results, Scored
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change
 from t2t_lite.scoring.metric import figure_of, label_of
-from t2t_lite.scoring.significance import BOOTSTRAP, TESTS, Comparison, Interval
+from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, TESTS, Comparison, Interval
 
 _INTERVALS = f"bootstrap, {TESTS[BOOTSTRAP]:,} samples"
 
@@ -40,7 +40,7 @@ def print_comparison(files: Files, results: Results) -> None:
             print(_interval(None))
         print()
     first = next(iter(files.hypotheses))
-    print(f"p-value: of the difference from {first}, paired {results.test}, {TESTS[results.test]:,} samples; ", end="")
+    print(f"p-value: of the difference from {first}, by {EXPLANATIONS[results.test]}")
     print(f"intervals: {_INTERVALS}")
     for other, changes in results.changes.items():
         print()

@@ -15,28 +15,16 @@ from t2t_lite.files import write_text
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
 from t2t_lite.scoring.metric import figure_of, label_of, make_metric, options_for
-from t2t_lite.scoring.significance import BOOTSTRAP, RANDOMISATION, TESTS, compare
+from t2t_lite.scoring.significance import (
+    BOOTSTRAP,
+    EXPLANATIONS,
+    RANDOMISATION,
+    TESTS,
+    ComparisonByBothTests,
+    compare_by_both_tests,
+)
 
 NUM_CHANGES = 10
-
-
-@dataclasses.dataclass(frozen=True)
-class System:
-    """What a metric says of a run.
-
-    Args:
-      name: the run.
-      score, low, high: the score and its 95% confidence interval.
-      p_bootstrap, p_randomisation: how probable so large a difference from the first run is by chance; None: this is
-        the first run.
-    """
-
-    name: str
-    score: float
-    low: float
-    high: float
-    p_bootstrap: float | None
-    p_randomisation: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +39,7 @@ class RunComparison:
     """
 
     names: list[str]
-    systems: dict[str, list[System]]
+    systems: dict[str, list[ComparisonByBothTests]]
     changes: dict[str, list[Change]]
     inputs: list[str] = dataclasses.field(repr=False)
 
@@ -61,9 +49,7 @@ class RunComparison:
             "first": self.names[0],
             "tests": TESTS,
             "metrics": {
-                metric: [
-                    {key: _finite(value) for key, value in dataclasses.asdict(system).items()} for system in systems
-                ]
+                metric: [{key: _finite(value) for key, value in system._asdict().items()} for system in systems]
                 for metric, systems in self.systems.items()
             },
             "changes": {
@@ -90,9 +76,8 @@ class RunComparison:
             lines += ["", f"{label_of(figure_of(metric))}:", "", *table(titles, rows)]
         lines += [
             "",
-            f"p: how probable so large a difference from {self.names[0]} is by chance, by paired bootstrap resampling "
-            f"(Koehn 2004, {TESTS[BOOTSTRAP]:,} samples) and approximate randomisation (Riezler and Maxwell 2005, "
-            f"{TESTS[RANDOMISATION]:,} samples).",
+            f"p: how probable so large a difference from {self.names[0]} is by chance. p, randomisation: by "
+            f"{EXPLANATIONS[RANDOMISATION]}. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
         ]
         for name, changes in self.changes.items():
             lines += ["", f"## The lines that changed most from {self.names[0]} to {name}", ""]
@@ -142,10 +127,7 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
         if make_metric(metric, **options).resampled() is None:
             continue
         of_metric = references if METRICS.fact(metric, "several_references", False) else references[:1]
-        by_test = [compare(metric, hypotheses, *of_metric, test=test, **options) for test in (BOOTSTRAP, RANDOMISATION)]
-        systems[metric] = [
-            System(one.name, one.score, one.low, one.high, one.p_value, other.p_value) for one, other in zip(*by_test)
-        ]
+        systems[metric] = compare_by_both_tests(metric, hypotheses, *of_metric, **options)
     main = problem.metric if METRICS.fact(problem.metric, "several_references", False) or len(references) == 1 else None
     changes = {
         name: most_changed(main, hypotheses[names[0]], hypotheses[name], *references, count=NUM_CHANGES)

@@ -19,12 +19,12 @@ from t2t_lite.files import write_text, written_folder
 from t2t_lite.quiet import import_tensorflow, settings_restored
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import make_metric, options_for
-from t2t_lite.scoring.significance import Comparison, compare
-from t2t_lite.tuned_settings import remember, search_settings, tuned_settings
+from t2t_lite.scoring.significance import ComparisonByBothTests, compare_by_both_tests, holm
+from t2t_lite.tuned_settings import TunedSettings, forget, remember, search_settings, tuned_settings
 
 SIGNIFICANT = 0.05
 TUNE, REPORT = "tune.json", "report.md"
-_FORMAT = 1
+_FORMAT = 2
 _CURRENT = "current"
 _MOST_DECODED = 4  # searches that confirm a choice
 
@@ -36,24 +36,29 @@ class Tuned:
     Args:
       path: the folder with tune.json and report.md.
       content: everything in tune.json.
-      remembered: the settings that are now the run's defaults; {} if nothing is significantly better, or the search
-        did not start from the run's own settings.
+      decides: whether the run's defaults are now the better settings, or those of the problem if none are; False: they
+        stay as they were, because the search did not start from the run's own settings.
+      earlier: the settings that were tuned before, which the grid includes.
       searched_now: whether anything was decoded by this call.
     """
 
     path: Path
     content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
-    remembered: dict[str, Any] = dataclasses.field(hash=False)
+    decides: bool
+    earlier: TunedSettings = dataclasses.field(hash=False)
     searched_now: bool
 
     @property
     def report(self) -> str:
         """The report in Markdown."""
-        return tuning_report(self.content, bool(self.remembered))
+        return tuning_report(self.content, self.decides, self.earlier)
 
 
 def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool | None) -> Tuned:
-    """Tries the settings of a grid, and remembers the best if it is significantly better than the current settings.
+    """Tries the settings of a grid, and remembers the best if it is significantly better than those of the problem.
+
+    Settings that were tuned before are tried, too. If nothing is significantly better, they are forgotten: the settings
+    that are active afterwards are always among those that were compared.
 
     Args:
       request: the run, with its current checkpoint and settings, on dev. Of the settings in the grid, it has those of
@@ -66,9 +71,11 @@ def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None],
     Raises:
       UserError: if the problem's outputs or the settings cannot be tuned so.
     """
-    problem = request.run_dir.problem
+    problem, path = request.run_dir.problem, request.run_dir.path
     _check(problem, request.settings)
-    grid = _existing(grid, request)
+    tuned_names = grid.named()
+    earlier = tuned_settings(path).only(tuned_names)
+    grid = _existing(grid, request).including(earlier.settings)
     names = ",".join(grid.named())
     folder = request.run_dir.path / FOLDER / folder_name("tune", request.selection.path, names)
     key = {"decoded_by": request.decoded_by(), "grid": {name: list(values) for name, values in grid.named().items()}}
@@ -79,14 +86,19 @@ def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None],
         with written_folder(folder, "`output_dir`") as partial:
             text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
             write_text(partial / TUNE, f"{text}\n")
-    path = request.run_dir.path
-    own = search_settings(path, problem.decode_hparams, warn=lambda line: None, ignored=grid.named())
-    found = Tuned(folder, content, content["better"] if request.settings == own else {}, searched_now)
+    own = search_settings(path, problem.decode_hparams, warn=lambda line: None, ignored=tuned_names)
+    decides = request.settings == own
+    found = Tuned(folder, content, decides, earlier, searched_now)
     write_text(folder / REPORT, found.report)
-    if found.remembered:
+    better = content["better"]
+    if decides and (better or earlier.settings):
+        others = {name: value for name, value in tuned_settings(path).settings.items() if name not in tuned_names}
         about = {"tuned_on": request.split, "report": f"{FOLDER}/{folder.name}/{REPORT}"}
-        others = {name: value for name, value in tuned_settings(path).items() if name not in grid.named()}
-        remember(path, {**others, **found.remembered}, about)
+        if better or others:
+            checkpoint = request.selection.path.name if better else earlier.checkpoint
+            remember(path, TunedSettings({**others, **better}, checkpoint), about)
+        else:
+            forget(path)
     return found
 
 
@@ -140,9 +152,10 @@ def _search(
     ]
     systems = {_CURRENT: current.hypotheses} | {name: each.hypotheses for name, each in zip(names, candidates)}
     first, *others = _compared(request.run_dir.problem, systems, current)
+    corrected = holm([_p(comparison) for comparison in others])
     rows = [
-        {AVERAGE: each.average_checkpoints, BEAM_SIZE: each.beam_size, ALPHA: each.alpha, **_figures(comparison)}
-        for each, comparison in zip(candidates, others, strict=True)
+        {AVERAGE: each.average_checkpoints, BEAM_SIZE: each.beam_size, ALPHA: each.alpha, **_figures(comparison, p)}
+        for each, comparison, p in zip(candidates, others, corrected, strict=True)
     ]
     content = {
         "run": str(request.run_dir.path.absolute()),
@@ -150,12 +163,12 @@ def _search(
         "checkpoint": request.selection.path.name,
         "metric": request.run_dir.problem.metric,
         "higher_is_better": METRICS.fact(request.run_dir.problem.metric, "higher_is_better", True),
-        "current": {BEAM_SIZE: request.settings.beam_size, ALPHA: request.settings.alpha, **_figures(first)},
+        "current": {BEAM_SIZE: request.settings.beam_size, ALPHA: request.settings.alpha, **_figures(first, None)},
         "rows": rows,
     }
     decoded = []
     for row in _to_confirm(content):
-        decoded.append(_decoded(request, row, current, again, warn, xla_compile))
+        decoded.append(_decoded(request, row, current, rows, again, warn, xla_compile))
         if _is_better(decoded[-1], content):
             break
     chosen = decoded[-1] if decoded and _is_better(decoded[-1], content) else {}
@@ -203,32 +216,42 @@ def _best(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[st
 
 def _is_better(row: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
     difference = row["score"] - content["current"]["score"]
-    return row["p_value"] < SIGNIFICANT and (difference > 0) == content["higher_is_better"]
+    return row["p_corrected"] < SIGNIFICANT and (difference > 0) == content["higher_is_better"]
 
 
 def _decoded(
     request: Request,
     row: Mapping[str, Any],
     current: SplitScores,
+    rows: Sequence[Mapping[str, Any]],
     again: bool,
     warn: Callable[[str], None],
     xla_compile: bool | None,
 ) -> dict[str, Any]:
-    """Decodes with a row's settings for real; returns these settings and their figures."""
+    """Decodes with the settings of one of the rows for real; returns these settings and their figures."""
     settings = request.settings.replace(beam_size=row[BEAM_SIZE], alpha=row[ALPHA])
     real = score(dataclasses.replace(request, settings=settings), (), again, warn, xla_compile)
     systems = {_CURRENT: current.hypotheses, "other": real.hypotheses}
     _, comparison = _compared(request.run_dir.problem, systems, current)
-    return {BEAM_SIZE: row[BEAM_SIZE], ALPHA: row[ALPHA], **_figures(comparison)}
+    corrected = holm([_p(comparison), *(other["p_randomisation"] for other in rows if other is not row)])[0]
+    return {BEAM_SIZE: row[BEAM_SIZE], ALPHA: row[ALPHA], **_figures(comparison, corrected)}
 
 
-def _compared(problem: Problem, systems: Mapping[str, list[str]], scores: SplitScores) -> list[Comparison]:
+def _compared(problem: Problem, systems: Mapping[str, list[str]], scores: SplitScores) -> list[ComparisonByBothTests]:
     references = scores.references
     if not METRICS.fact(problem.metric, "several_references", False):
         references = references[:1]
     options: dict[str, Any] = {**options_for(problem.metric, problem)}
-    return compare(problem.metric, systems, *references, **options)
+    return compare_by_both_tests(problem.metric, systems, *references, **options)
 
 
-def _figures(comparison: Comparison) -> dict[str, Any]:
-    return {name: getattr(comparison, name) for name in ("score", "low", "high", "p_value")}
+def _figures(comparison: ComparisonByBothTests, p_corrected: float | None) -> dict[str, Any]:
+    """Returns the figures of a row; `p_corrected` is its p-value by randomisation, corrected for the number of rows."""
+    figures = comparison._asdict()
+    del figures["name"]
+    return {**figures, "p_corrected": p_corrected}
+
+
+def _p(comparison: ComparisonByBothTests) -> float:
+    assert comparison.p_randomisation is not None  # only the first system has none
+    return comparison.p_randomisation

@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from t2t_lite.errors import UserError, nearest
 
@@ -34,6 +34,11 @@ class Grid:
     def named(self) -> dict[str, tuple[float, ...] | tuple[int, ...]]:
         """Returns the values of the settings that are tuned, by name."""
         return {name: values for name, values in dataclasses.asdict(self).items() if values}
+
+    def including(self, settings: Mapping[str, float]) -> "Grid":
+        """Returns the grid with further values of settings, by name."""
+        values = {name: tuple(sorted({*getattr(self, name), value})) for name, value in settings.items()}
+        return dataclasses.replace(self, **values)
 
 
 def parse_grid(text: str) -> Grid:

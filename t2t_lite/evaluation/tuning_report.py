@@ -7,18 +7,22 @@ from typing import Any
 from t2t_lite.evaluation.report import interval_of, table
 from t2t_lite.evaluation.tuning_grid import ALPHA, AVERAGE, BEAM_SIZE
 from t2t_lite.scoring.metric import figure_of, label_of
-from t2t_lite.tuned_settings import FILE
+from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, RANDOMISATION
+from t2t_lite.tuned_settings import FILE, TunedSettings
 from t2t_lite.visualization.figures import make_figure, save
 
 _TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "length penalty alpha"}
 
 
-def tuning_report(content: Mapping[str, Any], remembered: bool) -> str:
+_P_TITLES = ["p, randomisation", "p, corrected", "p, bootstrap"]
+
+
+def tuning_report(content: Mapping[str, Any], decides: bool, earlier: TunedSettings) -> str:
     """Returns the report in Markdown.
 
     Args:
       content: that of tune.json.
-      remembered: whether better settings are now the run's defaults.
+      decides, earlier: see `Tuned`.
     """
     current, label = content["current"], label_of(figure_of(content["metric"]))
     rows = [["current", str(current[BEAM_SIZE]), f"{current[ALPHA]:g}", *_cells(current)]]
@@ -28,38 +32,39 @@ def tuning_report(content: Mapping[str, Any], remembered: bool) -> str:
             [
                 f"# {Path(content['run']).name}: search settings of {content['checkpoint']} on {content['split']}",
                 "",
-                *table(["checkpoint", "beam_size", "alpha", label, "95% interval", "p-value"], rows),
+                *table(["checkpoint", "beam_size", "alpha", label, "95% interval", *_P_TITLES], rows),
                 "",
-                "p-value: of the difference from the first row, the current settings, by paired bootstrap resampling "
-                "with 1,000 samples; it is not corrected for the number of rows.",
+                f"p: of the difference from the first row, the settings of the problem. p, randomisation: by "
+                f"{EXPLANATIONS[RANDOMISATION]}. p, corrected: the same, corrected for the {len(content['rows'])} rows "
+                f"(Holm 1979); it decides. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
                 f"Each beam size was searched once, with alpha={current[ALPHA] or 0.6:g}, and its hypotheses were "
                 f"ranked anew for each other alpha: an approximation of searches with that alpha.",
                 "",
-                *_decision(content, label, remembered),
+                *_decision(content, label, decides, earlier),
             ]
         )
         + "\n"
     )
 
 
-def _decision(content: Mapping[str, Any], label: str, remembered: bool) -> list[str]:
+def _decision(content: Mapping[str, Any], label: str, decides: bool, earlier: TunedSettings) -> list[str]:
     decoded, better = content["decoded"], content["better"]
     lines = []
     if decoded:
         rows = [[str(row[BEAM_SIZE]), f"{row[ALPHA]:g}", *_cells(row)] for row in decoded]
         lines = ["Decoded for real, the best row first:", ""]
-        lines += [*table(["beam_size", "alpha", label, "95% interval", "p-value"], rows), ""]
+        lines += [*table(["beam_size", "alpha", label, "95% interval", *_P_TITLES], rows), ""]
+    if earlier.settings and (earlier.settings, earlier.checkpoint) != (better, content["checkpoint"]):
+        lines += [_about(earlier, content, decides), ""]
+    not_remembered = "decode_hparams changed what it is compared with"
     if better:
         values = ",".join(f"{name}={value:g}" for name, value in better.items())
-        then = (
-            f"and now the run's defaults, in {FILE}"
-            if remembered
-            else "but not remembered, because decode_hparams changed what it is compared with"
-        )
-        lines.append(f"{values}: significantly better (p < 0.05), {then}.")
+        then = f"and now the run's defaults, in {FILE}" if decides else f"but not remembered, because {not_remembered}"
+        lines.append(f"{values}: significantly better (corrected p < 0.05), {then}.")
     else:
         confirmed = " and a real search confirms" if decoded else ""
-        lines.append(f"There are no settings that are significantly better (p < 0.05){confirmed}: nothing is changed.")
+        then = "the settings of the problem are used" if earlier.settings and decides else "nothing is changed"
+        lines.append(f"There are no settings that are significantly better (corrected p < 0.05){confirmed}: {then}.")
     if average := content["better_average"]:
         lines.append(
             f"The average of {average[AVERAGE]} checkpoints is significantly better ({label} {average['score']:.2f} "
@@ -67,6 +72,19 @@ def _decision(content: Mapping[str, Any], label: str, remembered: bool) -> list[
             f"--n={average[AVERAGE]}, then tune its search."
         )
     return lines
+
+
+def _about(earlier: TunedSettings, content: Mapping[str, Any], decides: bool) -> str:
+    """Returns what becomes of the settings that were tuned before."""
+    checkpoint = earlier.checkpoint or "an unknown checkpoint"
+    other = "" if checkpoint == content["checkpoint"] else f", not {content['checkpoint']}"
+    if not decides:
+        then = f"stays the run's default, in {FILE}"
+    elif content["better"] == earlier.settings:
+        then = "is the best again"
+    else:
+        then = "is replaced" if content["better"] else "is no longer used"
+    return f"{earlier} was tuned before with {checkpoint}{other}; it is among the rows and {then}."
 
 
 def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
@@ -115,8 +133,12 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    p_value = "" if row["p_value"] is None else f"{row['p_value']:.4f}"
-    return [f"{row['score']:.2f}", interval_of((row["low"], row["high"])), p_value]
+    p_values = (row[name] for name in ("p_randomisation", "p_corrected", "p_bootstrap"))
+    return [
+        f"{row['score']:.2f}",
+        interval_of((row["low"], row["high"])),
+        *("" if p_value is None else f"{p_value:.4f}" for p_value in p_values),
+    ]
 
 
 def _checkpoint(row: Mapping[str, Any]) -> str:

@@ -5,20 +5,27 @@ that they equal what the command `sacrebleu` says with --confidence, --paired-bs
 is never significantly different from itself.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
-from sacrebleu.significance import Result, _compute_p_value, _paired_ar_test
+from sacrebleu.significance import _compute_p_value
 
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import check_lines, check_references, make_metric
-from t2t_lite.scoring.summed_statistics import SummedStatistics
 
 BOOTSTRAP, RANDOMISATION = "bootstrap", "randomisation"
 # The paired tests, with sacreBLEU's numbers of samples.
 TESTS = {BOOTSTRAP: 1000, RANDOMISATION: 10_000}
+# What the p-values are, for reports.
+EXPLANATIONS = {
+    BOOTSTRAP: f"paired bootstrap resampling ({TESTS[BOOTSTRAP]:,} samples, Koehn 2004) by sacreBLEU's formula, which "
+    "is in effect one-sided: of equal systems, one in ten has p < 0.05",
+    RANDOMISATION: f"paired approximate randomisation ({TESTS[RANDOMISATION]:,} samples, Riezler and Maxwell 2005), "
+    "two-sided",
+}
+_CHUNK = 2**24  # numbers in a chunk of samples, which bounds the memory
 
 Statistics: TypeAlias = list[list[float]]
 
@@ -39,6 +46,17 @@ class Comparison(NamedTuple):
     low: float
     high: float
     p_value: float | None  # how probable so large a difference is by chance; None: this is the first system
+
+
+class ComparisonByBothTests(NamedTuple):
+    """As `Comparison`, with the p-values of both tests."""
+
+    name: str
+    score: float
+    low: float
+    high: float
+    p_bootstrap: float | None
+    p_randomisation: float | None
 
 
 def interval(
@@ -97,22 +115,59 @@ def compare(
       UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, or
         there is no such test or no system.
     """
-    if not systems:
-        raise UserError("`systems` is empty; give at least one")
     if test not in TESTS:
         raise UserError(f"`test={test}` is unknown; give {' or '.join(TESTS)}", status=2)
+    samples = num_samples or TESTS[test]
+    found = _systems(metric, systems, references, samples if test == BOOTSTRAP else TESTS[BOOTSTRAP], seed, options)
+    p_values = [None, *(_p_value(found[0], other, test, samples, seed) for other in found[1:])]
+    return [Comparison(name, *system.interval(), p_value) for name, system, p_value in zip(systems, found, p_values)]
+
+
+def compare_by_both_tests(
+    metric: str, systems: Mapping[str, Sequence[str]], *references: Sequence[str], seed: int = 12345, **options: object
+) -> list[ComparisonByBothTests]:
+    """Compares systems with the first of them by both tests. Arguments and errors are those of `compare`."""
+    found = _systems(metric, systems, references, TESTS[BOOTSTRAP], seed, options)
+    p_values: list[list[float | None]] = [[None] * len(TESTS)]
+    p_values += [
+        [_p_value(found[0], other, test, samples, seed) for test, samples in TESTS.items()] for other in found[1:]
+    ]
+    return [
+        ComparisonByBothTests(name, *system.interval(), *of_tests)
+        for name, system, of_tests in zip(systems, found, p_values)
+    ]
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Returns the p-values of several tests, corrected for their number, in the same order (Holm 1979).
+
+    The probability that any of them is below a level by chance is at most that level.
+    """
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for rank, place in enumerate(sorted(range(len(p_values)), key=lambda place: p_values[place])):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
+        corrected[place] = largest
+    return corrected
+
+
+def _systems(
+    metric: str,
+    systems: Mapping[str, Sequence[str]],
+    references: Sequence[Sequence[str]],
+    num_samples: int,
+    seed: int,
+    options: Mapping[str, object],
+) -> list["_System"]:
+    """Returns the statistics of each system. Errors: see `compare`."""
+    if not systems:
+        raise UserError("`systems` is empty; give at least one")
     metric_of_sums = _resampled(metric, len(references), options)
     if metric_of_sums is None:
         raise UserError(f"metric '{metric}' cannot be resampled, which a paired test needs: it has no sums over lines")
-    samples = num_samples or TESTS[test]
-    of_interval = samples if test == BOOTSTRAP else TESTS[BOOTSTRAP]
-    found = [
-        _System(metric_of_sums, _statistics(metric_of_sums, hypotheses, references), of_interval, seed)
+    return [
+        _System(metric_of_sums, _statistics(metric_of_sums, hypotheses, references), num_samples, seed)
         for hypotheses in systems.values()
     ]
-    first, *others = found
-    p_values = [None, *(_p_value(metric_of_sums, first, other, test, samples, seed) for other in others)]
-    return [Comparison(name, *system.interval(), p_value) for name, system, p_value in zip(systems, found, p_values)]
 
 
 def _resampled(metric: str, num_references: int, options: Mapping[str, object]) -> SacrebleuMetric | None:
@@ -141,13 +196,17 @@ class _System:
     """
 
     def __init__(self, metric: SacrebleuMetric, lines: Statistics, num_samples: int, seed: int) -> None:
-        self.lines = lines
+        self._metric, self.lines = metric, lines
         self.score = float(metric._aggregate_and_compute(lines).score)
         # The samples of sacrebleu.significance, which has all of them in memory at a time.
         numbers = np.array(lines, dtype="float32")
         generator = np.random.default_rng(seed)
         sums = (numbers[generator.choice(len(lines), size=len(lines))].sum(0) for _ in range(num_samples))
-        self.samples = np.array([metric._compute_score_from_stats(each).score for each in sums])
+        self.samples = self.scores(sums)
+
+    def scores(self, sums: Iterable[np.ndarray]) -> np.ndarray:
+        """Returns the score of each vector of sums over lines."""
+        return np.array([self._metric._compute_score_from_stats(each).score for each in sums])
 
     def interval(self) -> Interval:
         """Returns the score with its confidence interval."""
@@ -156,32 +215,19 @@ class _System:
         return Interval(self.score, float(scores[outside]), float(scores[len(scores) - outside - 1]))
 
 
-def _p_value(
-    metric: SacrebleuMetric, first: _System, other: _System, test: str, num_samples: int, seed: int
-) -> float | None:
+def _p_value(first: _System, other: _System, test: str, num_samples: int, seed: int) -> float:
     """Returns the p-value of the difference between two systems."""
     if first.lines == other.lines:
         return 1.0  # sacreBLEU's bootstrap test would count no sample as extreme and say 0.001
+    difference = abs(first.score - other.score)
     if test == BOOTSTRAP:
-        return _p_by_bootstrap(first, other)
-    return _p_by_randomisation(metric, first, other, num_samples, seed)
-
-
-def _p_by_bootstrap(first: _System, other: _System) -> float:
-    """Returns how often the difference of samples is further from its mean than the difference is large."""
-    differences = np.abs(other.samples - first.samples)
-    return _compute_p_value(differences - differences.mean(), abs(first.score - other.score))
-
-
-def _p_by_randomisation(
-    metric: SacrebleuMetric, first: _System, other: _System, num_samples: int, seed: int
-) -> float | None:
-    """Returns how often the difference is larger if the outputs of lines are exchanged at random."""
-    # The statistics stand in the place of texts, so that they need not be made again.
-    of_lines = SummedStatistics(
-        "score", lambda lines: lines, lambda sums: metric._compute_score_from_stats(list(sums)).score
-    )
-    before = {"score": (np.array(first.lines), Result(first.score))}
-    texts = cast(Sequence[str], other.lines)
-    _, results = _paired_ar_test(before, "", texts, None, {"score": of_lines}, num_samples, -1, seed)
-    return results["score"].p_value
+        # How often the difference of samples is further from its mean than the difference is large.
+        of_samples = np.abs(other.samples - first.samples)
+        return _compute_p_value(of_samples - of_samples.mean(), difference)
+    # How often the difference is larger if the outputs of lines are exchanged at random.
+    ours, theirs = np.array(first.lines, dtype="float64"), np.array(other.lines, dtype="float64")
+    is_kept = np.random.default_rng(seed).integers(2, size=(num_samples, len(ours)), dtype=bool)
+    parts = np.array_split(is_kept, max(1, is_kept.size // _CHUNK))
+    kept = np.concatenate([part @ (ours - theirs) for part in parts])
+    exchanged = first.scores(theirs.sum(0) + kept) - first.scores(ours.sum(0) - kept)
+    return _compute_p_value(np.abs(exchanged), difference)

@@ -120,7 +120,7 @@ class RunSource(Source):
         checkpoint = select(self.path, self._checkpoint_path, warn=lambda line: None).path
         source, _ = problem.in_direction((problem.source_language, problem.target_language))
         index = Path(f"{checkpoint}.index").stat()
-        tuned = tuple(sorted(tuned_settings(self.path).items()))
+        tuned = tuple(sorted(tuned_settings(self.path).settings.items()))
         return About(
             self._engine,
             problem.name,

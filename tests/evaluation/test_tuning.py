@@ -9,7 +9,7 @@ from t2t_lite.decoding.translator import Hypothesis
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.tuning_grid import Grid, parse_grid
 from t2t_lite.evaluation.tuning_search import rescored
-from t2t_lite.tuned_settings import forget, remember, search_settings, tuned_settings
+from t2t_lite.tuned_settings import TunedSettings, forget, remember, search_settings, tuned_settings
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,18 @@ def test_hypotheses_are_ranked_by_the_equation_of_the_penalty(search_alpha, alph
 def test_tuned_settings_are_the_defaults_and_given_ones_win(tmp_path):
     usual, said = DecodeHParams(extra_length=7), []
     assert search_settings(tmp_path, usual, warn=said.append) == usual and not said
-    file = remember(tmp_path, {"alpha": 1.2, "beam_size": 8}, {"tuned_on": "dev"})
-    assert json.loads(file.read_text()) == {"settings": {"alpha": 1.2, "beam_size": 8}, "tuned_on": "dev"}
+    tuned = TunedSettings({"alpha": 1.2, "beam_size": 8}, "average-9")
+    file = remember(tmp_path, tuned, {"tuned_on": "dev"})
+    assert json.loads(file.read_text()) == {**tuned._asdict(), "tuned_on": "dev"}
     assert search_settings(tmp_path, usual, "", said.append) == usual.replace(alpha=1.2, beam_size=8)
-    assert said == [f"alpha=1.2, beam_size=8 were tuned on dev ({file})"]
+    assert said == [f"alpha=1.2, beam_size=8 were tuned on dev with average-9 ({file})"]
     said.clear()
     assert search_settings(tmp_path, usual, {"beam_size": 4}, said.append) == usual.replace(alpha=1.2)
-    assert said == [f"alpha=1.2 was tuned on dev ({file})"]
+    assert said == [f"alpha=1.2 was tuned on dev with average-9 ({file})"]
     said.clear()
     assert search_settings(tmp_path, usual, "beam_size=4, alpha=0.6", said.append) == usual and not said
     assert search_settings(tmp_path, usual, "", said.append, ignored=("alpha", "beam_size")) == usual and not said
-    assert forget(tmp_path) and not forget(tmp_path) and tuned_settings(tmp_path) == {}
+    assert forget(tmp_path) and not forget(tmp_path) and tuned_settings(tmp_path) == TunedSettings({})
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"settings": {"alpha": "x"}}', '{"settings": {"alfa": 1}}'])

@@ -12,7 +12,7 @@ from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import Metric, make_metric, report
-from t2t_lite.scoring.significance import compare, interval
+from t2t_lite.scoring.significance import compare, compare_by_both_tests, holm, interval
 
 HYPOTHESES = ["a cat sat on the mat", "two dogs are playing in the snow", "she sings", "the old man sleeps", ""]
 OTHERS = ["a cat sat on a mat", "two dogs play in the snow", "she sings", "an old man is asleep", "yes"]
@@ -42,6 +42,31 @@ def test_a_damaged_copy_differs_significantly_and_the_file_itself_does_not(trans
         first, worse, same = compare("bleu", systems, references, test=test, num_samples=1000)
         assert first.p_value is None and worse.p_value < 0.05 and same.p_value == 1.0
         assert worse.high < first.score and same[1:4] == first[1:4]
+
+
+def test_both_tests_at_once_are_those_of_each(translations):
+    found, damaged, references = (lines[:200] for lines in translations)
+    systems = {"found": found, "other": [*damaged[:40], *found[40:]]}
+    both = compare_by_both_tests("bleu", systems, references)
+    each = [compare("bleu", systems, references, test=test) for test in ("bootstrap", "randomisation")]
+    assert both == [(*first, second.p_value) for first, second in zip(*each)]
+
+
+def test_equal_systems_differ_by_chance_as_often_as_the_level_of_randomisation_says():
+    random, references = np.random.default_rng(0), ["yes"] * 200
+    p_values = {"bootstrap": [], "randomisation": []}
+    for _ in range(150):
+        systems = {name: np.where(random.random(200) < 0.7, "yes", "no").tolist() for name in "ab"}
+        for test, found in p_values.items():
+            found.append(compare("exact_match", systems, references, test=test, num_samples=200)[1].p_value)
+    rates = {test: np.mean(np.array(found) < 0.05) for test, found in p_values.items()}
+    # The standard error of a rate of 5% is 1.8%. sacreBLEU's bootstrap is in effect one-sided.
+    assert 0.01 < rates["randomisation"] < 0.09 < rates["bootstrap"] < 0.16
+
+
+def test_corrected_p_values_are_those_of_holm():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # Holm 1979, by hand
+    assert holm([0.9, 0.5]) == [1.0, 1.0] and holm([0.2]) == [0.2] and holm([]) == []
 
 
 def test_tests_equal_those_of_sacrebleu(translations):
