@@ -40,7 +40,7 @@ class Parsing(Problem):
     shared_vocabulary = False
     targets_vocab_kind = "words"
     metric = "parseval"
-    decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300)
+    decode_hparams = DecodeHParams(beam_size=21, alpha=0.3, extra_length=300, min_length=0)
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         if is_reversed:

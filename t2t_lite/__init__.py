@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
     from t2t_lite.training.callbacks import Callback
 
-__version__ = "0.8.0"
+__version__ = "0.9.0"
 
 # Names by the module that defines them; a module of the same name stands for itself.
 _MODULES = {

@@ -246,7 +246,10 @@ class HParams(Settings):
 
 @dataclasses.dataclass(frozen=True)
 class DecodeHParams(Settings):
-    """The settings of decoding. The defaults are the paper's for translation (section 6.1)."""
+    """The settings of decoding.
+
+    The defaults are the paper's for translation (section 6.1), except that an output is not empty (`min_length`).
+    """
 
     FLAG: ClassVar[str] = "decode_hparams"
 
@@ -255,6 +258,7 @@ class DecodeHParams(Settings):
     extra_length: int = 50  # an output has at most this many tokens more than its input
     max_input_length: int = 1024  # longer inputs are truncated to this many tokens, with a warning
     batch_tokens: int = 4096  # tokens per batch, padding included: of the source, and of one beam's outputs
+    min_length: int = 1  # minimum length of an output in tokens, without the end symbol; 0: it may be empty (the paper)
     min_length_ratio: float = 0.0  # minimum ratio of output tokens to input tokens
     coverage_penalty: float = 0.0  # beta of Wu et al. 2016, equation 14; 0: none
     no_repeat_ngram_size: int = 0  # no n-gram of this size occurs twice in an output; 0: no limit
@@ -279,6 +283,7 @@ class DecodeHParams(Settings):
         for name in (
             "alpha",
             "extra_length",
+            "min_length",
             "min_length_ratio",
             "coverage_penalty",
             "no_repeat_ngram_size",

@@ -46,7 +46,8 @@ def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | 
         recipe.split,
         data_dir=data_dir,
         checkpoint_path="average" if recipe.averages else "last",
-        decode_hparams=dataclasses.asdict(run.problem.decode_hparams),  # the paper's, whatever was tuned
+        # The paper's, whatever was tuned. It says nothing of a minimum length.
+        decode_hparams=dataclasses.asdict(run.problem.decode_hparams.replace(min_length=0)),
     )
     training = training_figures(run, data_dir)
     last, _ = checkpoints[-1]

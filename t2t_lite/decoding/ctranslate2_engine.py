@@ -276,7 +276,7 @@ class _Request(NamedTuple):
         settings, source = query.settings, query.sources[row]
         prefix = [] if query.prefixes is None else list(query.prefixes[row])
         limit = min(max(len(source) + settings.extra_length, len(prefix) + 1), max_positions)
-        shortest = int(np.ceil(settings.min_length_ratio * (len(source) - 1)))
+        shortest = max(settings.min_length, int(np.ceil(settings.min_length_ratio * (len(source) - 1))))
         return cls(row, source, prefix, limit, min(shortest, limit))
 
 

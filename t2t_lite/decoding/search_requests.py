@@ -185,6 +185,7 @@ def beam_search_of(
         else None,
         constraints=rules,
         terms=tuple(each.term for each in terms),
+        min_length=decode_hparams.min_length,
         never=() if has_prefix else _never(decode_hparams),
     )
 

@@ -92,7 +92,7 @@ class Run:
     def search(self) -> str:
         """The search settings, those of the paper for the problem, whatever was tuned for the run."""
         settings = get_problem(self.problem).decode_hparams
-        return f"beam_size={settings.beam_size},alpha={settings.alpha}"
+        return f"beam_size={settings.beam_size},alpha={settings.alpha},min_length=0"
 
     def training(self) -> Command:
         """Returns the command that generates missing data and trains, or resumes the training."""

@@ -10,6 +10,7 @@ from t2t_lite.errors import UserError
 LARGEST_SETTINGS = {
     "beam_size": math.inf,
     "alpha": 10,
+    "min_length": 1000,
     "min_length_ratio": 10,
     "coverage_penalty": 100,
     "no_repeat_ngram_size": 100,

@@ -58,6 +58,18 @@ def test_outputs_and_scores_are_those_of_tensorflow(both, lines, settings):
     assert np.mean(same) > 0.9 and len(set(theirs)) > 20
 
 
+def test_a_line_with_text_has_an_output_unless_the_settings_allow_an_empty_one(vocabulary, lines, tmp_path):
+    model = random_model(vocabulary.size, tied_embeddings="none")
+    of_tensorflow, of_ctranslate2 = translators(model, vocabulary, tmp_path, extra_length=5)
+    texts = [line for line in lines if line.strip()]
+    assert "" in of_tensorflow.translate(texts, min_length=0)  # the paper's search
+    for translator in (of_tensorflow, of_ctranslate2):
+        for settings in ({}, {"beam_size": 1}, {"sampling_method": "random", "sampling_temp": 2.0}):
+            assert all(each.text for line in translator.n_best(texts, **settings) for each in line)
+        assert min(len(text.split()) for text in translator.translate(texts, min_length=4)) == 4
+        assert translator.translate(["", "  "]) == ["", ""]
+
+
 def test_n_best_lists_are_ranked_by_our_score_and_overlap(both, lines):
     ours, theirs = (translator.n_best(lines, beam_size=4) for translator in both)
     shared = []
@@ -186,7 +198,7 @@ def test_the_best_output_of_a_flat_distribution_is_not_lost(tmp_path):
     model = random_model(vocabulary.size, spread=0.5, seed=1)
     both = translators(model, vocabulary, tmp_path, beam_size=4, extra_length=3)
     lines = ["w0 w1", "w2", "w3 w4 w0"]
-    for ours, theirs in zip(*(translator.n_best(lines) for translator in both), strict=True):
+    for ours, theirs in zip(*(translator.n_best(lines, min_length=0) for translator in both), strict=True):
         assert theirs[0].score >= ours[0].score - 1e-4 and len(theirs) <= 4
 
 

@@ -25,7 +25,10 @@ LINES = [
 # A kind of vocabulary, settings of the model, and settings of the search.
 KINDS = {
     "words": ({"spread": 1.5}, {"beam_size": 4, "max_input_length": 40}),
-    "bpe": ({"norm_position": "pre", "position_encoding": "rotary"}, {"beam_size": 2, "coverage_penalty": 0.3}),
+    "bpe": (
+        {"norm_position": "pre", "position_encoding": "rotary"},
+        {"beam_size": 2, "coverage_penalty": 0.3, "min_length": 3},
+    ),
     "wordpiece": ({"self_attention_type": "local", "neighborhood_size": 4}, {"beam_size": 3, "min_length_ratio": 1.2}),
     "characters": ({"position_encoding": "learned", "max_length": 40}, {"beam_size": 1, "no_repeat_ngram_size": 2}),
     "bytes": ({"self_attention_type": "recurrent"}, {"beam_size": 4, "diverse_beam_groups": 2, "allow_unk": True}),

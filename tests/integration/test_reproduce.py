@@ -38,7 +38,7 @@ def test_a_dry_run_shows_runs_time_disk_and_commands_and_changes_nothing(command
     assert trainer["random_seed"] == "1" and commands[4][1]["random_seed"] == "2"
     # Table 3 is of the dev split and the last checkpoint, with the paper's search settings.
     assert evaluation["split"] == "dev" and evaluation["checkpoint_path"] == "last"
-    assert evaluation["decode_hparams"] == "beam_size=4,alpha=0.6"
+    assert evaluation["decode_hparams"] == "beam_size=4,alpha=0.6,min_length=0"
     assert evaluation["output_dir"] == trainer["output_dir"]
     assert list(tmp_path.iterdir()) == []
 

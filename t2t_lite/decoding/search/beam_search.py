@@ -78,6 +78,7 @@ class BeamSearch:
       sampling: `Sampling`, or None to search; requires groups = beam_size.
       constraints: rules about the next token, applied in this order.
       terms: further terms of the score.
+      min_length: the least number of tokens of an output, the end symbol not included.
       never: ids that outputs never contain, such as padding, which would not be scored. With a `Prefix` constraint,
         pass them to the constraint instead.
       eos_id: the end symbol.
@@ -93,6 +94,7 @@ class BeamSearch:
     sampling: Sampling | None = None
     constraints: tuple[Constraint, ...] = ()
     terms: tuple[ScorerTerm, ...] = ()
+    min_length: int = 0
     never: tuple[int, ...] = (0,)
     eos_id: int = 1
 
@@ -173,6 +175,9 @@ class BeamSearch:
         logits.set_shape([None, self.beam_size, self.vocab_size])
         normalizer = log_normalizer(logits)  # [batch, beam, 1]
         unconstrained = logits
+        if self.min_length:  # in most steps nothing is forbidden, and a pass over all logits is saved
+            is_short = state.position < self.min_length
+            logits = tf.cond(is_short, lambda: forbid(unconstrained, (self.eos_id,)), lambda: unconstrained)
         for constraint in self.constraints:
             logits = constraint.apply(logits, unconstrained, state, inputs)
         coverage = state.coverage + attention if self.coverage_beta else ()

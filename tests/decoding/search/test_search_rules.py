@@ -21,6 +21,20 @@ def test_an_output_is_not_shorter_than_the_minimum_length():
         assert_finds(result, sentence, model.best(sentence, lambda tokens, least=least[sentence]: len(tokens) >= least))
 
 
+@pytest.mark.parametrize("least", [1, 3])
+def test_no_output_has_fewer_tokens_before_its_end_than_the_search_says(least):
+    model = Random()
+    result = model.search(min_length=least)
+    for sentence in range(SENTENCES):
+        allowed = lambda tokens: tokens.index(EOS) >= least if EOS in tokens else True  # noqa: E731
+        assert_finds(result, sentence, model.best(sentence, allowed))
+    sampled = model.search(4, min_length=least, **RULES["sampling"])
+    assert not (sampled.ids[:, :, :least].numpy() == EOS).any()
+    # A prefix counts, and obeys no rule itself.
+    given = model.search(4, min_length=least, prefixes=tf.constant([[EOS]] * SENTENCES))
+    assert (given.ids[:, 0, 0].numpy() == EOS).all()
+
+
 def test_an_output_begins_with_its_prefix():
     model = Random()
     prefixes = [(2, 3), (0, 0), (3, 0)]  # 0 is padding: nothing, and one token
@@ -302,6 +316,7 @@ def test_both_ends_of_the_uniform_range_give_a_valid_token():
 
 RULES = {
     "min_lengths": {"min_lengths": tf.constant([1, 3, 4])},
+    "min_length": {"min_length": 2},
     "prefixes": {"prefixes": tf.constant([[2, 3], [0, 0], [3, 0]])},
     "no_repeat_ngram_size": {"no_repeat_ngram_size": 2},
     "coverage": {"coverage_beta": 0.5, "source_mask": tf.ones([SENTENCES, SOURCE], tf.bool)},

@@ -1,5 +1,6 @@
 """Problems of the language model and the classifier, and their sets. Nothing here needs TensorFlow."""
 
+from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.problems.multi30k import Multi30kEnde
 from t2t_lite.problems.text_pairs import TextPairs
@@ -16,6 +17,7 @@ class Multi30kEnglish(Multi30kEnde):
     """English image captions without inputs, for a language model."""
 
     has_inputs = False
+    decode_hparams = DecodeHParams(min_length=0)  # a caption may end where its given beginning does
     vocab_size = 4000
 
     def examples(self, split, files):
