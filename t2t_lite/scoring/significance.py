@@ -128,14 +128,12 @@ def compare_by_both_tests(
 ) -> list[ComparisonByBothTests]:
     """Compares systems with the first of them by both tests. Arguments and errors are those of `compare`."""
     found = _systems(metric, systems, references, TESTS[BOOTSTRAP], seed, options)
-    p_values: list[list[float | None]] = [[None] * len(TESTS)]
-    p_values += [
-        [_p_value(found[0], other, test, samples, seed) for test, samples in TESTS.items()] for other in found[1:]
-    ]
-    return [
-        ComparisonByBothTests(name, *system.interval(), *of_tests)
-        for name, system, of_tests in zip(systems, found, p_values)
-    ]
+    compared = []
+    for name, system in zip(systems, found):
+        is_first = system is found[0]
+        p_values = (None if is_first else _p_value(found[0], system, *test, seed) for test in TESTS.items())
+        compared.append(ComparisonByBothTests(name, *system.interval(), *p_values))
+    return compared
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -206,7 +204,7 @@ class _System:
 
     def scores(self, sums: Iterable[np.ndarray]) -> np.ndarray:
         """Returns the score of each vector of sums over lines."""
-        return np.array([self._metric._compute_score_from_stats(each).score for each in sums])
+        return np.array([self._metric._compute_score_from_stats(list(each)).score for each in sums])
 
     def interval(self) -> Interval:
         """Returns the score with its confidence interval."""
