@@ -1,5 +1,6 @@
 """LibreTranslate's API, so that its clients work with this server: https://docs.libretranslate.com/api."""
 
+import itertools
 import urllib.parse
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
@@ -12,7 +13,7 @@ from python_multipart.multipart import parse_options_header
 
 from t2t_lite.serving import languages
 from t2t_lite.serving.answering import Answering, without_delay
-from t2t_lite.serving.html import MAX_TAGS, Html, TooManyTags
+from t2t_lite.serving.html import Html
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.sentences import SplitText, split_sentences
 from t2t_lite.serving.served_model import Result, ServedModel, Task
@@ -20,6 +21,7 @@ from t2t_lite.serving.served_model import Result, ServedModel, Task
 _MAX_FIELDS = 1000
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
 _DETECTED_CHARACTERS = 2000  # are enough to know a language
+_HTML_COST = 10  # a character of HTML takes as long as so many of text
 
 
 class _Asks(pydantic.BaseModel):
@@ -52,13 +54,10 @@ class DetectRequest(_Asks):
 
 
 class _Document:
-    """One text of a request as sentences. Raises HTTPException if its HTML has too many tags."""
+    """One text of a request as sentences; `html` is what the text is, if it is HTML."""
 
-    def __init__(self, text: str, language: str, is_html: bool) -> None:
-        try:
-            self._html = Html(text) if is_html else None
-        except TooManyTags:
-            raise HTTPException(413, f"more than {MAX_TAGS:,} tags; send the page in parts") from None
+    def __init__(self, text: str, language: str, html: Html | None) -> None:
+        self._html = html
         self._parts: list[SplitText] = [
             split_sentences(part, language) for part in (self._html.texts if self._html else [text])
         ]
@@ -134,11 +133,19 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
     """Returns the content of the answer to a request."""
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     answering.check_lines(len(texts))
-    size = sum(map(len, texts))
+    size = sum(map(len, texts)) * (_HTML_COST if asked.format == "html" else 1)
     sample = " ".join(text[:_DETECTED_CHARACTERS] for text in texts[:20])[:_DETECTED_CHARACTERS]
     model, detected = answering.models.translation(asked.source, asked.target, sample)
-    source, target, is_html = model.source_language, model.target_language, asked.format == "html"
-    documents = await without_delay(size, lambda: [_Document(text, source, is_html) for text in texts])
+    source, target = model.source_language, model.target_language
+
+    def read() -> list[_Document]:
+        pages = [Html(text) if asked.format == "html" else None for text in texts]
+        answering.check_lines(
+            sum(len(page.texts) for page in pages if page)
+        )  # before they are split, which takes longer
+        return [_Document(*each) for each in zip(texts, itertools.repeat(source), pages)]
+
+    documents = await without_delay(size, read)
     sentences = [sentence for document in documents for sentence in document.sentences]
     answering.check_lines(len(sentences))
     counted = await without_delay(size, model.texts, sentences)
