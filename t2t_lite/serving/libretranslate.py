@@ -21,6 +21,7 @@ from t2t_lite.serving.served_model import Result, ServedModel, Task
 _MAX_FIELDS = 1000
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
 _DETECTED_CHARACTERS = 2000  # are enough to know a language
+_FORM = "application/x-www-form-urlencoded"
 _HTML_COST = 10  # a character of HTML takes as long as so many of text
 
 
@@ -196,12 +197,14 @@ async def _read(request: Request, kind: type[_Asked]) -> _Asked:
     try:
         if content_type == "multipart/form-data":
             values = await _multipart(request)
-        elif content_type == "application/json" or body.lstrip()[:1] == b"{":
+        elif content_type == "application/json":
             if not query:
                 return kind.model_validate_json(body)
             values = pydantic.TypeAdapter(dict[str, Any]).validate_json(body)
-        else:
+        elif not body or (content_type in ("", _FORM) and body.lstrip()[:1] != b"{"):
             values = _values(_fields(body.decode("utf-8", errors="replace")))
+        else:  # such as text/plain, which pages of other origins can send
+            raise HTTPException(415, "send a form, or JSON with the header Content-Type: application/json")
         return kind.model_validate(_values(_fields(query)) | values)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
@@ -239,5 +242,5 @@ def _values(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def _takes(kind: type[pydantic.BaseModel], example: dict[str, Any]) -> dict[str, Any]:
     """Returns what the OpenAPI description says of a body that the endpoint reads itself."""
     content = {"schema": kind.model_json_schema(), "example": example}
-    forms = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+    forms = ("application/json", _FORM, "multipart/form-data")
     return {"requestBody": {"required": True, "content": dict.fromkeys(forms, content)}}

@@ -29,7 +29,7 @@ POLICY = (
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # without a referrer, the form would have no Origin
     "Cache-Control": "no-store",  # it may have a text
 }
 
