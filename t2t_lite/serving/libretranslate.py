@@ -2,7 +2,7 @@
 
 import itertools
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 import pydantic
@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from python_multipart.multipart import parse_options_header
 
+from t2t_lite.decoding.translator import Hypothesis
 from t2t_lite.serving import languages
 from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.html import Html
@@ -63,6 +64,10 @@ class _Document:
             split_sentences(part, language) for part in (self._html.texts if self._html else [text])
         ]
         self.sentences = [sentence for part in self._parts for sentence in part.sentences]
+
+    def cut_sentences(self, beams: Sequence[Sequence[Hypothesis]]) -> list[str]:
+        """Returns the sentences with a translation that has no end, because it has the greatest length."""
+        return [sentence for sentence, beam in zip(self.sentences, beams) if any(each.is_cut for each in beam)]
 
     def joined(self, sentences: Sequence[str]) -> str:
         """Returns the text with translated sentences."""
@@ -161,6 +166,9 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
     content: dict[str, Any] = {"translatedText": best[0] if is_one else best}
     if asked.alternatives:
         content["alternatives"] = others[0] if is_one else others
+    cut = [document.cut_sentences(beams) for document, beams in _beams(documents, results)]
+    if any(cut):
+        content["cut"] = cut[0] if is_one else cut
     if asked.source.lower() == AUTO and detected is not None:
         content["detectedLanguage"] = detected._asdict() if is_one else [detected._asdict()] * len(texts)
     return content
@@ -173,16 +181,23 @@ def _task(model: ServedModel, alternatives: int) -> Task:
 
 def _joined(documents: Sequence[_Document], results: Sequence[Result], alternatives: int) -> list[list[str]]:
     """Returns the translations of each text: the best, and as many others as exist and are wanted."""
-    rest = iter(results)
     found = []
-    for document in documents:
-        beams = [next(rest).hypotheses for _ in document.sentences]
+    for document, beams in _beams(documents, results):
         most = max((len(beam) for beam in beams), default=1)
         versions = []
         for rank in range(min(alternatives + 1, most)):
             versions.append(document.joined([beam[min(rank, len(beam) - 1)].text for beam in beams]))
         found.append(list(dict.fromkeys(versions)))
     return found
+
+
+def _beams(
+    documents: Sequence[_Document], results: Sequence[Result]
+) -> Iterator[tuple[_Document, list[list[Hypothesis]]]]:
+    """Yields each text with the hypotheses of its sentences."""
+    rest = iter(results)
+    for document in documents:
+        yield document, [next(rest).hypotheses for _ in document.sentences]
 
 
 async def _read(request: Request, kind: type[_Asked]) -> _Asked:

@@ -71,6 +71,45 @@ def test_alternatives_are_the_next_hypotheses(server, served_exports):
     assert all(len(others) > 4 for others in wide["alternatives"])
 
 
+TWO = f"{SENTENCES[0]}  {SENTENCES[1]}\n\n{SENTENCES[2]}\n"
+
+
+def test_v1_splits_a_text_when_asked(server, expected):
+    asked = {"inputs": TWO, "split": True, "alignments": True, "scores": True}
+    answer = server.post("/v1/translate", asked).content
+    assert [result["inputs"] for result in answer["results"]] == SENTENCES
+    best = [result["hypotheses"][0] for result in answer["results"]]
+    assert [each["text"] for each in best] == expected(SENTENCES)
+    assert answer["between"] == ["", "  ", "\n\n", "\n"]
+    assert all(each.keys() == {"text", "score", "log_prob", "alignment"} for each in best)
+    prefixed = server.post("/v1/translate", asked | {"prefixes": ["", "Die", ""]}).content["results"]
+    assert prefixed[1]["hypotheses"][0]["text"].startswith("Die")
+    assert server.post("/v1/translate", {"inputs": " \n", "split": True}).content["results"] == []
+    for wrong, status in (({"inputs": [TWO]}, 400), ({"prefixes": ["Die"]}, 400), ({"inputs": "A.\n" * 2001}, 413)):
+        assert server.post("/v1/translate", asked | wrong).status == status
+
+
+def test_what_is_cut_is_said(server, served_exports):
+    """The greatest length of an output is a setting of the server; requests can make outputs that do not end."""
+    endless = {"inputs": SENTENCES[:2], "num_hypotheses": 2, "settings": {"min_length_ratio": 9}}
+    for result in server.post("/v1/translate", endless).content["results"]:
+        assert [each["cut"] for each in result["hypotheses"]] == [True, True]
+    complete = server.post("/v1/translate", {"inputs": SENTENCES[0]}).content["results"][0]["hypotheses"][0]
+    assert "cut" not in complete and "cut" not in server.post("/translate", {"q": TWO, "target": "de"}).content
+    with Server(
+        f"--export_dir={served_exports / 'new'}", "--languages=en-de", "--decode_hparams=extra_length=0"
+    ) as short:
+        text, html = f"A. {SENTENCES[0]}", f"<p>A.<p>{SENTENCES[0]}"
+        cut = short.post("/translate", {"q": text, "target": "de"}).content["cut"]
+        assert SENTENCES[0] in cut and {*cut} <= {"A.", SENTENCES[0]}
+        several = short.post(
+            "/translate", {"q": [html, ""], "target": "de", "format": "html", "alternatives": 1}
+        ).content
+        assert SENTENCES[0] in several["cut"][0] and several["cut"][1] == []
+        page = short.post("/", form={"text": text}).content
+        assert f'The output for “<span dir="auto">{SENTENCES[0]}</span>” is not complete' in page
+
+
 def test_languages_are_listed_and_detected(server):
     assert server.get("/languages").content == [
         {"code": "en", "name": "English", "targets": ["de"]},
