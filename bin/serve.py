@@ -82,7 +82,7 @@ def _add_limits(parser: cli.CommandParser) -> None:
     add("--read_seconds", cli.positive_number, "time for a client to send a request, and to take an answer")
     group.add_argument(
         "--request_settings",
-        type=lambda text: tuple(filter(None, text.split(","))),
+        type=_listed,
         default=REQUEST_SETTINGS,
         metavar="NAME,...",
         help="the search settings that it may change; '': none (default: all that cost little)",
@@ -95,8 +95,16 @@ def _add_access(parser: cli.CommandParser) -> None:
         "--api_keys", type=cli.path, metavar="FILE", help="a key in each line; requests need one (default: none needed)"
     )
     add(
+        "--allowed_hosts",
+        type=_listed,
+        default=(),
+        metavar="NAME,...",
+        help="names by which browsers may reach the server, beside its addresses, names without a dot and that of this "
+        "machine; *: all (default: none)",
+    )
+    add(
         "--cors_origins",
-        type=lambda text: tuple(filter(None, text.split(","))),
+        type=_listed,
         default=(),
         metavar="ORIGIN,...",
         help="web pages of these origins may call the server; *: all (default: none)",
@@ -113,6 +121,10 @@ def _with_defaults(add: Callable[..., argparse.Action]) -> Callable[..., argpars
         return add(flag, type=kind, default=default, help=f"{text} (default: {default})")
 
     return add_with_default
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
 
 
 def _not_negative(text: str) -> float:

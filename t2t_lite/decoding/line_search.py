@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.engine import Engine, Found, Needs, Query
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
@@ -19,6 +19,17 @@ class Hypothesis(NamedTuple):
     text: str
     score: float  # log_prob / length penalty + coverage penalty: the search ranks by it
     log_prob: float  # sum of the log-probabilities of its tokens and the end symbol, in nats
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether something is missing: it has the greatest length and no end symbol, or its line was cut."""
+        return isinstance(self, CutHypothesis)
+
+
+class CutHypothesis(Hypothesis):
+    """One of which something is missing. It is a tuple of the same three values, as programs expect."""
+
+    __slots__ = ()
 
 
 class Lines(NamedTuple):
@@ -72,7 +83,7 @@ class LineSearch:
         rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
         if num_blank := len(lines.texts) - len(rows):
             on_done(num_blank)
-        sources, starts = self._encoded(lines, settings)
+        sources, starts, cut = self._encoded(lines, settings)
         phrases = None if lines.phrases is None else list(map(_not_blank, lines.phrases))
         query = Query(
             lines.texts,
@@ -96,7 +107,7 @@ class LineSearch:
         results = [[Hypothesis("", 0.0, 0.0)] for _ in lines.texts]
         for row in rows:
             prefix = (lines.prefixes[row], starts[row]) if lines.prefixes and starts else ("", [])
-            results[row] = self._hypotheses(found[row], *prefix)
+            results[row] = self._hypotheses(found[row], *prefix, row in cut)
         return results
 
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
@@ -115,26 +126,34 @@ class LineSearch:
         self._engine.check(settings, Needs(has_phrases, bool(lines.constraints)))
         return lines, settings
 
-    def _encoded(self, lines: Lines, settings: DecodeHParams) -> tuple[list[list[int]], list[list[int]] | None]:
-        """Returns (ids of the lines, with the end symbol; ids of the prefixes, without it, or None)."""
+    def _encoded(
+        self, lines: Lines, settings: DecodeHParams
+    ) -> tuple[list[list[int]], list[list[int]] | None, set[int]]:
+        """Returns (ids of the lines, with the end symbol; ids of the prefixes, without it, or None; rows cut)."""
+        cut: set[int] = set()
         limits = (settings, self._engine.max_positions, self._warn, lines.first_line)
-        sources = encode_lines(self._inputs_vocabulary, lines.texts, *limits, "line", self._engine.positions_limit)
+        names = "line", self._engine.positions_limit
+        sources = encode_lines(self._inputs_vocabulary, lines.texts, *limits, *names, cut.add)
         if lines.prefixes is None:
-            return sources, None
-        ended = encode_lines(
-            self._vocabulary, lines.prefixes, *limits, "the prefix of line", self._engine.positions_limit
-        )
-        return sources, [ids[:-1] for ids in ended]
+            return sources, None, cut
+        names = "the prefix of line", self._engine.positions_limit
+        ended = encode_lines(self._vocabulary, lines.prefixes, *limits, *names, cut.add)
+        return sources, [ids[:-1] for ids in ended], cut
 
-    def _hypotheses(self, found: list[Found], prefix: str, prefix_ids: list[int]) -> list[Hypothesis]:
+    def _hypotheses(
+        self, found: list[Found], prefix: str, prefix_ids: list[int], is_line_cut: bool
+    ) -> list[Hypothesis]:
         """Returns the hypotheses of one line."""
         # Outputs keep the prefix as it was given, because its tokens lack characters that the vocabulary does not know.
         (known,) = self._vocabulary.decode([prefix_ids])
         texts = self._vocabulary.decode([each.ids for each in found])
         hypotheses = [
-            Hypothesis(prefix + text.removeprefix(known), each.score, each.log_prob) for text, each in zip(texts, found)
+            (CutHypothesis if is_line_cut or not each.ids or each.ids[-1] != EOS_ID else Hypothesis)(
+                prefix + text.removeprefix(known), each.score, each.log_prob
+            )
+            for text, each in zip(texts, found)
         ]
-        return hypotheses or [Hypothesis(prefix, float("-inf"), float("-inf"))]
+        return hypotheses or [CutHypothesis(prefix, float("-inf"), float("-inf"))]
 
 
 def _as_prefixes(lines: Lines) -> Lines:

@@ -20,6 +20,7 @@ def encode_lines(
     first_line: int,
     name: str,
     positions_limit: str = LEARNED_POSITIONS,
+    on_cut: Callable[[int], None] = lambda row: None,
 ) -> list[list[int]]:
     """Returns the ids of each text, with the end symbol.
 
@@ -32,6 +33,7 @@ def encode_lines(
       first_line: the number of the first text, for warnings.
       name: what warnings call a text, such as "line".
       positions_limit: what warnings call the limit of `max_positions`.
+      on_cut: receives the index of each text that is cut.
     """
     limit = decode_hparams.max_input_length
     reason = f"max_input_length={limit}; raise it in `decode_hparams`"
@@ -45,6 +47,7 @@ def encode_lines(
     for number, row in enumerate(ids):
         if len(row) > limit:
             warn(f"{name} {first_line + number} has {len(row)} tokens and was cut to {reason}")
+            on_cut(number)
             # Cut before the end symbol, so that every source still ends with one.
             ids[number] = [*row[: limit - 1], EOS_ID]
     return ids

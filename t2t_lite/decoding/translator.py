@@ -238,8 +238,26 @@ class Translator(GivenOutputs):
           UserError: if a setting is out of range.
         """
         query = Lines(lines, prefixes, first_line, on_done, constraints, phrases, return_scores)
-        best = [beams[0] for beams in self._search_lines(query, self._settings(settings), 1)]
+        best = self._best(query, settings)
         return best if return_scores else [hypothesis.text for hypothesis in best]
+
+    def best(self, lines: Sequence[str], with_scores: bool = True, **options: Forwarded) -> list[Hypothesis]:
+        """Returns the best hypothesis of each line, as `translate` does with its scores.
+
+        Args:
+          lines: texts without line ends.
+          with_scores: whether the scores must be exact; if not, they may be those that the search ranks by.
+          options: arguments of `translate`, but for return_scores.
+
+        Raises:
+          UserError: see `translate`.
+        """
+        given = {name: value for name, value in options.items() if name in Lines._fields}
+        settings = {name: value for name, value in options.items() if name not in given}
+        return self._best(Lines(lines, **given, with_scores=with_scores), settings)
+
+    def _best(self, lines: Lines, settings: Mapping[str, SettingValue]) -> list[Hypothesis]:
+        return [beams[0] for beams in self._search_lines(lines, self._settings(settings), 1)]
 
     @overload
     def n_best(

@@ -96,10 +96,14 @@ class Parser:
         Returns:
           the tree of each line, in order: "(TOP (S ...))"; "" for a line without words.
         """
-        words, texts = self._cut(lines, options)
-        found = self._translator.translate(texts, return_scores=True, **self._constrained(words, options))
-        best = [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
+        best = self.best(lines, **options)
         return best if return_scores else [hypothesis.text for hypothesis in best]
+
+    def best(self, lines: Sequence[str], with_scores: bool = True, **options: Forwarded) -> list[Hypothesis]:
+        """Returns the best tree of each line; arguments are those of `Translator.best`, without prefixes."""
+        words, texts = self._cut(lines, options)
+        found = self._translator.best(texts, with_scores, **self._constrained(words, options))
+        return [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
 
     @overload
     def n_best(self, lines: str, **options: Forwarded) -> list[Hypothesis]: ...

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite.log import LOG
 from t2t_lite.serving.metrics import Metrics
 from t2t_lite.serving.options import ServingOptions
+from t2t_lite.serving.origins import Origins
 from t2t_lite.serving.record import Record
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Guard:
 
     def __init__(self, app: "ASGIApp", options: ServingOptions, metrics: Metrics) -> None:
         self._app, self._options, self._metrics = app, options, metrics
+        self._origins = Origins(options.allowed_hosts, options.cors_origins)
         self._in_flight = 0
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -66,8 +68,7 @@ class Guard:
         costs = scope["method"] == "POST"  # others ask for little, and monitors must get their answers
         self._in_flight += costs
         try:
-            if costs and self._in_flight > self._options.max_requests:
-                raise _Refused(429, "too many requests are being answered; try again", "busy")
+            self._check(scope, costs)
             body = await self._body(scope, receive)
             await self._app(scope, _replayed(body, receive), bounded_send)
         except _Refused as refused:
@@ -89,6 +90,13 @@ class Guard:
         finally:
             self._in_flight -= costs
             self._note(scope, record)
+
+    def _check(self, scope: "Scope", costs: bool) -> None:
+        """Raises _Refused if a request is not to be looked at."""
+        if refusal := self._origins.refusal(scope["method"], scope["path"], scope["headers"]):
+            raise _Refused(403, refusal, "origin")
+        if costs and self._in_flight > self._options.max_requests:
+            raise _Refused(429, "too many requests are being answered; try again", "busy")
 
     async def _body(self, scope: "Scope", receive: "Receive") -> bytes:
         """Reads the body; only POST requests have one that counts. Raises _Refused or ClientGone."""

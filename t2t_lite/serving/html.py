@@ -1,72 +1,152 @@
-"""Translates the texts of HTML and keeps its tags."""
+"""Translates the texts of HTML and keeps every other character of the markup as it is."""
 
+import html
+import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from t2t_lite.serving.html_elements import OpenElements
 
-# What is in these is no text for a reader, or must stay as it is.
-_KEPT = frozenset(
-    ("script", "style", "code", "pre", "textarea", "template", "noscript", "kbd", "samp", "var", "svg", "math")
+# The tokens of the HTML standard (section 13.2.5), by regular expressions that never look at a character twice:
+# `*+` and `++` give nothing back.
+_BLANK = r"[\t\n\f\r ]"
+_ATTRIBUTE = re.compile(
+    rf"""(?P<name>[^\t\n\f\r />][^\t\n\f\r />=]*+)
+    (?:{_BLANK}*+={_BLANK}*+(?:"(?P<double>[^"]*+)(?:"|\Z)|'(?P<single>[^']*+)(?:'|\Z)|(?P<bare>[^\t\n\f\r >]*+)))?+""",
+    re.VERBOSE,
 )
-_PAGE_BEGINNINGS = ("<!doctype", "<html", "<head", "<body")
-# The parser's time grows with the square of the depth.
-MAX_TAGS = 10_000
+_UNNAMED_ATTRIBUTE = re.sub(r"\?P<\w+>", "?:", _ATTRIBUTE.pattern)
+_TAG = re.compile(
+    rf"<(?P<slash>/?)(?P<name>[A-Za-z][^\t\n\f\r />]*+)(?P<attributes>(?:[\t\n\f\r /]++|{_UNNAMED_ATTRIBUTE})*+)>",
+    re.VERBOSE,
+)
+_CDATA = re.compile(r"<!\[CDATA\[(?s:.*?)(?:\]\]>|\Z)")
+# Comments, declarations and processing instructions; those without an end go on to the end of the markup.
+_OTHER = re.compile(r"<!--(?:-?>|(?s:.*?)(?:--!?>|\Z))|<(?:[!?]|/(?![A-Za-z]))[^>]*+(?:>|\Z)")
+_MARKUP = re.compile(r"<(?=[A-Za-z!?/])")
+# The ends of elements whose content is text, and no tags.
+_ENDS = {
+    name: re.compile(rf"</{name}(?=[\t\n\f\r />])", re.IGNORECASE)
+    for name in ("title", "textarea", "style", "xmp", "iframe", "noembed", "noframes", "noscript")
+}
+_IN_SCRIPTS = re.compile(r"<!---?>|(<!--)|(-->)|<(/?)script(?=[\t\n\f\r />])", re.IGNORECASE)
+# What characters with a meaning become.
+_ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\xa0": "&nbsp;"})
 
 
-class TooManyTags(ValueError):
-    """HTML has more tags than can be read in a short time."""
+class _Text(NamedTuple):
+    """A text between tags: its place in the markup, and what a reader sees."""
+
+    start: int
+    end: int
+    text: str
 
 
 class Html:
-    """A piece of HTML, or a whole page, read as browsers do.
+    """A piece of HTML, or a whole page.
+
+    It is read by tokens, and not as a tree: a tree written out is not the markup that was given, and one of 50 kB can
+    have millions of nodes, because each <p> opens all unclosed <b> again. The tokenizer is our own, because those of
+    libraries do not say where texts begin and end in the markup, or do not know what is in an <svg>, which has rules of
+    its own. Time and memory are linear in the length of the markup.
 
     Args:
       markup: the HTML.
 
     Attributes:
       texts: the texts between tags, in order. Each is translated by itself.
-
-    Raises:
-      TooManyTags: if it has more than `MAX_TAGS` tags.
     """
 
     def __init__(self, markup: str) -> None:
-        if markup.count("<") > MAX_TAGS:
-            raise TooManyTags
         self._markup = markup
-        self.texts = [node.text(deep=False) for node in _texts(_parsed(markup))]
+        self._found = [each for each in _texts(markup) if each.text.strip()]
+        self.texts = [each.text for each in self._found]
 
     def with_texts(self, texts: Sequence[str]) -> str:
-        """Returns the HTML with other texts between the tags; characters with a meaning in HTML are escaped."""
-        tree = _parsed(self._markup)
-        for node, text in zip(list(_texts(tree)), texts, strict=True):
-            node.replace_with(text)
-        return tree.html or ""
+        """Returns the HTML with other texts between the tags; characters with a meaning in HTML are escaped.
+
+        A text that stays the same keeps the character references that it was written with.
+        """
+        parts, end = [], 0
+        for found, text in zip(self._found, texts, strict=True):
+            if text != found.text:
+                parts += (self._markup[end : found.start], text.translate(_ESCAPED))
+                end = found.end
+        return "".join([*parts, self._markup[end:]])
 
 
-def _parsed(markup: str) -> LexborHTMLParser:
-    if markup.lstrip()[:10].lower().startswith(_PAGE_BEGINNINGS):
-        return LexborHTMLParser(markup)
-    # A template may have anything at its top, such as the cells of a table.
-    return LexborHTMLParser(markup, is_fragment=True, fragment_tag="template")
+def _texts(markup: str) -> Iterator[_Text]:
+    """Yields the texts of a page that are to be translated, in order."""
+    elements = OpenElements()
+    start = place = int(markup.startswith("\ufeff"))  # where a text begins, and where its end is looked for
+    while True:
+        found = _MARKUP.search(markup, place)
+        end = found.start() if found else len(markup)
+        if start < end and not elements.is_kept:
+            yield _Text(start, end, _unescaped(markup[start:end]))
+        if not found:
+            return
+        if tag := _TAG.match(markup, end):
+            start = tag.end()
+            place = _after(tag, elements)
+        elif other := (elements.in_foreign and _CDATA.match(markup, end)) or _OTHER.match(markup, end):
+            start = place = other.end()
+        else:  # a tag without an end, which browsers leave out
+            return
 
 
-def _texts(tree: LexborHTMLParser) -> Iterator[LexborNode]:
-    """Yields the texts to translate: no comments, no code, nothing that is marked with translate="no"."""
-    kept: set[int] = set()  # nodes whose content stays as it is
-    for node in tree.root.traverse(include_text=True) if tree.root else ():
-        parent = node.parent
-        if parent is not None and parent.mem_id in kept:
-            kept.add(node.mem_id)
-        elif node.is_text_node:
-            if node.text(deep=False).strip():
-                yield node
-        elif _is_kept(node):
-            kept.add(node.mem_id)
+def _after(tag: re.Match[str], elements: OpenElements) -> int:
+    """Opens or closes the element of a tag, and returns the place from where on tags can follow."""
+    name = tag["name"].lower()
+    if tag["slash"]:
+        elements.close(name)
+        return tag.end()
+    is_foreign = elements.open(name, _is_kept(tag["attributes"]), tag["attributes"].endswith("/"))
+    if is_foreign:
+        return tag.end()
+    markup = tag.string
+    if name == "plaintext":
+        return len(markup)
+    if name == "script":
+        return _end_of_script(markup, tag.end())
+    if name in _ENDS:
+        ended = _ENDS[name].search(markup, tag.end())
+        return ended.start() if ended else len(markup)
+    return tag.end()
 
 
-def _is_kept(node: LexborNode) -> bool:
-    if node.tag in _KEPT:
+def _end_of_script(markup: str, start: int) -> int:
+    """Returns where the end tag of a script is: one between <!-- <script> and --> is not."""
+    in_comment = in_inner = False
+    for found in _IN_SCRIPTS.finditer(markup, start):
+        begins, ends, slash = found.groups()
+        if begins:
+            in_comment = True
+        elif ends:
+            in_comment = in_inner = False
+        elif slash and not in_inner:
+            return found.start()
+        elif slash is not None:
+            in_inner = in_comment and not slash
+    return len(markup)
+
+
+def _is_kept(attributes: str) -> bool | None:
+    """Returns whether attributes say that texts stay as they are; None: they say nothing."""
+    if "translate" not in attributes.lower():
+        return None
+    values: dict[str, str] = {}
+    for found in _ATTRIBUTE.finditer(attributes):
+        value = found["double"] or found["single"] or found["bare"] or ""
+        values.setdefault(found["name"].lower(), _unescaped(value))  # the first of a name counts
+    if "notranslate" in values.get("class", "").split():
         return True
-    attributes = node.attributes if node.is_element_node else {}
-    return attributes.get("translate") == "no" or "notranslate" in (attributes.get("class") or "").split()
+    return {"no": True, "yes": False, "": False}.get(values.get("translate", "none").lower())
+
+
+def _unescaped(text: str) -> str:
+    """Returns a text with the characters that its references mean."""
+    try:
+        return html.unescape(text)
+    except ValueError:  # of Python, about a number of more than 4,300 digits
+        return text

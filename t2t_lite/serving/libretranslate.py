@@ -1,7 +1,8 @@
 """LibreTranslate's API, so that its clients work with this server: https://docs.libretranslate.com/api."""
 
+import itertools
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeVar
 
 import pydantic
@@ -10,9 +11,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from python_multipart.multipart import parse_options_header
 
+from t2t_lite.decoding.translator import Hypothesis
 from t2t_lite.serving import languages
 from t2t_lite.serving.answering import Answering, without_delay
-from t2t_lite.serving.html import MAX_TAGS, Html, TooManyTags
+from t2t_lite.serving.html import Html
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.sentences import SplitText, split_sentences
 from t2t_lite.serving.served_model import Result, ServedModel, Task
@@ -20,6 +22,8 @@ from t2t_lite.serving.served_model import Result, ServedModel, Task
 _MAX_FIELDS = 1000
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
 _DETECTED_CHARACTERS = 2000  # are enough to know a language
+_FORM = "application/x-www-form-urlencoded"
+_HTML_COST = 10  # a character of HTML takes as long as so many of text
 
 
 class _Asks(pydantic.BaseModel):
@@ -52,17 +56,18 @@ class DetectRequest(_Asks):
 
 
 class _Document:
-    """One text of a request as sentences. Raises HTTPException if its HTML has too many tags."""
+    """One text of a request as sentences; `html` is what the text is, if it is HTML."""
 
-    def __init__(self, text: str, language: str, is_html: bool) -> None:
-        try:
-            self._html = Html(text) if is_html else None
-        except TooManyTags:
-            raise HTTPException(413, f"more than {MAX_TAGS:,} tags; send the page in parts") from None
+    def __init__(self, text: str, language: str, html: Html | None) -> None:
+        self._html = html
         self._parts: list[SplitText] = [
             split_sentences(part, language) for part in (self._html.texts if self._html else [text])
         ]
         self.sentences = [sentence for part in self._parts for sentence in part.sentences]
+
+    def cut_sentences(self, beams: Sequence[Sequence[Hypothesis]]) -> list[str]:
+        """Returns the sentences with a translation that has no end, because it has the greatest length."""
+        return [sentence for sentence, beam in zip(self.sentences, beams) if any(each.is_cut for each in beam)]
 
     def joined(self, sentences: Sequence[str]) -> str:
         """Returns the text with translated sentences."""
@@ -134,11 +139,19 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
     """Returns the content of the answer to a request."""
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     answering.check_lines(len(texts))
-    size = sum(map(len, texts))
+    size = sum(map(len, texts)) * (_HTML_COST if asked.format == "html" else 1)
     sample = " ".join(text[:_DETECTED_CHARACTERS] for text in texts[:20])[:_DETECTED_CHARACTERS]
     model, detected = answering.models.translation(asked.source, asked.target, sample)
-    source, target, is_html = model.source_language, model.target_language, asked.format == "html"
-    documents = await without_delay(size, lambda: [_Document(text, source, is_html) for text in texts])
+    source, target = model.source_language, model.target_language
+
+    def read() -> list[_Document]:
+        pages = [Html(text) if asked.format == "html" else None for text in texts]
+        answering.check_lines(
+            sum(len(page.texts) for page in pages if page)
+        )  # before they are split, which takes longer
+        return [_Document(*each) for each in zip(texts, itertools.repeat(source), pages)]
+
+    documents = await without_delay(size, read)
     sentences = [sentence for document in documents for sentence in document.sentences]
     answering.check_lines(len(sentences))
     counted = await without_delay(size, model.texts, sentences)
@@ -153,6 +166,9 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
     content: dict[str, Any] = {"translatedText": best[0] if is_one else best}
     if asked.alternatives:
         content["alternatives"] = others[0] if is_one else others
+    cut = [document.cut_sentences(beams) for document, beams in _beams(documents, results)]
+    if any(cut):
+        content["cut"] = cut[0] if is_one else cut
     if asked.source.lower() == AUTO and detected is not None:
         content["detectedLanguage"] = detected._asdict() if is_one else [detected._asdict()] * len(texts)
     return content
@@ -165,16 +181,23 @@ def _task(model: ServedModel, alternatives: int) -> Task:
 
 def _joined(documents: Sequence[_Document], results: Sequence[Result], alternatives: int) -> list[list[str]]:
     """Returns the translations of each text: the best, and as many others as exist and are wanted."""
-    rest = iter(results)
     found = []
-    for document in documents:
-        beams = [next(rest).hypotheses for _ in document.sentences]
+    for document, beams in _beams(documents, results):
         most = max((len(beam) for beam in beams), default=1)
         versions = []
         for rank in range(min(alternatives + 1, most)):
             versions.append(document.joined([beam[min(rank, len(beam) - 1)].text for beam in beams]))
         found.append(list(dict.fromkeys(versions)))
     return found
+
+
+def _beams(
+    documents: Sequence[_Document], results: Sequence[Result]
+) -> Iterator[tuple[_Document, list[list[Hypothesis]]]]:
+    """Yields each text with the hypotheses of its sentences."""
+    rest = iter(results)
+    for document in documents:
+        yield document, [next(rest).hypotheses for _ in document.sentences]
 
 
 async def _read(request: Request, kind: type[_Asked]) -> _Asked:
@@ -189,12 +212,14 @@ async def _read(request: Request, kind: type[_Asked]) -> _Asked:
     try:
         if content_type == "multipart/form-data":
             values = await _multipart(request)
-        elif content_type == "application/json" or body.lstrip()[:1] == b"{":
+        elif content_type == "application/json":
             if not query:
                 return kind.model_validate_json(body)
             values = pydantic.TypeAdapter(dict[str, Any]).validate_json(body)
-        else:
+        elif not body or (content_type in ("", _FORM) and body.lstrip()[:1] != b"{"):
             values = _values(_fields(body.decode("utf-8", errors="replace")))
+        else:  # such as text/plain, which pages of other origins can send
+            raise HTTPException(415, "send a form, or JSON with the header Content-Type: application/json")
         return kind.model_validate(_values(_fields(query)) | values)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
@@ -232,5 +257,5 @@ def _values(items: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 def _takes(kind: type[pydantic.BaseModel], example: dict[str, Any]) -> dict[str, Any]:
     """Returns what the OpenAPI description says of a body that the endpoint reads itself."""
     content = {"schema": kind.model_json_schema(), "example": example}
-    forms = ("application/json", "application/x-www-form-urlencoded", "multipart/form-data")
+    forms = ("application/json", _FORM, "multipart/form-data")
     return {"requestBody": {"required": True, "content": dict.fromkeys(forms, content)}}

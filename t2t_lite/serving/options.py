@@ -46,6 +46,8 @@ class ServingOptions:
       read_seconds: for a client to send a request, and to take its answer.
       request_settings: the settings of the search that a request may change.
       api_keys: a file with a key in each line; None: no keys are needed.
+      allowed_hosts: names by which browsers may reach the server, beside its addresses, names without a dot and that of
+        its machine (403); "*": all.
       cors_origins: web pages of these origins may call the server; "*": all.
       log_texts: whether the access log has the texts.
       watch_seconds: how often changed models are looked for; 0: only when asked (SIGHUP).
@@ -63,6 +65,7 @@ class ServingOptions:
     read_seconds: float = 10.0
     request_settings: tuple[str, ...] = REQUEST_SETTINGS
     api_keys: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
     cors_origins: tuple[str, ...] = ()
     log_texts: bool = False
     watch_seconds: float = 0.0
@@ -72,6 +75,9 @@ class ServingOptions:
             raise UserError(
                 f"`request_settings={','.join(unknown)}`: requests may change {', '.join(REQUEST_SETTINGS)}", status=2
             )
+        for host in self.allowed_hosts:
+            if set(host) & set("/:@ "):
+                raise UserError(f"`allowed_hosts={host}`: give names without scheme and port", status=2)
         if self.max_lines > self.max_waiting:
             raise UserError(
                 f"`max_lines={self.max_lines}` is more than `max_waiting={self.max_waiting}`: a request of that size "

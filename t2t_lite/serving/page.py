@@ -5,7 +5,7 @@ Its templates and scripts are those of `visualization`. Nothing comes from anoth
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi import APIRouter, FastAPI, Form, Request
 from fastapi.concurrency import run_in_threadpool
@@ -15,6 +15,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from t2t_lite.serving.answering import REFUSALS, Answering, refusal, without_delay
 from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.sentences import SplitText, split_sentences
 from t2t_lite.serving.served_model import Result, ServedModel, Task, Text
 from t2t_lite.serving.v1 import MAX_DRAWN, tree_picture
 from t2t_lite.trees.tokenizer import split_as_treebank
@@ -29,7 +30,7 @@ POLICY = (
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # without a referrer, the form would have no Origin
     "Cache-Control": "no-store",  # it may have a text
 }
 
@@ -67,16 +68,17 @@ def _router(answering: Answering, metrics: Metrics) -> APIRouter:
         asked = {"text": text, "model": model}
         try:
             answering.check_key(request, api_key)
-            lines = text.splitlines()
-            answering.check_lines(len(lines))
             answering.models.check_ready()
             chosen = answering.models.named(model or answering.models.all[0].name)
+            split = await without_delay(len(text), split_sentences, text, chosen.source_language)
+            lines = split.sentences
+            answering.check_lines(len(lines))
             if chosen.writes_trees:
                 lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in lines])
             texts = await without_delay(len(text), chosen.texts, lines)
             name = chosen.name  # another model may take its place
             chosen, results = await answering.results(request, lambda: answering.models.named(name), _wanted(texts))
-            outputs = await run_in_threadpool(_outputs, chosen, results)
+            outputs = await run_in_threadpool(_outputs, chosen, split, results)
         except REFUSALS as error:
             status, message, headers = refusal(error, metrics)
             return _page(answering, status, asked | {"error": message}, headers)
@@ -89,11 +91,23 @@ def _wanted(texts: Sequence[Text]) -> Any:  # noqa: ANN401  see `ModelSet.submit
     return lambda model: (Task(model.settings({})), texts)
 
 
-def _outputs(model: ServedModel, results: Sequence[Result]) -> list[dict[str, str]]:
-    """Returns the text of each output and, if it is a tree, its picture."""
-    texts = [result.hypotheses[0].text for result in results]
-    drawn = len(texts) <= MAX_DRAWN and model.writes_trees
-    return [{"text": text, "drawing": tree_picture(text) if drawn and text else ""} for text in texts]
+class _Output(NamedTuple):
+    """What is shown: a line, or a tree with its picture; or a sentence whose output is not complete."""
+
+    text: str = ""
+    drawing: str = ""
+    cut: str = ""
+
+
+def _outputs(model: ServedModel, split: SplitText, results: Sequence[Result]) -> list[_Output]:
+    """Returns the outputs of a text: the lines of its translation, or the tree of each sentence."""
+    best = [result.hypotheses[0] for result in results]
+    cut = [_Output(cut=sentence) for sentence, each in zip(split.sentences, best) if each.is_cut]
+    if model.writes_trees:
+        drawn = len(best) <= MAX_DRAWN
+        return [_Output(each.text, tree_picture(each.text) if drawn and each.text else "") for each in best] + cut
+    lines = split.joined([each.text for each in best]).splitlines()
+    return [_Output(line) for line in lines if line.strip()] + cut
 
 
 def _page(

@@ -19,6 +19,7 @@ _USUAL = {
     "num_cpus": "1",
     "decode_hparams": "",
     "api_keys": "",
+    "allowed_hosts": "",
 }
 
 
@@ -27,7 +28,8 @@ def app(arguments: dict[str, str]) -> serve.Application:
 
     Args:
       arguments: export_dir, a directory that all machines see, or several, "a,b"; num_replicas; num_cpus of each, which
-        is also how many batches it searches in parallel; languages, decode_hparams and api_keys as in t2t-lite-serve.
+        is also how many batches it searches in parallel; languages, decode_hparams, api_keys and
+        allowed_hosts as in t2t-lite-serve.
 
     Raises:
       UserError: if an argument is unknown, or there is no export.
@@ -42,7 +44,8 @@ def app(arguments: dict[str, str]) -> serve.Application:
     for source in sources:
         source.about()  # checks it here, before a replica is started
     places = places_of(sources, given["languages"])
-    options = ServingOptions(api_keys=given["api_keys"] or None)
+    hosts = tuple(filter(None, given["allowed_hosts"].split(",")))
+    options = ServingOptions(api_keys=given["api_keys"] or None, allowed_hosts=hosts)
 
     def build() -> FastAPI:  # called in each replica
         return loaded_app(places, options)

@@ -5,6 +5,8 @@ from typing import Any, Literal
 import pydantic
 
 _INPUTS = "the lines, one output for each; or a single one"
+_DRAWING = "whether the answer has a picture of each best tree, as SVG; with split, of up to 20 sentences"
+_SPLIT = "whether the inputs are one text of any number of lines; its sentences are what has outputs"
 _SETTINGS = "settings of the search for this request, such as beam_size and alpha"
 
 
@@ -25,6 +27,7 @@ class Request(pydantic.BaseModel):
     num_hypotheses: int = pydantic.Field(1, ge=1, description="how many outputs of each line, best first")
     scores: bool = pydantic.Field(False, description="whether the answer has scores")
     settings: dict[str, Any] = pydantic.Field({}, description=_SETTINGS)
+    split: bool = pydantic.Field(False, description=_SPLIT)
 
     @property
     def lines(self) -> list[str]:
@@ -83,7 +86,7 @@ class ParseRequest(Request):
     )
 
     tokenizer: Literal["blanks", "treebank"] = "blanks"
-    drawing: bool = pydantic.Field(False, description="whether the answer has a picture of the best tree, as SVG")
+    drawing: bool = pydantic.Field(False, description=_DRAWING)
 
 
 class Hypothesis(pydantic.BaseModel):
@@ -92,6 +95,7 @@ class Hypothesis(pydantic.BaseModel):
     text: str
     score: float | None = pydantic.Field(None, description="what the search ranks by")
     log_prob: float | None = pydantic.Field(None, description="log-probability of the output, in nats")
+    cut: bool | None = pydantic.Field(None, description="true: it has no end, because it has the greatest length")
     alignment: str | None = pydantic.Field(None, description='"i-j ...": word j comes from word i, both from 0')
 
 
@@ -108,7 +112,9 @@ class LineResult(pydantic.BaseModel):
 
     hypotheses: list[Hypothesis] = pydantic.Field(description="best first, or samples in the order they were drawn")
     attention: Attention | None = pydantic.Field(None, description="of the first hypothesis")
-    inputs: str | None = pydantic.Field(None, description="parsing: the line, its words separated by blanks")
+    inputs: str | None = pydantic.Field(
+        None, description="split: the sentence; parsing: the line, its words separated by blanks"
+    )
     drawing: str | None = pydantic.Field(None, description="parsing: the first tree as SVG")
 
 
@@ -119,6 +125,9 @@ class Answer(pydantic.BaseModel):
     results: list[LineResult] = pydantic.Field(description="one for each line, in order")
     queue_seconds: float
     model_seconds: float
+    between: list[str] | None = pydantic.Field(
+        None, description="split: what is before, between and after the sentences: blanks and line breaks"
+    )
 
 
 class MapView(pydantic.BaseModel):

@@ -307,10 +307,8 @@ class ServedModel:
         if task.num_wanted != 1:
             beams = model.n_best(lines, **options)
             beams = [found[: task.num_wanted] for found in beams]
-        elif task.with_scores:
-            beams = [[best] for best in model.translate(lines, return_scores=True, **options)]
         else:
-            beams = [[Hypothesis(best, 0.0, 0.0)] for best in model.translate(lines, **options)]
+            beams = [[best] for best in model.best(lines, task.with_scores, **options)]
         alignments = self._alignments(lines, beams) if task.alignments else [[] for _ in lines]
         weights = [self._weights(task.attention, *each) for each in zip(lines, beams)]
         return [Result(*each) for each in zip(beams, alignments, weights)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import signal
 import socket
 import threading
@@ -41,6 +42,7 @@ def serve(
     Raises:
       UserError: if a model is unusable, or the port is taken.
     """
+    options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
     metrics = Metrics()
     keys = Keys(options.api_keys)
     models = ModelSet(places, options, metrics)

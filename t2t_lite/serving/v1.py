@@ -12,6 +12,7 @@ from t2t_lite.serving import schemas
 from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.record import Record
+from t2t_lite.serving.sentences import SplitText, split_sentences
 from t2t_lite.serving.served_model import Attention, Result, ServedModel, Task, Text, Weights
 from t2t_lite.trees.drawing import draw_svg
 from t2t_lite.trees.tokenizer import split_as_treebank
@@ -35,24 +36,28 @@ def router(answering: Answering) -> APIRouter:
 
     @api.post("/translate", response_model=schemas.Answer, response_model_exclude_none=True)
     async def translate(request: Request, asked: schemas.TranslateRequest) -> JSONResponse:
-        """Translates lines as they are: N lines in, N results out. A line is not split into sentences."""
-        _check(answering, asked)
+        """Translates lines as they are: N lines in, N results out. With `split`, those are sentences of a text."""
         choose = _chooser(answering, asked)
         if choose().writes_trees:
             raise UserError(f"{choose().name} is a parser; use /v1/parse")
-        return await _answer(answering, request, choose, asked, asked.lines, _prefixes(asked), asked.phrases)
+        text = await _split(asked, choose())
+        _check(answering, asked, text.sentences)
+        prefixes = _prefixes(asked, text.sentences)
+        return await _answer(answering, request, choose, asked, text, prefixes, asked.phrases)
 
     @api.post("/parse", response_model=schemas.Answer, response_model_exclude_none=True)
     async def parse(request: Request, asked: schemas.ParseRequest) -> JSONResponse:
         """Parses lines. Every tree is well-formed and has the words of its line."""
-        _check(answering, asked)
-        lines = asked.lines
-        if asked.tokenizer == "treebank":
-            lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in asked.lines])
         choose = (lambda: models.named(asked.model)) if asked.model else models.parser
         if not choose().writes_trees:
             raise UserError(f"{choose().name} is no parser; use /v1/translate")
-        return await _answer(answering, request, choose, asked, lines)
+        text = await _split(asked, choose())
+        _check(answering, asked, text.sentences)
+        if asked.tokenizer == "treebank":
+            text = await run_in_threadpool(
+                lambda: text._replace(sentences=[" ".join(split_as_treebank(line)) for line in text.sentences])
+            )
+        return await _answer(answering, request, choose, asked, text)
 
     @api.post("/attention", response_model=schemas.MapAnswer, response_model_exclude_none=True)
     async def attention(request: Request, asked: schemas.MapRequest) -> JSONResponse:
@@ -72,12 +77,21 @@ def router(answering: Answering) -> APIRouter:
     return api
 
 
-def _check(answering: Answering, asked: schemas.Request) -> None:
+async def _split(asked: schemas.Request, model: ServedModel) -> SplitText:
+    """Returns the lines of a request, or the sentences of its text. Raises HTTPException if it has several texts."""
+    if not asked.split:
+        return SplitText(asked.lines, [])
+    if not isinstance(asked.inputs, str):
+        raise HTTPException(400, "split: inputs must be one text")
+    return await without_delay(len(asked.inputs), split_sentences, asked.inputs, model.source_language)
+
+
+def _check(answering: Answering, asked: schemas.Request, lines: Sequence[str]) -> None:
     """Raises HTTPException if a request has too many lines, or a line that is none."""
-    answering.check_lines(len(asked.lines))
-    if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(asked.lines) > MAX_DRAWN:
+    answering.check_lines(len(lines))
+    if isinstance(asked, schemas.ParseRequest) and asked.drawing and not asked.split and len(lines) > MAX_DRAWN:
         raise HTTPException(400, f"drawing: at most {MAX_DRAWN} lines are drawn")
-    for number, line in enumerate(asked.lines, start=1):
+    for number, line in enumerate(lines, start=1):
         if any(end in line for end in _LINE_ENDS):
             raise HTTPException(400, f"inputs: line {number} has line breaks; give each line by itself")
 
@@ -94,12 +108,12 @@ def _chooser(answering: Answering, asked: schemas.TranslateRequest) -> Callable[
     return models.only
 
 
-def _prefixes(asked: schemas.TranslateRequest) -> list[str] | None:
+def _prefixes(asked: schemas.TranslateRequest, lines: Sequence[str]) -> list[str] | None:
     """Returns the prefixes of a request, one for each line. Raises UserError if there are more or fewer."""
     prefixes = [asked.prefixes] if isinstance(asked.prefixes, str) else asked.prefixes
     for name, given in (("prefixes", prefixes), ("phrases", asked.phrases)):
-        if given is not None and len(given) != len(asked.lines):
-            raise UserError(f"there are {len(asked.lines)} inputs and {len(given)} {name}; give each line one")
+        if given is not None and len(given) != len(lines):
+            raise UserError(f"there are {len(lines)} inputs and {len(given)} {name}; give each line one")
     return prefixes
 
 
@@ -121,26 +135,30 @@ async def _answer(
     request: Request,
     choose: Callable[[], ServedModel],
     asked: schemas.Request,
-    lines: Sequence[str],
+    split: SplitText,
     prefixes: Sequence[str] | None = None,
     phrases: Sequence[Sequence[str]] | None = None,
 ) -> JSONResponse:
     """Lets a model answer a request, and returns its answer."""
+    lines = split.sentences
     texts = await without_delay(sum(map(len, lines)), choose().texts, lines, prefixes, phrases)
     model, results = await answering.results(request, choose, lambda chosen: (_task(chosen, asked), texts))
     job = Record.of(request).job
     assert job is not None
     found = [_result(result, asked.scores) for result in results]
     if isinstance(asked, schemas.ParseRequest):
-        found = await run_in_threadpool(_of_parser, found, lines, asked.drawing)
-    return JSONResponse(
-        {
-            "model": model.name,
-            "results": found,
-            "queue_seconds": round(job.queue_seconds, 4),
-            "model_seconds": round(job.model_seconds, 4),
-        }
-    )
+        found = await run_in_threadpool(_of_parser, found, lines, asked.drawing and len(lines) <= MAX_DRAWN)
+    content: dict[str, Any] = {
+        "model": model.name,
+        "results": found,
+        "queue_seconds": round(job.queue_seconds, 4),
+        "model_seconds": round(job.model_seconds, 4),
+    }
+    if asked.split:
+        content["between"] = split.between
+        for result, line in zip(found, lines, strict=True):
+            result["inputs"] = line
+    return JSONResponse(content)
 
 
 def _of_parser(results: list[dict[str, Any]], lines: Sequence[str], drawing: bool) -> list[dict[str, Any]]:
@@ -183,6 +201,8 @@ def _result(result: Result, scores: bool) -> dict[str, Any]:
     for entry, each in zip(hypotheses, result.hypotheses):
         if scores:
             entry |= {"score": round(each.score, _DIGITS), "log_prob": round(each.log_prob, _DIGITS)}
+        if each.is_cut:
+            entry["cut"] = True
     for entry, alignment in zip(hypotheses, result.alignments):
         entry["alignment"] = alignment
     content: dict[str, Any] = {"hypotheses": hypotheses}

@@ -4,6 +4,9 @@ import importlib.util
 import shutil
 
 import pytest
+from support.server import Server
+
+import t2t_lite as t2t
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -58,3 +61,20 @@ def check_accessible():
         assert [(each["id"], [node["html"] for node in each["nodes"]][:3]) for each in found] == []
 
     return check
+
+
+@pytest.fixture(scope="module")
+def server(page_exports, served_exports):
+    exports = f"--export_dir={page_exports / 'tied'},{served_exports / 'new'},{page_exports / 'trees'}"
+    with Server(exports, "--languages=en-de,en-de,en-en", "--max_tokens=200") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def translator(page_exports):
+    return t2t.Translator.from_export(page_exports / "tied")
+
+
+@pytest.fixture
+def page(server, open_page):
+    return open_page(server.url)

@@ -7,8 +7,8 @@ import urllib.parse
 
 import numpy as np
 import pytest
-from support.browser import attention_weights, said, type_text, wait_until
-from support.server import SENTENCES, Server
+from support.browser import attention_weights, said, type_text, wait_until, words
+from support.server import SENTENCES
 
 import t2t_lite as t2t
 
@@ -18,28 +18,6 @@ LINE = SENTENCES[0]
 HOSTILE = (
     "<img src=x onerror=\"document.title='broken'\"> </textarea><script>document.title='broken'</script> The dog sees."
 )
-
-
-@pytest.fixture(scope="module")
-def server(page_exports, served_exports):
-    exports = f"--export_dir={page_exports / 'tied'},{served_exports / 'new'},{page_exports / 'trees'}"
-    with Server(exports, "--languages=en-de,en-de,en-en", "--max_tokens=200") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def translator(page_exports):
-    return t2t.Translator.from_export(page_exports / "tied")
-
-
-@pytest.fixture
-def page(server, open_page):
-    return open_page(server.url)
-
-
-def words(page, line=0):
-    """The words of the output of a line, as buttons."""
-    return page.locator("#output .line").nth(line).locator(".word")
 
 
 def send_form(page):
@@ -333,6 +311,9 @@ def test_without_javascript(server, open_page, translator):
     page.get_by_label("Text").fill(f"{SENTENCES[0]}\n{SENTENCES[1]}")
     send_form(page)
     assert page.locator("#output p").all_inner_texts() == translator.translate(SENTENCES[:2])
+    page.get_by_label("Text").fill(f"{SENTENCES[0]} {SENTENCES[1]}")
+    send_form(page)
+    assert page.locator("#output p").all_inner_texts() == [" ".join(translator.translate(SENTENCES[:2]))]
     page.get_by_label("Model").select_option("trees")
     send_form(page)
     assert page.locator("img.tree").count() == 2

@@ -71,6 +71,45 @@ def test_alternatives_are_the_next_hypotheses(server, served_exports):
     assert all(len(others) > 4 for others in wide["alternatives"])
 
 
+TWO = f"{SENTENCES[0]}  {SENTENCES[1]}\n\n{SENTENCES[2]}\n"
+
+
+def test_v1_splits_a_text_when_asked(server, expected):
+    asked = {"inputs": TWO, "split": True, "alignments": True, "scores": True}
+    answer = server.post("/v1/translate", asked).content
+    assert [result["inputs"] for result in answer["results"]] == SENTENCES
+    best = [result["hypotheses"][0] for result in answer["results"]]
+    assert [each["text"] for each in best] == expected(SENTENCES)
+    assert answer["between"] == ["", "  ", "\n\n", "\n"]
+    assert all(each.keys() == {"text", "score", "log_prob", "alignment"} for each in best)
+    prefixed = server.post("/v1/translate", asked | {"prefixes": ["", "Die", ""]}).content["results"]
+    assert prefixed[1]["hypotheses"][0]["text"].startswith("Die")
+    assert server.post("/v1/translate", {"inputs": " \n", "split": True}).content["results"] == []
+    for wrong, status in (({"inputs": [TWO]}, 400), ({"prefixes": ["Die"]}, 400), ({"inputs": "A.\n" * 2001}, 413)):
+        assert server.post("/v1/translate", asked | wrong).status == status
+
+
+def test_what_is_cut_is_said(server, served_exports):
+    """The greatest length of an output is a setting of the server; requests can make outputs that do not end."""
+    endless = {"inputs": SENTENCES[:2], "num_hypotheses": 2, "settings": {"min_length_ratio": 9}}
+    for result in server.post("/v1/translate", endless).content["results"]:
+        assert [each["cut"] for each in result["hypotheses"]] == [True, True]
+    complete = server.post("/v1/translate", {"inputs": SENTENCES[0]}).content["results"][0]["hypotheses"][0]
+    assert "cut" not in complete and "cut" not in server.post("/translate", {"q": TWO, "target": "de"}).content
+    with Server(
+        f"--export_dir={served_exports / 'new'}", "--languages=en-de", "--decode_hparams=extra_length=0"
+    ) as short:
+        text, html = f"A. {SENTENCES[0]}", f"<p>A.<p>{SENTENCES[0]}"
+        cut = short.post("/translate", {"q": text, "target": "de"}).content["cut"]
+        assert SENTENCES[0] in cut and {*cut} <= {"A.", SENTENCES[0]}
+        several = short.post(
+            "/translate", {"q": [html, ""], "target": "de", "format": "html", "alternatives": 1}
+        ).content
+        assert SENTENCES[0] in several["cut"][0] and several["cut"][1] == []
+        page = short.post("/", form={"text": text}).content
+        assert f'The output for “<span dir="auto">{SENTENCES[0]}</span>” is not complete' in page
+
+
 def test_languages_are_listed_and_detected(server):
     assert server.get("/languages").content == [
         {"code": "en", "name": "English", "targets": ["de"]},
@@ -93,23 +132,32 @@ def test_foreign_clients_of_python_work_unchanged(server, expected):
     assert deep.translate_batch(SENTENCES) == expected(SENTENCES)
 
 
-NODE_PROGRAM = """
+NODE_PROGRAMS = (
+    """
 const { translate } = require("libretranslate");
 translate({ query: process.argv[2], source: "en", target: "de", apiurl: process.argv[1] }).then(console.log);
-"""
+""",
+    """
+import("translate").then(({ default: translate }) => {
+  Object.assign(translate, { engine: "libre", url: `${process.argv[1]}/translate` });
+  return translate(process.argv[2], { from: "en", to: "de" });
+}).then(console.log);
+""",
+)
 
 
 @pytest.mark.slow
-def test_a_foreign_client_of_node_works_unchanged(server, expected, tmp_path):
+def test_foreign_clients_of_node_work_unchanged(server, expected, tmp_path):
     if shutil.which("npm") is None:
         pytest.skip("needs Node.js with npm, which is not there")
-    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", tmp_path, "libretranslate@1.0.1"]
+    install = ["npm", "install", "--no-audit", "--no-fund", "--prefix", tmp_path, "libretranslate@1.0.1", "translate@3"]
     installed = subprocess.run(install, capture_output=True, text=True, check=False)
     if installed.returncode:
         pytest.skip(f"npm cannot install the client: {installed.stderr.splitlines()[-1]}")
-    program = ["node", "-e", NODE_PROGRAM, server.url, SENTENCES[0]]
-    found = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert found.stdout == f"{expected(SENTENCES[0])}\n", found.stderr
+    for source in NODE_PROGRAMS:
+        program = ["node", "-e", source, server.url, SENTENCES[0]]
+        found = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert found.stdout == f"{expected(SENTENCES[0])}\n", found.stderr
 
 
 def test_v1_gives_all_that_a_search_knows(server, served_exports):
@@ -156,7 +204,7 @@ def test_v1_gives_all_that_a_search_knows(server, served_exports):
         ("/v1/translate", {"inputs": "a", "settings": {"batch_tokens": 1}}, 400, "cannot set batch_tokens"),
         ("/v1/translate", {"inputs": "a", "settings": {"alpha": 10000}}, 400, "alpha=10000 is more than this server's"),
         ("/v1/translate", {"inputs": "a", "prefixes": "dog " * 600}, 413, "the prefix of sentence 1"),
-        ("/translate", {"q": "<b>" * 10_001, "target": "de", "format": "html"}, 413, "more than 10,000 tags"),
+        ("/translate", {"q": "<b>a" * 2001, "target": "de", "format": "html"}, 413, "at most 2,000"),
         (
             "/v1/translate",
             {"inputs": "a", "num_hypotheses": 3, "settings": {"beam_size": 2}},
@@ -256,6 +304,53 @@ def test_cors_is_off_and_only_this_machine_is_served_unless_asked(server):
     assert f"http://127.0.0.1:{server.port}" in server.lines[0]
 
 
+def test_pages_of_other_origins_cannot_use_a_server_without_keys(server, expected):
+    asked = {"q": SENTENCES[0], "source": "en", "target": "de"}
+    origin = {"Origin": "https://evil.example"}
+    own = {"Origin": server.url}
+    for path, form in (("/translate", asked), ("/", {"text": "a"}), ("/detect", {"q": "a"})):
+        refused = server.post(path, form=form, **origin)
+        assert refused.status == 403 and "evil.example may not use this server" in refused.content["error"]
+        assert server.post(path, form=form, **own).status == 200
+    assert server.post("/v1/translate", {"inputs": "a"}, **origin).status == 403
+    for method in ("POST", "PUT"):  # what needs no permission, and what does
+        raw = f"{method} /translate HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: null\r\nContent-Length: 0\r\n\r\n"
+        assert server.raw(raw.encode()).startswith(b"HTTP/1.1 403")
+    # A name that points here after a while: the page would be of the same origin.
+    rebound = {"Host": f"evil.example:{server.port}", "Origin": f"http://evil.example:{server.port}"}
+    for path in ("/", "/languages", "/v1/models", "/docs", "/static/page.js"):
+        refused = server.get(path, **rebound)
+        assert refused.status == 403 and "allowed_hosts" in refused.content["error"]
+    assert server.post("/translate", asked, **rebound).status == 403
+    for path in ("/health", "/ready", "/metrics"):
+        assert server.get(path, Host="monitored.example:9090").status == 200
+    for name in ("localhost", f"translator:{server.port}", "[::1]", "10.1.2.3:80"):
+        assert server.post("/translate", asked, Host=name).content == {"translatedText": expected(SENTENCES[0])}
+    figures = server.get("/metrics").content
+    assert re.search(r't2t_lite_refused_total\{reason="origin"\} \d\d', figures)
+
+
+def test_json_is_taken_with_its_content_type_only(server):
+    content = json.dumps({"q": SENTENCES[0], "target": "de", "source": "en"}).encode()
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "text/html; charset=utf-8"):
+        answer = server.post("/translate", content, **{"Content-Type": kind})
+        assert answer.status == 415 and "Content-Type: application/json" in answer.content["error"]
+    for kind in ("application/json", "Application/JSON; charset=utf-8"):
+        assert server.post("/translate", content, **{"Content-Type": kind}).status == 200
+    line = b'{"inputs": "a"}'
+    assert server.post("/v1/translate", line, **{"Content-Type": "text/plain"}).status in (400, 415)
+    head = b"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 15\r\n\r\n"
+    assert not server.raw(head + line).startswith(b"HTTP/1.1 200")
+
+
+def test_a_server_with_names_of_its_own(served_exports):
+    flags = (f"--export_dir={served_exports / 'new'}", "--languages=en-de", "--host=localhost")
+    with Server(*flags, "--allowed_hosts=mt.example.org") as own:
+        origin = {"Host": "mt.example.org", "Origin": "https://mt.example.org"}
+        assert own.post("/translate", {"q": "a", "target": "de"}, **origin).status == 200
+        assert own.get("/", Host="other.example.org").status == 403
+
+
 def test_the_benchmark_measures_a_server(server, command, tmp_path):
     (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in SENTENCES))
     flags = (
@@ -287,6 +382,7 @@ def test_the_benchmark_measures_a_server(server, command, tmp_path):
         (("--export_dir={old}", "--request_settings=batch_tokens"), "--request_settings=batch_tokens", 2),
         (("--export_dir={old}", "--decode_hparams=coverage_penalty=1"), "does not do coverage_penalty", 1),
         (("--export_dir={old}", "--engine=tensorflow"), "are for --output_dir", 2),
+        (("--export_dir={old}", "--allowed_hosts=a,http://b"), "--allowed_hosts=http://b: give names without", 2),
         ((), "required", 2),
     ],
 )

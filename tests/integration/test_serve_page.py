@@ -73,6 +73,9 @@ def test_the_form_translates(server, expected):
     ) == "\r\n".join(SENTENCES)
     assert outputs(server.post("/", form={"text": SENTENCES[0], "api_key": KEY})) == expected(SENTENCES[:1])
     assert outputs(server.post("/", form={"api_key": KEY})) == []
+    first, second, third = expected(SENTENCES)
+    text = f"{SENTENCES[0]} {SENTENCES[1]}\r\n\r\n{SENTENCES[2]}"
+    assert outputs(server.post("/", form={"text": text, "api_key": KEY})) == [f"{first} {second}", third]
 
 
 @pytest.mark.parametrize(

@@ -83,6 +83,20 @@ def test_prefixes_phrases_and_attention_are_those_of_the_translator(models, tran
     assert [each.hypotheses[0].text for each in found] == translator.translate(LINES, phrases=phrases)
 
 
+def test_an_output_without_an_end_says_so(models, translator):
+    """One that has the greatest length, or whose line was cut, is not complete; it is a tuple of three all the same."""
+    endless = {"min_length_ratio": 9.0}
+    for task in ({}, {"num_wanted": 2}, {"with_scores": True}):
+        assert not any(best.is_cut for result in answers(models, "run", LINES, **task) for best in result.hypotheses)
+        found = answers(models, "run", LINES, settings=endless, **task)
+        assert all(each.is_cut for result in found for each in result.hypotheses)
+    assert [len(each) for each in translator.best(LINES, **endless)] == [3, 3, 3]
+    longest = len(translator.inputs_vocabulary.ids_of([LINES[0]])[0])
+    lines, prefixes = [LINES[0], f"{LINES[0]} {LINES[1]}", LINES[0]], ["", "", f"Der{' Mann' * longest}"]
+    found = translator.best(lines, prefixes=prefixes, max_input_length=longest)
+    assert [each.is_cut for each in found] == [False, True, True]
+
+
 def test_samples_depend_on_the_line_and_not_on_the_batch(models, translator):
     settings = {"sampling_method": "random", "random_seed": 3}
     together = answers(models, "run", LINES * 5, num_wanted=2, settings=settings)
@@ -98,6 +112,7 @@ def test_parsers_give_trees_over_the_words(parsers):
         found = [each.hypotheses[0].text for each in answers(parsers, "run", PARSED, settings=settings)]
         assert found == parser.translate(PARSED, **settings)
         assert all(text.startswith("(TOP") for text in found)
+    assert [each.is_cut for each in parser.best(PARSED, extra_length=0)] == [True, True]
     assert parsers.parser() is parsers.named("run") and parsers.named("run").description()["kind"] == "parsing"
     with pytest.raises(NoSuchModel, match="none that translates"):
         parsers.only()

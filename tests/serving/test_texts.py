@@ -6,7 +6,7 @@ import random
 import pytest
 
 from t2t_lite.serving import languages
-from t2t_lite.serving.html import Html, TooManyTags
+from t2t_lite.serving.html import Html
 from t2t_lite.serving.sentences import split_sentences
 
 
@@ -50,7 +50,7 @@ def translated(markup):
 @pytest.mark.parametrize(
     ("markup", "expected"),
     [
-        ("<p class='x'>a <b>dog</b> &amp; cat</p>", '<p class="x">A <b>DOG</b> &amp; CAT</p>'),
+        ("<p class='x'>a <b>dog</b> &amp; cat</p>", "<p class='x'>A <b>DOG</b> &amp; CAT</p>"),
         ("plain &lt;text&gt;", "PLAIN &lt;TEXT&gt;"),
         ("a<script>let x='y';</script><!-- note -->b", "A<script>let x='y';</script><!-- note -->B"),
         ("<style>p{}</style><pre>x\n</pre>b", "<style>p{}</style><pre>x\n</pre>B"),
@@ -59,15 +59,15 @@ def translated(markup):
             '<i translate="no">Ac <b>me</b></i> LTD <code>x</code> END',
         ),
         ('<span class="a notranslate">keep</span>me', '<span class="a notranslate">keep</span>ME'),
-        ("<p>not closed <b>either", "<p>NOT CLOSED <b>EITHER</b></p>"),
+        ("<p>not closed <b>either", "<p>NOT CLOSED <b>EITHER"),
         ("<td>one</td><td>two</td>", "<td>ONE</td><td>TWO</td>"),
-        ("<![CDATA[x]]>a<!DOCTYPE>b", "<!--[CDATA[x]]-->AB"),
+        ("<![CDATA[x]]>a<!DOCTYPE>b", "<![CDATA[x]]>A<!DOCTYPE>B"),
         (
             "<!DOCTYPE html><html><body><p>a</p></body></html>",
-            "<!DOCTYPE html><html><head></head><body><p>A</p></body></html>",
+            "<!DOCTYPE html><html><body><p>A</p></body></html>",
         ),
-        ("<div translate=no>a<div><b>b</b></div>c</div>d", '<div translate="no">a<div><b>b</b></div>c</div>D'),
-        ('<a href="/?a=1&amp;b=2" title="t">link</a><br/>', '<a href="/?a=1&amp;b=2" title="t">LINK</a><br>'),
+        ("<div translate=no>a<div><b>b</b></div>c</div>d", "<div translate=no>a<div><b>b</b></div>c</div>D"),
+        ('<a href="/?a=1&amp;b=2" title="t">link</a><br/>', '<a href="/?a=1&amp;b=2" title="t">LINK</a><br/>'),
     ],
 )
 def test_tags_are_kept_and_texts_are_not(markup, expected):
@@ -79,11 +79,9 @@ def test_what_a_model_writes_cannot_become_a_tag():
     assert page.with_texts(["<script>alert(1)</script>"]) == "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>"
 
 
-def test_deep_nesting_is_no_problem_and_more_tags_are_refused():
-    markup = "<div>" * 5000 + "deep" + "</div>" * 5000
+def test_deep_nesting_is_no_problem():
+    markup = "<div>" * 20_000 + "deep" + "</div>" * 20_000
     assert translated(markup) == markup.replace("deep", "DEEP")
-    with pytest.raises(TooManyTags):
-        Html(markup + "<b>")
 
 
 def test_html_can_be_joined_with_several_translations():

@@ -43,3 +43,8 @@ def attention_weights(page, shape):
 def said(page):
     """Returns the text of the live region, which screen readers read out."""
     return page.locator(".attention-said").inner_text()
+
+
+def words(page, line=0):
+    """The words of the output of a line, as buttons."""
+    return page.locator("#output .line").nth(line).locator(".word")

@@ -134,7 +134,7 @@ RULES = {
         (
             *("fastapi", "fastapi_offline", "starlette", "pydantic", "uvicorn", "prometheus_client", "ray"),
             "python_multipart",
-            *("sentencex", "py3langid", "babel", "selectolax", "tensorflow", "numpy"),
+            *("sentencex", "py3langid", "babel", "tensorflow", "numpy"),
         ),
     ),
     # It runs commands in processes of their own, and reads what they have written.

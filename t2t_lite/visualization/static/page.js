@@ -2,13 +2,13 @@
 // The page of the server. Texts reach the document only as text nodes and attributes, never as HTML.
 (() => {
   const DELAY = 300; // milliseconds without a key before the text is sent
-  const MOST_DRAWN = 20; // lines of which the server draws trees
   const {models, measures, ready} = JSON.parse(document.getElementById("page-data").textContent);
   const find = (id) => document.getElementById(id);
   const {make} = AttentionView;
   const [textBox, modelBox, output, errorLine, status] = ["text", "model", "output", "error", "status"].map(find);
-  // chosen: for each line, the hypothesis that is shown.
-  const state = {results: [], inputs: [], line: 0, chosen: [], prefixes: [], settings: {}};
+  // A line is a sentence of the text. between: what is before, between and after them. chosen: for each line, the
+  // hypothesis that is shown.
+  const state = {results: [], between: [""], line: 0, chosen: [], prefixes: [], settings: {}};
   let timer = null;
   let running = null; // the request that is being answered
   let attention = null;
@@ -39,11 +39,11 @@
     output.setAttribute("aria-busy", "true"); // what is shown is no longer of this text
   }
 
-  function request(inputs) {
-    const content = {inputs, model: model().name, num_hypotheses: wanted(), scores: true, settings: state.settings};
-    if (model().kind === "parsing") return ["v1/parse", {...content, tokenizer: "treebank", drawing: inputs.length <= MOST_DRAWN}];
+  function request() {
+    const content = {inputs: textBox.value, split: true, model: model().name, num_hypotheses: wanted(), scores: true, settings: state.settings};
+    if (model().kind === "parsing") return ["v1/parse", {...content, tokenizer: "treebank", drawing: true}];
     if (model().alignments) content.alignments = true;
-    if (state.prefixes.some(Boolean)) content.prefixes = inputs.map((_, line) => state.prefixes[line] || "");
+    if (state.prefixes.some(Boolean)) content.prefixes = state.prefixes;
     return ["v1/translate", content];
   }
 
@@ -59,10 +59,8 @@
     timer = null;
     if (running) running.abort();
     running = null;
-    const inputs = textBox.value.split(/\r\n|\r|\n/);
-    while (inputs.length > 1 && !inputs[inputs.length - 1].trim()) inputs.pop();
     if (!textBox.value.trim()) {
-      Object.assign(state, {inputs: [], results: []});
+      Object.assign(state, {results: [], between: [""]});
       output.setAttribute("aria-busy", "false");
       showError("");
       return show();
@@ -70,10 +68,10 @@
     const mine = (running = new AbortController());
     output.setAttribute("aria-busy", "true");
     try {
-      const answer = await ask(...request(inputs), mine.signal);
+      const answer = await ask(...request(), mine.signal);
       if (running !== mine) return;
-      Object.assign(state, {inputs, results: answer.results});
-      state.line = Math.min(state.line, state.results.length - 1);
+      Object.assign(state, {results: answer.results, between: answer.between});
+      state.line = Math.max(0, Math.min(state.line, state.results.length - 1));
       state.chosen = [];
       showError("");
       show();
@@ -90,8 +88,9 @@
   // What is shown
 
   // The line as the model reads it: a parser's words have blanks between them.
-  const readLine = (line) => state.results[line].inputs || state.inputs[line];
+  const readLine = (line) => state.results[line].inputs;
   const chosenOf = (line) => state.chosen[line] || 0;
+  const joined = () => state.between.map((blanks, line) => (line ? shownOf(line - 1).text : "") + blanks).join("");
   const shownOf = (line) => state.results[line].hypotheses[chosenOf(line)];
 
   function show() {
@@ -108,11 +107,11 @@
     const choose = () => chooseLine(line);
     const element = make("div", {class: line === state.line ? "line chosen" : "line", onclick: choose, onfocusin: choose});
     if (model().kind === "parsing") {
-      element.append(...tree(line, text));
+      element.append(...tree(line, text), ...cutNote(line));
       return element;
     }
     const links = (alignment || "").split(" ").filter(Boolean).map((link) => link.split("-").map(Number));
-    const sources = wordsOf(state.inputs[line]).map((word) => make("span", {}, word));
+    const sources = wordsOf(readLine(line)).map((word) => make("span", {}, word));
     const kept = wordsOf(state.prefixes[line] || "").length;
     const targets = wordsOf(text).map((word, place) => make("button", {
       type: "button", class: place < kept ? "word kept" : "word", "data-place": `${line}:${place}`,
@@ -120,8 +119,12 @@
     }, word));
     for (const [from, to] of links) link(sources, targets, from, to, links);
     if (alignment) element.append(make("p", {class: "source", dir: "auto"}, ...spaced(sources)));
-    element.append(make("p", {dir: "auto"}, ...spaced(targets)));
+    element.append(make("p", {dir: "auto"}, ...spaced(targets)), ...cutNote(line));
     return element;
+  }
+
+  function cutNote(line) {
+    return shownOf(line).cut ? [make("p", {class: "cut"}, "This output is not complete: it has the greatest length.")] : [];
   }
 
   const wordsOf = (text) => text.split(/\s+/).filter(Boolean);
@@ -163,6 +166,7 @@
   }
 
   function keep(line, place) {
+    state.prefixes = state.results.map((_, other) => state.prefixes[other] || "");
     state.prefixes[line] = wordsOf(shownOf(line).text).slice(0, place + 1).join(" ");
     state.line = line;
     say("kept; the rest is translated anew");
@@ -281,7 +285,7 @@
   // The part of an address after "#" does not reach the server.
   function address() {
     const values = {model: modelBox.value, text: textBox.value};
-    if (state.prefixes.some(Boolean)) values.prefixes = JSON.stringify(state.prefixes.map((prefix) => prefix || ""));
+    if (state.prefixes.some(Boolean)) values.prefixes = JSON.stringify(state.prefixes);
     if (Object.keys(state.settings).length) values.settings = JSON.stringify(state.settings);
     return `${location.href.split("#")[0]}#${new URLSearchParams(values)}`;
   }
@@ -323,13 +327,13 @@
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
     });
     modelBox.addEventListener("change", () => {
-      Object.assign(state, {settings: {}, prefixes: [], results: [], line: 0});
+      Object.assign(state, {settings: {}, prefixes: [], results: [], between: [""], line: 0});
       showSettings();
       show();
       translate();
     });
     find("key")?.addEventListener("input", schedule);
-    find("copy").addEventListener("click", () => copy(state.results.map((_, line) => shownOf(line).text).join("\n"), "copied"));
+    find("copy").addEventListener("click", () => copy(joined(), "copied"));
     find("share").addEventListener("click", () => {
       history.replaceState(null, "", address());
       copy(location.href, "the link is copied; it has the text in it");

@@ -1,0 +1,229 @@
+"""Which elements of a page are open at a place of its markup, as the rules of the HTML standard have it.
+
+Tags that close elements without an end tag, such as <li> and <td>, count (section 13.2.6), and so do formatting
+elements, which stay open beyond the end of the paragraph that they began in. Each tag costs a constant time, however
+deep it is.
+"""
+
+import collections
+import dataclasses
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Texts in these are for no reader, or must stay as they are.
+_KEPT = _names(
+    "script style code pre textarea template noscript kbd samp var svg math xmp iframe noembed noframes plaintext"
+)
+_VOID = _names("area base basefont bgsound br col embed frame hr img input keygen link meta param source track wbr")
+_FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
+_HEADINGS = _names("h1 h2 h3 h4 h5 h6")
+_ROW_GROUPS = _names("tbody thead tfoot caption colgroup")
+# Elements that an end tag of another element in them does not get out of.
+_SCOPES = _names("applet caption html table td th marquee object template")
+# Formatting elements do not stay open beyond the end of these.
+_MARKERS = _names("applet caption td th marquee object template")
+_PARAGRAPH_ENDS = _names(
+    "address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form header "
+    "hgroup hr li dd dt listing main menu nav ol p plaintext pre search section summary table ul xmp"
+)
+_SPECIAL = frozenset(
+    _PARAGRAPH_ENDS
+    | _HEADINGS
+    | _ROW_GROUPS
+    | _SCOPES
+    | _VOID
+    | _names("body button frameset head iframe noembed noframes noscript script select style textarea title tr")
+) - {"dialog"}
+# Kinds of elements by which they are looked up. Their names have a blank, which the name of a tag has not.
+_KINDS = {
+    "kept element": _KEPT,
+    "any formatting": _FORMATTING,
+    "any heading": _HEADINGS,
+    "any special": _SPECIAL,
+    "end of list": _SPECIAL - {"address", "div", "p", "li", "dd", "dt"},
+    "dd or dt": frozenset(("dd", "dt")),
+    "td or th": frozenset(("td", "th")),
+    "rt or rp": frozenset(("rt", "rp")),
+    "row group": _ROW_GROUPS,
+    "any scope": _SCOPES,
+    "button scope": _SCOPES | {"button"},
+    "list scope": _SCOPES | {"ol", "ul"},
+    "table scope": frozenset(("table", "template")),
+    "cell scope": _names("td th caption template"),
+    "any marker": _MARKERS,
+}
+
+
+def _groups(name: str) -> tuple[str, ...]:
+    """Returns what an element of HTML is looked up by: its name, and its kinds."""
+    kinds = (kind for kind, names in _KINDS.items() if name in names)
+    return (name, *kinds, *(() if name in _HEADINGS else ("no heading",)))
+
+
+_GROUPS = {name: _groups(name) for name in frozenset().union(*_KINDS.values())}
+_ROW_ENDS = (("caption", "table scope"), ("td or th", "table scope"), ("tr", "table scope"))
+# What a start tag closes before its element is opened: the last of a group, if it is within the last of another one.
+_CLOSES: dict[str, tuple[tuple[str, str], ...]] = {
+    "li": (("li", "end of list"),),
+    "dd": (("dd or dt", "end of list"),),
+    "dt": (("dd or dt", "end of list"),),
+    "option": (("option", "any special"),),
+    "optgroup": (("option", "any special"), ("optgroup", "any special")),
+    "rt": (("rt or rp", "any special"),),
+    "rp": (("rt or rp", "any special"),),
+    "button": (("button", "any scope"),),
+    "a": (("a", "any marker"),),
+    "nobr": (("nobr", "any marker"),),
+    "td": (("caption", "table scope"), ("td or th", "table scope")),
+    "th": (("caption", "table scope"), ("td or th", "table scope")),
+    "tr": _ROW_ENDS,
+    **dict.fromkeys(_ROW_GROUPS, (*_ROW_ENDS, ("row group", "table scope"))),
+    **dict.fromkeys(_HEADINGS, (("any heading", "no heading"),)),
+    "table": (("table", "cell scope"),),
+    "select": (("select", "any scope"),),
+    "body": (("head", "any scope"),),
+}
+# Start tags that end an <svg> or <math> in which they are.
+_NOT_FOREIGN = _names(
+    "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu meta "
+    "nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
+)
+# Elements of SVG and MathML that have HTML in them.
+_INTEGRATION = _names("foreignobject desc title annotation-xml mi mo mn ms mtext")
+
+
+@dataclasses.dataclass(slots=True)
+class _Element:
+    """An element.
+
+    Args:
+      order: the number of its start tag.
+      kept: whether it says that its texts stay as they are; None: it says nothing.
+      groups: what it is looked up by.
+      is_foreign: whether it is of SVG or MathML.
+      has_html: whether it has HTML in it.
+      is_open: whether it is.
+    """
+
+    order: int
+    kept: bool | None
+    groups: tuple[str, ...]
+    is_foreign: bool = False
+    has_html: bool = True
+    is_open: bool = True
+
+
+class OpenElements:
+    """The open elements of a page, from the tags so far."""
+
+    def __init__(self) -> None:
+        self._number = 0  # of start tags
+        self._stack: list[_Element] = []  # without formatting elements, which overlap others
+        self._groups: dict[str, list[_Element]] = collections.defaultdict(list)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether texts stay as they are: in code and the like, or if the innermost element that says so says no."""
+        said = self._last("with translate")
+        return self._last("kept element") is not None or (said is not None and bool(said.kept))
+
+    @property
+    def in_foreign(self) -> bool:
+        """Whether the rules of SVG and MathML count."""
+        return bool(self._stack) and not self._stack[-1].has_html
+
+    def open(self, name: str, kept: bool | None, closes_itself: bool) -> bool:
+        """Notes a start tag.
+
+        Args:
+          name: its name, in small letters.
+          kept: whether its attributes say that texts in it stay as they are; None: they say nothing.
+          closes_itself: whether it ends in "/>", which counts in SVG and MathML only.
+
+        Returns:
+          whether it is of SVG or MathML.
+        """
+        self._number += 1
+        if name in _NOT_FOREIGN:
+            self._close_foreign()
+        if self.in_foreign or name in ("svg", "math"):
+            if not closes_itself:
+                groups = (f"foreign {name}", *(("kept element",) if name in _KEPT else ()))
+                has_html = name in _INTEGRATION and self.in_foreign
+                self._add(_Element(self._number, kept, groups, is_foreign=True, has_html=has_html))
+            return True
+        if name in _PARAGRAPH_ENDS or name in _HEADINGS:
+            self._close_in_scope("p", "button scope")
+        for group, boundary in _CLOSES.get(name, ()):
+            self._close_in_scope(group, boundary)
+        if name not in _VOID:
+            self._add(_Element(self._number, kept, _GROUPS.get(name) or _groups(name)))
+        return False
+
+    def close(self, name: str) -> None:
+        """Notes an end tag."""
+        if name in ("p", "br"):
+            self._close_foreign()
+        if self._stack and self._stack[-1].is_foreign and (found := self._last(f"foreign {name}")):
+            self._close(found)
+        elif name in _FORMATTING:
+            self._close_in_scope(name, "any marker")
+        elif name in _HEADINGS:
+            self._close_in_scope("any heading", "any scope")
+        elif name == "p":
+            self._close_in_scope(name, "button scope")
+        elif name == "li":
+            self._close_in_scope(name, "list scope")
+        elif name in _ROW_GROUPS or name in ("td", "th", "tr"):
+            self._close_in_scope(name, "table scope")
+        elif name in ("table", "template"):
+            self._close_in_scope(name, "template")
+        elif name not in ("body", "html"):  # what follows these is still in them
+            self._close_in_scope(name, "any scope" if name in _SPECIAL else "any special")
+
+    def _close_foreign(self) -> None:
+        while self.in_foreign:
+            self._close(self._stack[-1])
+
+    def _last(self, group: str) -> _Element | None:
+        """Returns the last open element of a group."""
+        elements = self._groups[group]
+        while elements and not elements[-1].is_open:
+            elements.pop()
+        return elements[-1] if elements else None
+
+    def _add(self, element: _Element) -> None:
+        if "any formatting" not in element.groups:
+            self._stack.append(element)
+        for group in (*element.groups, *(("with translate",) if element.kept is not None else ())):
+            self._groups[group].append(element)
+
+    def _close_in_scope(self, group: str, boundary: str) -> None:
+        """Closes the last element of a group, unless the last one of another group was opened after it."""
+        found, outer = self._last(group), self._last(boundary)
+        if found and (outer is None or outer.order <= found.order):
+            self._close(found)
+
+    def _close(self, element: _Element) -> None:
+        """Closes an element, and those in it but for formatting elements."""
+        element.is_open = False
+        if "any formatting" in element.groups:
+            special = self._last("any special")
+            if special is None or special.order < element.order:
+                self._pop(element.order)
+            return
+        marker = self._pop(element.order)
+        while marker and (inner := self._last("any formatting")) and inner.order > marker.order:
+            inner.is_open = False
+
+    def _pop(self, order: int) -> _Element | None:
+        """Closes the elements of the stack from a place on, and returns the outermost of them that is a marker."""
+        marker = None
+        while self._stack and self._stack[-1].order >= order:
+            element = self._stack.pop()
+            element.is_open = False
+            marker = element if "any marker" in element.groups else marker
+        return marker
