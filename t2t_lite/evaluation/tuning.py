@@ -179,7 +179,7 @@ def _search(
         **content,
         "decoded": decoded,
         "better": {name: chosen[name] for name in names_tuned if chosen and chosen[name] != content["current"][name]},
-        "better_average": _best(averages, content),
+        "better_average": best_row(averages, content),
     }
 
 
@@ -189,7 +189,7 @@ def _to_confirm(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     The farther an alpha is from that of the search, the less its rows say of a search with it.
     """
     rows = [row for row in content["rows"] if row[AVERAGE] is None]
-    best = _best(rows, content)
+    best = best_row(rows, content)
     if best is None:
         return []
     current = content["current"][ALPHA]
@@ -207,11 +207,15 @@ def _to_confirm(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [nearer[place] for place in places]
 
 
-def _best(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Returns the best row if it is significantly better than the current settings."""
+def best_row(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Returns the best of the rows that are significantly better than the current settings; None if none is.
+
+    Args:
+      rows: rows of tune.json.
+      content: the rest of it: "current" and "higher_is_better".
+    """
     sign = 1 if content["higher_is_better"] else -1
-    best = max(rows, key=lambda row: sign * row["score"], default=None)
-    return best if best and _is_better(best, content) else None
+    return max((row for row in rows if _is_better(row, content)), key=lambda row: sign * row["score"], default=None)
 
 
 def _is_better(row: Mapping[str, Any], content: Mapping[str, Any]) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.translator import Hypothesis
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.tuning import best_row
 from t2t_lite.evaluation.tuning_grid import Grid, parse_grid
 from t2t_lite.evaluation.tuning_search import rescored
 from t2t_lite.tuned_settings import TunedSettings, forget, remember, search_settings, tuned_settings
@@ -60,6 +61,15 @@ def test_hypotheses_are_ranked_by_the_equation_of_the_penalty(search_alpha, alph
     ended = Hypothesis("", float("-inf"), float("-inf"))
     assert rescored([ended], search_alpha, alpha) == ended
     assert rescored([Hypothesis("", 0.0, 0.0)], search_alpha, alpha).text == ""
+
+
+@pytest.mark.parametrize(("sign", "higher_is_better"), [(1, True), (-1, False)])
+def test_a_row_of_a_higher_score_by_chance_does_not_hide_one_that_is_significantly_better(sign, higher_is_better):
+    content = {"current": {"score": 30.0 * sign}, "higher_is_better": higher_is_better}
+    figures = [(31.0, 0.04), (31.5, 0.03), (31.6, 0.06), (29.0, 0.001)]
+    rows = [{"score": sign * score, "p_corrected": p_value} for score, p_value in figures]
+    assert best_row(rows, content) == rows[1]
+    assert best_row(rows[2:], content) is None
 
 
 def test_tuned_settings_are_the_defaults_and_given_ones_win(tmp_path):
