@@ -125,6 +125,12 @@ def _add_choosing(parser: cli.CommandParser) -> None:
         help="overrides of the problem's search settings for --eval_decode",
     )
     add(
+        "--eval_lines",
+        type=cli.whole_number(1),
+        metavar="N",
+        help="with --eval_decode, translate or parse the first N lines of the dev split only (default: all)",
+    )
+    add(
         "--eval_metric",
         default=_DEFAULTS.eval_metric,
         metavar="NAME",
