@@ -143,7 +143,11 @@ class _Translation:
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         self._model = make_model(run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
         settings = run_dir.problem.decode_hparams.changed(decode_hparams)
-        translator = Translator(self._model, targets, settings, warn=lambda line: None, inputs_vocabulary=inputs)
+        # Searches that are compiled at some time give other roundings from then on: a resumed run would find others.
+        xla_compile = None if tf.config.list_physical_devices("GPU") else False
+        translator = Translator(
+            self._model, targets, settings, lambda line: None, inputs_vocabulary=inputs, xla_compile=xla_compile
+        )
         self._translator = Parser(translator) if run_dir.problem.writes_trees else translator
 
     def figures(
