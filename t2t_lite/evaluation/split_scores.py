@@ -18,9 +18,9 @@ from typing import Any
 import t2t_lite
 from t2t_lite.checkpoints.versions import step_of
 from t2t_lite.data.text_files import read_lines
-from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.request import Request
+from t2t_lite.formatting import one_line
 from t2t_lite.scoring.token_metrics import TokenSums
 
 SCORES, REPORT = "scores.json", "report.md"
@@ -179,12 +179,9 @@ def content_of(
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """Writes one text per line."""
-    for line in lines:
-        if "\n" in line:
-            raise UserError(f"an output has a line break, which {path.name} cannot keep: {line[:40]!r}")
+    """Writes one text per line, each as `one_line` makes it; `read_lines` reads the same."""
     with open(path, "w", encoding="utf-8", newline="") as file:
-        file.writelines(f"{line}\n" for line in lines)
+        file.writelines(f"{one_line(line)}\n" for line in lines)
 
 
 def _lines_of(path: Path) -> list[str]:

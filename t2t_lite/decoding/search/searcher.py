@@ -140,8 +140,9 @@ class Searcher:
 
         def advance(part: np.ndarray) -> _Batch:
             check_search_memory(self._model, self._search, len(part), capacity)
-            smaller = graphs.select(encoded_source, state, inputs, capacity, part)
-            return smaller[0], graphs.advance_batch(*smaller, _until(len(part)), interruptible), smaller[2]
+            source, its_state, its_inputs = graphs.select(encoded_source, state, inputs, capacity, part)
+            until = _until(len(part))
+            return source, graphs.advance_batch(source, its_state, its_inputs, until, interruptible), its_inputs
 
         parts = _parts(alive, len(rows), most) if self._xla_compile else _exact_parts(alive, most)
         return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
@@ -257,7 +258,7 @@ class _Graphs:
             return self._one_compilation_at_a_time(shapes, self.advance, encoded_source, state, inputs, until, steps)
 
         def is_over(state: BeamState) -> bool:
-            return int(state.position) == capacity or np.sum(~state.done.numpy().all(1)) <= until
+            return int(state.position) == capacity or int(np.sum(~state.done.numpy().all(1))) <= until
 
         return interruptible.run(advance, state, is_over)
 

@@ -13,6 +13,7 @@ from t2t_lite.data.problem import SIDES
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.translator import Translator
+from t2t_lite.formatting import one_line
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.parsing.parser import Parser
@@ -172,7 +173,8 @@ class _Translation:
 
         for mine, theirs in zip(self._model.variables, model.variables):
             mine.assign(theirs.value.read_value())
-        outputs = self._translator.translate(self._sources, on_done=on_done, check=check_and_show)
+        found = self._translator.translate(self._sources, on_done=on_done, check=check_and_show)
+        outputs = [one_line(text) for text in found]
         figures = {}
         for name, metric in self._metrics.items():
             check()
