@@ -20,6 +20,7 @@ from t2t_lite.checkpoints.versions import step_of
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.request import Request
+from t2t_lite.files import sha256_of
 from t2t_lite.formatting import one_line
 from t2t_lite.scoring.token_metrics import TokenSums
 
@@ -105,7 +106,7 @@ def reference_names(number: int) -> list[str]:
 
 
 def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: bool = False) -> SplitScores | None:
-    """Returns what is stored in a folder; None if there is none, or this version cannot read it.
+    """Returns what is stored in a folder; None if there is nothing, it cannot be read, or its texts were changed.
 
     Args:
       folder: the folder.
@@ -122,11 +123,23 @@ def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: b
         names = [INPUTS, HYPOTHESES, *reference_names(len(content["references"]))]
         if not all((folder / name).exists() for name in names):
             return None
+        if changed_texts(folder):
+            return None
         return SplitScores(
             folder, output_dir, checkpoint, members, content["decoded_by"]["split"], figures, content, decoded_now
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def changed_texts(folder: Path) -> list[str]:
+    """Returns the names of the texts in a folder that were changed after they were scored."""
+    try:
+        content = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+        texts = dict(content.get("texts", {}))  # versions up to 0.8 did not record them
+        return [name for name, digest in texts.items() if sha256_of(folder / name) != digest]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return []
 
 
 def content_of(

@@ -33,7 +33,7 @@ def results_of(runs: Sequence[Run]) -> list[Result]:
             continue
         settings = get_problem(run.problem).decode_hparams.override(run.search)
         checkpoint = select(run.directory, run.checkpoint).path
-        stored = stored_evaluations(run.directory, run.split, checkpoint)
+        stored = stored_evaluations(open_run_dir(run.directory), run.split, checkpoint)
         found += [Result(run, one.scores) for one in stored if one.decode_hparams == vars(settings)][:1]
     return found
 
