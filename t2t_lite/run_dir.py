@@ -1,7 +1,8 @@
 """Run directories: they contain everything about a run, so that every tool needs only their path.
 
 hparams.json        the settings
-run.json            problem, vocabularies, plug-ins, hparams_set, data_dir, eval_metric and the version that wrote them
+run.json            problem, vocabularies, plug-ins, hparams_set, data_dir, eval_metric, checksums of its data and the
+                    version that wrote them
 vocab.*             a copy of the vocabulary, or of the vocabularies of both sides
 ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* replaces an earlier one of the same step
 average-<step>.*    an average of checkpoints, for inference only; it contains the steps of its members
@@ -167,6 +168,19 @@ def recorded(path: Path, name: str) -> str | None:
     return value
 
 
+def data_digests(path: Path) -> list[str]:
+    """Returns the checksums of all data that a run was trained on, see `Manifest.digest`; [] before version 0.9.
+
+    Raises:
+      UserError: if it is not a run directory.
+    """
+    about, _, run = _read(Path(path))
+    found = run.get("data_sha256", [])
+    if not isinstance(found, list) or not all(isinstance(digest, str) for digest in found):
+        raise UserError(f"{about} is damaged: data_sha256 is {found!r}, not a list of checksums")
+    return found
+
+
 def trust_plugins_of(path: Path) -> list[Path]:
     """Permanently trusts the plug-in folders of a run that are not loaded yet.
 
@@ -284,6 +298,7 @@ def prepare_run_dir(
     data_dir: Path | None = None,
     eval_metric: str | None = None,
     hparams_set: str | None = None,
+    data_digest: str | None = None,
 ) -> RunDir:
     """Creates a run directory, or checks that an existing one has the same settings, problem and vocabularies.
 
@@ -297,6 +312,7 @@ def prepare_run_dir(
       data_dir: where the data is, for evaluations; None: not recorded.
       eval_metric: the metric that ranks checkpoints; None: not recorded.
       hparams_set: the name of the set that the settings were made from, for reports; None: not recorded.
+      data_digest: the checksum of the data, see `Manifest.digest`; None: not recorded.
 
     Returns:
       the opened directory.
@@ -306,7 +322,9 @@ def prepare_run_dir(
     """
     path = Path(path)
     inputs_vocabulary = inputs_vocabulary or vocabulary
+    digests: list[str] = []
     if (path / "run.json").exists():
+        digests = data_digests(path)
         _check_same(open_run_dir(path), hparams, problem, vocabulary, inputs_vocabulary)
         seed = json.loads((path / "run.json").read_text(encoding="utf-8")).get("random_seed", random_seed)
         if seed != random_seed:
@@ -337,6 +355,8 @@ def prepare_run_dir(
         run["eval_metric"] = eval_metric
     if hparams_set is not None:
         run["hparams_set"] = hparams_set
+    if digests := [*digests, *([data_digest] if data_digest and data_digest not in digests else [])]:
+        run["data_sha256"] = digests
     write_text(path / "run.json", json.dumps(run, indent=2) + "\n")
     return open_run_dir(path)
 
