@@ -132,6 +132,7 @@ def files_of(path: Path) -> list[Path]:
         "hparams.json",
         "run.json",
         "evaluations.json",
+        "evaluation_due",
         "decode_hparams.json",
         "log.jsonl",
         "report.md",
