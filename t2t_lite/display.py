@@ -1,5 +1,7 @@
 """What the library shows while it works: lines for the logger. Commands show tables and a progress bar instead."""
 
+import math
+import time
 from typing import TYPE_CHECKING
 
 from t2t_lite.log import LOG
@@ -10,6 +12,9 @@ if TYPE_CHECKING:
 
 class Display:
     """Shows the progress of data generation and training as lines of the logger "t2t_lite", at level INFO."""
+
+    LINE_SECONDS = 30.0  # between the lines of an evaluation
+    _next_line = math.inf
 
     def say(self, line: str) -> None:
         """Shows a line."""
@@ -36,6 +41,19 @@ class Display:
     def report(self, step: int, last_step: int, figures: str, left: str) -> None:
         """Shows a line of figures of a step and the time that is left."""
         self.say(f"step {step}/{last_step}  {figures}  {left}")
+
+    def start_evaluation(self) -> None:
+        """Prepares for an evaluation."""
+        self._next_line = time.monotonic() + self.LINE_SECONDS
+
+    def evaluating(self, line: str) -> None:
+        """Shows a line about how far an evaluation is: one each half minute. It is called often, from any thread."""
+        if (now := time.monotonic()) >= self._next_line:
+            self._next_line = now + self.LINE_SECONDS
+            self.say(line)
+
+    def end_evaluation(self) -> None:
+        """Ends what `start_evaluation` began."""
 
     def stopping(self) -> None:
         """Shows that a signal has asked the training to stop. It is called in the signal handler."""

@@ -1,4 +1,4 @@
-"""Formats numbers for reports."""
+"""Formats numbers and texts for reports and files."""
 
 
 def format_duration(seconds: float) -> str:
@@ -6,6 +6,15 @@ def format_duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def one_line(text: str) -> str:
+    """Returns an output with blanks for line breaks, which vocabularies with byte tokens can produce.
+
+    Files of texts have a line for each output, and are read with `read_lines`: it knows no other ends of lines, such as
+    U+0085 or U+2028.
+    """
+    return text.replace("\r", " ").replace("\n", " ")
 
 
 def encodable(text: str) -> str:

@@ -5,6 +5,7 @@ import functools
 import importlib
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
 
@@ -14,6 +15,7 @@ from t2t_lite.errors import UserError, nearest
 # What is registered: a class, or a function that returns settings or makes a layer, a model, an optimizer and so on.
 Entry: TypeAlias = Callable[..., Any]
 E = TypeVar("E", bound=Entry)
+_BUILT_IN = f"{__package__}."  # the beginning of the names of our modules
 F = TypeVar("F")
 
 
@@ -27,6 +29,13 @@ class Origin(NamedTuple):
 
     kind: str
     where: str
+
+
+class Source(NamedTuple):
+    """Where code comes from that is not built in."""
+
+    origin: Origin  # of kind "file" if a program has registered it
+    since: float  # when it was loaded, in seconds since the epoch
 
 
 _origins: list[Origin] = []
@@ -66,6 +75,7 @@ class Registry:
         self._files: dict[str, str] = {}
         self._summaries: dict[str, str] = {}
         self._origins: dict[str, Origin] = {}
+        self._times: dict[str, float] = {}
         self._facts: dict[str, Mapping[str, Any]] = {}
 
     @overload
@@ -121,7 +131,8 @@ class Registry:
 
     def unregister(self, name: str) -> None:
         """Removes what is registered under `name`."""
-        for known in (self._entries, self._places, self._files, self._summaries, self._origins, self._facts):
+        about = (self._entries, self._places, self._files, self._summaries, self._origins, self._times, self._facts)
+        for known in about:
             known.pop(name, None)
 
     def fact(self, name: str, key: str, default: F) -> F:
@@ -145,12 +156,21 @@ class Registry:
         self._places[name] = place
         self._files[name] = file
         self._summaries[name] = summary
+        self._times[name] = time.time()
         if _origins:
             self._origins[name] = _origins[-1]
 
     def origin(self, name: str) -> Origin | None:
         """Returns the plug-in that registered `name`; None if it is built in, unknown, or registered by a program."""
         return self._origins.get(name)
+
+    def source(self, name: str) -> Source | None:
+        """Returns where the code of `name` comes from; None if it is built in, unknown, or in no file."""
+        if origin := self._origins.get(name):
+            return Source(origin, self._times[name])
+        is_built_in = self._places.get(name, _BUILT_IN).startswith(_BUILT_IN)
+        file = self._files.get(name)
+        return Source(Origin("file", file), self._times[name]) if file and not is_built_in else None
 
     def __contains__(self, name: str) -> bool:
         if name not in self._entries:

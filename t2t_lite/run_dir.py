@@ -1,7 +1,8 @@
 """Run directories: they contain everything about a run, so that every tool needs only their path.
 
 hparams.json        the settings
-run.json            problem, vocabularies, plug-ins, hparams_set, data_dir, eval_metric and the version that wrote them
+run.json            problem, vocabularies, plug-ins, hparams_set, data_dir, eval_metric, checksums of its data and the
+                    version that wrote them
 vocab.*             a copy of the vocabulary, or of the vocabularies of both sides
 ckpt-<step>.*       checkpoints; ckpt-<step>.v2.* replaces an earlier one of the same step
 average-<step>.*    an average of checkpoints, for inference only; it contains the steps of its members
@@ -9,6 +10,7 @@ training.lock       exists while a process trains here, and describes the proces
 train/, eval/       TensorBoard event files
 log.jsonl           the same figures, one JSON object per report, and one per start: devices, versions, parameters
 evaluations.json    the figures of each evaluated checkpoint
+evaluation_due      the step of the last checkpoint that the trainer was to evaluate; a stopped run makes up for it
 decode_hparams.json search settings that were tuned on dev, the run's defaults; see `tuned_settings`
 report.md           the report of a training with a recipe
 report.html         the report of t2t-lite-trainer --report
@@ -130,6 +132,7 @@ def files_of(path: Path) -> list[Path]:
         "hparams.json",
         "run.json",
         "evaluations.json",
+        "evaluation_due",
         "decode_hparams.json",
         "log.jsonl",
         "report.md",
@@ -164,6 +167,19 @@ def recorded(path: Path, name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise UserError(f"{about} is damaged: {name} is {value!r}, not a text")
     return value
+
+
+def data_digests(path: Path) -> list[str]:
+    """Returns the checksums of all data that a run was trained on, see `Manifest.digest`; [] before version 0.9.
+
+    Raises:
+      UserError: if it is not a run directory.
+    """
+    about, _, run = _read(Path(path))
+    found = run.get("data_sha256", [])
+    if not isinstance(found, list) or not all(isinstance(digest, str) for digest in found):
+        raise UserError(f"{about} is damaged: data_sha256 is {found!r}, not a list of checksums")
+    return found
 
 
 def trust_plugins_of(path: Path) -> list[Path]:
@@ -283,6 +299,7 @@ def prepare_run_dir(
     data_dir: Path | None = None,
     eval_metric: str | None = None,
     hparams_set: str | None = None,
+    data_digest: str | None = None,
 ) -> RunDir:
     """Creates a run directory, or checks that an existing one has the same settings, problem and vocabularies.
 
@@ -296,6 +313,7 @@ def prepare_run_dir(
       data_dir: where the data is, for evaluations; None: not recorded.
       eval_metric: the metric that ranks checkpoints; None: not recorded.
       hparams_set: the name of the set that the settings were made from, for reports; None: not recorded.
+      data_digest: the checksum of the data, see `Manifest.digest`; None: not recorded.
 
     Returns:
       the opened directory.
@@ -305,7 +323,9 @@ def prepare_run_dir(
     """
     path = Path(path)
     inputs_vocabulary = inputs_vocabulary or vocabulary
+    digests: list[str] = []
     if (path / "run.json").exists():
+        digests = data_digests(path)
         _check_same(open_run_dir(path), hparams, problem, vocabulary, inputs_vocabulary)
         seed = json.loads((path / "run.json").read_text(encoding="utf-8")).get("random_seed", random_seed)
         if seed != random_seed:
@@ -336,6 +356,8 @@ def prepare_run_dir(
         run["eval_metric"] = eval_metric
     if hparams_set is not None:
         run["hparams_set"] = hparams_set
+    if digests := [*digests, *([data_digest] if data_digest and data_digest not in digests else [])]:
+        run["data_sha256"] = digests
     write_text(path / "run.json", json.dumps(run, indent=2) + "\n")
     return open_run_dir(path)
 

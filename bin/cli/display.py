@@ -21,6 +21,7 @@ class CommandDisplay(Display):
     def __init__(self) -> None:
         self._console: rich.console.Console | None = None
         self._bar: rich.progress.Progress | None = None
+        self._figures = ""
 
     def say(self, line: str) -> None:
         """Prints a line, above the bar if there is one."""
@@ -61,14 +62,30 @@ class CommandDisplay(Display):
     def report(self, step: int, last_step: int, figures: str, left: str) -> None:
         """Shows figures beside the bar, or prints them."""
         if self._bar:
+            self._figures = figures
             self._bar.update(self._task, figures=figures)
         else:
             super().report(step, last_step, figures, left)
 
+    def evaluating(self, line: str) -> None:
+        """Shows how far an evaluation is beside the bar, or prints it each half minute."""
+        if self._bar:
+            self._bar.update(self._task, figures=line)
+        else:
+            super().evaluating(line)
+
+    def end_evaluation(self) -> None:
+        """Shows the figures of the last report again."""
+        if self._bar:
+            self._bar.update(self._task, figures=self._figures)
+
     def stopping(self) -> None:
         """Says that the training will stop."""
+        line = (
+            b"stopping after this step and its checkpoint, or in an evaluation now; a second signal stops immediately\n"
+        )
         with contextlib.suppress(OSError):  # os.write, because the signal may have interrupted a print
-            os.write(2, b"stopping after this step and its checkpoint; a second signal stops immediately\n")
+            os.write(2, line)
 
     def end_training(self) -> None:
         """Stops the bar."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def run(
     command: str,
-    body: Callable[[Sequence[str]], None],
+    body: Callable[[Sequence[str]], int | None],
     argv: Sequence[str] | None,
     one_heap: bool = False,
     exit_at_once: bool = False,
@@ -30,11 +30,11 @@ def run(
 
     Args:
       command: its name without "t2t-lite-".
-      body: executes the command, given the flags; it may raise `SystemExit` with an exit status.
+      body: executes the command, given the flags, and returns its exit status, None for 0; or raises `SystemExit`.
       argv: the flags; None: those of this process, which then belongs to the command.
       one_heap: whether to keep all threads on one heap if the process belongs to the command, see `use_one_heap`.
-      exit_at_once: whether to end the process here, if it belongs to the command and nothing failed. Python would take
-        a second to free TensorFlow's graphs one by one.
+      exit_at_once: whether to end the process here, if it belongs to the command and no exception ended that. Python
+        would take seconds to free TensorFlow's graphs one by one: two for a small model, ten for the paper's.
 
     Returns:
       the exit status: 0; 2 for wrong usage; 1, or the status of the error, after an error that the user can fix. Such
@@ -54,10 +54,10 @@ def run(
             _warnings_printed(),
             _errors_as_one_line(PROGRAM.format(command), "--debug" in flags),
         ):
-            body(flags)
+            status = body(flags) or 0
             sys.stdout.flush()
             if exit_at_once and argv is None:
-                _end_process()
+                _end_process(status)
     except BrokenPipeError:
         if argv is None:
             # The reader of our output is gone; Python would report that again when it flushes at exit.
@@ -68,15 +68,15 @@ def run(
             print(end.code, file=sys.stderr)
             return 1
         return end.code or 0
-    return 0
+    return status
 
 
-def _end_process() -> NoReturn:
-    """Ends the process with status 0, after what was registered to happen at its exit."""
+def _end_process(status: int) -> NoReturn:
+    """Ends the process, after what was registered to happen at its exit."""
     atexit._run_exitfuncs()
     logging.shutdown()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(status)
 
 
 def program(command: str) -> list[str]:

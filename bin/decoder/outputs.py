@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.errors import UserError
+from t2t_lite.formatting import one_line
 from t2t_lite.visualization.choices import MAX_SENTENCES
 
 if TYPE_CHECKING:
@@ -97,11 +98,6 @@ class OutputWriter:
         self._keep(*zip(*pairs))
         scored = self._translator.score(*zip(*pairs), first_line=first_line)
         return [f"{each.log_prob:.6f}\t{each.score:.6f}" for each in scored]
-
-
-def one_line(text: str) -> str:
-    """Returns a text without line breaks, which only an imported vocabulary can produce."""
-    return text.replace("\r", " ").replace("\n", " ")
 
 
 def dict_of(hypothesis: "Hypothesis") -> dict[str, str | float | None]:

@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,9 @@ _DEVICES = ("strategy", "num_gpus", "virtual_devices")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
-    return cli.run("trainer", _main, argv)
+    # The other workers may still read what this one has sent.
+    has_workers = bool(os.environ.get("TF_CONFIG"))
+    return cli.run("trainer", _main, argv, exit_at_once=not has_workers)
 
 
 def make_parser() -> cli.CommandParser:
@@ -125,6 +128,12 @@ def _add_choosing(parser: cli.CommandParser) -> None:
         help="overrides of the problem's search settings for --eval_decode",
     )
     add(
+        "--eval_lines",
+        type=cli.whole_number(1),
+        metavar="N",
+        help="with --eval_decode, translate or parse the first N lines of the dev split only (default: all)",
+    )
+    add(
         "--eval_metric",
         default=_DEFAULTS.eval_metric,
         metavar="NAME",
@@ -145,7 +154,7 @@ def _add_choosing(parser: cli.CommandParser) -> None:
     )
 
 
-def _main(flags: Sequence[str]) -> None:
+def _main(flags: Sequence[str]) -> int:
     parser = make_parser()
     arguments = parse_with_problem(parser, flags)
     needed = {"train": ("problem", "hparams_set", "data_dir", "output_dir"), "eval": ("data_dir", "output_dir")}
@@ -160,20 +169,22 @@ def _main(flags: Sequence[str]) -> None:
     TrainOptions(**_options(arguments))  # checks the flags before anything is waited for or trusted
     if arguments.problem_options and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
-    _run(arguments)
+    return _run(arguments)
 
 
-def _run(arguments: argparse.Namespace) -> None:
+def _run(arguments: argparse.Namespace) -> int:
+    """Executes the command and returns its exit status."""
     if arguments.make_tf_config:
         for number, config in enumerate(make_tf_configs(arguments.make_tf_config.split(","))):
             print(f"# worker {number}{', the chief' if number == 0 else ''}\nexport TF_CONFIG='{config}'")
     elif arguments.schedule == "eval":
         _evaluate(arguments)
     else:
-        _train(arguments)
+        return _train(arguments)
+    return 0
 
 
-def _train(arguments: argparse.Namespace) -> None:
+def _train(arguments: argparse.Namespace) -> int:
     trust_plugins(arguments, _warm_start_run(arguments))
     names = (
         *("data_dir", "output_dir", "hparams", "model", "train_steps", "generate_data", "tmp_dir", "recipe", "report"),
@@ -186,8 +197,7 @@ def _train(arguments: argparse.Namespace) -> None:
         **{name: getattr(arguments, name) for name in names},
         **_options(arguments),
     )
-    if result.signal:
-        raise SystemExit(128 + signal.Signals[result.signal])
+    return 128 + signal.Signals[result.signal] if result.signal else 0
 
 
 def _warm_start_run(arguments: argparse.Namespace) -> list[str]:

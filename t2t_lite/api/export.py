@@ -182,7 +182,7 @@ def _write(
     scores = [
         each
         for split in ("test", "dev")
-        for each in stored_evaluations(run_dir.path, split, selection.path)
+        for each in stored_evaluations(run_dir, split, selection.path)
         if each.decode_hparams == vars(settings)
     ]
     example = (scores[0].inputs or [""])[0] if scores else "..."

@@ -246,6 +246,7 @@ class _Run:
                 data_dir=self.data_dir,
                 eval_metric=self.options.eval_metric if evaluates else None,
                 hparams_set=self.hparams_set,
+                data_digest=manifest.digest(),
             )
         return RunDir(self.output_dir, self.hparams, self.problem, targets, inputs)  # the chief writes and checks it
 

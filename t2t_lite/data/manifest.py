@@ -1,6 +1,7 @@
 """The manifest of a data directory: the splits and shards, their sources and their vocabularies."""
 
 import dataclasses
+import hashlib
 import json
 import shlex
 from pathlib import Path
@@ -68,6 +69,14 @@ class Manifest:
     def vocabularies(self) -> tuple[VocabularyEntry, VocabularyEntry]:
         """The descriptions of the vocabularies of the forward inputs and targets; equal if they share one."""
         return self.inputs_vocabulary or self.vocabulary, self.vocabulary
+
+    def digest(self) -> str:
+        """Returns a checksum of the data: of its sources and vocabularies, and of how its shards were made."""
+        made = {
+            name: {part: split[part] for part in ("examples", "plan", "shards")} for name, split in self.splits.items()
+        }
+        content = [made, self.sources, *(vocabulary["sha256"] for vocabulary in self.vocabularies)]
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def longest(self, split: str, max_length: int) -> int:
         """Returns the length in tokens of a split's longest side that does not exceed `max_length`."""

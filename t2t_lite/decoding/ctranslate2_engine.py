@@ -187,6 +187,8 @@ class CTranslate2Engine:
                 found[request.row] = self._found(result.result(), query.settings)
             if report:
                 query.on_done(len(batch))
+            if query.check:
+                query.check()
         return found
 
     def _options(self, query: Query, batch: "Sequence[_Request]") -> dict[str, Any]:

@@ -32,6 +32,7 @@ class Query(NamedTuple):
     constraints: "Sequence[LineConstraint]" = ()
     warm_up: bool = False  # whether to compile what is compiled at first use, or later
     on_done: Callable[[int], None] = lambda number: None  # called with the number of lines of each finished batch
+    check: Callable[[], None] | None = None  # called several times a second; what it raises ends the search
 
 
 class Found(NamedTuple):

@@ -43,6 +43,7 @@ class Lines(NamedTuple):
     phrases: Sequence[Sequence[str]] | None = None
     with_scores: bool = True  # see `Query`
     warm_up: bool = False  # see `Query`
+    check: Callable[[], None] | None = None
 
 
 class LineSearch:
@@ -98,6 +99,7 @@ class LineSearch:
             [] if isinstance(lines.constraints, str) else list(lines.constraints),
             lines.warm_up,
             on_done,
+            lines.check,
         )
         found, warnings = self._engine.search(query)
         blank = "it is blank, and so is its output, without its phrases"

@@ -112,7 +112,7 @@ class TensorFlowEngine:
             request, searcher, rows = batch
             inputs = request.inputs_of(rows)
             search = searcher.compile if query.warm_up and isinstance(searcher, AdaptiveSearcher) else searcher
-            result = search(padded([query.sources[row] for row in rows]), inputs)
+            result = search(padded([query.sources[row] for row in rows]), inputs, query.check)
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.max_positions)
             for index, row in enumerate(rows):
                 of_row = SearchResult(*(part[index] for part in result))

@@ -215,6 +215,7 @@ class Translator(GivenOutputs):
         on_done: Callable[[int], None] | None = None,
         constraints: "Sequence[LineConstraint] | str" = (),
         phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
+        check: Callable[[], None] | None = None,
         **settings: SettingValue,
     ) -> list[str] | list[Hypothesis] | str | Hypothesis:
         """Translates lines.
@@ -229,6 +230,7 @@ class Translator(GivenOutputs):
           constraints: further rules about the next token, such as those of a grammar; or names of registered ones,
             "a+b".
           phrases: for each line, the phrases that its translation must contain, as whole words; None: no phrases.
+          check: called several times a second, in any thread; what it raises ends the search.
           settings: `DecodeHParams` that override the translator's, such as beam_size=8.
 
         Returns:
@@ -237,7 +239,7 @@ class Translator(GivenOutputs):
         Raises:
           UserError: if a setting is out of range.
         """
-        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases, return_scores)
+        query = Lines(lines, prefixes, first_line, on_done, constraints, phrases, return_scores, check=check)
         best = self._best(query, settings)
         return best if return_scores else [hypothesis.text for hypothesis in best]
 

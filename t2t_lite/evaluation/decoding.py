@@ -15,6 +15,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.evaluation.request import Request
 from t2t_lite.evaluation.training_words import count_words
 from t2t_lite.files import sha256_of
+from t2t_lite.formatting import one_line
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.scoring.token_metrics import TokenSums
@@ -61,7 +62,7 @@ def decode(request: Request, inputs: Sequence[str], warn: Callable[[str], None],
     start = time.perf_counter()
     if run_dir.problem.has_inputs:
         decoder = Parser(translator) if run_dir.problem.writes_trees else translator
-        hypotheses = decoder.translate(inputs)
+        hypotheses = [one_line(text) for text in decoder.translate(inputs)]
     seconds = time.perf_counter() - start
     if run_dir.problem.writes_trees and not request.settings.only_trees:
         only_trees = Parser(translator).translate(inputs, only_trees=True)

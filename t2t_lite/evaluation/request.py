@@ -9,11 +9,13 @@ from typing import Any
 
 from t2t_lite.checkpoints.selection import Selection, select
 from t2t_lite.checkpoints.versions import INDEX
-from t2t_lite.config import DecodeHParams
+from t2t_lite.config import DecodeHParams, names_in
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
 from t2t_lite.log import LOG
+from t2t_lite.plugin_code import code_digest
+from t2t_lite.registry import CONSTRAINTS, METRICS, PROBLEMS, REGISTRIES_OF_SETTINGS, SCORERS, Registry
 from t2t_lite.run_dir import RunDir
 from t2t_lite.settings import SettingValue
 from t2t_lite.tuned_settings import search_settings
@@ -68,6 +70,7 @@ class Request:
 
     def decoded_by(self) -> dict[str, Any]:
         """Returns what outputs depend on, for JSON: stored outputs of an equal request are these outputs."""
+        code = code_of_outputs(self.run_dir, self.settings)
         return {
             "problem": self.run_dir.problem.name,
             "split": self.split,
@@ -75,6 +78,7 @@ class Request:
             "decode_hparams": dataclasses.asdict(self.settings),
             "inputs": sha256_of(self.text_paths[0]),
             "targets": sha256_of(self.text_paths[1]),
+            **({"plugins": code} if code else {}),  # without plug-ins, the keys are those of earlier versions
         }
 
     def reference_digests(self) -> list[str]:
@@ -95,6 +99,23 @@ class Request:
                     f"correspond to line n of the other"
                 )
         return inputs, references
+
+
+def code_of_outputs(run_dir: RunDir, settings: DecodeHParams) -> str:
+    """Returns the `code_digest` of what outputs, and the choice of the worst and best ones, depend on.
+
+    Args:
+      run_dir: the run.
+      settings: the search settings.
+    """
+    names: list[tuple[Registry, str]] = [
+        (PROBLEMS, run_dir.problem.data_name),
+        (METRICS, run_dir.problem.metric),
+        *((registry, getattr(run_dir.hparams, name)) for name, registry in REGISTRIES_OF_SETTINGS.items()),
+        *((CONSTRAINTS, name) for name in names_in(settings.constraints)),
+        *((SCORERS, name) for name in names_in(settings.scorers)),
+    ]
+    return code_digest(names)
 
 
 def folder_name(split: str, checkpoint: Path, settings: str) -> str:

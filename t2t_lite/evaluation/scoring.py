@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from t2t_lite.data.problem import Problem
@@ -26,15 +26,17 @@ from t2t_lite.evaluation.split_scores import (
     SCORES,
     TREES_ONLY,
     SplitScores,
+    changed_texts,
     content_of,
     read_scores,
     reference_names,
     write_lines,
 )
-from t2t_lite.files import write_text, written_folder
+from t2t_lite.files import sha256_of, write_text, written_folder
+from t2t_lite.plugin_code import code_digest
 from t2t_lite.quiet import import_tensorflow, settings_restored
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import make_metric, options_for, score_of
+from t2t_lite.scoring.metric import TOKENS, make_metric, options_for, score_of
 from t2t_lite.scoring.token_metrics import TokenSums
 
 
@@ -46,12 +48,30 @@ def score(
     wanted = list(dict.fromkeys([*usual_metrics(problem), *requested_metrics(metrics, problem)]))
     stored = None if again else stored_scores(request)
     if stored is None:
+        for name in [] if again else changed_texts(request.folder):
+            warn(f"{request.folder / name} was changed after it was scored: the split is decoded again")
         return _decoded(request, wanted, warn, xla_compile)
-    known = [figure.metric for figure in stored.figures if figure.metric]
+    known = dict.fromkeys(figure.metric for figure in stored.figures if figure.metric)
     same_references = [each["sha256"] for each in stored.content["references"]] == request.reference_digests()
-    if same_references and set(wanted) <= set(known):
+    stale = _stale(stored, [*known, *METRICS.having("needs", TOKENS)])
+    if same_references and not stale and set(wanted) <= known.keys():
         return stored
-    return _rescored(request, stored, list(dict.fromkeys([*wanted, *known])), same_references)
+    kept = [metric for metric in known if same_references or metric in METRICS]
+    holding = known.keys() - stale if same_references else set()
+    return _rescored(request, stored, list(dict.fromkeys([*wanted, *kept])), holding)
+
+
+def _stale(stored: SplitScores, metrics: Iterable[str]) -> set[str]:
+    """Returns the metrics whose code was changed after it had computed what is stored.
+
+    What a plug-in that is not loaded has computed stays: nobody asks for it, and it cannot be computed again.
+    """
+    scored_by = stored.content.get("scored_by", {})
+    return {
+        metric
+        for metric in metrics
+        if metric in METRICS and code_digest([(METRICS, metric)]) != scored_by.get(metric, "")
+    }
 
 
 def stored_scores(request: Request) -> SplitScores | None:
@@ -72,9 +92,8 @@ def _decoded(
 
         decoded = decode(request, inputs, warn, xla_compile)
     problem = request.run_dir.problem
-    words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
     figures = _figures(problem, metrics, decoded.hypotheses, decoded.only_trees, references)
-    figures += figures_of_tokens(decoded.sums, words, len(inputs))
+    figures += _figures_of_tokens(problem, decoded.sums, references)
     tables = {
         "by_length": _by_length(problem, inputs, decoded.hypotheses, references),
         "by_frequency": None
@@ -93,19 +112,18 @@ def _decoded(
     return _stored(request, content, texts, references, examples, decoded_now=True)
 
 
-def _rescored(request: Request, stored: SplitScores, metrics: Sequence[str], same_references: bool) -> SplitScores:
-    """Computes the metrics that are missing, or all for other references, and stores them."""
+def _rescored(request: Request, stored: SplitScores, metrics: Sequence[str], known: Collection[str]) -> SplitScores:
+    """Computes the metrics but those whose stored figures are `known` to hold, and stores them all."""
     inputs, references = request.texts()
     texts = {INPUTS: inputs, HYPOTHESES: stored.hypotheses}
     if stored.only_trees:
         texts[TREES_ONLY] = stored.only_trees
-    known = {figure.metric for figure in stored.figures if figure.metric} if same_references else set()
     missing = [metric for metric in metrics if metric not in known]
     problem = request.run_dir.problem
     new = _figures(problem, missing, stored.hypotheses, stored.only_trees, references)
     of_outputs = [figure for figure in stored.figures if figure.metric in known] + new
-    figures = [*of_outputs, *(figure for figure in stored.figures if not figure.metric)]
     sums = TokenSums(**stored.content["tokens"])
+    figures = [*of_outputs, *_figures_of_tokens(problem, sums, references)]
     tables = {
         "by_length": _by_length(problem, inputs, stored.hypotheses, references),
         "by_frequency": stored.content["by_frequency"],  # of the split's own references
@@ -128,6 +146,11 @@ def _by_length(
         return found if math.isfinite(found) else None
 
     return by_length(inputs, hypotheses, references, score, has_words=not problem.writes_trees)
+
+
+def _figures_of_tokens(problem: Problem, sums: TokenSums, references: Sequence[Sequence[str]]) -> list[Figure]:
+    words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
+    return figures_of_tokens(sums, words, len(references[0]))
 
 
 def _figures(
@@ -157,6 +180,13 @@ def _stored(
     with written_folder(request.folder, "`output_dir`") as folder:
         for name, lines in {**texts, **dict(zip(reference_names(len(references)), references, strict=True))}.items():
             write_lines(folder / name, lines)
+        metrics = {figure["metric"] for figure in content["figures"]} - {""} | {*METRICS.having("needs", TOKENS)}
+        codes = {metric: code_digest([(METRICS, metric)]) for metric in sorted(metrics)}
+        content = {
+            **content,
+            "scored_by": {metric: code for metric, code in codes.items() if code},
+            "texts": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
+        }
         write_text(folder / SCORES, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
         if examples:
             write_text(folder / EXAMPLES, examples_text(examples))

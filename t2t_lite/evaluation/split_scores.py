@@ -18,9 +18,10 @@ from typing import Any
 import t2t_lite
 from t2t_lite.checkpoints.versions import step_of
 from t2t_lite.data.text_files import read_lines
-from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.request import Request
+from t2t_lite.files import sha256_of
+from t2t_lite.formatting import one_line
 from t2t_lite.scoring.token_metrics import TokenSums
 
 SCORES, REPORT = "scores.json", "report.md"
@@ -105,7 +106,7 @@ def reference_names(number: int) -> list[str]:
 
 
 def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: bool = False) -> SplitScores | None:
-    """Returns what is stored in a folder; None if there is none, or this version cannot read it.
+    """Returns what is stored in a folder; None if there is nothing, it cannot be read, or its texts were changed.
 
     Args:
       folder: the folder.
@@ -122,11 +123,23 @@ def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: b
         names = [INPUTS, HYPOTHESES, *reference_names(len(content["references"]))]
         if not all((folder / name).exists() for name in names):
             return None
+        if changed_texts(folder):
+            return None
         return SplitScores(
             folder, output_dir, checkpoint, members, content["decoded_by"]["split"], figures, content, decoded_now
         )
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def changed_texts(folder: Path) -> list[str]:
+    """Returns the names of the texts in a folder that were changed after they were scored."""
+    try:
+        content = json.loads((folder / SCORES).read_text(encoding="utf-8"))
+        texts = dict(content.get("texts", {}))  # versions up to 0.8 did not record them
+        return [name for name, digest in texts.items() if sha256_of(folder / name) != digest]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return []
 
 
 def content_of(
@@ -179,12 +192,9 @@ def content_of(
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:
-    """Writes one text per line."""
-    for line in lines:
-        if "\n" in line:
-            raise UserError(f"an output has a line break, which {path.name} cannot keep: {line[:40]!r}")
+    """Writes one text per line, each as `one_line` makes it; `read_lines` reads the same."""
     with open(path, "w", encoding="utf-8", newline="") as file:
-        file.writelines(f"{line}\n" for line in lines)
+        file.writelines(f"{one_line(line)}\n" for line in lines)
 
 
 def _lines_of(path: Path) -> list[str]:

@@ -57,6 +57,7 @@ def heads_of(request: Request, lines: int) -> HeadsReport:
         "targets_sha256": sha256_of(request.text_paths[1]),
         "at_most": lines,
         "version": t2t_lite.__version__,  # another one may measure something else
+        **{name: code for name, code in request.decoded_by().items() if name == "plugins"},
     }
     stored = read_heads(folder)
     if stored is not None and stored.content.get("measured_on") == measured_on:

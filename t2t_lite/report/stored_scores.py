@@ -100,7 +100,9 @@ def read_stored_scores(path: Path, remarks: list[str]) -> list[Evaluation]:
             continue
         try:
             if (scores := read_scores(folder, path, folder)) is None:
-                raise ValueError("scores.json or a file of texts is missing, damaged or of another version")
+                raise ValueError(
+                    "scores.json or a file of texts is missing, damaged, of another version or was changed"
+                )
             found.append(_evaluation(scores))
         except (UserError, OSError, ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
             reason = text(str(error).split("\n")[0])

@@ -33,8 +33,12 @@ def results_of(runs: Sequence[Run]) -> list[Result]:
             continue
         settings = get_problem(run.problem).decode_hparams.override(run.search)
         checkpoint = select(run.directory, run.checkpoint).path
-        stored = stored_evaluations(run.directory, run.split, checkpoint)
-        found += [Result(run, one.scores) for one in stored if one.decode_hparams == vars(settings)][:1]
+        stored = stored_evaluations(open_run_dir(run.directory), run.split, checkpoint)
+        for one in stored:
+            key = one.content["decoded_by"]
+            if one.decode_hparams == vars(settings) and run.is_of_data(key["inputs"], key["targets"]):
+                found.append(Result(run, one.scores))
+                break
     return found
 
 

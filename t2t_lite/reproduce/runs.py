@@ -8,13 +8,14 @@ from pathlib import Path
 
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import HParams
-from t2t_lite.data.manifest import FILENAME
-from t2t_lite.data.problem import get_problem
+from t2t_lite.data.manifest import FILENAME, read_manifest
+from t2t_lite.data.problem import SIDES, SPLITS, get_problem
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.files import sha256_of
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 from t2t_lite.reproduce.scales import PAPER_BASE, Scale, changes_of
-from t2t_lite.run_dir import open_run_dir
+from t2t_lite.run_dir import RunDir, data_digests, open_run_dir
 from t2t_lite.settings import SettingValue
 
 PREFIX = "transformer_"
@@ -130,23 +131,58 @@ class Run:
         """
         if (self.directory / "run.json").exists():
             self._check()
+        return self._last_step() >= self.hparams.train_steps
+
+    def _last_step(self) -> int:
         checkpoints = list_checkpoints(self.directory)
-        return bool(checkpoints) and checkpoints[-1][0] >= self.hparams.train_steps
+        return checkpoints[-1][0] if checkpoints else 0
 
     def _check(self) -> None:
-        found = open_run_dir(self.directory)
-        same = {name: getattr(self.hparams, name) for name in ("train_steps", "average_checkpoints")}
-        others = found.hparams.replace(**same).difference(self.hparams)
-        for name, theirs, ours in (
+        """Raises UserError if the directory is that of another training."""
+        found, ours = open_run_dir(self.directory), self.hparams
+        # Without averaging, nothing depends on their number.
+        theirs = found.hparams if self.averages else found.hparams.replace(average_checkpoints=ours.average_checkpoints)
+        steps = max(theirs.train_steps, self._last_step())  # a longer training leaves its checkpoints
+        others = theirs.replace(train_steps=steps).difference(ours)
+        for name, its, wanted in (
             ("problem", found.problem.name, self.problem),
             ("random_seed", _seed_of(self.directory), self.seed),
         ):
-            others += [f"{name}: {theirs}, not {ours}"] if theirs != ours else []
+            others += [f"{name}: {its}, not {wanted}"] if its != wanted else []
         if others:
             raise UserError(
                 f"{self.directory} was trained otherwise than this row ({'; '.join(others)}); remove it, or give "
                 f"another `output_dir`"
             )
+        self._check_data(found)
+
+    def _check_data(self, found: RunDir) -> None:
+        """Raises UserError if the training's data is not that in `data_dir`, as far as either is known."""
+        data_dir = Path(self.data_flags["data_dir"])
+        manifest = read_manifest(data_dir, found.problem)
+        if manifest is None or manifest.splits.keys() != {*SPLITS}:
+            return
+        theirs, ours = data_digests(self.directory), [manifest.digest()]
+        if not theirs:  # before version 0.9
+            paths = found.problem.in_direction((found.inputs_vocabulary, found.vocabulary))
+            theirs, ours = [sha256_of(path) for path in paths], [each["sha256"] for each in manifest.vocabularies]
+        if theirs != ours:
+            its, wanted = ("+".join(digest[:12] for digest in digests) for digests in (theirs, ours))
+            raise UserError(
+                f"{self.directory} was trained on other data than that in {data_dir} (checksum: {its}, not {wanted}); "
+                f"give the former with `data_dir`, remove the run, or give another `output_dir`"
+            )
+
+    def is_of_data(self, inputs: str, targets: str) -> bool:
+        """Returns whether texts with these checksums are those of the split that is evaluated, if that is still there.
+
+        Args:
+          inputs, targets: the SHA-256 of the split's texts, in the direction of the problem.
+        """
+        problem = get_problem(self.problem)
+        names = [problem.text_filename(self.split, side) for side in problem.in_direction(SIDES)]
+        paths = [Path(self.data_flags["data_dir"]) / name for name in names]
+        return all(not path.exists() or sha256_of(path) == digest for path, digest in zip(paths, (inputs, targets)))
 
 
 def _seed_of(directory: Path) -> int:

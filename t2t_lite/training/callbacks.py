@@ -26,7 +26,7 @@ class Callback:
         """Called on the chief after a checkpoint was written to `path`, without suffix, and before its evaluation."""
 
     def on_evaluation(self, step: int, figures: Mapping[str, float]) -> bool | None:
-        """Called after each evaluation of the dev split, with the figures of `Evaluator`."""
+        """Called after each complete evaluation of the dev split, with the figures of `Evaluator`."""
 
 
 class Callbacks:

@@ -14,10 +14,13 @@ from t2t_lite.errors import UserError
 from t2t_lite.training.callbacks import Callbacks
 from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.evaluation.evaluator import Evaluator
+from t2t_lite.training.evaluation.interruption import Interrupted, Interruption
 from t2t_lite.training.evaluation.model_selection import (
     add_evaluation,
+    announce_evaluation,
     best_steps,
     evaluations_without_gain,
+    is_evaluation_due,
     metrics_of_outputs,
     read_evaluations,
 )
@@ -56,10 +59,12 @@ class TrainingLoop:
       training: the return value of `set_up`.
       progress: shows and records reports.
       callbacks: they follow the training and can stop it.
+      signals: the signals that stop it.
     """
 
-    def __init__(self, training: Training, progress: Progress, callbacks: Callbacks) -> None:
+    def __init__(self, training: Training, progress: Progress, callbacks: Callbacks, signals: StopSignals) -> None:
         self._training, self._progress, self._callbacks = training, progress, callbacks
+        self._signals = signals
         self._path, self._hparams, self._options = training.run_dir.path, training.run_dir.hparams, training.options
         self._strategy, self._state, self._is_chief = training.strategy, training.state, training.is_chief
         self._step = self._first_step = training.state.step
@@ -85,6 +90,7 @@ class TrainingLoop:
             self._options.xla_compile,
         )
         self._evaluator = None  # created at the first evaluation, so as not to delay the first step
+        self._evaluates = self._options.schedule == "train_and_evaluate"
         self._throughput = self._make_throughput()
 
     def _make_throughput(self) -> Throughput:
@@ -97,16 +103,16 @@ class TrainingLoop:
         replicas = self._strategy.num_replicas_in_sync
         return Throughput(replicas, flops / self._hparams.batch_tokens, known_peak, measure)
 
-    def run(self, signals: StopSignals) -> Ending:
+    def run(self) -> Ending:
         """Trains."""
-        if reason := self._end_before_it_begins():
-            return Ending(self._step, reason)
+        if ending := self._end_before_it_begins():
+            return ending
         self._check_memory()
         schedule = CheckpointSchedule(self._options, self._hparams.train_steps)
         profiler = Profiler(self._path / "train" if self._options.profile and self._is_chief else None)
         self._throughput.restart()
         for batch, waited in _timed(self._data):
-            wants_to_stop = signals.number > 0 or self._callbacks.stop
+            wants_to_stop = self._signals.number > 0 or self._callbacks.stop
             requests = (float(wants_to_stop), float(self._is_chief and schedule.is_due(self._step + 1)))
             report = self._train_step(batch, requests)
             self._step += 1
@@ -114,13 +120,15 @@ class TrainingLoop:
             profiler.after_step()
             stop, checkpoint = report.requests > 0
             stop |= self._is_stopped_here()
+            if checkpoint and self._evaluates and self._is_chief:
+                announce_evaluation(self._path, self._step)
             if stop or checkpoint:
                 self._save(batch)
                 schedule.restart()
             if stop:
-                return self._stop(signals.number)
-            if checkpoint and (reason := self._evaluate()):
-                return Ending(self._step, reason)
+                return self._stop()
+            if checkpoint and (ending := self._evaluate()):
+                return ending
             if self._step >= self._hparams.train_steps:
                 return Ending(self._step, LAST_STEP)
         raise AssertionError("the training data ended, but it should repeat forever")
@@ -205,12 +213,15 @@ class TrainingLoop:
             self._state.save_average(self._path)
         self._callbacks.on_checkpoint(self._step, path)
 
-    def _evaluate(self) -> str:
-        """Evaluates if the schedule includes evaluation. Returns the reason to end the run now, or ""."""
-        if self._options.schedule == "train_and_evaluate":
+    def _evaluate(self) -> Ending | None:
+        """Evaluates if the schedule includes evaluation. Returns how the run ends now, or None."""
+        if self._evaluates:
             self._evaluator = self._evaluator or self._make_evaluator()
-            with self._state.optimizer.averages_in_place():
-                figures = self._evaluator()
+            try:
+                with self._progress.evaluation(self._step) as show, self._state.optimizer.averages_in_place():
+                    figures = self._evaluator(show)
+            except Interrupted:
+                return self._stop("in the evaluation of")
             if self._is_chief:
                 add_evaluation(self._path, self._step, figures)
             self._progress.after_evaluation(self._step, figures, self._evaluator.samples)
@@ -219,22 +230,24 @@ class TrainingLoop:
             self._throughput.measure_peak()
         self._throughput.restart()
         if self._is_without_gain():
-            return EARLY_STOPPING
-        if self._is_stopped_here():
-            return self._stop(0).reason
-        return ""
+            return Ending(self._step, EARLY_STOPPING)
+        is_last = self._step >= self._hparams.train_steps
+        has_signal = all_gather(self._strategy, float(self._signals.number > 0)).any()
+        return self._stop() if self._is_stopped_here() or (has_signal and not is_last) else None
 
     def _make_evaluator(self) -> Evaluator:
         training, options = self._training, self._options
-        decodes = options.eval_decode and training.is_chief
         return Evaluator(
             training.run_dir,
             training.data_dir,
             training.strategy,
             training.model,
             training.micro_batches,
-            metrics_of_outputs(training.run_dir.problem, options.eval_metric) if decodes else [],
+            metrics_of_outputs(training.run_dir.problem, options.eval_metric) if options.eval_decode else [],
             options.decode_hparams,
+            eval_lines=options.eval_lines,
+            interruption=Interruption(training.strategy, self._signals),
+            is_chief=training.is_chief,
         )
 
     def _is_without_gain(self) -> bool:
@@ -253,21 +266,34 @@ class TrainingLoop:
         )
         return True
 
-    def _end_before_it_begins(self) -> str:
-        """Runs the evaluation that a killed process missed. Returns the reason to end the run already, or ""."""
-        every = self._options.save_checkpoints_steps
-        if self._step and every and self._step % every == 0:
-            is_missing = self._is_chief and self._step not in read_evaluations(self._path)
-            if self._options.schedule == "train_and_evaluate" and all_gather(self._strategy, float(is_missing)).any():
-                return self._evaluate()
-        return EARLY_STOPPING if self._is_without_gain() else ""
+    def _end_before_it_begins(self) -> Ending | None:
+        """Makes up for the evaluation that a stopped process missed. Returns how the run ends already, or None."""
+        if self.misses_evaluation():
+            ending = self._evaluate()
+        else:
+            ending = Ending(self._step, EARLY_STOPPING) if self._is_without_gain() else None
+        is_trained = self._step >= self._hparams.train_steps
+        return Ending(self._step, LAST_STEP) if is_trained and not ending else ending
 
-    def _stop(self, number: int) -> Ending:
+    def misses_evaluation(self) -> bool:
+        """Returns whether the last checkpoint was to be evaluated and was not. Every worker must call it together."""
+        if not self._evaluates or not self._step:
+            return False
+        every = self._options.save_checkpoints_steps
+        is_due = self._is_chief and is_evaluation_due(self._path, self._step)
+        if self._is_chief and every and self._step % every == 0:  # earlier versions did not announce evaluations
+            is_due = self._step not in read_evaluations(self._path)
+        return bool(all_gather(self._strategy, float(is_due)).any())
+
+    def _stop(self, where: str = "after") -> Ending:
+        """Returns how a run ends that something asks to stop; its last step is saved."""
+        number = self._signals.number
         if number:
             name = signal.Signals(number).name
         else:
             name = "a callback" if self._callbacks.stop else "another worker"
-        self._progress.say(f"stopped by {name} after step {self._step}, which is saved; start it again to resume")
+        how = "resume" if where == "after" else "evaluate it and resume"
+        self._progress.say(f"stopped by {name} {where} step {self._step}, which is saved; start it again to {how}")
         if self._callbacks.stop and not number:
             return Ending(self._step, CALLBACK)
         return Ending(self._step, SIGNAL, number or signal.SIGTERM)

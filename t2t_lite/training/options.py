@@ -18,6 +18,7 @@ _COUNTS = {
     "keep_checkpoint_max": 1,
     "keep_best_n": 0,
     "early_stopping_patience": 0,
+    "eval_lines": 1,
     "eval_wait_secs": 0,
     "log_step_count_steps": 1,
     "random_seed": 0,
@@ -39,6 +40,7 @@ class TrainOptions:
       eval_metric: the metric that ranks checkpoints: the name of a registered metric, or of its figure.
       eval_decode: whether evaluations translate (or parse) the dev split, for the problem's metric and `eval_metric`.
       decode_hparams: changes to the problem's search settings for these evaluations, as a dict or "name=value,...".
+      eval_lines: how many lines they translate (or parse), the first ones of the dev split; None: all.
       early_stopping_patience: stop after this many evaluations without a better one; 0: never.
       eval_wait_secs: with schedule=eval, stop after this many seconds without a new checkpoint.
       log_step_count_steps: steps between progress reports.
@@ -60,6 +62,7 @@ class TrainOptions:
     eval_metric: str = "loss"
     eval_decode: bool = False
     decode_hparams: str | Mapping[str, SettingValue] = ""
+    eval_lines: int | None = None
     early_stopping_patience: int = 0
     eval_wait_secs: int = 3600
     log_step_count_steps: int = 100
@@ -81,6 +84,8 @@ class TrainOptions:
             raise UserError(f"`eval_metric={self.eval_metric}` needs `eval_decode`", status=2)
         if self.decode_hparams and not self.eval_decode:
             raise UserError("`decode_hparams` needs `eval_decode`", status=2)
+        if self.eval_lines is not None and not self.eval_decode:
+            raise UserError("`eval_lines` needs `eval_decode`", status=2)
 
 
 def check_count(name: str, value: object, least: int) -> None:
@@ -104,6 +109,7 @@ class TrainKeywords(TypedDict, total=False):
     eval_metric: str
     eval_decode: bool
     decode_hparams: str | Mapping[str, SettingValue]
+    eval_lines: int | None
     early_stopping_patience: int
     eval_wait_secs: int
     log_step_count_steps: int

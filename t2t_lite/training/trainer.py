@@ -57,11 +57,12 @@ def train(
     ):
         for note in training.notes:
             progress.say(note)
-        if first_step >= last_step:
+        loop = TrainingLoop(training, progress, Callbacks(callbacks), signals)
+        if first_step >= last_step and not loop.misses_evaluation():
             progress.say(f"already trained for {first_step} steps; raise `train_steps` to continue")
             return Ending(first_step, LAST_STEP)
         progress.started(start_record(training.model, strategy))
-        return TrainingLoop(training, progress, Callbacks(callbacks)).run(signals)
+        return loop.run()
 
 
 @contextlib.contextmanager

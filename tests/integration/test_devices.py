@@ -206,18 +206,25 @@ def test_two_workers_with_unequal_memory_give_the_parameters_of_one_device(
 
 
 @pytest.mark.slow
-def test_a_signal_to_one_worker_stops_all_and_they_resume(multi30k_data, one_device, tf_configs, tmp_path):
+@pytest.mark.parametrize("signalled, decodes", [(1, False), (1, True), (0, True)])
+def test_a_signal_to_one_worker_stops_all_and_they_resume(
+    multi30k_data, one_device, tf_configs, tmp_path, signalled, decodes
+):
     flags = ("--save_checkpoints_steps=2", "--log_step_count_steps=1")
-    workers = [start(multi30k_data, tmp_path, *flags, tf_config=config) for config in tf_configs]
+    evaluating = (EVALUATING, "--eval_decode") if decodes else ()
+    workers = [start(multi30k_data, tmp_path, *flags, *evaluating, tf_config=config) for config in tf_configs]
     while not list_checkpoints(tmp_path):
         assert all(worker.poll() is None for worker in workers), [worker.communicate() for worker in workers]
         time.sleep(0.001)
-    workers[1].send_signal(signal.SIGTERM)
+    if decodes:
+        time.sleep(5.0)  # the chief decodes a thousand lines, and the other worker waits for it
+    workers[signalled].send_signal(signal.SIGTERM)
     outputs = [worker.communicate(timeout=600)[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [128 + signal.SIGTERM] * 2, outputs
-    assert "stopped by another worker after step" in outputs[0]
     last = list_checkpoints(tmp_path)[-1][0]
-    assert last < 10
+    where = "in the evaluation of" if decodes else "after"
+    assert f"stopped by {'another worker' if signalled else 'SIGTERM'} {where} step {last}, which" in outputs[0]
+    assert last == 2 if decodes else last < 10
     outputs = finish(*(start(multi30k_data, tmp_path, *flags, tf_config=config) for config in tf_configs))
     assert f"resuming from {tmp_path / f'ckpt-{last}'}" in outputs[0]
     assert_same(parameters(tmp_path), one_device)

@@ -2,6 +2,7 @@
 
 import io
 import sys
+import time
 
 import pytest
 
@@ -23,13 +24,19 @@ def test_lines_figures_and_text_of_a_training(output, monkeypatch):
     display.start_training(2, 10)
     display.after_step(3)
     display.report(3, 10, "loss 7.1", "0:00:09 left")
+    display.LINE_SECONDS = 0.0
+    display.start_evaluation()
+    display.evaluating("9 of 10")
+    time.sleep(0.3)  # the bar is drawn ten times a second
     display.say("raise `train_steps` to continue")
+    display.end_evaluation()
     display.text("a text with `code`, [brackets] and `n=3`")
     display.end_training()
     display.say("after")
     shown = sys.stdout.getvalue()
     for line in (
         "before, with --data_dir=x",
+        "9 of 10",
         "raise --train_steps to continue",
         "`code`, [brackets] and `n=3`",
         "after",

@@ -87,6 +87,7 @@ RULES = {
             "data",
             "models.base",
             "checkpoints",
+            "plugin_code",
             "run_dir",
             "tuned_settings",
             "visualization",
@@ -224,6 +225,7 @@ RULES_AT_LOADING = {
     "trust": (("errors", "files"), ()),
     "tuned_settings": (("config", "errors", "files", "log", "settings"), ()),
     "plugins": (("registry", "errors"), ()),
+    "plugin_code": (("plugins", "registry", "files"), ()),
     "api": (
         (
             "api",
@@ -269,6 +271,7 @@ RULES_AT_LOADING = {
                 "checkpoints.versions",
                 "data.problem",
                 "data.text_files",
+                "plugin_code",
                 "scoring",
                 "run_dir",
                 "tuned_settings",

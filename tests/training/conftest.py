@@ -7,7 +7,7 @@ import pytest
 def run():
     """Trains: run(hparams, data_dir, output_dir, problem name, options of `TrainOptions`) -> the result of `train`."""
 
-    def run_training(hparams, data_dir, output_dir, problem="copy_words_for_test", **options):
+    def run_training(hparams, data_dir, output_dir, problem="copy_words_for_test", display=None, **options):
         import tensorflow as tf
 
         from t2t_lite.data.problem import get_problem
@@ -19,6 +19,6 @@ def run():
         vocabulary = data_dir / problem.vocab_filenames[1]
         run_dir = prepare_run_dir(output_dir, hparams, problem, vocabulary, options.get("random_seed", 1))
         options = TrainOptions(**{"peak_tflops": 1.0} | options)  # measuring takes longer than a few steps
-        return train(run_dir, data_dir, tf.distribute.get_strategy(), options)
+        return train(run_dir, data_dir, tf.distribute.get_strategy(), options, display=display)
 
     return run_training

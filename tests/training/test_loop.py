@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import signal
+import time
 
 import keras
 import numpy as np
@@ -15,9 +18,10 @@ from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.data.problem import get_problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.decoding.translator import Translator
+from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import open_run_dir
-from t2t_lite.scoring.sacrebleu_metrics import Bleu
+from t2t_lite.scoring.sacrebleu_metrics import Bleu, Chrf
 from t2t_lite.training.evaluation.continuous import evaluate_continuously
 from t2t_lite.training.evaluation.model_selection import best_steps, read_evaluations
 from t2t_lite.training.monitoring.throughput import Throughput
@@ -246,3 +250,87 @@ def test_a_warm_start_begins_with_the_other_runs_weights(run, chosen, grammar_da
     last = storage.read(chosen / "ckpt-9", "model")  # not average-9: averages are not trained on
     for name, array in storage.read(tmp_path / "ckpt-1", "model").items():
         np.testing.assert_array_equal(array, last[name], err_msg=name)
+
+
+class SignalAt(Display):
+    """Sends this process SIGTERM when an evaluation first shows a line that has all of some words."""
+
+    def __init__(self, *words):
+        self._words = words
+
+    def evaluating(self, line):
+        if self._words and all(word in line for word in self._words):
+            self._words = ()
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.1)  # Python runs the handler in the main thread
+
+
+@pytest.fixture(scope="module")
+def decoding(run, grammar_data, tmp_path_factory):
+    """(options, directory, the result) of a run with early stopping whose evaluations decode 5 lines."""
+    directory = tmp_path_factory.mktemp("decoding") / "run"
+    options = {"save_checkpoints_steps": 2, "eval_decode": True, "eval_lines": 5, "decode_hparams": "extra_length=3"}
+    options |= {"eval_metric": "chrf", "early_stopping_patience": 2, "keep_best_n": 1}
+    return options, directory, run(SMALL, grammar_data, directory, PROBLEM, **options)
+
+
+@pytest.mark.parametrize("step, what", [(2, "target tokens"), (4, "lines decoded"), (6, "lines decoded")])
+def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar_data, tmp_path, logged, step, what):
+    options, whole, expected = decoding
+    ending = run(SMALL, grammar_data, tmp_path, PROBLEM, display=SignalAt(f"step {step}:", what), **options)
+    assert ending == (step, "signal", signal.SIGTERM)
+    assert f"stopped by SIGTERM in the evaluation of step {step}, which is saved" in "\n".join(logged())
+    assert steps_of(tmp_path)[-1] == step and list(read_evaluations(tmp_path)) == [*range(2, step, 2)]
+    assert run(SMALL, grammar_data, tmp_path, PROBLEM, **options) == expected
+    assert (tmp_path / "evaluations.json").read_text() == (whole / "evaluations.json").read_text()
+    assert steps_of(tmp_path) == steps_of(whole)
+    last = steps_of(whole)[-1]
+    for part in ("model", "optimizer"):
+        expected_arrays = storage.read(whole / f"ckpt-{last}", part)
+        for name, array in storage.read(tmp_path / f"ckpt-{last}", part).items():
+            np.testing.assert_array_equal(array, expected_arrays[name], err_msg=name)
+    assert "already trained" in "\n".join([run(SMALL, grammar_data, tmp_path, PROBLEM, **options) and "", *logged()])
+
+
+def test_an_evaluation_between_two_times_is_made_up_for(run, grammar_data, tmp_path):
+    """Without steps between checkpoints, the run directory records what was to be evaluated."""
+    hparams = SMALL.replace(train_steps=2)
+    assert run(hparams, grammar_data, tmp_path, PROBLEM, display=SignalAt("step 2:")).reason == "signal"
+    hparams = hparams.replace(train_steps=3)
+    assert run(hparams, grammar_data, tmp_path, PROBLEM) == (3, "last step", 0)
+    assert list(read_evaluations(tmp_path)) == [2, 3]
+
+
+def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
+    options, directory, _ = decoding
+    sources, references = (
+        list(read_lines(grammar_data / get_problem(PROBLEM).text_filename("dev", side)))[:5]
+        for side in ("inputs", "targets")
+    )
+    last = steps_of(directory)[-1]
+    translator = Translator.from_run_dir(
+        directory, options["decode_hparams"], checkpoint_path=f"ckpt-{last}", xla_compile=False
+    )
+    figure = read_evaluations(directory)[last]["chrf"]
+    assert Chrf().score(translator.translate(sources), references) == pytest.approx(figure)
+    logged = [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
+    shown = [sample["source"] for entry in logged if entry["part"] == "eval" for sample in entry["samples"]]
+    assert {*shown} <= {*sources}
+    for wrong in ({"eval_lines": 5}, {"eval_lines": 0, "eval_decode": True}, {"eval_lines": "5", "eval_decode": True}):
+        with pytest.raises(UserError, match="`eval_lines"):
+            TrainOptions(**wrong)
+
+
+def test_evaluations_show_their_progress(run, grammar_data, tmp_path, logged):
+    class Often(Display):
+        LINE_SECONDS = 0.0
+
+    options = {"eval_decode": True, "decode_hparams": "beam_size=1,extra_length=3"}
+    run(SMALL.replace(train_steps=1), grammar_data, tmp_path, PROBLEM, display=Often(), **options)
+    lines = [line for line in logged() if ": evaluation, " in line]
+    assert "step 1: evaluation, 20 of 20 lines decoded, 0:00:00 left" in lines
+    targets = [line.split("evaluation, ")[1].split(" target tokens")[0] for line in lines if "target tokens" in line]
+    done, total = targets[-1].split(" of ")
+    assert done == total and len(targets) >= 1
+    run(SMALL.replace(train_steps=2), grammar_data, tmp_path, PROBLEM, **options)
+    assert not [line for line in logged() if ": evaluation, " in line]  # less than half a minute

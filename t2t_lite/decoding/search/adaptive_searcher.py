@@ -10,6 +10,7 @@ import math
 import os
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -50,12 +51,14 @@ class AdaptiveSearcher:
         self._lock = threading.Lock()
         self.batch_size_of = self._compiled.batch_size_of
 
-    def __call__(self, source_ids: np.ndarray, inputs: SearchInputs) -> SearchResult:
+    def __call__(
+        self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
+    ) -> SearchResult:
         """Searches the outputs of one batch, see `Searcher`."""
         if self.is_compiled(source_ids):
-            return self._compiled(source_ids, inputs)
+            return self._compiled(source_ids, inputs, check)
         shape, start = self._compiled.padded_shape(source_ids), time.perf_counter()
-        result = self._uncompiled(source_ids, inputs)
+        result = self._uncompiled(source_ids, inputs, check)
         with self._lock:
             self._taken[shape] += time.perf_counter() - start
             long_enough = self._taken[shape] > self._seconds and shape not in self._asked
@@ -63,16 +66,18 @@ class AdaptiveSearcher:
             if worth_it:
                 self._asked.add(shape)
         if worth_it:
-            self._background.submit(self.compile, source_ids, inputs)
+            self._background.submit(self.compile, source_ids, inputs, check)
         return result
 
     def is_compiled(self, source_ids: np.ndarray) -> bool:
         """Returns whether a batch would run compiled."""
         return self._compiled.padded_shape(source_ids) in self._ready
 
-    def compile(self, source_ids: np.ndarray, inputs: SearchInputs) -> SearchResult:
+    def compile(
+        self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
+    ) -> SearchResult:
         """Searches the outputs of one batch compiled; later batches of its shape run compiled, too."""
-        result = self._compiled(source_ids, inputs)
+        result = self._compiled(source_ids, inputs, check)
         self._ready.add(self._compiled.padded_shape(source_ids))
         return result
 

@@ -27,6 +27,7 @@ from t2t_lite.decoding.search.beam_state import (
 from t2t_lite.decoding.search.candidates import Candidates, best_candidates, given_candidates, log_normalizer
 from t2t_lite.decoding.search.constraints import Constraint, forbid
 from t2t_lite.decoding.search.coverage_penalty import coverage_penalty
+from t2t_lite.decoding.search.interruptible import ALL_STEPS
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.phrases import Phrases
 from t2t_lite.decoding.search.sampling import Sampling, sample_tokens
@@ -142,13 +143,21 @@ class BeamSearch:
             phrases=self.phrases.start(inputs, beam) if self.phrases else (),
         )
 
-    def advance(self, step: Step, state: BeamState, inputs: SearchInputs, until: int | tf.Tensor = 0) -> BeamState:
-        """Runs steps until all positions are used or at most `until` sentences are unfinished."""
+    def advance(
+        self,
+        step: Step,
+        state: BeamState,
+        inputs: SearchInputs,
+        until: int | tf.Tensor = 0,
+        steps: int | tf.Tensor = ALL_STEPS,
+    ) -> BeamState:
+        """Runs at most `steps` steps, until all positions are used or at most `until` sentences are unfinished."""
         shapes = [tensor.shape for tensor in tf.nest.flatten(state)]
+        end = tf.minimum(state.position + steps, tf.shape(state.ids)[2])
 
         def has_unfinished(state: BeamState) -> tf.Tensor:
             unfinished = tf.reduce_sum(tf.cast(tf.logical_not(tf.reduce_all(state.done, 1)), tf.int32))
-            return (state.position < tf.shape(state.ids)[2]) & (unfinished > until)
+            return (state.position < end) & (unfinished > until)
 
         def body(state: BeamState) -> tuple[BeamState]:
             state = self._next(step, state, inputs)

@@ -18,6 +18,7 @@ from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, DecoderState, EncodedSource, SearchInputs, SearchResult
 from t2t_lite.decoding.search.in_place import write_in_place
+from t2t_lite.decoding.search.interruptible import Interruptible
 from t2t_lite.decoding.search.search_memory import check_search_memory, too_large
 from t2t_lite.layers.beam_ancestry import BeamAncestry, grow_ancestry
 from t2t_lite.layers.cache import entries_written_by
@@ -72,12 +73,15 @@ class Searcher:
         # A source must not be longer than the learned positions.
         return size, min(_padded_length(length), self._model.max_positions or _padded_length(length))
 
-    def __call__(self, source_ids: np.ndarray, inputs: SearchInputs) -> SearchResult:
+    def __call__(
+        self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
+    ) -> SearchResult:
         """Searches the outputs of one batch.
 
         Args:
           source_ids: int32 [batch, source length], padded with 0.
           inputs: the search inputs, NumPy arrays, with the same fields set in each call; `source_mask` is set here.
+          check: called several times a second; what it raises ends the search.
 
         Returns:
           the hypotheses, NumPy arrays [batch, beam, ...].
@@ -92,11 +96,13 @@ class Searcher:
             inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
         check_search_memory(self._model, self._search, size, self._capacity)
         try:
-            return self._search_batch(source_ids, inputs, count)
+            return self._search_batch(source_ids, inputs, count, Interruptible(check))
         except tf.errors.ResourceExhaustedError as error:
             raise too_large(self._search, size, "does not fit into memory") from error
 
-    def _search_batch(self, source_ids: np.ndarray, inputs: SearchInputs, count: int) -> SearchResult:
+    def _search_batch(
+        self, source_ids: np.ndarray, inputs: SearchInputs, count: int, interruptible: Interruptible[BeamState]
+    ) -> SearchResult:
         """Searches a batch whose first `count` rows are sentences, and the others padding."""
         size = len(source_ids)
         if self._search.coverage_beta:
@@ -105,10 +111,11 @@ class Searcher:
         # Sentence index of each row; -1 for a row of padding.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
         # Each batch is created only when its turn comes, to save memory.
-        waiting = [(rows, lambda: (*graphs.begin_batch(source_ids, inputs, self._capacity, _until(size)), inputs))]
+        begun = source_ids, inputs, self._capacity, _until(size), interruptible
+        waiting = [(rows, lambda: (*graphs.begin_batch(*begun), inputs))]
         while waiting:
             rows, make = waiting.pop()
-            waiting += self._split(graphs, rows, *make(), results)
+            waiting += self._split(graphs, rows, *make(), results, interruptible)
         return results.stacked()
 
     def _split(
@@ -119,6 +126,7 @@ class Searcher:
         state: BeamState,
         inputs: SearchInputs,
         results: "_Results",
+        interruptible: Interruptible[BeamState],
     ) -> list[_Waiting]:
         """Collects the finished sentences and returns the batches in which the others continue."""
         done = state.done.numpy().all(1)
@@ -132,8 +140,9 @@ class Searcher:
 
         def advance(part: np.ndarray) -> _Batch:
             check_search_memory(self._model, self._search, len(part), capacity)
-            smaller = graphs.select(encoded_source, state, inputs, capacity, part)
-            return smaller[0], graphs.advance_batch(*smaller, until=_until(len(part))), smaller[2]
+            source, its_state, its_inputs = graphs.select(encoded_source, state, inputs, capacity, part)
+            until = _until(len(part))
+            return source, graphs.advance_batch(source, its_state, its_inputs, until, interruptible), its_inputs
 
         parts = _parts(alive, len(rows), most) if self._xla_compile else _exact_parts(alive, most)
         return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
@@ -149,7 +158,7 @@ class _Graphs:
     """The graphs of a search, each traced once for all shapes.
 
     begin(source_ids, inputs, capacity) -> (encoded_source, state): encodes the source.
-    advance(encoded_source, state, inputs, until) -> state: see `BeamSearch.advance`.
+    advance(encoded_source, state, inputs, until, steps) -> state: see `BeamSearch.advance`.
     select(encoded_source, state, inputs, capacity, rows) -> (encoded_source, state, inputs): selects rows, -1 for a row
       of padding, and grows the caches to `capacity`.
     """
@@ -169,7 +178,7 @@ class _Graphs:
             return encoded_source, search.start(inputs, decoder_state, capacity)
 
         def advance(
-            encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: tf.Tensor
+            encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: tf.Tensor, steps: tf.Tensor
         ) -> BeamState:
             def step(
                 ids: tf.Tensor, position: tf.Tensor, decoder_state: DecoderState, ancestry: BeamAncestry
@@ -177,7 +186,7 @@ class _Graphs:
                 return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
             with contextlib.nullcontext() if xla_compile else entries_written_by(write_in_place):
-                return search.advance(step, state, inputs, until)
+                return search.advance(step, state, inputs, until, steps)
 
         def select(
             encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, capacity: tf.Tensor, rows: tf.Tensor
@@ -210,7 +219,7 @@ class _Graphs:
             lambda tensor: tf.TensorSpec(tensor.shape, tensor.dtype),
             self.begin.get_concrete_function().structured_outputs,
         )
-        self.advance = graph(advance, input_signature=[encoded_source, state, input_specs, number], **compiled)
+        self.advance = graph(advance, input_signature=[encoded_source, state, input_specs, number, number], **compiled)
         self._compiled: set[Hashable] = set()  # the shapes for which graphs have been called
         self._lock = threading.Lock()
         rows = tf.TensorSpec([None], tf.int32)
@@ -220,19 +229,38 @@ class _Graphs:
             function.get_concrete_function()
 
     def begin_batch(
-        self, source_ids: np.ndarray, inputs: SearchInputs, capacity: int, until: int
+        self,
+        source_ids: np.ndarray,
+        inputs: SearchInputs,
+        capacity: int,
+        until: int,
+        interruptible: Interruptible[BeamState],
     ) -> tuple[EncodedSource, BeamState]:
         """Calls `begin` and `advance`."""
+        interruptible.check()
         shape = source_ids.shape
         encoded_source, state = self._one_compilation_at_a_time(shape, self.begin, source_ids, inputs, capacity)
-        return encoded_source, self.advance_batch(encoded_source, state, inputs, until)
+        return encoded_source, self.advance_batch(encoded_source, state, inputs, until, interruptible)
 
     def advance_batch(
-        self, encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, until: int
+        self,
+        encoded_source: EncodedSource,
+        state: BeamState,
+        inputs: SearchInputs,
+        until: int,
+        interruptible: Interruptible[BeamState],
     ) -> BeamState:
-        """Calls `advance`."""
+        """Calls `advance`, in parts."""
         shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((encoded_source, state.ids)))
-        return self._one_compilation_at_a_time(shapes, self.advance, encoded_source, state, inputs, until)
+        capacity = static_size(state.ids, 2)
+
+        def advance(state: BeamState, steps: int) -> BeamState:
+            return self._one_compilation_at_a_time(shapes, self.advance, encoded_source, state, inputs, until, steps)
+
+        def is_over(state: BeamState) -> bool:
+            return int(state.position) == capacity or int(np.sum(~state.done.numpy().all(1))) <= until
+
+        return interruptible.run(advance, state, is_over)
 
     def _one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         # Parallel compilations take as long in total, and much more memory.

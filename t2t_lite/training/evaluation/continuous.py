@@ -42,7 +42,7 @@ def evaluate_continuously(
       run_dir: the run.
       data_dir: where the problem's data is.
       strategy: the devices.
-      options: eval_decode, decode_hparams, eval_metric, eval_wait_secs and max_tokens_per_replica are used.
+      options: eval_decode, decode_hparams, eval_lines, eval_metric, eval_wait_secs and max_tokens_per_replica are used.
       display: where to show the figures; None: the logger.
 
     Raises:
@@ -54,7 +54,16 @@ def evaluate_continuously(
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
     micro_batches = bound_micro_batches(hparams, manifest, inputs_size, targets_size, strategy, options)
     metrics = metrics_of_outputs(problem, options.eval_metric) if options.eval_decode else []
-    evaluator = Evaluator(run_dir, data_dir, strategy, model, micro_batches, metrics, options.decode_hparams)
+    evaluator = Evaluator(
+        run_dir,
+        data_dir,
+        strategy,
+        model,
+        micro_batches,
+        metrics,
+        options.decode_hparams,
+        eval_lines=options.eval_lines,
+    )
     state = TrainingState(model, optimizer)
     seen: set[int] = set()
     since = time.monotonic()
@@ -73,8 +82,8 @@ def evaluate_continuously(
                         raise
                     progress.say(f"{path} was removed before it was evaluated ({error})")
                     continue
-                with optimizer.averages_in_place():
-                    figures = evaluator()
+                with progress.evaluation(step) as show, optimizer.averages_in_place():
+                    figures = evaluator(show)
                 add_evaluation(run_dir.path, step, figures)
                 progress.after_evaluation(step, figures, evaluator.samples)
                 best = best_steps(read_evaluations(run_dir.path), options.eval_metric, 1)

@@ -15,6 +15,9 @@ from t2t_lite.files import write_text
 from t2t_lite.scoring.metric import TOKENS, figure_of, metric_named, needs_of, with_companions
 from t2t_lite.settings import SettingValue
 
+# The step of the last checkpoint that the trainer was to evaluate, whether it has done so or not.
+_DUE = "evaluation_due"
+
 
 def metrics_of_outputs(problem: Problem, *names: str) -> list[str]:
     """Returns the metrics that an evaluation with decoding computes: the problem's, and those of `names` that need it.
@@ -41,6 +44,18 @@ def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Prob
     """Raises UserError if changes to a problem's search settings are invalid or do not suit it."""
     if problem.decode_hparams.changed(decode_hparams).only_trees and not problem.writes_trees:
         raise UserError(f"only_trees=True is for parsing, and '{problem.name}' is not", status=2)
+
+
+def announce_evaluation(directory: Path, step: int) -> None:
+    """Records, before a checkpoint is written, that it is to be evaluated; a stopped training makes up for it."""
+    write_text(Path(directory) / _DUE, f"{step}\n")
+
+
+def is_evaluation_due(directory: Path, step: int) -> bool:
+    """Returns whether a checkpoint was to be evaluated, and has no figures."""
+    path = Path(directory) / _DUE
+    announced = path.read_text(encoding="utf-8").strip() if path.exists() else ""
+    return announced == str(step) and step not in read_evaluations(directory)
 
 
 def add_evaluation(directory: Path, step: int, figures: dict[str, float]) -> None:

@@ -1,6 +1,8 @@
 """Reports the progress of a training: as lines for the `Display`, and to the `EventLog`."""
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.display import Display
@@ -67,6 +69,26 @@ class Progress:
             self._display.report(step, self._last_step, line, left)
         if self._log:
             self._log.record("train", step, figures)
+
+    @contextlib.contextmanager
+    def evaluation(self, step: int) -> Iterator[Callable[[float, float, str], None]]:
+        """Shows how far an evaluation is: yields a function of (how much is done, of how much, of what)."""
+        start: dict[str, float] = {}  # when each part of it began
+
+        def show(done: float, total: float, what: str) -> None:
+            now = time.monotonic()
+            seconds = now - start.setdefault(what, now)
+            left = f", {format_duration(seconds * (total / done - 1))} left" if done and seconds else ""
+            if self._display:
+                self._display.evaluating(f"step {step}: evaluation, {done:,.0f} of {total:,.0f} {what}{left}")
+
+        if self._display:
+            self._display.start_evaluation()
+        try:
+            yield show
+        finally:
+            if self._display:
+                self._display.end_evaluation()
 
     def after_evaluation(self, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
         """Shows and records the figures and samples of an `Evaluator`."""

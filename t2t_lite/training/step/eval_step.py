@@ -1,12 +1,20 @@
 """Sums loss and correct tokens over a split, without dropout."""
 
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.training.step.loss import smoothed_cross_entropy
-from t2t_lite.training.step.micro_batching import ElementSpec, ReplicaBatch, for_micro_batch, num_micro_batches
+from t2t_lite.training.step.micro_batching import (
+    ElementSpec,
+    ReplicaBatch,
+    first_replica,
+    for_micro_batch,
+    num_micro_batches,
+)
 from t2t_lite.training.strategy import all_reduce_sum
 
 
@@ -29,13 +37,25 @@ class EvalSums:
         self._strategy = strategy
         self._micro_batch_sums = for_micro_batch(strategy, on_replica, element_spec)
 
-    def __call__(self, batches: tf.distribute.DistributedDataset) -> TokenSums:
-        """Returns the sums over all batches and workers. The workers communicate once, at the end."""
+    def __call__(
+        self,
+        batches: tf.distribute.DistributedDataset,
+        on_done: Callable[[float], None] = lambda tokens: None,
+    ) -> TokenSums:
+        """Returns the sums over all batches and workers. The workers communicate once, at the end.
+
+        Args:
+          batches: the split.
+          on_done: called after each micro-batch with its number of target tokens on all devices, on average; what it
+            raises ends the evaluation.
+        """
         totals = np.zeros(4)
         for batch in batches:
-            for number in range(num_micro_batches(batch)):
+            size = num_micro_batches(batch)
+            for number in range(size):
                 sums = self._micro_batch_sums(batch, tf.constant(number))
                 totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
+                on_done(float(first_replica(batch["tokens"])) / size)
         return TokenSums(*all_reduce_sum(self._strategy, totals).tolist())
 
 

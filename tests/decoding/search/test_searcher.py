@@ -92,6 +92,27 @@ def test_the_searcher_finds_what_a_plain_search_finds(beam_size, batch_tokens, x
     assert_same(Searcher(model, search, batch_tokens, xla_compile)(inputs, SearchInputs(LIMITS)), expected)
 
 
+@pytest.mark.parametrize(("batch_tokens", "xla_compile"), [(PARTS[1], True), (PARTS[0], False)])
+def test_a_search_that_is_looked_at_finds_the_same_and_can_be_ended(batch_tokens, xla_compile):
+    searcher, inputs = Searcher(make(), BeamSearch(VOCAB, 3, 0.6), batch_tokens, xla_compile), sources(LENGTHS)
+    calls = []
+    found = searcher(inputs, SearchInputs(LIMITS), lambda: calls.append(True))
+    assert_same(found, searcher(inputs, SearchInputs(LIMITS)))
+    longest = found.lengths.max()
+    assert len(calls) > 5  # caches grow more seldom: their capacity doubles
+    assert longest > 64
+
+    def end():
+        calls.pop()
+        if not calls:
+            raise InterruptedError
+
+    del calls[4:]
+    with pytest.raises(InterruptedError):
+        searcher(inputs, SearchInputs(LIMITS), end)
+    assert_same(searcher(inputs, SearchInputs(LIMITS)), found)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",

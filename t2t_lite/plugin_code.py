@@ -1,0 +1,65 @@
+"""The code of plug-ins as a checksum, which tells whether what it has computed and somebody has stored still holds."""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from t2t_lite.files import sha256_of
+from t2t_lite.plugins import GROUP
+from t2t_lite.registry import Origin, Registry
+
+
+def code_digest(names: Iterable[tuple[Registry, str]]) -> str:
+    """Returns a checksum of the code that has registered names: "" if all of it is built in.
+
+    It covers all Python files of a plug-in's folder or package, because any may be imported when it is used; for what a
+    program has registered, the file that does so. Code that a plug-in imports from elsewhere is not covered. If a file
+    was changed after it was loaded, this process still computes what the old file says, and no other process can know
+    what that was: the checksum is then like no other.
+
+    Args:
+      names: registries, each with a name that is registered there.
+    """
+    since: dict[Origin, float] = {}  # when the first name of each was registered
+    for registry, name in names:
+        if source := registry.source(name):
+            since[source.origin] = min(source.since, since.get(source.origin, source.since))
+    digests = sorted(_digest(origin, seconds) for origin, seconds in since.items())
+    return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
+
+
+def _digest(origin: Origin, since: float) -> str:
+    digest = hashlib.sha256()
+    for root in _roots(origin):
+        for path in [root] if root.is_file() else _python_files(root):
+            if path.stat().st_mtime > since:
+                return secrets.token_hex()
+            digest.update(f"{path.relative_to(root.parent)} {sha256_of(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _roots(origin: Origin) -> list[Path]:
+    """Returns the files and folders of the code."""
+    if origin.kind != "package":
+        return [Path(origin.where)]
+    modules = {
+        entry_point.module.split(".")[0]
+        for entry_point in importlib.metadata.entry_points(group=GROUP)
+        if entry_point.dist and entry_point.dist.name == origin.where
+    }
+    specs = [importlib.util.find_spec(module) for module in sorted(modules)]
+    places = [spec.submodule_search_locations or [spec.origin or ""] for spec in specs if spec]
+    return [Path(place) for each in places for place in each if place]
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    """Yields the Python files below a folder, but not those of hidden folders and virtual environments."""
+    for here, folders, files in os.walk(folder):
+        folders[:] = sorted(
+            name for name in folders if not name.startswith(".") and not Path(here, name, "pyvenv.cfg").exists()
+        )
+        yield from (Path(here, name) for name in sorted(files) if name.endswith(".py"))

@@ -1,0 +1,169 @@
+"""t2t-lite-eval answers from what is stored only while the code and the outputs behind it are the same."""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from t2t_lite.plugin_code import code_digest
+from t2t_lite.plugins import load_usr_dir
+from t2t_lite.registry import CONSTRAINTS, METRICS
+
+FROZEN = Path(__file__).parents[1] / "frozen" / "0.2" / "tied"
+METRIC = """
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.metric import Metric
+from .constant import VALUE
+
+
+@METRICS.register
+class ConstantForTest(Metric):
+    '''A constant.'''
+
+    def score(self, hypotheses, references):
+        return VALUE
+"""
+CONSTRAINT = """
+from t2t_lite.registry import CONSTRAINTS
+
+
+class NoRule:
+    def apply(self, logits, unconstrained, state, inputs):
+        return logits
+
+
+@CONSTRAINTS.register
+def no_rule_for_test(lines):
+    '''No rule.'''
+    from t2t_lite.decoding.search_requests import LineConstraint
+
+    return LineConstraint(NoRule())
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """(the run directory, its flags) of a copy of a small run."""
+    folder = shutil.copytree(FROZEN, tmp_path / "tied")
+    flags = (f"--output_dir={folder / 'run'}", f"--data_dir={folder / 'data'}", "--decode_hparams=beam_size=1")
+    return folder / "run", (*flags, "--xla_compile=False", "--json")
+
+
+def evaluate(command, flags):
+    """The only run of an evaluation's JSON, and the messages."""
+    done = command("eval", *flags)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["runs"]
+    return found, done.stderr
+
+
+def score_of(found, name):
+    return next(figure["score"] for figure in found["figures"] if figure["name"] == name)
+
+
+def test_a_changed_metric_scores_the_stored_outputs_again_without_tensorflow(run, command, tmp_path):
+    mine, (_, flags) = tmp_path / "mine", run
+    mine.mkdir()
+    (mine / "metric.py").write_text(METRIC)
+    first, _ = evaluate(command, flags)
+    program = (
+        "import sys; from t2t_lite.bin.eval import main; status = main(sys.argv[1:]); "
+        "print(status, *({'tensorflow', 'keras'} & set(sys.modules)), file=sys.stderr)"
+    )
+
+    def evaluated(*more):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *flags, *more], capture_output=True, text=True, check=True
+        )
+        assert done.stderr.splitlines()[-1] == "0"  # no TensorFlow
+        (found,) = json.loads(done.stdout)["runs"]
+        assert not found["decoded_now"]
+        return found
+
+    plug_in = (f"--t2t_usr_dir={mine}", "--metric=constant_for_test")
+    for value in (1.0, 2.0):
+        (mine / "constant.py").write_text(f"VALUE = {value}")  # not the file that registers the metric
+        found = evaluated(*plug_in)
+        assert score_of(found, "constant_for_test") == value
+        assert score_of(found, "bleu") == score_of(first, "bleu")
+        assert evaluated(*plug_in) == found
+    assert evaluated() == found  # without the plug-in, what it has computed stays
+    (mine / "constant.py").write_text("VALUE = 3.0")
+    assert score_of(evaluated(plug_in[0]), "constant_for_test") == 3.0  # though it is not asked for
+
+
+@pytest.mark.parametrize("name", ["hypotheses.txt", "references.txt"])
+def test_replaced_outputs_are_noticed(run, command, name):
+    directory, flags = run
+    first, _ = evaluate(command, flags)
+    file = Path(first["path"]) / name
+    before = file.read_text()
+    file.write_text("other\n" * before.count("\n"))
+    scored = command("score", flags[0], "--metric=bleu")
+    assert scored.returncode == 1 and "has no scores of" in scored.stderr
+    again, said = evaluate(command, flags)
+    assert again["decoded_now"] and again["figures"] == first["figures"] and file.read_text() == before
+    assert f"{file} was changed after it was scored: the split is decoded again" in said
+    assert not evaluate(command, flags)[0]["decoded_now"]
+    assert command("score", flags[0], "--metric=bleu").returncode == 0
+    assert not list(directory.glob("scores/*.incomplete"))
+
+
+def test_scores_of_earlier_versions_answer_unless_a_plug_in_is_involved(run, command, registered):
+    _, flags = run
+    first, _ = evaluate(command, (*flags, "--metric=exact_match"))
+    file = Path(first["path"]) / "scores.json"
+    content = json.loads(file.read_text())
+    for name in ("texts", "scored_by"):  # version 0.8 had neither
+        del content[name]
+    file.write_text(json.dumps(content))
+    found, _ = evaluate(command, flags)
+    assert not found["decoded_now"] and found["figures"] == first["figures"]
+    registered(METRICS, "bleu_for_test", type("BleuForTest", (METRICS["bleu"],), {"__module__": __name__}))
+    found, _ = evaluate(command, (*flags, "--metric=bleu_for_test"))
+    assert score_of(found, "bleu_for_test") == score_of(first, "bleu") and not found["decoded_now"]
+    stored = json.loads(file.read_text())
+    assert list(stored["scored_by"]) == ["bleu_for_test"]
+    stored["figures"] = [figure | {"score": 1.0} for figure in stored["figures"]]
+    del stored["scored_by"]  # as version 0.8 stored them
+    file.write_text(json.dumps(stored))
+    found, _ = evaluate(command, flags)
+    assert score_of(found, "bleu_for_test") == score_of(first, "bleu") and score_of(found, "bleu") == 1.0
+
+
+@pytest.mark.slow  # each process imports TensorFlow
+def test_a_changed_constraint_decodes_again(run, process, tmp_path):
+    mine, (directory, flags) = tmp_path / "mine", run
+    mine.mkdir()
+    flags = [flag.replace("beam_size=1", "beam_size=1,constraints=no_rule_for_test") for flag in flags]
+    for text, decoded_now in ((CONSTRAINT, True), (CONSTRAINT, False), (f"{CONSTRAINT}# changed\n", True)):
+        (mine / "constraint.py").write_text(text)
+        found, _ = evaluate(process, (*flags, f"--t2t_usr_dir={mine}"))
+        assert found["decoded_now"] == decoded_now
+    assert len(list(directory.glob("scores/test.*"))) == 1
+
+
+def test_code_that_was_changed_after_it_was_loaded_is_like_no_other(tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "constraint.py").write_text(CONSTRAINT)
+    (mine / ".venv").mkdir()
+    (mine / ".venv" / "other.py").write_text("")
+    load_usr_dir(str(mine))
+    try:
+        names = [(CONSTRAINTS, "no_rule_for_test"), (METRICS, "bleu")]
+        loaded = code_digest(names)
+        assert loaded and code_digest(names) == loaded == code_digest(names[:1]) and code_digest(names[1:]) == ""
+        (mine / ".venv" / "other.py").write_text("# changed")
+        assert code_digest(names) == loaded
+        time.sleep(0.05)  # more than the resolution of the times of files
+        (mine / "helper.py").write_text("# new")
+        assert len({loaded, code_digest(names), code_digest(names)}) == 3
+    finally:
+        CONSTRAINTS.unregister("no_rule_for_test")
+        for name in [name for name in sys.modules if name.startswith("t2t_usr_dir_") and "_mine" in name]:
+            del sys.modules[name]
