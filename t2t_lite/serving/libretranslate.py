@@ -146,9 +146,8 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
 
     def read() -> list[_Document]:
         pages = [Html(text) if asked.format == "html" else None for text in texts]
-        answering.check_lines(
-            sum(len(page.texts) for page in pages if page)
-        )  # before they are split, which takes longer
+        # Before they are split, which takes longer.
+        answering.check_lines(sum(len(page.texts) for page in pages if page))
         return [_Document(*each) for each in zip(texts, itertools.repeat(source), pages)]
 
     documents = await without_delay(size, read)
