@@ -169,6 +169,9 @@ def test_limits_are_flags(served_exports):
         assert own.post("/translate", ask | {"q": "a"}).status == 504, "what was given up left the queue"
         with socket.create_connection(("127.0.0.1", own.port)) as connection:
             body = json.dumps(ask | {"q": "a"}).encode()
-            connection.sendall(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+            kind = b"Content-Type: application/json\r\n"
+            connection.sendall(
+                b"POST /translate HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n" % (kind, len(body)) + body
+            )
         own.wait_for('"status": 499')
         assert "t2t_lite_waiting_sentences 0.0" in own.get("/metrics").content
