@@ -10,7 +10,7 @@ training.lock       exists while a process trains here, and describes the proces
 train/, eval/       TensorBoard event files
 log.jsonl           the same figures, one JSON object per report, and one per start: devices, versions, parameters
 evaluations.json    the figures of each evaluated checkpoint
-evaluation_due      the step of the last checkpoint that the trainer was to evaluate; a stopped run makes up for it
+evaluation_due      the step of a checkpoint that the trainer was stopped before evaluating; the resumed run does so
 decode_hparams.json search settings that were tuned on dev, the run's defaults; see `tuned_settings`
 report.md           the report of a training with a recipe
 report.html         the report of t2t-lite-trainer --report

@@ -19,6 +19,7 @@ from t2t_lite.training.evaluation.model_selection import (
     add_evaluation,
     announce_evaluation,
     best_steps,
+    end_announcement,
     evaluations_without_gain,
     is_evaluation_due,
     metrics_of_outputs,
@@ -224,6 +225,7 @@ class TrainingLoop:
                 return self._stop("in the evaluation of")
             if self._is_chief:
                 add_evaluation(self._path, self._step, figures)
+                end_announcement(self._path)
             self._progress.after_evaluation(self._step, figures, self._evaluator.samples)
             self._callbacks.on_evaluation(self._step, figures)
         if self._throughput.peak:

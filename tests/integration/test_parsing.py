@@ -207,7 +207,7 @@ def test_a_better_search_is_remembered_once_it_is_confirmed(made, command, tmp_p
     for is_stored in (False, True):
         result = command(*flags)
         assert result.returncode == 0, result.stderr
-        assert "beam_size=4: significantly better (p < 0.05), and now the run's defaults" in result.stdout
+        assert "beam_size=4: significantly better (corrected p < 0.05), and now the run's defaults" in result.stdout
         assert json.loads(tuned.read_text())["settings"] == {"alpha": 5.0, "beam_size": 4}
         assert ("answered from" in result.stderr) == is_stored
     tuned.unlink()

@@ -47,7 +47,7 @@ def test_the_scores_are_those_of_the_average_on_test(trained, command):
     (folder,) = (run / "scores").iterdir()
     assert folder.name.startswith("test.average-6.")
     stored = json.loads((folder / "scores.json").read_text())
-    assert stored["decode_hparams"]["min_length"] == 0  # as in the paper, an output may be empty
+    assert stored["decoded_by"]["decode_hparams"]["min_length"] == 0  # as in the paper, an output may be empty
     assert stored["checkpoint"]["members"] == [4, 6]
     rows = rows_of((run / "report.md").read_text())
     scored = command(

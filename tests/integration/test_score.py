@@ -119,7 +119,7 @@ def test_files_are_compared_with_the_first(score, files, paths):
             cells = [f"{system.score:.2f}", f"{system.low:.2f}", "to", f"{system.high:.2f}"]
             row = [*system.name.split(), *cells, "-" if system.p_value is None else f"{system.p_value:.4f}"]
             assert row in [line.split() for line in lines]
-    assert "paired randomisation, 10,000 samples" in printed
+    assert "paired approximate randomisation (10,000 samples" in printed
     assert [line.split(":")[0] for line in lines if line.startswith("line ")] == ["line 2", "line 5", "line 8"]
     at = lines.index(next(line for line in lines if line.startswith("line 2:")))
     shown = ("source", files["s"][1]), ("reference", files["r"][1]), ("reference", files["q"][1])

@@ -15,7 +15,7 @@ from t2t_lite.files import write_text
 from t2t_lite.scoring.metric import TOKENS, figure_of, metric_named, needs_of, with_companions
 from t2t_lite.settings import SettingValue
 
-# The step of the last checkpoint that the trainer was to evaluate, whether it has done so or not.
+# The step of a checkpoint that the trainer has to evaluate.
 _DUE = "evaluation_due"
 
 
@@ -49,6 +49,11 @@ def check_search(decode_hparams: str | Mapping[str, SettingValue], problem: Prob
 def announce_evaluation(directory: Path, step: int) -> None:
     """Records, before a checkpoint is written, that it is to be evaluated; a stopped training makes up for it."""
     write_text(Path(directory) / _DUE, f"{step}\n")
+
+
+def end_announcement(directory: Path) -> None:
+    """Records that the announced evaluation is done."""
+    (Path(directory) / _DUE).unlink(missing_ok=True)
 
 
 def is_evaluation_due(directory: Path, step: int) -> bool:
