@@ -124,7 +124,7 @@ def _with_defaults(add: Callable[..., argparse.Action]) -> Callable[..., argpars
 
 
 def _listed(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split(",")))
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def _not_negative(text: str) -> float:

@@ -19,7 +19,7 @@ def code_digest(names: Iterable[tuple[Registry, str]]) -> str:
     It covers all Python files of a plug-in's folder or package, because any may be imported when it is used; for what a
     program has registered, the file that does so. Code that a plug-in imports from elsewhere is not covered. If a file
     was changed after it was loaded, this process still computes what the old file says, and no other process can know
-    what that was: the checksum is then like no other.
+    what that was: the checksum is then like no other. So it is for code in no file, such as that of a notebook.
 
     Args:
       names: registries, each with a name that is registered there.
@@ -33,13 +33,11 @@ def code_digest(names: Iterable[tuple[Registry, str]]) -> str:
 
 
 def _digest(origin: Origin, since: float) -> str:
-    digest = hashlib.sha256()
-    for root in _roots(origin):
-        for path in [root] if root.is_file() else _python_files(root):
-            if path.stat().st_mtime > since:
-                return secrets.token_hex()
-            digest.update(f"{path.relative_to(root.parent)} {sha256_of(path)}\n".encode())
-    return digest.hexdigest()
+    found = [(root, path) for root in _roots(origin) for path in ([root] if root.is_file() else _python_files(root))]
+    if not found or any(path.stat().st_mtime > since for _, path in found):
+        return secrets.token_hex()
+    lines = [f"{path.relative_to(root.parent)} {sha256_of(path)}\n" for root, path in found]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _roots(origin: Origin) -> list[Path]:

@@ -165,12 +165,12 @@ class Registry:
         return self._origins.get(name)
 
     def source(self, name: str) -> Source | None:
-        """Returns where the code of `name` comes from; None if it is built in, unknown, or in no file."""
+        """Returns where the code of `name` comes from; None if it is built in or unknown."""
         if origin := self._origins.get(name):
             return Source(origin, self._times[name])
-        is_built_in = self._places.get(name, _BUILT_IN).startswith(_BUILT_IN)
-        file = self._files.get(name)
-        return Source(Origin("file", file), self._times[name]) if file and not is_built_in else None
+        if self._places.get(name, _BUILT_IN).startswith(_BUILT_IN):
+            return None
+        return Source(Origin("file", self._files[name] or "<unknown>"), self._times[name])
 
     def __contains__(self, name: str) -> bool:
         if name not in self._entries:

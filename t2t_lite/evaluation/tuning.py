@@ -82,7 +82,7 @@ def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None],
     content = None if again else _stored(folder, key)
     searched_now = content is None
     if content is None:
-        content = {"format": _FORMAT, **key, **_search(request, grid, again, warn, xla_compile)}
+        content = {"format": _FORMAT, **key, **_search(request, grid, earlier.settings, again, warn, xla_compile)}
         with written_folder(folder, "`output_dir`") as partial:
             text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
             write_text(partial / TUNE, f"{text}\n")
@@ -137,7 +137,12 @@ def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _search(
-    request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool | None
+    request: Request,
+    grid: Grid,
+    earlier: Mapping[str, Any],
+    again: bool,
+    warn: Callable[[str], None],
+    xla_compile: bool | None,
 ) -> dict[str, Any]:
     """Decodes, tests and decides; returns the content of tune.json."""
     current = score(request, (), again, warn, xla_compile)
@@ -167,7 +172,7 @@ def _search(
         "rows": rows,
     }
     decoded = []
-    for row in _to_confirm(content):
+    for row in _to_confirm(content, earlier):
         decoded.append(_decoded(request, row, current, rows, again, warn, xla_compile))
         if _is_better(decoded[-1], content):
             break
@@ -183,10 +188,11 @@ def _search(
     }
 
 
-def _to_confirm(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Returns the rows to decode for real until one is confirmed: the best, and some nearer to the current alpha.
 
-    The farther an alpha is from that of the search, the less its rows say of a search with it.
+    The farther an alpha is from that of the search, the less its rows say of a search with it. At last come the
+    settings that were tuned before, by name, so that they are not given up for a row that is not confirmed.
     """
     rows = [row for row in content["rows"] if row[AVERAGE] is None]
     best = best_row(rows, content)
@@ -204,7 +210,12 @@ def _to_confirm(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     places = [len(nearer) - 1]
     while places[-1] > 0 and len(places) < _MOST_DECODED:
         places.append(places[-1] // 2)
-    return [nearer[place] for place in places]
+    chosen = [nearer[place] for place in places]
+    known = {**content["current"], **earlier}
+    chosen += [
+        row for row in rows if all(row[name] == known[name] for name in (BEAM_SIZE, ALPHA)) and row not in chosen
+    ]
+    return [row for row in chosen if _is_better(row, content)]
 
 
 def best_row(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 
 from t2t_lite.errors import UserError
 
@@ -78,6 +79,9 @@ class ServingOptions:
         for host in self.allowed_hosts:
             if set(host) & set("/:@ "):
                 raise UserError(f"`allowed_hosts={host}`: give names without scheme and port", status=2)
+        for origin in self.cors_origins:
+            if origin != "*" and not re.fullmatch("[^:/ ]+://[^/ ]+", origin):
+                raise UserError(f"`cors_origins={origin}`: give scheme and host, such as https://example.org", status=2)
         if self.max_lines > self.max_waiting:
             raise UserError(
                 f"`max_lines={self.max_lines}` is more than `max_waiting={self.max_waiting}`: a request of that size "

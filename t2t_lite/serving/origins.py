@@ -11,6 +11,7 @@ import socket
 from collections.abc import Mapping, Sequence
 
 _HOST = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[^\[\]:/@\s]*)(?::(?P<port>[0-9]*))?", re.IGNORECASE)
+_PORT = re.compile(r":[0-9]*\Z")
 _USUAL_PORTS = {"http": "80", "https": "443"}
 ALL = "*"
 # Monitors and balancers ask these by any name, and the answers are figures only.
@@ -46,7 +47,7 @@ class Origins:
         if path not in _OPEN_PATHS:
             for host in hosts:
                 if not self._has_name(host):
-                    return f"{host[:100]} is no name of this server; its allowed_hosts can have it"
+                    return f"{_PORT.sub('', host)[:100]} is no name of this server; its allowed_hosts can have it"
         if method in ("GET", "HEAD", "OPTIONS"):  # they cost little, and the page that asks cannot read the answer
             return ""
         values = dict(texts)
@@ -72,7 +73,9 @@ class Origins:
         if values.get(b"sec-fetch-site") == "same-origin":
             return True
         scheme, _, place = origin.partition("://")
-        usual = f":{_USUAL_PORTS.get(scheme, '')}"
+        if scheme not in _USUAL_PORTS:
+            return False
+        usual = f":{_USUAL_PORTS[scheme]}"
         return bool(place) and place.removesuffix(usual) in [host.removesuffix(usual) for host in hosts]
 
 

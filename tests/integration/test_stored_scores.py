@@ -167,3 +167,12 @@ def test_code_that_was_changed_after_it_was_loaded_is_like_no_other(tmp_path):
         CONSTRAINTS.unregister("no_rule_for_test")
         for name in [name for name in sys.modules if name.startswith("t2t_usr_dir_") and "_mine" in name]:
             del sys.modules[name]
+
+
+def test_code_that_is_in_no_file_is_like_no_other():
+    code = f"@METRICS.register\nclass TypedForTest({METRICS['bleu'].__name__}):\n    'Typed.'\n"
+    exec(compile(code, "<stdin>", "exec"), {"METRICS": METRICS, METRICS["bleu"].__name__: METRICS["bleu"]})
+    try:
+        assert len({code_digest([(METRICS, "typed_for_test")]) for _ in range(2)} - {""}) == 2
+    finally:
+        METRICS.unregister("typed_for_test")

@@ -64,6 +64,16 @@ def test_equal_systems_differ_by_chance_as_often_as_the_level_of_randomisation_s
     assert 0.01 < rates["randomisation"] < 0.09 < rates["bootstrap"] < 0.16
 
 
+def test_few_lines_that_differ_are_no_significant_difference():
+    # With k lines that are better, all 2**k exchanges but two give a smaller difference.
+    references = [f"line {number} of the references" for number in range(100)]
+    for changed, exact in ((1, 1.0), (2, 0.5), (3, 0.25)):
+        worse = ["something else" if number < changed else text for number, text in enumerate(references)]
+        for metric in ("bleu", "chrf", "exact_match"):
+            _, found = compare(metric, {"a": references, "b": worse}, references, test="randomisation")
+            assert found.p_value == pytest.approx(exact, abs=0.02)
+
+
 def test_corrected_p_values_are_those_of_holm():
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])  # Holm 1979, by hand
     assert holm([0.9, 0.5]) == [1.0, 1.0] and holm([0.2]) == [0.2] and holm([]) == []

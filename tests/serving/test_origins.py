@@ -37,6 +37,18 @@ def test_names_of_this_server_are_answered(host):
         assert refusal(host, method=method, hosts=["mt.example.org"]) == ""
 
 
+def test_a_refusal_says_the_name_that_the_option_takes():
+    assert refusal("mt.example.org:8080").startswith("mt.example.org is no name")
+    for origins in (("https://a.org/",), ("a.org",), ("https://a.org", "https://b.org/x")):
+        with pytest.raises(UserError, match="give scheme and host"):
+            ServingOptions(cors_origins=origins)
+
+
+def test_a_page_of_another_kind_is_no_page_of_this_server():
+    assert "cors_origins" in refusal("localhost", origin="xyz://localhost")
+    assert refusal("localhost", origin="http://localhost") == ""
+
+
 @pytest.mark.parametrize(
     "host",
     [

@@ -66,7 +66,7 @@ class AdaptiveSearcher:
             if worth_it:
                 self._asked.add(shape)
         if worth_it:
-            self._background.submit(self.compile, source_ids, inputs, check)
+            self._background.submit(self.compile, source_ids, inputs)  # it may last longer than its caller
         return result
 
     def is_compiled(self, source_ids: np.ndarray) -> bool:
