@@ -12,6 +12,10 @@ from t2t_lite.quiet import stderr_held_back
 
 def before_import() -> None:
     """Sets what TensorFlow reads when it is imported; workers of pytest-xdist inherit it."""
+    if "ONEDNN_MAX_CPU_ISA" in os.environ:
+        # Another processor is imitated. TensorFlow sees the real one, gives bfloat16 to oneDNN if it has AVX512, and
+        # oneDNN ends the process.
+        os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     if "TF_XLA_FLAGS" not in os.environ:
         folder = tempfile.mkdtemp(prefix="t2t-lite-tests-xla-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
