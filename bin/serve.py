@@ -5,17 +5,32 @@ import dataclasses
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
 from t2t_lite.decoding.engine import ENGINES
+from t2t_lite.installed import check_installed
 from t2t_lite.serving.options import REQUEST_SETTINGS, ServingOptions
 from t2t_lite.serving.record import ACCESS_LOG
 
 if TYPE_CHECKING:
     from t2t_lite.serving.models import Place
+
+# The packages of the extra `serve`, by module.
+_PACKAGES = {
+    "fastapi": "FastAPI",
+    "fastapi_offline": "fastapi-offline",
+    "uvicorn": "uvicorn",
+    "uvloop": "uvloop",
+    "httptools": "httptools",
+    "python_multipart": "python-multipart",
+    "prometheus_client": "prometheus-client",
+    "sentencex": "sentencex",
+    "py3langid": "py3langid",
+    "babel": "Babel",
+    "jinja2": "Jinja",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -136,21 +151,12 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     if arguments.export_dir and (arguments.engine or arguments.checkpoint_path):
         parser.error("--engine and --checkpoint_path are for --output_dir; an export has one of each")
-    _check_installed()
+    check_installed("the server", _PACKAGES, "serve")
     options, places = _options(arguments), _places(arguments)
     from t2t_lite.serving.server import serve
 
     _log_access()
     serve(places, options, arguments.host, arguments.port, cli.say)
-
-
-def _check_installed() -> None:
-    from t2t_lite.errors import UserError
-
-    needed = ("fastapi", "uvicorn", "prometheus_client", "sentencex", "jinja2")
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise UserError(f"the server needs {', '.join(missing)}: pip install 't2t-lite[serve]'")
 
 
 def _options(arguments: argparse.Namespace) -> ServingOptions:

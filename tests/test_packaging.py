@@ -1,6 +1,9 @@
 """The distribution: what setup.cfg packs, and an installed wheel that is used without the checkout."""
 
 import configparser
+import importlib.metadata
+import os
+import re
 import shutil
 import site
 import subprocess
@@ -10,7 +13,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from support.commands import user_environment
+from support.server import SENTENCES, Server
+
+import t2t_lite as t2t
 
 ROOT = Path(__file__).resolve().parent.parent
 # The folders at the root and the packages that they become.
@@ -27,6 +34,11 @@ def setup_cfg():
     settings = configparser.ConfigParser()
     settings.read(ROOT / "setup.cfg", encoding="utf-8")
     return settings
+
+
+def requirements_in(section, name):
+    lines = setup_cfg()[section][name].split("\n")
+    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
 def commands():
@@ -53,17 +65,17 @@ def test_every_folder_with_modules_is_a_package():
             assert (file.parent / "__init__.py").exists(), f"{file.parent} has no __init__.py"
 
 
-def run(*command, cwd):
+def run(*command, cwd, status=0, **environment):
     finished = subprocess.run(
         [str(part) for part in command],
         cwd=cwd,
-        env=user_environment(XDG_CACHE_HOME=str(cwd / "cache")),
+        env=user_environment(XDG_CACHE_HOME=str(cwd / "cache"), **environment),
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
-    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert finished.returncode == status, finished.stdout + finished.stderr
     return finished
 
 
@@ -78,23 +90,35 @@ def make_wheel(source, folder):
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory):
-    """A wheel of the checkout, and a wheel of the source distribution."""
-    top = tmp_path_factory.mktemp("packaging")
-    source, direct, unpacked, from_sdist = (top / name for name in ("source", "direct", "unpacked", "from_sdist"))
-    for folder in (source, direct, unpacked, from_sdist):
-        folder.mkdir()
+def built(tmp_path_factory):
+    """A copy of the checkout in which bin/build has written dist/."""
+    source = tmp_path_factory.mktemp("packaging") / "source"
+    source.mkdir()
     # A copy, because setuptools leaves files beside the source.
     for name in FILES:
         shutil.copy(ROOT / name, source)
     for name in FOLDERS:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    # As without a network: the packages that build are those of this environment.
+    printed = run(sys.executable, source / "bin" / "build", cwd=source, PIP_NO_INDEX="1", PIP_NO_BUILD_ISOLATION="0")
+    assert re.fullmatch(r"dist/requirements-serve.txt .*\ndist/t2t_lite-.*\.whl +0\.\d MB\n", printed.stdout)
+    return source
+
+
+@pytest.fixture(scope="module")
+def wheels(built, tmp_path_factory):
+    """A wheel of the checkout, and a wheel of the source distribution."""
+    top = tmp_path_factory.mktemp("sdist")
+    unpacked, from_sdist = top / "unpacked", top / "from_sdist"
+    for folder in (unpacked, from_sdist):
+        folder.mkdir()
     program = f"import setuptools.build_meta as backend; backend.build_sdist({str(top)!r})"
-    run(sys.executable, "-c", program, cwd=source)
+    run(sys.executable, "-c", program, cwd=built)
     (archive,) = top.glob("*.tar.gz")
     with tarfile.open(archive) as file:
         file.extractall(unpacked, filter="data")
-    return make_wheel(source, direct), make_wheel(next(unpacked.iterdir()), from_sdist)
+    (direct,) = built.glob("dist/*.whl")
+    return direct, make_wheel(next(unpacked.iterdir()), from_sdist)
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +183,103 @@ def test_the_wheel_trains_outside_the_checkout(environment, tmp_path):
         cwd=tmp_path,
     )
     assert (tmp_path / "run" / "ckpt-2.index").exists()
+
+
+def closure(requirements):
+    """The distributions that the requirements need, with all that these need."""
+    found, left = {}, [Requirement(line) for line in requirements]
+    while left:
+        requirement = left.pop()
+        name, extras = re.sub(r"[-_.]+", "-", requirement.name.lower()), requirement.extras or {""}
+        if name in found and extras <= found[name][1]:
+            continue
+        distribution = importlib.metadata.distribution(name)
+        found[name] = distribution, extras | found.get(name, (None, set()))[1]
+        for line in distribution.requires or []:
+            needed = Requirement(line)
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+                left.append(needed)
+    return [distribution for distribution, _ in found.values()]
+
+
+@pytest.fixture(scope="module")
+def serving(built, wheels, tmp_path_factory):
+    """The bin/ folder of an environment with what requirements-serve.txt names, and the wheel without dependencies."""
+    lines = (built / "dist" / "requirements-serve.txt").read_text().splitlines()[1:]
+    folder = tmp_path_factory.mktemp("serving")
+    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=folder)
+    pip("--python", folder / "bin" / "python", "install", "--no-deps", "--no-index", wheels[0], cwd=folder)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for distribution in closure(lines):
+        for top in {file.parts[0] for file in distribution.files} - {"..", "__pycache__"}:
+            if not (packages / top).exists():  # a folder of several distributions
+                os.symlink(distribution.locate_file(top), packages / top)
+    return folder / "bin"
+
+
+def test_the_serving_requirements_have_the_ranges_of_setup_cfg(built):
+    lines = (built / "dist" / "requirements-serve.txt").read_text().splitlines()[1:]
+    plain = requirements_in("options", "install_requires")
+    extras = [requirements_in("options.extras_require", extra) for extra in ("serve", "ctranslate2")]
+    assert set(lines) - plain == extras[0] | extras[1]
+    assert not {re.match(r"[\w-]+", line)[0] for line in lines} & {"tensorflow", "keras", "tensorflow-text", "pyarrow"}
+
+
+def test_a_serving_machine_decodes_scores_and_serves_without_tensorflow(serving, served_exports, tmp_path):
+    heavy = ("tensorflow", "keras", "tensorflow_text", "tensorflow_datasets", "tensorboard", "scipy", "pyarrow")
+    program = f"from importlib.util import find_spec; print([name for name in {heavy} if find_spec(name)])"
+    assert run(serving / "python", "-c", program, cwd=tmp_path).stdout == "[]\n"
+    export = served_exports / "new"
+    expected = t2t.Translator.from_export(export).translate(SENTENCES)
+    (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in SENTENCES))
+    files = ("--decode_from_file=in.txt", "--decode_to_file=out.txt")
+    run(serving / "t2t-lite-decoder", f"--export_dir={export}", *files, cwd=tmp_path)
+    assert (tmp_path / "out.txt").read_text().splitlines() == expected
+    scored = run(
+        serving / "t2t-lite-score",
+        "--hypothesis=out.txt",
+        "--reference=out.txt",
+        "--metric=bleu,chrf,ter,paper_bleu",
+        cwd=tmp_path,
+    )
+    assert scored.stdout.count("100.00") >= 3
+    languages = "--languages=en-de"
+    with Server(f"--export_dir={export}", languages, program=serving / "t2t-lite-serve") as server:
+        assert server.translate(SENTENCES) == expected
+        assert server.get("/").status == 200
+
+
+def test_a_serving_machine_says_in_one_line_what_needs_tensorflow(serving, small_run, grammar_data, wheels, tmp_path):
+    train = ("--problem=grammar_ende", "--hparams_set=transformer_tiny", f"--data_dir={grammar_data}")
+    for name, *flags in (
+        ("trainer", *train, "--output_dir=run"),
+        ("decoder", f"--output_dir={small_run}", "--decode_from_file=in.txt"),
+        ("eval", f"--output_dir={small_run}", f"--data_dir={grammar_data}"),
+        ("avg", f"--output_dir={small_run}", "--n=3"),
+        ("export", f"--output_dir={small_run}", "--export_dir=out"),
+        ("params", "--hparams_set=transformer_tiny"),
+        ("benchmark", "--cost"),
+        ("datagen", "--problem=algorithmic_copy", "--data_dir=copy"),
+        ("report", f"--output_dir={small_run}", "--report_file=r.html"),
+    ):
+        (tmp_path / "in.txt").write_text("a\n")
+        errors = run(serving / f"t2t-lite-{name}", *flags, cwd=tmp_path, status=1).stderr
+        wanted = "a report needs matplotlib" if name == "report" else "needs TensorFlow"
+        assert errors.count("\n") == 1 and wanted in errors, errors
+        # What is named installs what is missing, and not what was left out on purpose.
+        command = errors.partition("; run ")[2]
+        assert "-m pip install" in command and ("matplotlib" in command) == (name == "report")
+        assert ("tensorflow<2.22" in command or str(wheels[0]) in command) == (name != "report"), errors
+
+
+def test_a_missing_extra_is_named_with_the_wheel_or_the_checkout(environment, wheels, built, tmp_path):
+    program = "from t2t_lite.installed import install_command as command; print(command('plot')); print(command(''))"
+    run_pip = f"{environment / 'python'} -m pip install"
+    printed = run(environment / "python", "-c", program, cwd=tmp_path).stdout
+    assert printed == f"{run_pip} '{wheels[1]}[plot]'\n{run_pip} {wheels[1]}\n"
+    for editable in ([], ["--editable"]):
+        pip("--python", environment / "python", "install", "--no-deps", "--no-index", "--no-build-isolation",
+            "--force-reinstall", *editable, built, cwd=tmp_path)  # fmt: skip
+        printed = run(environment / "python", "-c", program, cwd=tmp_path).stdout
+        e = "-e " if editable else ""
+        assert printed == f"{run_pip} {e}'{built}[plot]'\n{run_pip} {e}{built}\n"

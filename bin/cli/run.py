@@ -12,8 +12,9 @@ from t2t_lite.bin.cli.command_parser import PROGRAM
 from t2t_lite.bin.cli.process_state import restored_process_state, utf8_output
 from t2t_lite.bin.cli.system_errors import message_of
 from t2t_lite.errors import UserError, as_flags
+from t2t_lite.installed import missing_package
 from t2t_lite.log import LOG
-from t2t_lite.quiet import hide_optional_packages
+from t2t_lite.quiet import prepare_process
 
 if TYPE_CHECKING:
     import rich.table
@@ -42,7 +43,7 @@ def run(
     """
     flags = sys.argv[1:] if argv is None else list(argv)
     if argv is None:  # not inside another program, because it cannot be undone
-        hide_optional_packages()
+        prepare_process("--debug" in flags)
         if one_heap:
             from t2t_lite.startup import use_one_heap
 
@@ -124,6 +125,12 @@ def _errors_as_one_line(program: str, debug: bool) -> Iterator[None]:
             print(f"{program}: error: {as_flags(str(error))}", file=sys.stderr)
             raise SystemExit(error.status) from None
         print(f"{program}: error: {message_of(error)}", file=sys.stderr)
+        raise SystemExit(1) from None
+    except ModuleNotFoundError as error:
+        missing = None if debug else missing_package(error)
+        if missing is None:
+            raise
+        print(f"{program}: error: {missing}", file=sys.stderr)
         raise SystemExit(1) from None
 
 

@@ -18,6 +18,7 @@ from t2t_lite.decoding.batching import by_length
 from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
+from t2t_lite.installed import check_installed
 from t2t_lite.log import LOG
 
 # How many times the beam size of finished hypotheses end a search.
@@ -329,8 +330,7 @@ def imported() -> Any:  # noqa: ANN401  a module
     Raises:
       UserError: if it is not installed.
     """
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise UserError('CTranslate2 is not installed: pip install "t2t-lite[ctranslate2]"') from error
+    check_installed("this", {"ctranslate2": "CTranslate2"}, "ctranslate2")
+    import ctranslate2
+
     return ctranslate2

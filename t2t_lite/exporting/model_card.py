@@ -37,7 +37,8 @@ print(found["outputs"].numpy()[0, 0].decode(), found["scores"].numpy()[0, 0])
 `log_probs`. `with_alpha` takes `alpha`, the exponent of the length penalty, too. `token_ids` takes int32 [batch,
 length], padded with 0, and gives `ids`. The beam size and the other search settings are fixed.""",
     "ctranslate2": f"""\
-It needs no TensorFlow: `pip install "t2t-lite[ctranslate2]"`.
+It needs no TensorFlow: `bin/build` in the checkout of t2t-lite makes a wheel and `requirements-serve.txt`; then
+`pip install -r requirements-serve.txt` and `pip install --no-deps t2t_lite-*.whl`.
 
 {_WITH_T2T_LITE}
 

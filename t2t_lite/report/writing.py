@@ -1,7 +1,6 @@
 """Writes the report of runs: one HTML file, without TensorFlow."""
 
 import datetime
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.evaluation.heads_report import NOTE
 from t2t_lite.files import check_output, write_text
 from t2t_lite.formatting import encodable
+from t2t_lite.installed import check_installed
 from t2t_lite.report.charts import curve_charts
 from t2t_lite.report.heads import stored_heads
 from t2t_lite.report.missing import remarks_on
@@ -25,10 +25,7 @@ FORMATS = (".html", ".htm")
 
 def check_packages(omit: str = "") -> None:
     """Raises UserError if a package that reports need is missing; `omit`: the argument that can be left out."""
-    needed = {"jinja2": "Jinja", "matplotlib": "matplotlib"}
-    if missing := [name for module, name in needed.items() if importlib.util.find_spec(module) is None]:
-        advice = f", or omit `{omit}`" if omit else ""
-        raise UserError(f"a report needs {' and '.join(missing)}; run pip install 't2t-lite[plot]'{advice}")
+    check_installed("a report", {"jinja2": "Jinja", "matplotlib": "matplotlib"}, "plot", omit)
 
 
 def write_report(output_dirs: Sequence[Path], file: Path) -> None:

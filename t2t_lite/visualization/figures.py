@@ -1,6 +1,5 @@
 """What all charts of matplotlib have in common: checks of the file, one look, writing, SVG inside of HTML."""
 
-import importlib.util
 import io
 import re
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, written_whole
+from t2t_lite.installed import check_installed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,8 +32,7 @@ def check_plot_file(file: Path, argument: str = "plot_file", formats: Sequence[s
 
 def check_matplotlib(argument: str) -> None:
     """Raises UserError if matplotlib is not installed; `argument` names what asked for a plot."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UserError(f"a plot needs matplotlib; run pip install 't2t-lite[plot]', or omit `{argument}`")
+    check_installed("a plot", {"matplotlib": "matplotlib"}, "plot", omit=argument)
 
 
 def make_figure(width: float, height: float) -> "Figure":

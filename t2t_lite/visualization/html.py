@@ -1,12 +1,11 @@
 """HTML files without network: templates whose values are all escaped, with the style and the scripts inside."""
 
 import functools
-import importlib.util
 import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.errors import UserError
+from t2t_lite.installed import check_installed
 
 if TYPE_CHECKING:
     import jinja2
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
 
 def check_html(argument: str) -> None:
     """Raises UserError if HTML cannot be written, because a package is missing; `argument` names what asked for it."""
-    if importlib.util.find_spec("jinja2") is None:
-        raise UserError(f"an HTML file needs Jinja; run pip install 't2t-lite[plot]', or omit `{argument}`")
+    check_installed("an HTML file", {"jinja2": "Jinja"}, "plot", omit=argument)
 
 
 def render(template: str, **values: object) -> str:

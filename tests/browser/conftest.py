@@ -18,7 +18,7 @@ def browser():
     if program is None:
         pytest.skip("needs a browser: apt-get install chromium")
     if importlib.util.find_spec("playwright") is None or importlib.util.find_spec("axe_playwright_python") is None:
-        pytest.skip("needs Playwright: pip install 't2t-lite[dev]'")
+        pytest.skip("needs Playwright: pip install -e '.[dev]'")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:

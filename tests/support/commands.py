@@ -64,10 +64,13 @@ def run_process(name: str, *flags: str, stdin: bytes = b"", **environment: str) 
     return finished
 
 
-def start_process(name: str, *flags: str, environment: dict[str, str] | None = None, **options) -> subprocess.Popen:
-    """Starts an installed command; its standard error joins its standard output, as text, unless `options` differ."""
+def start_process(
+    name: str | Path, *flags: str, environment: dict[str, str] | None = None, **options
+) -> subprocess.Popen:
+    """Starts an installed command, or one at a path; its standard error joins its output, as text (see `options`)."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True} | options
     # A shell's background jobs ignore SIGINT, and child processes inherit that: reset it, so that tests can send it.
     more = options.pop("preexec_fn", lambda: None)
     options["preexec_fn"] = lambda: (signal.signal(signal.SIGINT, signal.SIG_DFL), more())
-    return subprocess.Popen([program(name), *flags], env=user_environment(**(environment or {})), **options)
+    path = name if isinstance(name, Path) else program(name)
+    return subprocess.Popen([path, *flags], env=user_environment(**(environment or {})), **options)

@@ -31,11 +31,12 @@ class Server:
 
     Args:
       flags: of the command.
+      program: its path, if it is one of another environment.
       environment: of its process.
     """
 
-    def __init__(self, *flags, environment=None):
-        self.process = start_process("serve", *flags, "--port=0", environment=environment)
+    def __init__(self, *flags, program="serve", environment=None):
+        self.process = start_process(program, *flags, "--port=0", environment=environment)
         self.lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

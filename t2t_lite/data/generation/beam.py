@@ -28,6 +28,7 @@ from t2t_lite.data.manifest import StatisticsEntry
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text, written_whole
+from t2t_lite.installed import check_installed
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import PROBLEMS
 
@@ -106,12 +107,11 @@ def check_runner(runner: str, options: str) -> None:
 
 def _new_pipeline(runner: str, options: str) -> tuple[ModuleType, Any]:
     """Returns the module `apache_beam` and a new `Pipeline` of it."""
-    try:
-        import apache_beam as beam
-        from apache_beam.options.pipeline_options import PipelineOptions
-        from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
-    except ImportError as error:
-        raise UserError(f"`runner={runner}` needs Apache Beam: pip install 't2t-lite[beam]' ({error})") from error
+    check_installed(f"`runner={runner}`", {"apache_beam": "Apache Beam"}, "beam")
+    import apache_beam as beam
+    from apache_beam.options.pipeline_options import PipelineOptions
+    from apache_beam.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+
     try:
         # Not Beam's default for "direct", which tries to download a program.
         made = FnApiRunner() if runner.lower() in ("direct", "directrunner") else runner

@@ -1,0 +1,110 @@
+"""Which packages are missing, and the command that installs them into this environment."""
+
+import importlib.util
+import json
+import re
+import shlex
+import shutil
+import sys
+import urllib.parse
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+
+_DISTRIBUTION = "t2t-lite"
+# Modules of the plain install that a serving install leaves out (bin/build), with the names that people know.
+_LEFT_OUT = {
+    "tensorflow": "TensorFlow",
+    "tensorflow_text": "tensorflow-text",
+    "tensorflow_datasets": "tensorflow-datasets",
+    "keras": "Keras",
+    "tensorboard": "TensorBoard",
+    "scipy": "SciPy",
+    "pyarrow": "PyArrow",
+}
+
+
+def check_installed(what: str, modules: Mapping[str, str], extra: str, omit: str = "") -> None:
+    """Raises UserError if a package is missing.
+
+    Args:
+      what: what needs the packages, for the message: "a plot".
+      modules: the names of the packages by module.
+      extra: the extra that has them; "": the plain install.
+      omit: the argument that can be left out instead, if there is one.
+    """
+    if missing := [name for module, name in modules.items() if importlib.util.find_spec(module) is None]:
+        advice = f", or omit `{omit}`" if omit else ""
+        raise UserError(f"{what} needs {', '.join(missing)}; run {install_command(extra)}{advice}")
+
+
+def check_tensorflow() -> None:
+    """Raises UserError if TensorFlow is missing, as in a serving install."""
+    check_installed("this", {"tensorflow": _LEFT_OUT["tensorflow"]}, "")
+
+
+def missing_package(error: ModuleNotFoundError) -> UserError | None:
+    """Returns the error for people if a serving install lacks the module; None if it is none of the plain install."""
+    name = _LEFT_OUT.get((error.name or "").partition(".")[0])
+    return UserError(f"this needs {name}; run {install_command('')}") if name else None
+
+
+def install_command(extra: str) -> str:
+    """Returns the command that installs an extra where this package is installed; "": the plain install.
+
+    It names the wheel or the checkout that this package was installed from (PEP 610). Where that is gone or unknown, or
+    where TensorFlow was left out on purpose, it names the missing packages.
+    """
+    origin, is_editable = _origin()
+    if origin is not None and (not extra or importlib.util.find_spec("tensorflow") is not None):
+        what = [*(["-e"] if is_editable else []), f"{origin}[{extra}]" if extra else str(origin)]
+    else:
+        requirements = _requirements(extra)
+        what = [each for each in requirements if not _is_installed(each)] or requirements
+    return " ".join([_pip(), "install", *map(_quoted, what)])
+
+
+def _origin() -> tuple[Path | None, bool]:
+    """Returns the wheel or the checkout that this package was installed from, or None, and whether it is editable."""
+    try:
+        about = json.loads(metadata.distribution(_DISTRIBUTION).read_text("direct_url.json") or "{}")
+    except (metadata.PackageNotFoundError, ValueError):
+        return None, False
+    url = urllib.parse.urlsplit(about.get("url", ""))
+    path = Path(urllib.parse.unquote(url.path))
+    if url.scheme != "file" or not path.exists():
+        return None, False
+    return path, bool(about.get("dir_info", {}).get("editable"))
+
+
+def _requirements(extra: str) -> list[str]:
+    """Returns what the package or an extra of it requires, such as "jinja2<4,>=3.1.4"."""
+    try:
+        entries = metadata.requires(_DISTRIBUTION) or []
+    except metadata.PackageNotFoundError:
+        return [f"{_DISTRIBUTION}[{extra}]" if extra else _DISTRIBUTION]
+    wanted = f'extra == "{extra}"' if extra else ""
+    split = (entry.partition(";") for entry in entries)
+    return [requirement.strip() for requirement, _, marker in split if marker.strip() == wanted]
+
+
+def _is_installed(requirement: str) -> bool:
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    try:
+        metadata.distribution(found[0] if found else requirement)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _pip() -> str:
+    """Returns "pip" if that is the one of this environment."""
+    here = Path(sys.executable).parent
+    found = shutil.which("pip")
+    return "pip" if found and Path(found).parent == here else f"{shlex.quote(sys.executable)} -m pip"
+
+
+def _quoted(word: str) -> str:
+    return word if re.fullmatch(r"[\w./-]+", word) else shlex.quote(word)
