@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.device_flags import add_device_flags
 from t2t_lite.config import PRECISIONS
-from t2t_lite.training.cost import SUSTAINED_TFLOPS
+from t2t_lite.training.cost import RATES, rate_of
 
 # Default data sizes. The paper does not report average sentence lengths, so these (in tokens, end symbol included) are
 # an assumption. It matters little: less than 1% of the base model's operations depend on it.
@@ -130,18 +130,18 @@ def _add_cost_flags(parser: cli.CommandParser) -> None:
         "--device",
         type=_device,
         default="P100",
-        help=f"{', '.join(SUSTAINED_TFLOPS)}, or a sustained rate in TFLOPS (default: P100)",
+        help=f"{', '.join(RATES)}, or the rate of another one in TFLOPS (default: P100)",
     )
     add("--num_devices", type=cli.whole_number(1), default=8, help="number of devices (default: 8)")
 
 
 def _device(text: str) -> str:
     """Argument type: the name of a device, or its rate as text."""
-    if text not in SUSTAINED_TFLOPS:
+    if rate_of(text) is None:
         try:
             cli.positive_number(text)
         except argparse.ArgumentTypeError:
-            known = ", ".join(SUSTAINED_TFLOPS)
+            known = ", ".join(RATES)
             raise argparse.ArgumentTypeError(f"takes {known} or a rate in TFLOPS above 0, not '{text}'") from None
     return text
 

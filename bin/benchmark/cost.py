@@ -1,6 +1,7 @@
 """t2t-lite-benchmark --cost: the training cost of hparam sets as in table 2, estimated and counted."""
 
 import argparse
+from collections.abc import Mapping
 
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
@@ -8,7 +9,7 @@ from t2t_lite.plugins import load_all
 from t2t_lite.quiet import import_tensorflow
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
-from t2t_lite.training.cost import SUSTAINED_TFLOPS, estimated_flops, training_step_flops
+from t2t_lite.training.cost import ASSUMED_UTILISATION, Rate, estimated_flops, rate_of, training_step_flops
 
 SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
@@ -18,10 +19,12 @@ def print_cost(arguments: argparse.Namespace) -> None:
     load_all(arguments.t2t_usr_dir)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
     sets = {name: _changed(HPARAMS[name](), arguments) for name in names}
+    import_tensorflow()
     for name, hparams in sets.items():
         print(f"{name}{' with ' + arguments.hparams if arguments.hparams else ''}, {hparams.train_steps:,} steps")
-        estimate = _print_estimate(name, hparams, arguments)
-        _print_count(hparams, arguments, estimate)
+        parts = _operations(hparams, arguments)
+        estimate = _print_time(name, hparams, arguments, sum(parts.values()))
+        _print_count(hparams, arguments, parts, estimate)
         print()
     print("The count includes matrix products and convolutions, with two operations per multiply-add.")
 
@@ -31,28 +34,38 @@ def _changed(hparams: HParams, arguments: argparse.Namespace) -> HParams:
     return hparams.replace(train_steps=arguments.train_steps) if arguments.train_steps else hparams
 
 
-def _print_estimate(name: str, hparams: HParams, arguments: argparse.Namespace) -> float | None:
-    """Prints the paper's estimate and returns it; None if the time per step is unknown."""
-    tflops = SUSTAINED_TFLOPS.get(arguments.device) or float(arguments.device)
-    devices = arguments.num_devices
+def _operations(hparams: HParams, arguments: argparse.Namespace) -> dict[str, float]:
+    """Returns the counted operations of a step, by part."""
+    from t2t_lite.models.parameters import symbolic_model
 
-    def estimate(seconds_of_a_step: float) -> float:
-        return estimated_flops(hparams.train_steps * seconds_of_a_step, devices, tflops)
+    model = symbolic_model(hparams, arguments.vocab_size)
+    return training_step_flops(model, arguments.source_length, arguments.target_length)
 
+
+def _print_time(name: str, hparams: HParams, arguments: argparse.Namespace, step_flops: float) -> float | None:
+    """Prints the training time, and returns the paper's estimate of operations; None if the time is only assumed."""
     # The paper's times hold only for its models on its devices.
-    as_in_paper = not arguments.hparams and (arguments.device, devices) == (DEVICE, NUM_DEVICES)
+    as_in_paper = not arguments.hparams and (arguments.device, arguments.num_devices) == (DEVICE, NUM_DEVICES)
     figures = PAPER_FIGURES.get(name) if as_in_paper else None
+    rate = rate_of(arguments.device) or Rate(float(arguments.device), "as given", "")
     seconds, source = arguments.step_seconds, "--step_seconds"
     if seconds is None and figures and figures.training_hours and figures.train_steps:
         seconds = figures.training_hours * 3600 / figures.train_steps
         source = f"the paper's {figures.training_hours:g} h for {figures.train_steps:,} steps"
     if seconds is None:
-        print("  training time   unknown: give --step_seconds for an estimate")
+        _print_assumed_time(hparams, arguments, step_flops, rate)
         return None
-    device = f" ({arguments.device})" if arguments.device in SUSTAINED_TFLOPS else ""
+
+    def estimate(seconds_of_a_step: float) -> float:
+        return estimated_flops(hparams.train_steps * seconds_of_a_step, arguments.num_devices, rate.tflops)
+
+    device = f" ({arguments.device}, {rate.what})" if rate.source else ""
     hours = hparams.train_steps * seconds / 3600
     print(f"  training time   {hours:.1f} h ({seconds:.3g} s per step: {source})")
-    print(f"  estimate        {_flops(estimate(seconds))} FLOPs: time x {devices} x {tflops:g} TFLOPS{device}")
+    print(
+        f"  estimate        {_flops(estimate(seconds))} FLOPs: time x {arguments.num_devices} x {rate.tflops:g} "
+        f"TFLOPS{device}"
+    )
     if figures and figures.training_flops and figures.train_steps == hparams.train_steps:
         print(f"  table 2         {_flops(figures.training_flops)} FLOPs")
         if rounded := figures.step_seconds:
@@ -60,15 +73,27 @@ def _print_estimate(name: str, hparams: HParams, arguments: argparse.Namespace) 
     return estimate(seconds)
 
 
-def _print_count(hparams: HParams, arguments: argparse.Namespace, estimate: float | None) -> None:
+def _print_assumed_time(hparams: HParams, arguments: argparse.Namespace, step_flops: float, rate: Rate) -> None:
+    """Prints the time that a training takes if it uses the assumed shares of the devices' rate."""
+    least, most = ASSUMED_UTILISATION
+    fastest = step_flops * hparams.train_steps / (arguments.num_devices * rate.tflops * 1e12) / 3600
+    steps = " to ".join(f"{fastest / share * 3600 / hparams.train_steps:.2g}" for share in (most, least))
+    print(
+        f"  training time   {fastest / most:,.3g} to {fastest / least:,.3g} h ({steps} s per step) if {least:.0%} to "
+        f"{most:.0%} of the devices' rate is used, which is assumed, not measured"
+    )
+    source = f", {rate.what} ({rate.source})" if rate.source else f", {rate.what}"
+    print(f"                  rate: {arguments.num_devices} x {rate.tflops:g} TFLOPS{source}")
+    print("                  --step_seconds=S takes a measured time")
+
+
+def _print_count(
+    hparams: HParams, arguments: argparse.Namespace, parts: Mapping[str, float], estimate: float | None
+) -> None:
     """Prints the counted operations by part, and their ratio to the estimate."""
     import rich.table
 
     source, target, vocabulary = arguments.source_length, arguments.target_length, arguments.vocab_size
-    import_tensorflow()
-    from t2t_lite.models.parameters import symbolic_model
-
-    parts = training_step_flops(symbolic_model(hparams, vocabulary), source, target)
     step = sum(parts.values())
     total = step * hparams.train_steps
     print(f"  counted         {_flops(total)} FLOPs, {_flops(step)} per step of {hparams.batch_tokens:,} target tokens")

@@ -213,13 +213,13 @@ def _print_plan(runs: "Sequence[Run]", scale: "Scale", cost: "Mapping[str, Cost]
 
 def _print_paper(runs: "Sequence[Run]", cost: "Mapping[str, Cost]") -> None:
     from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES
-    from t2t_lite.training.cost import SUSTAINED_TFLOPS
+    from t2t_lite.training.cost import RATES
 
     flops = sum(cost[run.name].flops for run in runs)
-    rate = NUM_DEVICES * SUSTAINED_TFLOPS[DEVICE] * 1e12
+    rate = NUM_DEVICES * RATES[DEVICE].tflops * 1e12
     cli.say(
         f"{flops:.2g} FLOPs in all: {flops / rate / 3600:,.0f} hours on the paper's {NUM_DEVICES} {DEVICE} GPUs at "
-        f"their sustained {SUSTAINED_TFLOPS[DEVICE]} TFLOPS; its base model took 12 hours, its big one 3.5 days"
+        f"their sustained {RATES[DEVICE].tflops} TFLOPS; its base model took 12 hours, its big one 3.5 days"
     )
     cli.say("the commands below run as they are on one machine with 8 GPUs; --run executes them one after the other")
 

@@ -1,12 +1,56 @@
 """Training cost (table 2 of the paper), estimated from time and devices, or counted by the model."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:  # --help must answer at once
     from t2t_lite.models.base import Seq2SeqModel
 
-# Sustained single-precision rates of GPUs in 10^12 operations per second, from the footnote of section 6.1.
-SUSTAINED_TFLOPS = {"K80": 2.8, "K40": 3.7, "M40": 6.0, "P100": 9.5}
+
+class Rate(NamedTuple):
+    """How fast a device multiplies matrices.
+
+    Args:
+      tflops: 10^12 operations per second.
+      what: what kind of rate that is.
+      source: where the figure is from.
+    """
+
+    tflops: float
+    what: str
+    source: str
+
+
+_PAPER = ("sustained in float32", "the paper, section 6.1")
+_TENSOR_CORES = "dense peak in 16 bits with sums in float32"
+_MXU = "peak in bfloat16 of a chip"
+# Rates with sparsity, which some of these sources print in larger letters, are twice as high and no use for training.
+RATES = {
+    "K80": Rate(2.8, *_PAPER),
+    "K40": Rate(3.7, *_PAPER),
+    "M40": Rate(6.0, *_PAPER),
+    "P100": Rate(9.5, *_PAPER),
+    "V100": Rate(125, _TENSOR_CORES, "data sheet of NVIDIA V100, SXM2"),
+    "T4": Rate(65, _TENSOR_CORES, "data sheet of NVIDIA T4"),
+    "RTX3090": Rate(71, _TENSOR_CORES, "NVIDIA Ampere GA102 white paper"),
+    "A100": Rate(312, _TENSOR_CORES, "data sheet of NVIDIA A100"),
+    "RTX4090": Rate(165, _TENSOR_CORES, "NVIDIA Ada white paper"),
+    "L4": Rate(121, _TENSOR_CORES, "data sheet of NVIDIA L4"),
+    "H100": Rate(989, _TENSOR_CORES, "data sheet of NVIDIA H100, SXM"),
+    "TPUv3": Rate(123, _MXU, "cloud.google.com/tpu/docs/v3"),
+    "TPUv4": Rate(275, _MXU, "cloud.google.com/tpu/docs/v4"),
+    "TPUv5e": Rate(197, _MXU, "cloud.google.com/tpu/docs/v5e"),
+}
+# Of the rate, what trainings reach: the paper's base and big 29% and 42% (docs/configurations.md).
+ASSUMED_UTILISATION = (0.3, 0.5)
+
+
+def rate_of(device: str) -> Rate | None:
+    """Returns the rate of a device in `RATES`, whose name may have blanks, hyphens and other letter cases; or None."""
+    return {_plain(name): rate for name, rate in RATES.items()}.get(_plain(device))
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace(" ", "").replace("-", "")
 
 
 def estimated_flops(seconds: float, devices: int, tflops: float) -> float:
@@ -15,7 +59,7 @@ def estimated_flops(seconds: float, devices: int, tflops: float) -> float:
     Args:
       seconds: training time.
       devices: number of devices.
-      tflops: sustained rate of one device, in 10^12 operations per second, for example from `SUSTAINED_TFLOPS`.
+      tflops: sustained rate of one device, in 10^12 operations per second, for example from `RATES`.
     """
     return seconds * devices * tflops * 1e12
 

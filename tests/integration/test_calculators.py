@@ -69,18 +69,24 @@ def test_the_costs_of_table_2(command):
     assert "matrix products" in note
 
 
-def test_the_cost_on_another_machine_needs_step_seconds(command):
+def test_the_time_on_another_machine_is_assumed_without_step_seconds(command):
     flags = ("benchmark", "--cost", "--hparams_set=transformer_base", "--device=M40", "--num_devices=2")
     without = successful(command, *flags)
-    assert "give --step_seconds" in without and "estimate   " not in without and "counted" in without
+    assert "--step_seconds=S takes" in without and "estimate   " not in without and "counted" in without
     timed = successful(command, *flags, "--step_seconds=2", "--train_steps=1000")
-    assert "2.4e16 FLOPs: time x 2 x 6 TFLOPS (M40)" in timed  # 2000 s x 2 x 6e12
+    assert "2.4e16 FLOPs: time x 2 x 6 TFLOPS (M40, sustained in float32)" in timed  # 2000 s x 2 x 6e12
     assert "table 2" not in timed
 
 
-def test_the_cost_with_changed_settings_needs_step_seconds(command):
-    flags = ("--hparams_set=transformer_base", "--hparams=self_attention_type=recurrent", "--device=12.5")
-    assert "give --step_seconds" in successful(command, "benchmark", "--cost", *flags)
+@pytest.mark.parametrize(("device", "tflops"), [("12.5", 12.5), ("a100", 312), ("RTX 4090", 165), ("tpu-v5e", 197)])
+def test_an_assumed_time_is_the_counted_work_at_30_to_50_percent_of_the_rate(command, device, tflops):
+    flags = ("--hparams_set=transformer_base", "--train_steps=1000000", f"--device={device}", "--num_devices=4")
+    printed = successful(command, "benchmark", "--cost", *flags)
+    assert "30% to 50% of the devices' rate is used, which is assumed, not measured" in printed
+    assert f"4 x {tflops:g} TFLOPS" in printed
+    hours = [float(number) for number in re.search(r"time +([\d.]+) to ([\d.]+) h", printed).groups()]
+    counted = float(re.search(r"counted +(\S+) FLOPs", printed)[1])
+    assert hours == pytest.approx([counted / share / (4 * tflops * 1e12) / 3600 for share in (0.5, 0.3)], rel=0.06)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ def test_the_cost_with_changed_settings_needs_step_seconds(command):
         (("params", "--vocab_size=0"), "--vocab_size"),
         (("benchmark",), "--cost"),
         (("benchmark", "--cost", "--hparams_set=transformer_bse"), "'transformer_base'"),
-        (("benchmark", "--cost", "--device=V100"), "K80, K40, M40, P100"),
+        (("benchmark", "--cost", "--device=V1000"), "P100, V100, T4"),
         (("benchmark", "--cost", "--device=-1"), "K80, K40, M40, P100"),
         (("benchmark", "--cost", "--step_seconds=nan"), "--step_seconds"),
         (("benchmark", "--cost", "--target_length=0"), "--target_length"),

@@ -7,7 +7,7 @@ from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.traced_cost import traced_step_flops
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-from t2t_lite.training.cost import SUSTAINED_TFLOPS, estimated_flops, training_step_flops
+from t2t_lite.training.cost import RATES, estimated_flops, training_step_flops
 
 VOCAB = 23
 # All sizes differ, so that none can be confused; lengths are multiples of all blocks of `local`.
@@ -36,7 +36,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("hparams_set", "days", "printed"), [("base", 0.5, "3.3e+18"), ("big", 3.5, "2.3e+19")])
 def test_estimates_match_table_2_to_the_printed_digit(hparams_set, days, printed):
-    assert f"{estimated_flops(days * 24 * 3600, 8, SUSTAINED_TFLOPS['P100']):.1e}" == printed
+    assert f"{estimated_flops(days * 24 * 3600, 8, RATES['P100'].tflops):.1e}" == printed
     figures = PAPER_FIGURES[f"transformer_{hparams_set}"]
     assert (figures.training_hours, f"{figures.training_flops:.1e}") == (days * 24, printed)
 
@@ -45,7 +45,7 @@ def test_the_step_time_is_rounded_in_the_paper_and_gives_another_estimate():
     base, big = (PAPER_FIGURES[f"transformer_{name}"] for name in ("base", "big"))
     for figures in (base, big):
         assert round(figures.training_hours * 3600 / figures.train_steps, 1) == figures.step_seconds
-    assert f"{estimated_flops(base.step_seconds * base.train_steps, 8, SUSTAINED_TFLOPS['P100']):.1e}" == "3.0e+18"
+    assert f"{estimated_flops(base.step_seconds * base.train_steps, 8, RATES['P100'].tflops):.1e}" == "3.0e+18"
 
 
 def step_flops(hparams, source, target):
