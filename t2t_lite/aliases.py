@@ -7,6 +7,7 @@ _RUN_KNOWS = "not needed here: the run directory (`output_dir`) records it"
 _DEVICES = "not here: devices are chosen with `strategy` and `num_gpus`, machines with `make_tf_config`"
 _BETAS = "not here; optimizer=adafactor, lion and sgd have the betas or the momentum of their authors"
 _TOKENS = "as in the paper (t2t-lite-datagen --vocab_size)"
+_EXPORT_KNOWS = "not needed here: the export (`export_dir`) or the run directory (`output_dir`) records it"
 _EVERY_LINE = "not here: every line is decoded, in order"
 
 # By flag or command: patterns of tensor2tensor's names, and the text that follows "tensor2tensor's NAME is".
@@ -109,10 +110,29 @@ _NAMES: dict[str, dict[str, str]] = {
         "model_dir|prefix": "`output_dir` here: the run directory, which also receives the average",
         "num_last_checkpoints|num_checkpoints": "`n` here",
         "checkpoints|output_path": "not here: `n`, `steps` or `best` choose checkpoints of the run directory",
+        "min_steps": "`steps` here",
+        "wait_minutes": "not here: average when the training has ended, or use `hparams=ema_decay` in the training",
+    },
+    "export": {
+        "problems?|model|hparams_set|hparams|data_dir": _RUN_KNOWS,
+        "model_dir": "`output_dir` here",
+        "export_as_tfhub": "not here: `format` is saved_model, keras or ctranslate2",
+        "decode_(in_memory|shards)|worker_gpu|schedule": "not needed here",
+    },
+    "serve": {
+        "servers?": "`host` and `port` here: this is the server; curl and clients of LibreTranslate are its clients",
+        "servable_name|model_name": "not needed here: a model has the name of its directory",
+        "problems?|model|hparams_set|hparams|data_dir": _EXPORT_KNOWS,
+        "model_dir|model_base_path": "`output_dir` or `export_dir` here",
+        "rest_api_port": "`port` here",
+        "inputs_once": "not here: send texts with curl, or use t2t-lite-decoder",
+        "timeout_secs": "`timeout_seconds` here",
+        "cloud_mlengine_.*|enable_batching|batching_parameters_file|model_config_file": "not needed here",
     },
     "score": {
         "translation": "`hypothesis` here",
         "translations_dir|translation_dir|source": "not here: give one file with `hypothesis`",
+        "event_dir|tag_suffix|min_steps|wait_minutes": "not here: trainings score checkpoints with `eval_decode`",
     },
     "hparams=optimizer": {
         "(?i)(true|lazy|multistep)?_?adam": "adam here",
@@ -165,6 +185,18 @@ _USUAL: dict[str, dict[str, str]] = {
         **dict.fromkeys(("nbest", "n_best"), "return_beams=True with beam_size"),
         **dict.fromkeys(("max_length", "max_len"), "extra_length (beyond the input's)"),
     },
+}
+
+
+# tensor2tensor's programs, by the command that does their work here.
+PROGRAMS = {
+    "datagen": "t2t-datagen",
+    "trainer": "t2t-trainer",
+    "decoder": "t2t-decoder",
+    "avg": "t2t-avg-all",
+    "score": "t2t-bleu",
+    "export": "t2t-exporter",
+    "serve": "t2t-query-server and TensorFlow Serving",
 }
 
 

@@ -1,15 +1,18 @@
 """An unknown name that tensor2tensor, the paper or another toolkit has is answered with our name, which exists."""
 
+import importlib
 import re
+from pathlib import Path
 
 import pytest
 
-from t2t_lite.aliases import alias_hint
+from t2t_lite.aliases import PROGRAMS, alias_hint
 from t2t_lite.bin import benchmark, decoder, trainer
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, PROBLEMS
 
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "tensor2tensor.md"
 PROBLEM_NAMES = {
     "translate_ende_wmt32k": "wmt_ende",
     "translate_ende_wmt32k_rev": "wmt_ende_rev",
@@ -53,6 +56,11 @@ SETTING_NAMES = {
     ("decode_hparams", "force_decode_length"): "min_length_ratio",
 }
 FLAG_NAMES = {
+    ("export", "model_dir"): "--output_dir",
+    ("export", "export_as_tfhub"): "--format",
+    ("serve", "server"): "--host",
+    ("serve", "timeout_secs"): "--timeout_seconds",
+    ("serve", "rest_api_port"): "--port",
     ("trainer", "worker_gpu"): "--num_gpus",
     ("trainer", "local_eval_frequency"): "--save_checkpoints_steps",
     ("trainer", "model_dir"): "--output_dir",
@@ -92,7 +100,7 @@ def test_a_tensor2tensor_setting_is_refused_with_our_name(where, theirs, ours):
 
 @pytest.mark.parametrize(("command", "theirs", "ours"), [(*key, ours) for key, ours in FLAG_NAMES.items()])
 def test_a_tensor2tensor_flag_is_refused_with_our_name(command, theirs, ours, capsys):
-    parser = {"trainer": trainer, "decoder": decoder}[command].make_parser()
+    parser = importlib.import_module(f"t2t_lite.bin.{command}").make_parser()
     with pytest.raises(SystemExit, match="2"):
         parser.parse_args([f"--{theirs}=1"])
     message = capsys.readouterr().err
@@ -149,6 +157,15 @@ def test_tensor2tensor_schedules_are_refused_with_our_name(capsys):
         with pytest.raises(SystemExit, match="2"):
             trainer.make_parser().parse_args([f"--schedule={theirs}"])
         assert f"tensor2tensor's {theirs} is {ours} here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "theirs"), PROGRAMS.items())
+def test_a_program_of_tensor2tensor_is_found_in_help_and_documents(command, theirs):
+    text = importlib.import_module(f"t2t_lite.bin.{command}").make_parser().format_help()
+    assert f"In tensor2tensor: {theirs}." in " ".join(text.split())
+    name = theirs.partition(" ")[0]
+    (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{name}`")]
+    assert f"`t2t-lite-{command}" in row
 
 
 def test_our_own_names_are_not_aliases():

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from t2t_lite.aliases import alias_hint
+from t2t_lite.aliases import PROGRAMS, alias_hint
 from t2t_lite.bin.cli.plugin_flags import add_plugin_flags
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import as_flags, nearest
@@ -25,9 +25,12 @@ class CommandParser(argparse.ArgumentParser):
     """
 
     def __init__(self, command: str, description: str, plugins: bool = True, runs: bool = False) -> None:
-        super().__init__(prog=PROGRAM.format(command), description=description, allow_abbrev=False)
+        epilog = f"In tensor2tensor: {PROGRAMS[command]}." if command in PROGRAMS else None
+        super().__init__(prog=PROGRAM.format(command), description=description, epilog=epilog, allow_abbrev=False)
         self._command = command
-        self.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        self.add_argument(
+            "--debug", action="store_true", help="show the traceback of an error, and what TensorFlow logs"
+        )
         self.add_argument(
             "--registry_help",
             nargs="?",

@@ -88,6 +88,7 @@ class Mixture(Problem):
             problem = self._problems[part.problem] = get_problem(part.problem, **options)
             if problem.has_inputs != self.has_inputs:
                 raise UserError(f"'{self.data_name}': has_inputs is {self.has_inputs}, that of '{problem.name}' is not")
+        self._problems[part.problem].tmp_dir = self.tmp_dir
         return self._problems[part.problem]
 
     def _size(self, number: int, files: Mapping[str, Path]) -> int:

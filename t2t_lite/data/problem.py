@@ -126,6 +126,7 @@ class Problem:
     flags: Mapping[str, str] = {}  # additional flags for t2t-lite-datagen, each with its help text
     switches: frozenset[str] = frozenset()  # the flags that may be given without a value, which is then "True"
     checks_text: bool = False  # whether to check the text for common defects and report them
+    tmp_dir: Path | None = None  # `--tmp_dir` while data is generated, for what a problem fetches by itself
 
     def __init__(self, is_reversed: bool = False, **options: str) -> None:
         self.is_reversed = is_reversed
