@@ -6,11 +6,9 @@ Everything is imported on first use: this import takes milliseconds, and TensorF
 """
 
 import importlib
-import sys
 from typing import TYPE_CHECKING
 
 from t2t_lite import built_in, registry
-from t2t_lite.quiet import QuietFinder
 
 if TYPE_CHECKING:
     from t2t_lite import layers, losses, models, schedules
@@ -135,4 +133,3 @@ def _load_all_once() -> None:
 
 assert built_in  # importing it has registered what is built in
 registry.set_loader(_load_all_once)
-sys.meta_path.insert(0, QuietFinder())

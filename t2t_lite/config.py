@@ -25,13 +25,14 @@ WIDE_BEAM = 100
 MAX_LAYERS = 1000
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
+AUTO_PRECISION = "auto"  # float32 or mixed_bfloat16: a training chooses, and its run has the choice
 SAMPLING_METHODS = ("argmax", "random")
 # The allowed values of settings that choose code of the model; the first one is the paper's. Those of the settings in
 # REGISTRIES_OF_SETTINGS are the names that are registered.
 CHOICES = {
     "norm_position": ("post", "pre"),
     "tied_embeddings": ("all", "decoder", "none"),
-    "precision": PRECISIONS,
+    "precision": (*PRECISIONS, AUTO_PRECISION),
 }
 
 
@@ -91,7 +92,7 @@ class HParams(Settings):
     adam_epsilon: float = 1e-9
     ema_decay: float = 0.0  # decay of a moving average of the weights, instead of averaging checkpoints; 0: none
     average_checkpoints: int = 5  # number of last checkpoints that t2t-lite-avg averages by default
-    precision: str = "float32"  # mixed_bfloat16, mixed_float16: float32 variables, computation in 16 bits
+    precision: str = "float32"  # mixed_bfloat16, mixed_float16: matrix products in 16 bits; auto: the faster one here
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -2,6 +2,7 @@
 
 import contextlib
 import gc
+import importlib
 import importlib.abc
 import importlib.machinery
 import logging
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from t2t_lite.errors import UserError
+from t2t_lite.installed import check_tensorflow
 
 # How many blocks of `settings_restored` have not ended, and what the first of them found.
 _open_blocks = 0
@@ -21,16 +23,22 @@ _counting = threading.Lock()
 # Packages that TensorFlow and Keras import if they are installed, for functions that our commands do not call.
 _OPTIONAL = ("IPython", "jax", "matplotlib")
 _hidden: tuple[str, ...] = ()
+_is_shown = False  # whether nothing is held back
 
 
-def hide_optional_packages() -> None:
-    """Makes TensorFlow's first import leave out the packages that it does not need, which takes a second.
+def prepare_process(debug: bool = False) -> None:
+    """Prepares a process that belongs to a command, and not to another program, for TensorFlow's first import.
 
-    They can be imported afterwards, but the plots of `keras.visualization` stay unusable: for processes that belong to
-    a command, not for other programs.
+    TensorFlow then prints nothing, wherever it is imported, and leaves out packages that it does not need, which takes
+    a second. They can be imported afterwards, but the plots of `keras.visualization` stay unusable.
+
+    Args:
+      debug: whether TensorFlow prints all that it says.
     """
-    global _hidden
-    _hidden = _OPTIONAL
+    global _hidden, _is_shown
+    _hidden, _is_shown = _OPTIONAL, debug
+    if not any(isinstance(finder, _QuietFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _QuietFinder())
 
 
 @contextlib.contextmanager
@@ -48,6 +56,9 @@ def _packages_hidden(names: Sequence[str]) -> Iterator[None]:
 @contextlib.contextmanager
 def stderr_held_back() -> Iterator[None]:
     """Discards everything that is written to file descriptor 2 inside the block. Python exceptions pass."""
+    if _is_shown:
+        yield
+        return
     try:
         real_stderr = os.dup(2)
     except OSError:  # the process has no stderr
@@ -64,12 +75,13 @@ def stderr_held_back() -> Iterator[None]:
         os.close(nowhere)
 
 
-def select_tensorflow() -> None:
-    """Makes Keras use TensorFlow, which training and search need, whatever keras.json selects.
+def load_tensorflow() -> None:
+    """Imports TensorFlow in silence and makes Keras use it, whatever keras.json selects.
 
     Raises:
-      UserError: if Keras has been imported with another backend.
+      UserError: if it is not installed, or Keras has been imported with another backend.
     """
+    check_tensorflow()
     keras = sys.modules.get("keras")
     if keras is not None and keras.config.backend() != "tensorflow":
         raise UserError(
@@ -77,19 +89,27 @@ def select_tensorflow() -> None:
             f"set the variable KERAS_BACKEND=tensorflow before Keras is imported"
         )
     os.environ["KERAS_BACKEND"] = "tensorflow"
+    if "tensorflow" not in sys.modules:
+        with _quiet_import():
+            importlib.import_module("tensorflow")
+    with stderr_held_back():  # libraries for GPUs complain here, if they do
+        sys.modules["tensorflow"].config.list_physical_devices()
 
 
 def import_tensorflow() -> None:
-    """Imports TensorFlow and configures it for a longer job; afterwards it logs errors only."""
+    """Loads TensorFlow and configures it for a longer job; afterwards it logs errors only.
+
+    Raises:
+      UserError: see `load_tensorflow`.
+    """
     # TensorFlow and its graphs are millions of permanent objects. With the default thresholds, garbage collection takes
     # a quarter of the time to the first step.
     gc.set_threshold(100_000, 50, 50)
-    select_tensorflow()
+    load_tensorflow()
     import tensorflow as tf
 
-    with stderr_held_back():
-        tf.config.list_physical_devices()
-    tf.get_logger().setLevel("ERROR")
+    if not _is_shown:
+        tf.get_logger().setLevel("ERROR")
 
 
 @contextlib.contextmanager
@@ -114,6 +134,15 @@ def settings_restored() -> Iterator[None]:
                 logger.setLevel(_before[1])
 
 
+@contextlib.contextmanager
+def _quiet_import() -> Iterator[None]:
+    """Makes the import of TensorFlow inside the block silent, see `prepare_process`."""
+    # TensorFlow writes some lines before it reads its log level.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "0" if _is_shown else "3")
+    with stderr_held_back(), _packages_hidden(_hidden):
+        yield
+
+
 class _QuietLoader(importlib.abc.Loader):
     """Wraps a loader, and discards what C++ code writes to stderr while it loads."""
 
@@ -124,16 +153,14 @@ class _QuietLoader(importlib.abc.Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        # TensorFlow writes some lines before it reads its log level.
-        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
-        with stderr_held_back(), _packages_hidden(_hidden):
+        with _quiet_import():
             self._loader.exec_module(module)
 
 
-class QuietFinder(importlib.abc.MetaPathFinder):
+class _QuietFinder(importlib.abc.MetaPathFinder):
     """Suppresses what TensorFlow prints when it is first imported, directly or through Keras.
 
     An import hook is needed because modules import TensorFlow at their top, before any function can be called.

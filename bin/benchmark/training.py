@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.config import HParams
+from t2t_lite.config import AUTO_PRECISION, HParams
 
 if TYPE_CHECKING:
     from t2t_lite.benchmark.training import TrainingCost, TrainingData
@@ -67,6 +67,7 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
     load_all(arguments.t2t_usr_dir)
     import_tensorflow()
     from t2t_lite.training.options import TrainOptions
+    from t2t_lite.training.precision import choose_precision
     from t2t_lite.training.strategy import device_memory, make_strategy
 
     options = TrainOptions(
@@ -76,6 +77,8 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
         peak_tflops=arguments.peak_tflops,
     )
     strategy = make_strategy(arguments.strategy, arguments.num_gpus, arguments.virtual_devices)
+    if hparams.precision == AUTO_PRECISION:
+        hparams = hparams.replace(precision=choose_precision(strategy, None)[0])
     return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)
 
 

@@ -27,11 +27,11 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
         from t2t_lite.models.loading import load_model_file
 
         return load_model_file(path)
-    from t2t_lite.quiet import select_tensorflow
+    from t2t_lite.quiet import load_tensorflow
     from t2t_lite.run_dir import open_run_dir
 
     run_dir = open_run_dir(path)
-    select_tensorflow()
+    load_tensorflow()
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.data.vocab import open_vocabulary
     from t2t_lite.decoding.loading import restored_model

@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from t2t_lite.api.settings import resolve_hparams
-from t2t_lite.config import HParams
+from t2t_lite.config import AUTO_PRECISION, HParams
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.recipes import Recipe, recipe_of
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.settings import SettingValue
-from t2t_lite.training.callbacks import Callback
+from t2t_lite.training.callbacks import Callback, check_callbacks
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainKeywords, TrainOptions
 
 if TYPE_CHECKING:
+    from t2t_lite.data.manifest import Manifest
     from t2t_lite.report.following import ReportCallback
     from t2t_lite.run_dir import RunDir
     from t2t_lite.training.monitoring.history import Columns
@@ -118,6 +119,7 @@ def train(
     chosen = recipe_of(recipe, hparams_set)
     checked = _options(options, problem.flags, chosen, settings)
     callbacks = list(callbacks)
+    check_callbacks(callbacks)
     if follower := _follower(Path(output_dir), checked) if report and worker == 0 else None:
         callbacks.append(follower)
     # Check the arguments before data is generated and TensorFlow is imported.
@@ -130,6 +132,7 @@ def train(
     locked = training_in(run.output_dir) if run.is_chief else contextlib.nullcontext()
     with follower.until_the_end() if follower else contextlib.nullcontext(), locked:
         if generate_data:
+            run.check_warm_start()
             from t2t_lite.api.data import generate_data as generate
 
             generate(generated, run.data_dir, tmp_dir=tmp_dir, display=display)
@@ -213,32 +216,59 @@ class _Run:
     ) -> TrainResult:
         """Prepares the run directory and trains; `devices` are the arguments of `make_strategy`."""
         from t2t_lite.quiet import import_tensorflow, settings_restored
+        from t2t_lite.run_dir import stored_precision
 
-        run_dir = self._run_dir()
+        manifest = self._check()
+        # Before TensorFlow is imported, which takes seconds, unless it has to choose the precision.
+        run_dir = None if self.hparams.precision == AUTO_PRECISION else self._run_dir(manifest, self.hparams)
         with settings_restored():
             import_tensorflow()
+            from t2t_lite.training.precision import choose_precision
             from t2t_lite.training.strategy import device_memory, make_strategy
             from t2t_lite.training.trainer import train as train_run
 
             options = dataclasses.replace(self.options, free_bytes=device_memory(devices[2]))
-            ending = train_run(run_dir, self.data_dir, make_strategy(*devices), options, callbacks, display)
+            made = make_strategy(*devices)
+            if run_dir is None:
+                precision, why = choose_precision(made, stored_precision(self.output_dir))
+                run_dir = self._run_dir(manifest, self.hparams.replace(precision=precision))
+                if self.is_chief:
+                    (display or Display()).say(why)
+            ending = train_run(run_dir, self.data_dir, made, options, callbacks, display)
         return self._result(ending.step, ending.reason, ending.signal)
 
-    def _run_dir(self) -> "RunDir":
-        """Checks settings and data, and prepares the run directory."""
+    def check_warm_start(self) -> None:
+        """Raises UserError if the run that this one starts from is none; one with checkpoints starts from them."""
+        from t2t_lite.checkpoints.versions import list_checkpoints
+        from t2t_lite.quiet import import_tensorflow, settings_restored
+
+        if self.options.warm_start_from and not list_checkpoints(self.output_dir):
+            with settings_restored():
+                import_tensorflow()
+                from t2t_lite.training.warm_start import resolve
+
+                resolve(Path(self.options.warm_start_from))
+
+    def _check(self) -> "Manifest":
+        """Checks settings and data, and returns the data's manifest."""
         from t2t_lite.data.manifest import check_data
-        from t2t_lite.run_dir import RunDir, prepare_run_dir
         from t2t_lite.training.checks import check_training
 
         manifest = check_data(self.data_dir, self.problem)
         check_training(self.problem, self.hparams, manifest, self.data_dir)
+        return manifest
+
+    def _run_dir(self, manifest: "Manifest", hparams: HParams) -> "RunDir":
+        """Prepares the run directory."""
+        from t2t_lite.run_dir import RunDir, prepare_run_dir
+
         vocabularies = self.problem.in_direction(manifest.vocabularies)
         inputs, targets = (self.data_dir / vocabulary["file"] for vocabulary in vocabularies)
         if self.is_chief:
             evaluates = self.options.schedule != "train"
             return prepare_run_dir(
                 self.output_dir,
-                self.hparams,
+                hparams,
                 self.problem,
                 targets,
                 self.options.random_seed,
@@ -248,7 +278,7 @@ class _Run:
                 hparams_set=self.hparams_set,
                 data_digest=manifest.digest(),
             )
-        return RunDir(self.output_dir, self.hparams, self.problem, targets, inputs)  # the chief writes and checks it
+        return RunDir(self.output_dir, hparams, self.problem, targets, inputs)  # the chief writes and checks it
 
     def _result(self, step: int, reason: str, number: int) -> TrainResult:
         from t2t_lite.checkpoints.versions import list_checkpoints

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from t2t_lite.errors import UserError
-from t2t_lite.quiet import hide_optional_packages
+from t2t_lite.quiet import prepare_process
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def in_a_process(function: Callable[..., T], *arguments: object) -> T:
     """
     # Not "fork": TensorFlow's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=hide_optional_packages) as pool:
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=context, initializer=prepare_process) as pool:
         try:
             return pool.submit(function, *arguments).result()
         except concurrent.futures.process.BrokenProcessPool as error:

@@ -10,6 +10,7 @@ from t2t_lite.checkpoints.selection import names_one_file, select
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
+from t2t_lite.gpus import warn_if_unused
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.run_dir import RunDir, open_run_dir
@@ -48,6 +49,7 @@ def load(
     Raises:
       UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
     """
+    warn_if_unused(warn)
     run_dirs = [open_run_dir(path) for path in paths]
     if names_one_file(checkpoint_path) and len(run_dirs) > 1:
         raise UserError(f"`checkpoint_path={checkpoint_path}` is for one run directory, not for {len(run_dirs)}")

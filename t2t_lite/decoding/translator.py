@@ -14,7 +14,7 @@ from t2t_lite.decoding.line_search import Hypothesis, Lines, LineSearch
 from t2t_lite.decoding.single_text import or_a_single_text
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
-from t2t_lite.quiet import select_tensorflow
+from t2t_lite.quiet import load_tensorflow
 from t2t_lite.settings import SettingValue
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Translator(GivenOutputs):
         Raises:
           UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
         """
-        select_tensorflow()
+        load_tensorflow()
         from t2t_lite.decoding.ensemble import Ensemble
         from t2t_lite.decoding.loading import load
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, cast
 import keras
 
 from t2t_lite.arrays import Array, Forwarded, State
-from t2t_lite.config import PRECISIONS, HParams
+from t2t_lite.config import AUTO_PRECISION, PRECISIONS, HParams
 from t2t_lite.errors import UserError
 from t2t_lite.layers.base import Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry
@@ -304,7 +304,8 @@ class Seq2SeqModel(keras.Model):
 def _with_precision(hparams: HParams, dtype: keras.DTypePolicy | str | None) -> HParams:
     """Returns the settings with the precision that `dtype` names, if any."""
     if dtype is None:
-        return hparams
+        # A model by itself knows no device to choose by.
+        return hparams.replace(precision=PRECISIONS[0]) if hparams.precision == AUTO_PRECISION else hparams
     name = dtype if isinstance(dtype, str) else dtype.name
     if name not in PRECISIONS:
         raise UserError(f"dtype={name!r} is not supported by the model; use one of {', '.join(PRECISIONS)}")

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from t2t_lite.errors import UserError
+
 
 class Callback:
     """Follows a training. Subclass it and override what you need; `t2t_lite.train` takes a list of them.
@@ -27,6 +29,16 @@ class Callback:
 
     def on_evaluation(self, step: int, figures: Mapping[str, float]) -> bool | None:
         """Called after each complete evaluation of the dev split, with the figures of `Evaluator`."""
+
+
+def check_callbacks(callbacks: Iterable[Callback]) -> None:
+    """Raises UserError if an object is no `Callback`, such as one of Keras, which follows `Model.fit` only."""
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise UserError(
+                f"`callbacks`: {type(callback).__module__}.{type(callback).__name__} is no t2t_lite.Callback; derive "
+                f"from that, and override on_step, on_checkpoint or on_evaluation. Keras' callbacks work with model.fit"
+            )
 
 
 class Callbacks:

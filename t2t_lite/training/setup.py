@@ -20,8 +20,9 @@ from t2t_lite.training.memory import choose_max_tokens
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.precision import slow_precision
 from t2t_lite.training.step.micro_batching import MicroBatches
-from t2t_lite.training.strategy import all_gather
+from t2t_lite.training.strategy import all_gather, describe_devices
 from t2t_lite.training.tf_config import workers_of_environment
 from t2t_lite.training.warm_start import warm_start
 
@@ -69,6 +70,8 @@ def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, op
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
     state = TrainingState(model, optimizer)
     notes = [*hparams.warnings(), _summary(model, strategy, manifest, hparams)]
+    if slow := slow_precision(hparams.precision):
+        notes.append(slow)
     _initialize(state, model, run_dir, options, notes.append)
     if len(set(all_gather(strategy, state.step))) > 1:
         raise UserError(f"the workers see different checkpoints in {run_dir.path}; put it in a folder that all share")
@@ -173,8 +176,7 @@ def _summary(model: Seq2SeqModel, strategy: tf.distribute.Strategy, manifest: Ma
     )
     at_least = "" if LONGER in lengths else "at least "
     left_out = f" ({at_least}{longer:,} longer than max_length={hparams.max_length} left out)" if longer else ""
-    replicas = strategy.num_replicas_in_sync
     return (
         f"{manifest.problem}: {pairs:,} training pairs{left_out}, {model.count_params():,} parameters, "
-        f"{replicas} device{'s' if replicas > 1 else ''}, {hparams.precision}"
+        f"{describe_devices(strategy)}, {hparams.precision}"
     )

@@ -8,6 +8,8 @@ import tensorflow as tf
 
 from t2t_lite.errors import UserError
 from t2t_lite.free_memory import free_memory
+from t2t_lite.gpus import warn_if_unused, why_unused
+from t2t_lite.log import LOG
 from t2t_lite.training.tf_config import workers_of_environment
 
 
@@ -25,6 +27,8 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
     Raises:
       UserError: if the requested devices do not exist, or TensorFlow is already initialized.
     """
+    if not virtual_devices and num_gpus is None:
+        warn_if_unused(LOG.warning)
     if not tf.config.list_physical_devices("GPU"):
         # On a CPU the meta optimizer adds a second or two to every start, and makes steps no faster (within 2%).
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
@@ -67,6 +71,32 @@ def device_memory(virtual_devices: int = 0) -> int | None:
     return None if free is None else free // max(virtual_devices, 1)
 
 
+def kinds_of_devices(strategy: tf.distribute.Strategy) -> list[str]:
+    """Returns the kinds of devices of this worker that a strategy uses: "CPU", "TPU" or names of GPUs."""
+    if isinstance(strategy, tf.distribute.TPUStrategy):
+        return ["TPU"]
+    if not tf.config.list_logical_devices("GPU"):
+        return ["CPU"]
+    gpus = tf.config.get_visible_devices("GPU")
+    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "GPU") for gpu in gpus]
+    return list(dict.fromkeys(names))
+
+
+def describe_devices(strategy: tf.distribute.Strategy) -> str:
+    """Returns what a strategy computes on: "1 CPU", "8 GPUs: NVIDIA H100", "2 CPUs on 2 workers"."""
+    number, (first, *others) = strategy.num_replicas_in_sync, kinds_of_devices(strategy)
+    kind = first if first in ("CPU", "TPU") else "GPU"
+    workers = len(workers_of_environment()[0]) if has_workers(strategy) else 1
+    is_virtual = kind == "CPU" and number > workers
+    return "".join(
+        (
+            f"{number} {'virtual ' if is_virtual else ''}{kind}{'s' if number > 1 else ''}",
+            f" on {workers} workers" if workers > 1 else "",
+            f": {', '.join((first, *others))}" if first != kind else "",
+        )
+    )
+
+
 def has_workers(strategy: tf.distribute.Strategy) -> bool:
     """Returns whether training runs in several processes, which have to agree."""
     return isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
@@ -106,7 +136,8 @@ def _hide_gpus(num_gpus: int | None) -> None:
     if num_gpus is None:
         return
     if num_gpus > len(gpus):
-        raise UserError(f"`num_gpus={num_gpus}`, but TensorFlow sees {len(gpus)} GPUs here")
+        why = f". {why_unused()}" if not gpus else ""
+        raise UserError(f"`num_gpus={num_gpus}`, but TensorFlow sees {len(gpus)} GPUs here{why}")
     tf.config.set_visible_devices(gpus[:num_gpus], "GPU")
 
 

@@ -61,7 +61,7 @@ def undivided(multi30k_data, command, shared_folders):
         flags = ("--max_tokens_per_replica=100000", EVALUATING)
         result = command(*trainer(multi30k_data, output_dir, *flags))
         assert result.returncode == 0, result.stderr
-        assert "1 device," in result.stdout
+        assert "1 CPU," in result.stdout
 
     return shared_folders.get("one_device", make)
 
@@ -100,7 +100,7 @@ def test_the_compared_parameters_differ_clearly_from_their_initial_values(one_de
 @pytest.mark.slow
 def test_eight_devices_give_the_parameters_of_one(multi30k_data, one_device, tmp_path):
     (output,) = finish(start(multi30k_data, tmp_path, "--virtual_devices=8"))
-    assert "8 devices," in output
+    assert "8 virtual CPUs," in output
     assert_same(parameters(tmp_path), one_device)
 
 
@@ -129,7 +129,7 @@ def test_four_devices_and_accumulation_give_the_parameters_of_one_with_adamw_and
         result = command(*trainer(multi30k_data, output_dir, flag, hparams=hparams))
         assert result.returncode == 0, result.stderr
     (output,) = finish(process)
-    assert "4 devices," in output
+    assert "4 virtual CPUs," in output
     for output_dir in (accumulating, four):
         assert_same(parameters(output_dir), parameters(one))
 
@@ -198,7 +198,7 @@ def test_two_workers_with_unequal_memory_give_the_parameters_of_one_device(
             for config, bound in zip(tf_configs, (180, 80))
         )
     )
-    assert "4 devices," in outputs[0]
+    assert "4 virtual CPUs on 2 workers," in outputs[0]
     assert outputs[1] == ""  # only the chief prints and writes
     assert_same(parameters(tmp_path), one_device)
     found, expected = (read_evaluations(directory)[10] for directory in (tmp_path, undivided))

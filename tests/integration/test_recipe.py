@@ -29,7 +29,7 @@ def test_the_report_has_the_run_and_the_papers_row(trained, command):
     report = (run / "report.md").read_text()
     assert report in output
     rows = rows_of(report)
-    (count,) = (line for line in output.splitlines() if " parameters, 1 device" in line)
+    (count,) = (line for line in output.splitlines() if " parameters, 1 CPU" in line)
     parameters = int(count.split(" parameters")[0].split()[-1].replace(",", ""))
     assert rows["parameters, millions"][0] == f"{parameters / 1e6:.1f}"
     assert rows["steps"] == ["6", "100,000"]

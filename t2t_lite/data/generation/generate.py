@@ -19,7 +19,7 @@ from t2t_lite.data.generation.sources import check_unchanged, digests_of, find_o
 from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, text_exists, write_split_text
 from t2t_lite.data.generation.split_writer import SplitJob, write_split
 from t2t_lite.data.generation.text_checks import TextChecks
-from t2t_lite.data.generation.vocabularies import check_same_vocabularies, make_vocabularies
+from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check_vocab_file, make_vocabularies
 from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, Example, Problem
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
@@ -72,6 +72,7 @@ def generate(
       UserError: if sources are missing, damaged or changed, or `data_dir` has unusable data.
     """
     data_dir, tmp_dir = Path(data_dir), Path(tmp_dir)
+    problem.tmp_dir = tmp_dir.absolute()
     problem.keep_streams(tmp_dir)
     manifest = read_manifest(data_dir, problem)
     if manifest is not None:
@@ -82,6 +83,7 @@ def generate(
             check_data(data_dir, problem)
             say(f"{problem.data_name}: already in {data_dir}, nothing to do")
             return manifest
+    check_vocab_file(problem)
     files = find_or_fetch(problem, tmp_dir)
     if manifest is not None:
         check_unchanged(files, manifest.sources, data_dir)

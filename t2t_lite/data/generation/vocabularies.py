@@ -1,5 +1,6 @@
 """The vocabularies of a problem's data: learned from the corpus, or imported from --vocab_file."""
 
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,13 +36,7 @@ def make_vocabularies(
     Raises:
       UserError: if --vocab_file does not fit the problem, or a vocabulary made from other text exists.
     """
-    imported = problem.vocab_file.split(",") if problem.vocab_file else []
-    number = 1 if problem.shared_vocabulary else 2
-    if imported and len(imported) != number:
-        raise UserError(
-            f"'{problem.data_name}' has {number} vocabularies, and `vocab_file={problem.vocab_file}` names "
-            f"{len(imported)}; give one file for each, separated by a comma"
-        )
+    imported = _imported(problem)
     # All vocabularies are learned before any is renamed, so that an interruption leaves both or none.
     final_paths: dict[Path, Path] = {}
     names = []
@@ -66,6 +61,25 @@ def make_vocabularies(
     for made, path in final_paths.items():
         made.replace(path)
     return names
+
+
+def check_vocab_file(problem: Problem) -> None:
+    """Raises UserError if `vocab_file` does not fit the problem, before its text is read."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in filter(None, _imported(problem)):
+            import_vocabulary(Path(name), Path(folder) / "vocabulary")
+
+
+def _imported(problem: Problem) -> list[str]:
+    """Returns the files of `vocab_file`, one for each vocabulary ("": learn that one); [] if it is not given."""
+    imported = problem.vocab_file.split(",") if problem.vocab_file else []
+    number = 1 if problem.shared_vocabulary else 2
+    if imported and len(imported) != number:
+        raise UserError(
+            f"'{problem.data_name}' has {number} vocabularies, and `vocab_file={problem.vocab_file}` names "
+            f"{len(imported)}; give one file for each, separated by a comma"
+        )
+    return imported
 
 
 def check_same_vocabularies(vocabularies: Sequence[Vocabulary], manifest: Manifest, data_dir: Path) -> None:

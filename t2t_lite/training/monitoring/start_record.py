@@ -8,7 +8,8 @@ import tensorflow as tf
 
 import t2t_lite
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.training.strategy import has_workers
+from t2t_lite.training.precision import measured_gflops
+from t2t_lite.training.strategy import has_workers, kinds_of_devices
 from t2t_lite.training.tf_config import workers_of_environment
 
 FORMAT = 1
@@ -23,7 +24,8 @@ def start_record(model: Seq2SeqModel, strategy: tf.distribute.Strategy) -> dict[
 
     Returns:
       format, parameters, replicas (devices of all workers), workers, devices (names of the kinds of devices of this
-      worker), cores (processors of this machine), and the versions of t2t_lite, tensorflow, keras and python.
+      worker), cores (processors of this machine), matmul_gflops (the measured speeds of a matrix product, by precision;
+      empty if none was needed), and the versions of t2t_lite, tensorflow, keras and python.
     """
     return {
         "format": FORMAT,
@@ -31,19 +33,10 @@ def start_record(model: Seq2SeqModel, strategy: tf.distribute.Strategy) -> dict[
         "tensorflow": tf.__version__,
         "keras": keras.__version__,
         "python": platform.python_version(),
-        "devices": _kinds_of_devices(strategy),
+        "devices": kinds_of_devices(strategy),
         "replicas": strategy.num_replicas_in_sync,
         "workers": len(workers_of_environment()[0]) if has_workers(strategy) else 1,
         "cores": os.cpu_count(),
         "parameters": model.count_params(),
+        "matmul_gflops": measured_gflops(),
     }
-
-
-def _kinds_of_devices(strategy: tf.distribute.Strategy) -> list[str]:
-    if isinstance(strategy, tf.distribute.TPUStrategy):
-        return ["TPU"]
-    if not tf.config.list_logical_devices("GPU"):
-        return ["CPU"]
-    gpus = tf.config.get_visible_devices("GPU")
-    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "GPU") for gpu in gpus]
-    return list(dict.fromkeys(names))

@@ -214,3 +214,14 @@ def test_sources_in_several_splits_are_counted_and_reported(tmp_path, runner):
         "overlapping: train: the sources of 2 pairs are also in test",
         "overlapping: test: the sources of 1 pairs are also in dev",
     ]
+
+
+def test_a_problem_may_keep_files_of_its_own_in_tmp_dir(tmp_path):
+    class Fetching(Letters):
+        def examples(self, split, files):
+            self.tmp_dir.mkdir(exist_ok=True)
+            (self.tmp_dir / f"{split}.txt").write_text("fetched")
+            return super().examples(split, files)
+
+    generate(Fetching(), tmp_path / "data", tmp_path / "tmp", say=silent)
+    assert names_in(tmp_path / "tmp") == ["dev.txt", "test.txt", "train.txt"]

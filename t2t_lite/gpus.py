@@ -1,0 +1,65 @@
+"""GPUs of the machine that TensorFlow does not use, and why."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from t2t_lite.installed import install_command
+
+# The lines of TensorFlow's log that tell why, after "I0000 00:00:1795506525.663648   11437 cudart_stub.cc:31] ".
+_LINE = re.compile(
+    r"[IWEF]\d{4} \S+ +\d+ [\w.]+:\d+\] (.*(?:cuda|cudnn|cuinit|nvidia|nvml|gpu|dlopen).*)", re.IGNORECASE
+)
+_PROGRAM = "import tensorflow as tf; tf.config.list_physical_devices()"
+
+
+def has_gpu(root: Path = Path("/")) -> bool:
+    """Returns whether the machine seems to have a GPU of NVIDIA, and CUDA_VISIBLE_DEVICES hides not all of them.
+
+    Args:
+      root: the folder that contains /dev.
+    """
+    if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return False
+    return any((root / "dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
+
+
+@functools.cache
+def why_unused() -> str:
+    """Returns what TensorFlow says about GPUs, and how to install what it needs, in one line.
+
+    A process of its own asks, because TensorFlow speaks of it once only, at its import, and whoever lets it do so gets
+    the rest of its log, too.
+    """
+    environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_MAX_VLOG_LEVEL": "0"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=120,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = [str(error)]
+    else:
+        said = dict.fromkeys(
+            found[1].strip().rstrip(".") for found in map(_LINE.match, done.stderr.splitlines()) if found
+        )
+    reason = f"TensorFlow says: {'; '.join(said)}" if said else "TensorFlow does not say why"
+    return f"{reason}. For CUDA's libraries, run {install_command('cuda')}"
+
+
+def warn_if_unused(warn: Callable[[str], None]) -> None:
+    """Warns if the machine has a GPU and TensorFlow finds none. TensorFlow must be imported."""
+    import tensorflow as tf
+
+    if has_gpu() and not tf.config.list_physical_devices("GPU"):
+        warn(f"this machine has a GPU, but TensorFlow uses the CPU. {why_unused()}")

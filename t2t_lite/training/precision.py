@@ -1,0 +1,103 @@
+"""Which precision a device is fast in, by the speed of a small matrix product; what precision=auto chooses."""
+
+import os
+from pathlib import Path
+
+import tensorflow as tf
+
+from t2t_lite.config import AUTO_PRECISION
+from t2t_lite.errors import UserError
+from t2t_lite.training.monitoring.peak_flops import matmul_gflops
+from t2t_lite.training.strategy import all_gather
+
+FLOAT32, BFLOAT16 = "float32", "mixed_bfloat16"
+# Casts and all that is no matrix product cost mixed precision a part of its gain: with products 1.9 times as fast, a step
+# of transformer_multi30k was 1.5 times as fast; with products as fast as in float32, 0.73 times (docs/results.md).
+_LEAST_GAIN = 1.3
+# A product must take long beside its start; on a CPU without bfloat16 instructions a larger one takes a second.
+_SIZES = {"CPU": 1024, "GPU": 8192}
+_measured: dict[str, float] = {}
+
+
+def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tuple[str, str]:
+    """Returns what precision=auto means for a training, and a line that says why. Every worker must call it together.
+
+    Args:
+      strategy: the devices. With several workers, the first one chooses.
+      stored: the precision that the run began with, which it keeps on any device so that resuming is exact; None: new.
+    """
+    if stored:
+        choice, why = stored, "as the run began"
+    elif isinstance(strategy, tf.distribute.TPUStrategy):
+        choice, why = BFLOAT16, "TPUs multiply in it"
+    else:
+        choice = BFLOAT16 if product_gflops(BFLOAT16) > _LEAST_GAIN * product_gflops(FLOAT32) else FLOAT32
+        why = f"products of matrices run at {_figures(BFLOAT16)} here"
+    if all_gather(strategy, float(choice == BFLOAT16))[0] != (choice == BFLOAT16):
+        choice, why = FLOAT32 if choice == BFLOAT16 else BFLOAT16, "as the first worker chose"
+    return choice, f"`hparams=precision={AUTO_PRECISION}`: {choice}, {why}"
+
+
+def slow_precision(precision: str) -> str:
+    """Returns a warning if a precision of 16 bits gains nothing on this device, else "".
+
+    Raises:
+      UserError: if the device cannot compute in this precision.
+    """
+    if precision == FLOAT32 or tf.config.list_logical_devices("TPU"):
+        return ""
+    if _is_bfloat16_refused() and precision == BFLOAT16:
+        raise UserError(
+            f"`hparams=precision={BFLOAT16}`: oneDNN does not compute in bfloat16 with the variable ONEDNN_MAX_CPU_ISA="
+            f"{os.environ['ONEDNN_MAX_CPU_ISA']}; unset it, or add TF_ENABLE_ONEDNN_OPTS=0"
+        )
+    if product_gflops(precision) > _LEAST_GAIN * product_gflops(FLOAT32):
+        return ""
+    return (
+        f"precision={precision} gains nothing here: products of matrices run at {_figures(precision)}; use "
+        f"precision={FLOAT32}, or precision={AUTO_PRECISION}, which chooses for a new run"
+    )
+
+
+def product_gflops(precision: str) -> float:
+    """Returns the speed of a matrix product on the first device, in GFLOP/s; 0 if it cannot be computed.
+
+    It is measured once in a process. Call it after the strategy was made, because it initializes the devices.
+
+    Args:
+      precision: a value of HParams.precision, but not auto.
+    """
+    if precision not in _measured:
+        kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+        is_refused = precision == BFLOAT16 and _is_bfloat16_refused()
+        speed = 0.0 if is_refused else matmul_gflops(_SIZES[kind], precision.removeprefix("mixed_"), repeats=8)
+        _measured[precision] = round(speed, 1)
+    return _measured[precision]
+
+
+def measured_gflops() -> dict[str, float]:
+    """Returns what `product_gflops` has measured in this process, by precision."""
+    return dict(_measured)
+
+
+def _figures(precision: str) -> str:
+    name = precision.removeprefix("mixed_")
+    return f"{product_gflops(FLOAT32):,.0f} GFLOP/s in float32 and {product_gflops(precision):,.0f} in {name}"
+
+
+def _is_bfloat16_refused() -> bool:
+    """Returns whether a product in bfloat16 would end the process.
+
+    TensorFlow gives it to oneDNN if the processor has AVX512, and oneDNN refuses it if it may use less.
+    """
+    allowed = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
+    if (
+        not allowed
+        or allowed.startswith(("AVX512", "AVX10", "DEFAULT"))
+        or os.environ.get("TF_ENABLE_ONEDNN_OPTS") == "0"
+    ):
+        return False
+    try:
+        return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False

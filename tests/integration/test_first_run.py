@@ -1,0 +1,165 @@
+"""What the trainer says and checks first: devices, GPUs that are not used, the precision, what is wrong."""
+
+import json
+import re
+
+import keras
+import pytest
+
+import t2t_lite as t2t
+from t2t_lite.checkpoints import storage
+
+TINY = "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=512"
+
+
+@pytest.fixture
+def flags(grammar_data, tmp_path):
+    """The flags of a training of one step; further ones may follow."""
+
+    def of(output_dir="run", hparams="", steps=1):
+        settings = ",".join(filter(None, (TINY, hparams)))
+        return (
+            "--problem=grammar_ende",
+            "--hparams_set=transformer_tiny",
+            f"--data_dir={grammar_data}",
+            f"--output_dir={tmp_path / output_dir}",
+            f"--hparams={settings}",
+            f"--train_steps={steps}",
+            "--schedule=train",
+            "--peak_tflops=1",
+        )
+
+    return of
+
+
+@pytest.fixture
+def driver(tmp_path):
+    """A folder for PATH with an nvidia-smi, as on a machine with a GPU."""
+    (tmp_path / "driver").mkdir()
+    program = tmp_path / "driver" / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho GPU 0\n")
+    program.chmod(0o755)
+    return f"{program.parent}:/usr/bin:/bin"
+
+
+def test_the_first_line_names_the_devices(process, flags):
+    result = process("trainer", *flags())
+    assert result.returncode == 0 and result.stderr == ""
+    assert re.match(r"grammar_ende: 1,500 training pairs, [\d,]+ parameters, 1 CPU, float32\n", result.stdout)
+
+
+def test_a_gpu_that_tensorflow_cannot_use_is_reported_with_what_it_says(process, flags, driver):
+    result = process("trainer", *flags(), PATH=driver)
+    assert result.returncode == 0 and "1 CPU, float32" in result.stdout
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("this machine has a GPU, but TensorFlow uses the CPU. TensorFlow says: Could not find cuda")
+    assert "failed call to cuInit" in line
+    assert re.search(r"\. For CUDA's libraries, run \S+ (-m pip )?install -e '\S+\[cuda\]'$", line)
+    # Who hides the GPU knows.
+    hidden = process("trainer", *flags("other"), PATH=driver, CUDA_VISIBLE_DEVICES="")
+    assert hidden.returncode == 0 and hidden.stderr == ""
+
+
+def test_a_gpu_that_was_asked_for_and_is_not_found_is_an_error_with_what_tensorflow_says(process, flags):
+    result = process("trainer", *flags(), "--num_gpus=2")
+    assert result.returncode == 1
+    (line,) = result.stderr.splitlines()
+    assert "--num_gpus=2, but TensorFlow sees 0 GPUs here. TensorFlow says: Could not find cuda drivers" in line
+
+
+def test_debug_shows_all_that_tensorflow_says(process, flags):
+    result = process("trainer", *flags(), "--debug")
+    assert result.returncode == 0 and "Could not find cuda drivers" in result.stderr
+
+
+def stored(path):
+    return json.loads((path / "hparams.json").read_text())["precision"]
+
+
+def test_precision_auto_is_measured_once_and_stays_with_the_run(process, command, flags, tmp_path):
+    # Where oneDNN may not use AVX512, bfloat16 is slow on every processor, or cannot be computed at all.
+    begun = process("trainer", *flags("run", "precision=auto", 2), ONEDNN_MAX_CPU_ISA="AVX2")
+    assert begun.returncode == 0, begun.stderr
+    chosen = (
+        r"--hparams=precision=auto: float32, products of matrices run at [\d,]+ GFLOP/s in float32 and [\d,]+ in bf"
+    )
+    assert re.match(chosen, begun.stdout)
+    assert stored(tmp_path / "run") == "float32"
+    start = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[0])
+    figures = start["matmul_gflops"]
+    assert figures["float32"] > figures["mixed_bfloat16"] >= 0
+    # On another processor, the run keeps its precision, whatever that one would choose, and so the same weights.
+    for name, precision in (("whole", "float32"), ("run", "auto")):
+        resumed = command("trainer", *flags(name, f"precision={precision}", 4))
+        assert resumed.returncode == 0, resumed.stderr
+    assert "--hparams=precision=auto: float32, as the run began" in resumed.stdout
+    assert stored(tmp_path / "run") == "float32"
+
+
+def test_a_run_in_bfloat16_goes_on_in_it_with_auto_exactly(command, flags, tmp_path):
+    for name, precision, steps in (("two", "mixed_bfloat16", 2), ("two", "auto", 4), ("four", "mixed_bfloat16", 4)):
+        result = command("trainer", *flags(name, f"precision={precision}", steps), "--max_tokens_per_replica=400")
+        assert result.returncode == 0, result.stderr
+    assert stored(tmp_path / "two") == "mixed_bfloat16"
+    two, four = (storage.read(tmp_path / name / "ckpt-4", "model") for name in ("two", "four"))
+    assert all((two[name] == four[name]).all() for name in four)
+
+
+def test_other_settings_are_refused_with_auto_too(command, flags):
+    assert command("trainer", *flags("run", "precision=auto")).returncode == 0
+    result = command("trainer", *flags("run", "precision=auto,norm_position=pre"))
+    assert result.returncode == 1 and "norm_position" in result.stderr and "float32" not in result.stderr
+
+
+def test_a_slow_precision_gets_a_warning_with_both_speeds(process, flags, tmp_path):
+    # So limited, oneDNN computes bfloat16 in float32, slowly; without AVX512, TensorFlow does so.
+    result = process("trainer", *flags("run", "precision=mixed_bfloat16"), ONEDNN_MAX_CPU_ISA="AVX512_CORE")
+    assert result.returncode == 0, result.stderr
+    figures = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[0])["matmul_gflops"]
+    is_slow = figures["mixed_bfloat16"] <= 1.3 * figures["float32"]
+    speeds = "{float32:,.0f} GFLOP/s in float32 and {mixed_bfloat16:,.0f} in bfloat16; use".format(**figures)
+    assert (
+        f"precision=mixed_bfloat16 gains nothing here: products of matrices run at {speeds}" in result.stdout
+    ) == is_slow
+
+
+def test_a_precision_that_would_end_the_process_is_refused(process, flags):
+    result = process("trainer", *flags("run", "precision=mixed_bfloat16"), ONEDNN_MAX_CPU_ISA="AVX2")
+    if result.returncode == 0:  # a processor without AVX512, where TensorFlow computes it itself
+        return
+    assert result.returncode == 1 and result.stderr.count("\n") == 1
+    assert "oneDNN does not compute in bfloat16 with the variable ONEDNN_MAX_CPU_ISA=AVX2" in result.stderr
+
+
+def test_a_callback_of_keras_is_refused_before_anything_is_done(grammar_data, tmp_path):
+    logger = keras.callbacks.CSVLogger(tmp_path / "log.csv")
+    with pytest.raises(t2t.UserError, match=r"CSVLogger is no t2t_lite\.Callback; derive from that"):
+        t2t.train(
+            "grammar_ende", "transformer_tiny", data_dir=grammar_data, output_dir=tmp_path / "run", callbacks=[logger]
+        )
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_wrong_warm_start_is_refused_before_data_is_generated(command, tmp_path):
+    result = command(
+        "trainer",
+        "--problem=algorithmic_copy",
+        "--hparams_set=transformer_tiny",
+        f"--data_dir={tmp_path / 'data'}",
+        f"--output_dir={tmp_path / 'run'}",
+        "--generate_data",
+        f"--warm_start_from={tmp_path / 'nowhere'}",
+    )
+    assert result.returncode == 1 and "--warm_start_from=" in result.stderr
+    assert "neither a run directory nor a checkpoint" in result.stderr and result.stdout == ""
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("content", [None, b"no vocabulary\xff"])
+def test_a_wrong_vocabulary_file_is_refused_before_the_text_is_read(command, tmp_path, content):
+    file = tmp_path / "vocab"
+    if content:
+        file.write_bytes(content)
+    result = command("datagen", "--problem=algorithmic_copy", f"--data_dir={tmp_path / 'data'}", f"--vocab_file={file}")
+    assert result.returncode == 1 and str(file) in result.stderr and result.stderr.count("\n") == 1
+    assert result.stdout == "" and not (tmp_path / "data").exists()
