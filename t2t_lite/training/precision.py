@@ -11,8 +11,8 @@ from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 from t2t_lite.training.strategy import all_gather
 
 FLOAT32, BFLOAT16 = "float32", "mixed_bfloat16"
-# Casts and all that is no matrix product cost mixed precision a part of its gain: with products 1.9 times as fast,
-# a step of transformer_multi30k was 1.5 times as fast; with products as fast as in float32, 0.73 times (docs/results.md).
+# Casts and all that is no matrix product cost mixed precision a part of its gain (docs/results.md): with products 1.9
+# times as fast, a step of transformer_multi30k was 1.5 times as fast; with products as fast as in float32, 0.73 times.
 _LEAST_GAIN = 1.3
 # A product must take long beside its start; on a CPU without bfloat16 instructions a larger one takes a second.
 _SIZES = {"CPU": 1024, "GPU": 8192}
