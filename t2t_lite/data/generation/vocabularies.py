@@ -67,7 +67,10 @@ def check_vocab_file(problem: Problem) -> None:
     """Raises UserError if `vocab_file` does not fit the problem, before its text is read."""
     with tempfile.TemporaryDirectory() as folder:
         for name in filter(None, _imported(problem)):
-            import_vocabulary(Path(name), Path(folder) / "vocabulary")
+            try:
+                import_vocabulary(Path(name), Path(folder) / "vocabulary")
+            except UserError as error:
+                raise UserError(f"`vocab_file={problem.vocab_file}`: {error}") from error
 
 
 def _imported(problem: Problem) -> list[str]:
