@@ -68,9 +68,11 @@ def install_command(extra: str) -> str:
 
 def _origin() -> tuple[Path | None, bool]:
     """Returns the wheel or the checkout that this package was installed from, or None, and whether it is editable."""
+    # In a checkout, the metadata that setuptools leaves there may come first; only pip's knows the origin.
+    known = [text for each in metadata.distributions(name=_DISTRIBUTION) if (text := each.read_text("direct_url.json"))]
     try:
-        about = json.loads(metadata.distribution(_DISTRIBUTION).read_text("direct_url.json") or "{}")
-    except (metadata.PackageNotFoundError, ValueError):
+        about = json.loads(known[0]) if known else {}
+    except ValueError:
         return None, False
     url = urllib.parse.urlsplit(about.get("url", ""))
     path = Path(urllib.parse.unquote(url.path))

@@ -280,6 +280,7 @@ def test_a_missing_extra_is_named_with_the_wheel_or_the_checkout(environment, wh
     for editable in ([], ["--editable"]):
         pip("--python", environment / "python", "install", "--no-deps", "--no-index", "--no-build-isolation",
             "--force-reinstall", *editable, built, cwd=tmp_path)  # fmt: skip
-        printed = run(environment / "python", "-c", program, cwd=tmp_path).stdout
+        # In the checkout, where setuptools has left metadata of its own.
+        printed = run(environment / "python", "-c", program, cwd=built).stdout
         e = "-e " if editable else ""
         assert printed == f"{run_pip} {e}'{built}[plot]'\n{run_pip} {e}{built}\n"
