@@ -60,6 +60,7 @@ def test_a_gpu_that_tensorflow_cannot_use_is_reported_with_what_it_says(process,
     assert hidden.returncode == 0 and hidden.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_gpu_that_was_asked_for_and_is_not_found_is_an_error_with_what_tensorflow_says(process, flags):
     result = process("trainer", *flags(), "--num_gpus=2")
     assert result.returncode == 1
@@ -67,6 +68,7 @@ def test_a_gpu_that_was_asked_for_and_is_not_found_is_an_error_with_what_tensorf
     assert "--num_gpus=2, but TensorFlow sees 0 GPUs here. TensorFlow says: Could not find cuda drivers" in line
 
 
+@pytest.mark.slow
 def test_debug_shows_all_that_tensorflow_says(process, flags):
     result = process("trainer", *flags(), "--debug")
     assert result.returncode == 0 and "Could not find cuda drivers" in result.stderr
@@ -96,6 +98,7 @@ def test_precision_auto_is_measured_once_and_stays_with_the_run(process, command
     assert stored(tmp_path / "run") == "float32"
 
 
+@pytest.mark.slow
 def test_a_run_in_bfloat16_goes_on_in_it_with_auto_exactly(command, flags, tmp_path):
     for name, precision, steps in (("two", "mixed_bfloat16", 2), ("two", "auto", 4), ("four", "mixed_bfloat16", 4)):
         result = command("trainer", *flags(name, f"precision={precision}", steps), "--max_tokens_per_replica=400")
@@ -111,6 +114,7 @@ def test_other_settings_are_refused_with_auto_too(command, flags):
     assert result.returncode == 1 and "norm_position" in result.stderr and "float32" not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_slow_precision_gets_a_warning_with_both_speeds(process, flags, tmp_path):
     # So limited, oneDNN computes bfloat16 in float32, slowly; without AVX512, TensorFlow does so.
     result = process("trainer", *flags("run", "precision=mixed_bfloat16"), ONEDNN_MAX_CPU_ISA="AVX512_CORE")
@@ -123,6 +127,7 @@ def test_a_slow_precision_gets_a_warning_with_both_speeds(process, flags, tmp_pa
     ) == is_slow
 
 
+@pytest.mark.slow
 def test_a_precision_that_would_end_the_process_is_refused(process, flags):
     result = process("trainer", *flags("run", "precision=mixed_bfloat16"), ONEDNN_MAX_CPU_ISA="AVX2")
     if result.returncode == 0:  # a processor without AVX512, where TensorFlow computes it itself
