@@ -37,10 +37,13 @@ CHOICES = {
 
 
 def choices() -> dict[str, tuple[str, ...]]:
-    """Returns the allowed values of every setting that chooses code of the model, plug-ins' included."""
+    """Returns the values of every setting that chooses code of the model, plug-ins' included.
+
+    precision=auto is left out: it is one of the others.
+    """
     others = (MODELS, OPTIMIZERS, LEARNING_RATE_SCHEDULES)
     parts = {name: registry for name, registry in REGISTRIES_OF_SETTINGS.items() if registry not in others}
-    return {name: tuple(registry.names()) for name, registry in parts.items()} | CHOICES
+    return {name: tuple(registry.names()) for name, registry in parts.items()} | CHOICES | {"precision": PRECISIONS}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,8 +33,7 @@ def has_gpu(root: Path = Path("/")) -> bool:
 def why_unused() -> str:
     """Returns what TensorFlow says about GPUs, and how to install what it needs, in one line.
 
-    A process of its own asks, because TensorFlow speaks of it once only, at its import, and whoever lets it do so gets
-    the rest of its log, too.
+    A separate process imports TensorFlow: it gives the reason only once, at import, and only with its full log on.
     """
     environment = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_MAX_VLOG_LEVEL": "0"}
     try:

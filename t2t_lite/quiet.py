@@ -29,11 +29,11 @@ _is_shown = False  # whether nothing is held back
 def prepare_process(debug: bool = False) -> None:
     """Prepares a process that belongs to a command, and not to another program, for TensorFlow's first import.
 
-    TensorFlow then prints nothing, wherever it is imported, and leaves out packages that it does not need, which takes
-    a second. They can be imported afterwards, but the plots of `keras.visualization` stay unusable.
+    The import then prints nothing, wherever it happens, and skips optional packages, which saves a second. These can be
+    imported afterwards, but the plots of `keras.visualization` stay unusable.
 
     Args:
-      debug: whether TensorFlow prints all that it says.
+      debug: whether TensorFlow prints its whole log.
     """
     global _hidden, _is_shown
     _hidden, _is_shown = _OPTIONAL, debug

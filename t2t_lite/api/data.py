@@ -100,7 +100,6 @@ def generate_data(
     seen: list[TextChecks] = []
     data_dir = Path(data_dir)
     tmp_dir = Path(tmp_dir) if tmp_dir else data_dir / "downloads"
-    problem.tmp_dir = tmp_dir.absolute()
     problem.keep_streams(tmp_dir)
     if read_manifest(data_dir, problem) is None:
         check_obtainable(problem, tmp_dir)  # before TensorFlow is imported, which takes seconds

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.models import SMALL_MODEL
 
-from t2t_lite.config import AUTO_PRECISION, HParams, choices
+from t2t_lite.config import HParams, choices
 from t2t_lite.errors import UserError
 from t2t_lite.layers.positions import NoPositions
 from t2t_lite.models.building import make_model
@@ -31,9 +31,7 @@ def logits(hparams):
 
 @pytest.mark.parametrize("name", choices())
 def test_every_two_choices_of_a_setting_give_different_logits(name):
-    # The automatic choice is one of the others.
-    words = [word for word in choices()[name] if word != AUTO_PRECISION]
-    results = {word: logits(SETTINGS.replace(**{name: word})) for word in words}
+    results = {word: logits(SETTINGS.replace(**{name: word})) for word in choices()[name]}
     for one, other in itertools.combinations(results, 2):
         difference = np.abs(results[one] - results[other])[IDS > 0]
         assert difference.max() > 1e-3, f"{name}={one} and {other} compute the same"
