@@ -1,12 +1,12 @@
 """The settings of models and trainings, and those of decoding. An hparams set is an `HParams`."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import ClassVar
 
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError
+from t2t_lite.options import option
 from t2t_lite.registry import (
     CONSTRAINTS,
     LEARNING_RATE_SCHEDULES,
@@ -27,13 +27,6 @@ MAX_LAYERS = 1000
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 AUTO_PRECISION = "auto"  # float32 or mixed_bfloat16: a training chooses, and its run has the choice
 SAMPLING_METHODS = ("argmax", "random")
-# The allowed values of settings that choose code of the model; the first one is the paper's. Those of the settings in
-# REGISTRIES_OF_SETTINGS are the names that are registered.
-CHOICES = {
-    "norm_position": ("post", "pre"),
-    "tied_embeddings": ("all", "decoder", "none"),
-    "precision": (*PRECISIONS, AUTO_PRECISION),
-}
 
 
 def choices() -> dict[str, tuple[str, ...]]:
@@ -43,7 +36,8 @@ def choices() -> dict[str, tuple[str, ...]]:
     """
     others = (MODELS, OPTIMIZERS, LEARNING_RATE_SCHEDULES)
     parts = {name: registry for name, registry in REGISTRIES_OF_SETTINGS.items() if registry not in others}
-    return {name: tuple(registry.names()) for name, registry in parts.items()} | CHOICES | {"precision": PRECISIONS}
+    fixed = {name: values for name in HParams.names() if (values := HParams.option(name).choices)}
+    return {name: tuple(registry.names()) for name, registry in parts.items()} | fixed | {"precision": PRECISIONS}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,74 +47,84 @@ class HParams(Settings):
     FLAG: ClassVar[str] = "hparams"
     RENAMED: ClassVar[dict[str, str]] = {"counted_piece": "hard_alignment_token"}
 
-    model: str = "transformer"  # a name in MODELS
-    num_encoder_layers: int = 6
-    num_decoder_layers: int = 6
-    hidden_size: int = 512  # d_model
-    filter_size: int = 2048  # d_ff
-    num_heads: int = 8  # h
-    attention_key_size: int = 0  # d_k of one head; 0: hidden_size / num_heads
-    attention_value_size: int = 0  # d_v of one head; 0: hidden_size / num_heads
-    self_attention_type: str = "full"  # full, or a replacement for self-attention: the layers of table 1
-    neighborhood_size: int = 64  # r of local attention: positions seen, around each one or, in the decoder, up to it
-    kernel_size: int = 3  # k of convolutions, odd
-    dilation_growth: int = 1  # ratio of dilations of successive layers; kernel_size gives paths of O(log_k n)
-    feed_forward_type: str = "relu"  # swiglu: Shazeer 2020; attention: over parameters, the paper's appendix
-    parameter_heads: int = 8  # h_p of attention over parameters
-    parameter_head_size: int = 64  # d_pk and d_pv of attention over parameters
-    parameter_pairs: int = 1536  # n_p of attention over parameters: key-value pairs per head
-    position_encoding: str = "sinusoidal"  # sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021
-    hard_alignment_token: int = 0  # id of the target token for one source token, in order (Ma et al. 2017); 0: none
-    max_relative_position: int = 16  # relative positions: larger distances count as this one
-    norm_position: str = "post"  # pre: before each sub-layer, and a final norm on each stack (Xiong et al. 2020)
-    norm_type: str = "layer"  # rms: Zhang and Sennrich 2019
-    tied_embeddings: str = "all"  # decoder: the source side has its own matrix; none: the projection has its own, too
-    residual_dropout: float = 0.1  # P_drop, on each sub-layer's output and on the sum of embedding and position
-    attention_dropout: float = 0.0  # on attention weights
-    relu_dropout: float = 0.0  # on the inner layer of feed-forward networks
-    max_length: int = 256  # tokens, end symbol included; longer pairs are left out of training
-    label_smoothing: float = 0.1  # epsilon_ls
-    batch_tokens: int = 25_000  # real target tokens per optimizer step over all devices
-    train_steps: int = 100_000
-    optimizer: str = "adam"  # adamw, adafactor, lion or sgd; the adam_ settings are for adam and adamw
-    weight_decay: float = 0.0  # share of each matrix that an update removes, times the learning rate; not with adam
-    clip_norm: float = 0.0  # the largest global norm of the gradients of a batch; longer ones are scaled; 0: any
-    learning_rate_schedule: str = "inverse_sqrt"  # the paper's; cosine, linear or constant
-    learning_rate: float = 0.0  # the peak, after warm-up; 0: the paper's, in which learning_rate_constant is a factor
-    learning_rate_constant: float = 1.0  # factor of the paper's peak (hidden_size * learning_rate_warmup_steps)^-0.5
-    learning_rate_warmup_steps: int = 4000  # the rate grows linearly up to this step
-    learning_rate_decay_steps: int = 0  # cosine and linear: the step at which the rate reaches 0
-    adam_beta1: float = 0.9
-    adam_beta2: float = 0.98
-    adam_epsilon: float = 1e-9
-    ema_decay: float = 0.0  # decay of a moving average of the weights, instead of averaging checkpoints; 0: none
-    average_checkpoints: int = 5  # number of last checkpoints that t2t-lite-avg averages by default
-    precision: str = "float32"  # mixed_bfloat16, mixed_float16: matrix products in 16 bits; auto: the faster one here
+    model: str = option("transformer", "a name in MODELS")
+    num_encoder_layers: int = option(6, at_least=1, at_most=MAX_LAYERS)
+    num_decoder_layers: int = option(6, at_least=1, at_most=MAX_LAYERS)
+    hidden_size: int = option(512, "d_model", at_least=1)
+    filter_size: int = option(2048, "d_ff", at_least=1)
+    num_heads: int = option(8, "h", at_least=1)
+    attention_key_size: int = option(0, "d_k of one head; 0: hidden_size / num_heads", at_least=0)
+    attention_value_size: int = option(0, "d_v of one head; 0: hidden_size / num_heads", at_least=0)
+    self_attention_type: str = option("full", "full, or a replacement for self-attention: the layers of table 1")
+    neighborhood_size: int = option(
+        64, "r of local attention: positions seen, around each one or, in the decoder, up to it", at_least=1
+    )
+    kernel_size: int = option(3, "k of convolutions, odd", at_least=1)
+    dilation_growth: int = option(
+        1, "ratio of dilations of successive layers; kernel_size gives paths of O(log_k n)", at_least=1
+    )
+    feed_forward_type: str = option("relu", "swiglu: Shazeer 2020; attention: over parameters, the paper's appendix")
+    parameter_heads: int = option(8, "h_p of attention over parameters", at_least=1)
+    parameter_head_size: int = option(64, "d_pk and d_pv of attention over parameters", at_least=1)
+    parameter_pairs: int = option(1536, "n_p of attention over parameters: key-value pairs per head", at_least=1)
+    position_encoding: str = option(
+        "sinusoidal", "sinusoidal_halves: tensor2tensor's; relative: Shaw 2018; rotary: Su 2021"
+    )
+    hard_alignment_token: int = option(
+        0, "id of the target token for one source token, in order (Ma et al. 2017); 0: none", at_least=0
+    )
+    max_relative_position: int = option(16, "relative positions: larger distances count as this one", at_least=1)
+    norm_position: str = option(
+        "post",
+        "pre: before each sub-layer, and a final norm on each stack (Xiong et al. 2020)",
+        choices=("post", "pre"),
+    )
+    norm_type: str = option("layer", "rms: Zhang and Sennrich 2019")
+    tied_embeddings: str = option(
+        "all",
+        "decoder: the source side has its own matrix; none: the projection has its own, too",
+        choices=("all", "decoder", "none"),
+    )
+    residual_dropout: float = option(
+        0.1, "P_drop, on each sub-layer's output and on the sum of embedding and position", at_least=0, below=1
+    )
+    attention_dropout: float = option(0.0, "on attention weights", at_least=0, below=1)
+    relu_dropout: float = option(0.0, "on the inner layer of feed-forward networks", at_least=0, below=1)
+    max_length: int = option(256, "tokens, end symbol included; longer pairs are left out of training", at_least=1)
+    label_smoothing: float = option(0.1, "epsilon_ls", at_least=0, below=1)
+    batch_tokens: int = option(25_000, "real target tokens per optimizer step over all devices", at_least=1)
+    train_steps: int = option(100_000, at_least=1)
+    optimizer: str = option("adam", "adamw, adafactor, lion or sgd; the adam_ settings are for adam and adamw")
+    weight_decay: float = option(
+        0.0, "share of each matrix that an update removes, times the learning rate; not with adam", at_least=0
+    )
+    clip_norm: float = option(
+        0.0, "the largest global norm of the gradients of a batch; longer ones are scaled; 0: any", at_least=0
+    )
+    learning_rate_schedule: str = option("inverse_sqrt", "the paper's; cosine, linear or constant")
+    learning_rate: float = option(
+        0.0, "the peak, after warm-up; 0: the paper's, in which learning_rate_constant is a factor", at_least=0
+    )
+    learning_rate_constant: float = option(
+        1.0, "factor of the paper's peak (hidden_size * learning_rate_warmup_steps)^-0.5", above=0
+    )
+    learning_rate_warmup_steps: int = option(4000, "the rate grows linearly up to this step", at_least=1)
+    learning_rate_decay_steps: int = option(0, "cosine and linear: the step at which the rate reaches 0", at_least=0)
+    adam_beta1: float = option(0.9, at_least=0, below=1)
+    adam_beta2: float = option(0.98, at_least=0, below=1)
+    adam_epsilon: float = option(1e-9, above=0)
+    ema_decay: float = option(
+        0.0, "decay of a moving average of the weights, instead of averaging checkpoints; 0: none", at_least=0, below=1
+    )
+    average_checkpoints: int = option(5, "number of last checkpoints that t2t-lite-avg averages by default", at_least=1)
+    precision: str = option(
+        "float32",
+        "mixed_bfloat16, mixed_float16: matrix products in 16 bits; auto: the faster one here",
+        choices=(*PRECISIONS, AUTO_PRECISION),
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        may_be_0 = (
-            "attention_key_size",
-            "attention_value_size",
-            "hard_alignment_token",
-            "learning_rate_decay_steps",
-        )
-        for field in dataclasses.fields(HParams):
-            value = getattr(self, field.name)
-            if isinstance(value, int):
-                least = 0 if field.name in may_be_0 else 1
-                self.require(field.name, value >= least, f"at least {least}")
-        for name in ("num_encoder_layers", "num_decoder_layers"):
-            self.require(name, getattr(self, name) <= MAX_LAYERS, f"at most {MAX_LAYERS:,}")
-        dropouts = ("residual_dropout", "attention_dropout", "relu_dropout")
-        for name in (*dropouts, "label_smoothing", "adam_beta1", "adam_beta2", "ema_decay"):
-            self.require(name, 0.0 <= getattr(self, name) < 1.0, "at least 0 and below 1")
-        for name in ("learning_rate_constant", "adam_epsilon"):
-            self.require(name, 0.0 < getattr(self, name) < math.inf, "above 0 and finite")
-        for name in ("weight_decay", "clip_norm", "learning_rate"):
-            self.require(name, 0.0 <= getattr(self, name) < math.inf, "at least 0 and finite")
-        for name, values in CHOICES.items():
-            self.require(name, getattr(self, name) in values, " or ".join(values))
         self._check_registered()
         self._check_sizes()
         self._check_updates()
@@ -257,49 +261,41 @@ class DecodeHParams(Settings):
 
     FLAG: ClassVar[str] = "decode_hparams"
 
-    beam_size: int = 4  # 1 is greedy search
-    alpha: float = 0.6  # exponent of the length penalty ((5 + length) / 6) ** alpha
-    extra_length: int = 50  # an output has at most this many tokens more than its input
-    max_input_length: int = 1024  # longer inputs are truncated to this many tokens, with a warning
-    batch_tokens: int = 4096  # tokens per batch, padding included: of the source, and of one beam's outputs
-    min_length: int = 1  # minimum length of an output in tokens, without the end symbol; 0: it may be empty (the paper)
-    min_length_ratio: float = 0.0  # minimum ratio of output tokens to input tokens
-    coverage_penalty: float = 0.0  # beta of Wu et al. 2016, equation 14; 0: none
-    no_repeat_ngram_size: int = 0  # no n-gram of this size occurs twice in an output; 0: no limit
-    diverse_beam_groups: int = 1  # groups of beams that avoid each other's tokens (Vijayakumar et al. 2016)
-    diverse_beam_strength: float = 0.5  # penalty in nats on a token for each group that has already chosen it
-    sampling_method: str = "argmax"  # random: sample each beam instead of searching
-    sampling_temp: float = 1.0  # logits are divided by this temperature before sampling
-    sampling_keep_top_k: int = 0  # sample among the k most probable tokens; 0: all
-    sampling_keep_top_p: float = 1.0  # sample among the fewest tokens with this total probability
-    only_trees: bool = False  # parsing: search only well-formed trees over exactly the given words
-    allow_unk: bool = False  # whether outputs may contain the unknown token, which stands for no text
-    random_seed: int = 1  # seed of the samples of a line, independent of its position in a batch
-    constraints: str = ""  # further constraints on outputs, registered ones such as those of a plug-in: "a+b"
-    scorers: str = ""  # further terms of the score of an output, registered ones: "a+b"
-    return_beams: bool = False  # return all hypotheses of a line with their scores instead of the best text
-    precision: str = "float32"  # mixed_bfloat16, mixed_float16: computation in 16 bits
+    beam_size: int = option(4, "1 is greedy search", at_least=1)
+    alpha: float = option(0.6, "exponent of the length penalty ((5 + length) / 6) ** alpha", at_least=0)
+    extra_length: int = option(50, "an output has at most this many tokens more than its input", at_least=0)
+    max_input_length: int = option(1024, "longer inputs are truncated to this many tokens, with a warning", at_least=1)
+    batch_tokens: int = option(
+        4096, "tokens per batch, padding included: of the source, and of one beam's outputs", at_least=1
+    )
+    min_length: int = option(
+        1, "minimum length of an output in tokens, without the end symbol; 0: it may be empty (the paper)", at_least=0
+    )
+    min_length_ratio: float = option(0.0, "minimum ratio of output tokens to input tokens", at_least=0)
+    coverage_penalty: float = option(0.0, "beta of Wu et al. 2016, equation 14; 0: none", at_least=0)
+    no_repeat_ngram_size: int = option(0, "no n-gram of this size occurs twice in an output; 0: no limit", at_least=0)
+    diverse_beam_groups: int = option(
+        1, "groups of beams that avoid each other's tokens (Vijayakumar et al. 2016)", at_least=1
+    )
+    diverse_beam_strength: float = option(
+        0.5, "penalty in nats on a token for each group that has already chosen it", at_least=0
+    )
+    sampling_method: str = option("argmax", "random: sample each beam instead of searching", choices=SAMPLING_METHODS)
+    sampling_temp: float = option(1.0, "logits are divided by this temperature before sampling", above=0)
+    sampling_keep_top_k: int = option(0, "sample among the k most probable tokens; 0: all", at_least=0)
+    sampling_keep_top_p: float = option(
+        1.0, "sample among the fewest tokens with this total probability", above=0, at_most=1
+    )
+    only_trees: bool = option(False, "parsing: search only well-formed trees over exactly the given words")
+    allow_unk: bool = option(False, "whether outputs may contain the unknown token, which stands for no text")
+    random_seed: int = option(1, "seed of the samples of a line, independent of its position in a batch", at_least=0)
+    constraints: str = option("", 'further constraints on outputs, registered ones such as those of a plug-in: "a+b"')
+    scorers: str = option("", 'further terms of the score of an output, registered ones: "a+b"')
+    return_beams: bool = option(False, "return all hypotheses of a line with their scores instead of the best text")
+    precision: str = option("float32", "mixed_bfloat16, mixed_float16: computation in 16 bits", choices=PRECISIONS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("beam_size", "max_input_length", "batch_tokens", "diverse_beam_groups"):
-            self.require(name, getattr(self, name) >= 1, "at least 1")
-        for name in (
-            "alpha",
-            "extra_length",
-            "min_length",
-            "min_length_ratio",
-            "coverage_penalty",
-            "no_repeat_ngram_size",
-            "diverse_beam_strength",
-            "sampling_keep_top_k",
-            "random_seed",
-        ):
-            self.require(name, 0 <= getattr(self, name) < math.inf, "at least 0 and finite")
-        self.require("sampling_temp", 0 < self.sampling_temp < math.inf, "above 0 and finite")
-        self.require("sampling_keep_top_p", 0 < self.sampling_keep_top_p <= 1, "above 0 and at most 1")
-        for name, choices in (("sampling_method", SAMPLING_METHODS), ("precision", PRECISIONS)):
-            self.require(name, getattr(self, name) in choices, " or ".join(choices))
         for registry, names in ((CONSTRAINTS, self.constraints), (SCORERS, self.scorers)):
             for name in names_in(names):
                 registry.check(name)

@@ -1,6 +1,7 @@
 """Registries: what settings and flags select by name, built in or from plug-ins."""
 
 import contextlib
+import dataclasses
 import functools
 import importlib
 import re
@@ -38,6 +39,20 @@ class Source(NamedTuple):
     since: float  # when it was loaded, in seconds since the epoch
 
 
+@dataclasses.dataclass
+class _Entry:
+    """What is registered under a name."""
+
+    item: Entry | str  # "module:attribute" until its first use, if it is lazy
+    place: str
+    summary: str
+    facts: Mapping[str, Any]
+    file: str = ""
+    origin: Origin | None = None  # the plug-in; None: built in, or registered by a program
+    time: float = dataclasses.field(default_factory=time.time)
+    parent: str | None = None  # of a set that is derived from another one
+
+
 _origins: list[Origin] = []
 
 
@@ -70,13 +85,7 @@ class Registry:
         self.known_facts = facts
         self.flag = flag
         self.load = load
-        self._entries: dict[str, Entry | str] = {}
-        self._places: dict[str, str] = {}
-        self._files: dict[str, str] = {}
-        self._summaries: dict[str, str] = {}
-        self._origins: dict[str, Origin] = {}
-        self._times: dict[str, float] = {}
-        self._facts: dict[str, Mapping[str, Any]] = {}
+        self._entries: dict[str, _Entry] = {}
 
     @overload
     def register(self, item: E, *, name: str | None = ..., **facts: object) -> E: ...
@@ -105,19 +114,14 @@ class Registry:
         place = f"{item.__module__}.{item.__qualname__}"
         file = getattr(sys.modules.get(item.__module__), "__file__", None) or ""
         summary = (item.__doc__ or "").strip().split("\n")[0]
-        name = name or snake_case(item.__name__)
-        self._check_facts(name, facts)
-        self._add(name, item, place, summary, file)
-        self._facts[name] = facts
+        self._add(name or snake_case(item.__name__), _Entry(item, place, summary, facts, file))
         return item
 
     def register_lazily(self, name: str, reference: str, summary: str, **facts: object) -> None:
         """Registers "module:attribute", which is imported on first use, so that listings need no TensorFlow."""
         if reference.count(":") != 1:
             raise UserError(f"{self.kind} '{name}': '{reference}' is not of the form module:attribute")
-        self._check_facts(name, facts)
-        self._add(name, reference, reference, summary)
-        self._facts[name] = facts
+        self._add(name, _Entry(reference, reference, summary, facts))
 
     def _check_facts(self, name: str, facts: Mapping[str, Any]) -> None:
         for fact in facts:
@@ -131,46 +135,37 @@ class Registry:
 
     def unregister(self, name: str) -> None:
         """Removes what is registered under `name`."""
-        about = (self._entries, self._places, self._files, self._summaries, self._origins, self._times, self._facts)
-        for known in about:
-            known.pop(name, None)
+        self._entries.pop(name, None)
 
     def fact(self, name: str, key: str, default: F) -> F:
         """Returns the fact `key` of the registration of `name`; if it was not given, the default."""
-        return self._facts[name].get(key, default)
+        return self._entries[name].facts.get(key, default)
 
     def having(self, key: str, value: object) -> list[str]:
         """Returns the names that have the fact `key` with this value, in the order of their registration."""
         self.load()
-        return [name for name, facts in self._facts.items() if facts.get(key) == value]
+        return [name for name, entry in self._entries.items() if entry.facts.get(key) == value]
 
-    def _add(self, name: str, entry: Entry | str, place: str, summary: str, file: str = "") -> None:
+    def _add(self, name: str, entry: _Entry) -> None:
+        self._check_facts(name, entry.facts)
         # Importing the same module again (a reload in a notebook) replaces an entry; another place is a conflict.
-        if self._places.get(name, place) != place:
-            first, second = (
-                f"{where} ({path})" if path else where
-                for where, path in ((self._places[name], self._files[name]), (place, file))
-            )
+        before = self._entries.get(name, entry)
+        if before.place != entry.place:
+            first, second = (f"{each.place} ({each.file})" if each.file else each.place for each in (before, entry))
             raise UserError(f"{self.kind} '{name}' is registered twice: in {first} and in {second}; rename one of them")
+        entry.origin = _origins[-1] if _origins else before.origin
         self._entries[name] = entry
-        self._places[name] = place
-        self._files[name] = file
-        self._summaries[name] = summary
-        self._times[name] = time.time()
-        if _origins:
-            self._origins[name] = _origins[-1]
 
     def origin(self, name: str) -> Origin | None:
         """Returns the plug-in that registered `name`; None if it is built in, unknown, or registered by a program."""
-        return self._origins.get(name)
+        return self._entries[name].origin if name in self._entries else None
 
     def source(self, name: str) -> Source | None:
         """Returns where the code of `name` comes from; None if it is built in or unknown."""
-        if origin := self._origins.get(name):
-            return Source(origin, self._times[name])
-        if self._places.get(name, _BUILT_IN).startswith(_BUILT_IN):
+        entry = self._entries.get(name)
+        if entry is None or (not entry.origin and entry.place.startswith(_BUILT_IN)):
             return None
-        return Source(Origin("file", self._files[name] or "<unknown>"), self._times[name])
+        return Source(entry.origin or Origin("file", entry.file or "<unknown>"), entry.time)
 
     def __contains__(self, name: str) -> bool:
         if name not in self._entries:
@@ -188,10 +183,10 @@ class Registry:
     def __getitem__(self, name: str) -> Entry:
         self.check(name)
         entry = self._entries[name]
-        if isinstance(entry, str):
-            module, attribute = entry.split(":")
-            entry = self._entries[name] = getattr(importlib.import_module(module), attribute)
-        return entry
+        if isinstance(entry.item, str):
+            module, attribute = entry.item.split(":")
+            entry.item = getattr(importlib.import_module(module), attribute)
+        return entry.item
 
     def names(self) -> list[str]:
         """Returns all names, sorted."""
@@ -206,17 +201,11 @@ class Registry:
 
     def summary(self, name: str) -> str:
         """Returns the first line of the docstring of the object called `name`."""
-        return self._summaries[name]
+        return self._entries[name].summary
 
 
 class SetRegistry(Registry):
     """A registry of functions that return settings. A set may be derived from another one, its parent."""
-
-    def __init__(
-        self, kind: str, flag: str, load: Callable[[], None] = lambda: None, facts: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(kind, flag, load, facts)
-        self._parents: dict[str, str] = {}
 
     def derive(self, parent: str, **facts: Any) -> Callable[[Entry], Entry]:
         """Registers a function that derives settings from its parent's settings. Use as a decorator.
@@ -232,14 +221,14 @@ class SetRegistry(Registry):
                 return function(self[parent]())
 
             self.register(make, **facts)
-            self._parents[make.__name__] = parent
+            self._entries[make.__name__].parent = parent
             return make
 
         return decorate
 
     def parent(self, name: str) -> str | None:
         """Returns the name of the set that `name` is derived from, or None."""
-        return self._parents.get(name)
+        return self._entries[name].parent if name in self._entries else None
 
 
 PROBLEMS = Registry("problem", "problem")

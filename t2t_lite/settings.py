@@ -1,45 +1,34 @@
 """What all settings have in common: frozen, typed and flat, as "name=value,..." on a command line, as JSON in files."""
 
 import dataclasses
-import inspect
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self, TypeAlias, get_type_hints
 
 from t2t_lite.aliases import alias_hint
 from t2t_lite.errors import UserError, nearest
+from t2t_lite.options import TYPE_NAMES, Options
 
 SettingValue: TypeAlias = int | float | str | bool
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Options):
     """Base class of settings. Subclasses are frozen dataclasses with int, float, str and bool fields."""
 
     FLAG: ClassVar[str]  # the name of the argument and of the flag that take settings of this kind
     # Old names of settings, in files and on command lines, with their names since version 0.2.
     RENAMED: ClassVar[dict[str, str]] = {}
 
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for name in (field.name for field in dataclasses.fields(self)):
-            kind, value = hints[name], getattr(self, name)
-            if kind is float and type(value) is int:
-                # 0 and 0.0 must be the same in files and comparisons.
-                object.__setattr__(self, name, float(value))
-            elif type(value) is not kind:
-                raise UserError(f"`{self.FLAG}`: {name} takes {_TYPE_NAMES[kind]}, not {value!r}", status=2)
+    @classmethod
+    def called(cls, text: str) -> str:
+        """Returns how messages name a setting, or a setting with its value."""
+        return f"`{cls.FLAG}`: {text}"
 
     @classmethod
     def current_name(cls, name: str) -> str:
         """Returns the current name of a setting, given that or an old one."""
         return cls.RENAMED.get(name, name)
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """Returns the names of all settings."""
-        return [field.name for field in dataclasses.fields(cls)]
 
     @classmethod
     def owner(cls, name: str) -> type | None:
@@ -134,18 +123,6 @@ class Settings:
         common = [name for name in mine if name in theirs]
         return [f"{name}: {mine[name]}, not {theirs[name]}" for name in common if mine[name] != theirs[name]]
 
-    def require(self, name: str, ok: bool, rule: str) -> None:
-        """Raises UserError unless `ok`; `rule` says what the setting called `name` must be."""
-        if not ok:
-            raise UserError(f"`{self.FLAG}`: {name}={getattr(self, name)} is out of range: it must be {rule}", status=2)
-
-
-def meaning(settings: type[Settings], name: str) -> str:
-    """Returns the comment beside a setting's definition; "" if there is none."""
-    kind = settings.owner(name)
-    lines = inspect.getsource(kind).splitlines() if kind else []
-    return next((line.partition("  # ")[2] for line in lines if re.match(rf"\s+{name}\s*:", line)), "")
-
 
 def check_settings_class(kind: object, what: str) -> None:
     """Raises UserError unless `kind` is a class of settings; `what` names its origin in messages."""
@@ -155,7 +132,7 @@ def check_settings_class(kind: object, what: str) -> None:
     if "__dataclass_fields__" not in vars(kind):
         raise UserError(f"{what}: {name} needs the decorator @dataclasses.dataclass(frozen=True)")
     for field, type_ in get_type_hints(kind).items():
-        if field in kind.names() and type_ not in _TYPE_NAMES:
+        if field in kind.names() and type_ not in TYPE_NAMES:
             raise UserError(f"{what}: setting {field} of {name} must be an int, float, str or bool, not {type_}")
 
 
@@ -164,10 +141,9 @@ def _parse(text: str, kind: type[SettingValue], where: str) -> SettingValue:
     try:
         return parse_bool(text) if kind is bool else kind(text)
     except ValueError as error:
-        raise UserError(f"{where} takes {_TYPE_NAMES[kind]}, not '{text}'", status=2) from error
+        raise UserError(f"{where} takes {TYPE_NAMES[kind]}, not '{text}'", status=2) from error
 
 
-_TYPE_NAMES = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 

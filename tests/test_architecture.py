@@ -102,7 +102,9 @@ def test_the_source_was_found():
     )
 
 
-@pytest.mark.parametrize("name", ["registry", "settings", "config", "errors", "files", "aliases", "arrays", "log"])
+@pytest.mark.parametrize(
+    "name", ["registry", "options", "settings", "config", "errors", "files", "aliases", "arrays", "log"]
+)
 def test_base_modules_need_only_the_standard_library(name):
     assert forbidden(imports(f"t2t_lite.{name}"), BASIS, ()) == []
 

@@ -131,7 +131,10 @@ def test_interdependent_values_are_checked_together():
         ("hidden_size=64.5", "`hparams`: hidden_size takes a whole number, not '64.5'"),
         ("label_smoothing=some", "`hparams`: label_smoothing takes a number, not 'some'"),
         ("hidden_size=0", "`hparams`: hidden_size=0 is out of range: it must be at least 1"),
-        ("num_decoder_layers=1001", "`hparams`: num_decoder_layers=1001 is out of range: it must be at most 1,000"),
+        (
+            "num_decoder_layers=1001",
+            "`hparams`: num_decoder_layers=1001 is out of range: it must be at least 1 and at most 1,000",
+        ),
         ("hidden_size=-8", "`hparams`: hidden_size=-8 is out of range"),
         ("hidden_size=33,num_heads=3", "`hparams`: hidden_size=33 is out of range: it must be even"),
         ("num_heads=7", "`hparams`: num_heads=7 is out of range: it must be a divisor of hidden_size (512)"),

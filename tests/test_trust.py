@@ -58,8 +58,7 @@ def run(tmp_path):
         return path
 
     yield make
-    for entries in (PROBLEMS._entries, PROBLEMS._places, PROBLEMS._origins):
-        entries.pop("trust_me", None)
+    PROBLEMS.unregister("trust_me")
     for name in [name for name in sys.modules if name.startswith("t2t_usr_dir_") and "code" in name]:
         del sys.modules[name]
 

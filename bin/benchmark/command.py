@@ -4,9 +4,10 @@ import argparse
 from collections.abc import Sequence
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.device_flags import add_device_flags
+from t2t_lite.bin.cli.option_flags import DEVICES, add_options
 from t2t_lite.config import PRECISIONS
 from t2t_lite.training.cost import RATES, rate_of
+from t2t_lite.training.options import TrainOptions
 
 # Default data sizes. The paper does not report average sentence lengths, so these (in tokens, end symbol included) are
 # an assumption. It matters little: less than 1% of the base model's operations depend on it.
@@ -153,7 +154,7 @@ def _add_training_flags(parser: cli.CommandParser) -> None:
     add("--data_dir", type=cli.path, help="folder with the problem's data")
     add("--num_steps", type=cli.whole_number(1), default=10, help="timed steps (default: 10)")
     add("--warmup_steps", type=cli.whole_number(0), default=3, help="untimed steps before them (default: 3)")
-    add_device_flags(add)
+    add_options(add, TrainOptions, *DEVICES)
     add("--json_file", type=cli.path, help="a file for all figures")
 
 

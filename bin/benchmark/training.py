@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.cli.option_flags import DEVICES
 from t2t_lite.config import AUTO_PRECISION, HParams
 
 if TYPE_CHECKING:
@@ -71,12 +72,9 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
     from t2t_lite.training.strategy import device_memory, make_strategy
 
     options = TrainOptions(
-        max_tokens_per_replica=arguments.max_tokens_per_replica,
-        free_bytes=device_memory(arguments.virtual_devices),
-        xla_compile=arguments.xla_compile,
-        peak_tflops=arguments.peak_tflops,
+        **{name: getattr(arguments, name) for name in DEVICES}, free_bytes=device_memory(arguments.virtual_devices)
     )
-    strategy = make_strategy(arguments.strategy, arguments.num_gpus, arguments.virtual_devices)
+    strategy = make_strategy(options.strategy, options.num_gpus, options.virtual_devices)
     if hparams.precision == AUTO_PRECISION:
         hparams = hparams.replace(precision=choose_precision(strategy, None)[0])
     return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)

@@ -79,3 +79,8 @@ def positive_number(text: str) -> float:
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"takes a number above 0, not '{text}'")
     return number
+
+
+def not_negative(text: str) -> float:
+    """Argument type: a number of at least 0."""
+    return 0.0 if text == "0" else positive_number(text)

@@ -4,12 +4,11 @@ import dataclasses
 import inspect
 import typing
 
-from t2t_lite.config import CHOICES, DecodeHParams, HParams
+from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, METRICS, MODELS, PROBLEMS, REGISTRIES, REGISTRIES_OF_SETTINGS, Registry
 from t2t_lite.scoring.metric import figure_of, needs_of
-from t2t_lite.settings import meaning
 
 _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPARAMS)]
 
@@ -53,8 +52,8 @@ def _print_entry(name: str) -> None:
     for each in settings:
         of_model = "".join(f" of model {model}" for model, kind in _settings_of_models().items() if kind is each)
         print(f"setting {name}{of_model} (--{each.FLAG}={name}=VALUE), default {getattr(each(), name)}")
-        print(meaning(each, name) or name.replace("_", " "))
-        if each is HParams and (values := REGISTRIES_OF_SETTINGS.get(name) or CHOICES.get(name)):
+        print(each.option(name).help or name.replace("_", " "))
+        if each is HParams and (values := REGISTRIES_OF_SETTINGS.get(name) or each.option(name).choices):
             print(f"one of {', '.join(values)}")
     if not found and not settings:
         names = {known for registry in describers for known in registry.names()}
@@ -125,7 +124,7 @@ def _describe_model(registry: Registry, name: str) -> None:
     if own:
         print("its own settings:")
     for setting in own:
-        print(f"  {setting} = {getattr(kind, setting)}  {meaning(kind, setting)}")
+        print(f"  {setting} = {getattr(kind, setting)}  {kind.option(setting).help}")
 
 
 def _settings_of_models() -> dict[str, type[HParams]]:

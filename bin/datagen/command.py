@@ -7,11 +7,10 @@ from pathlib import Path
 from t2t_lite.api.data import generate_data
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
+from t2t_lite.bin.cli.option_flags import add_options, given
 from t2t_lite.bin.cli.problem_flags import parse_with_problem
+from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.errors import UserError
-
-# Flags that change the problem's own settings.
-_SETTINGS = ("num_shards", "vocab_kind", "vocab_size", "vocab_file")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,22 +29,7 @@ def make_parser() -> cli.CommandParser:
         type=cli.path,
         help="folder for source files, which are downloaded if missing (default: downloads/ in --data_dir)",
     )
-    add("--num_workers", type=cli.whole_number(0), default=0, help="parallel workers (default: 0, one per core)")
-    add("--max_cases", type=cli.whole_number(0), default=0, help="maximum number of train pairs (default: 0, all)")
-    add("--num_shards", type=cli.whole_number(1), help="files of the train split (default: the problem's)")
-    add(
-        "--vocab_kind",
-        choices=("bpe", "wordpiece", "characters", "bytes", "words"),
-        help="kind of tokens (default: the problem's)",
-    )
-    add("--vocab_size", type=cli.whole_number(1), help="number of tokens (default: the problem's)")
-    add(
-        "--vocab_file",
-        type=cli.path,
-        help="use an existing vocabulary: a t2t-lite file, a SentencePiece model, a list of WordPiece tokens",
-    )
-    add("--runner", default="", help="generate with Apache Beam: direct, or the name of a Beam runner (extra `beam`)")
-    add("--beam_options", default="", metavar="FLAGS", help="flags for the Beam pipeline")
+    add_options(add, GenerateOptions, *GenerateOptions.declared())
     add(
         "--inspect",
         nargs="?",
@@ -77,6 +61,5 @@ def _datagen(arguments: argparse.Namespace) -> None:
 
         print_inspection(arguments)
         return
-    names = ("tmp_dir", "num_workers", "max_cases", "runner", "beam_options", *_SETTINGS)
-    options = {name: getattr(arguments, name) for name in names} | arguments.problem_options
-    generate_data(arguments.problem, arguments.data_dir, display=CommandDisplay(), **options)
+    options = given(arguments, GenerateOptions) | arguments.problem_options
+    generate_data(arguments.problem, arguments.data_dir, tmp_dir=arguments.tmp_dir, display=CommandDisplay(), **options)

@@ -4,8 +4,6 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.training.options import check_count
-
 
 class AveragedCheckpoints(NamedTuple):
     """An average of checkpoints."""
@@ -40,7 +38,6 @@ def average_checkpoints(
     from t2t_lite.quiet import import_tensorflow, settings_restored
     from t2t_lite.run_dir import stored_setting
 
-    check_count("n", n, 1)
     directory = Path(output_dir)
     if n is None and steps is None and best is None:
         n = int(stored_setting(directory, "average_checkpoints"))

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Collection, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from t2t_lite.api.settings import resolve_hparams
 from t2t_lite.config import AUTO_PRECISION, HParams
@@ -19,7 +19,7 @@ from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.callbacks import Callback, check_callbacks
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
-from t2t_lite.training.options import TrainKeywords, TrainOptions
+from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:
     from t2t_lite.data.manifest import Manifest
@@ -70,13 +70,10 @@ def train(
     callbacks: Iterable[Callback] = (),
     generate_data: bool = False,
     tmp_dir: str | PathLike | None = None,
-    strategy: str = "auto",
-    num_gpus: int | None = None,
-    virtual_devices: int = 0,
     display: Display | None = None,
     recipe: str | Recipe | None = None,
     report: bool = False,
-    **options: Unpack[TrainKeywords],
+    **options: Any,
 ) -> TrainResult:
     """Trains a model, as t2t-lite-trainer does. The same call resumes a training that was stopped.
 
@@ -91,15 +88,12 @@ def train(
       callbacks: they receive the figures of steps and evaluations, and can stop the training.
       generate_data: whether to generate missing data first.
       tmp_dir: where `generate_data` finds or stores source files, see `t2t_lite.generate_data`.
-      strategy: "auto", "one_device", "mirrored", "multi_worker" (see TF_CONFIG) or "tpu".
-      num_gpus: how many GPUs of this machine to use; None: all.
-      virtual_devices: split the CPU into this many devices, to try out how a training on several behaves.
       display: where to show the progress; None: the logger "t2t_lite".
       recipe: "paper": checkpoints every 10 minutes, the last ones averaged at the end, the test split evaluated, and a
         report beside the paper's figures; or another `Recipe`; None: the set's, if it has one; "none": none.
       report: whether to keep an HTML report in `output_dir`, report.html, up to date, see `t2t_lite.write_report`; an
         error of the report is a warning.
-      options: further `TrainOptions`: save_checkpoints_steps, eval_decode, early_stopping_patience, random_seed, ...
+      options: `TrainOptions`: strategy, num_gpus, save_checkpoints_steps, eval_decode, random_seed, ...
 
     Raises:
       UserError: if settings, data or checkpoints are unusable, another process trains in `output_dir`, disk or memory
@@ -136,7 +130,7 @@ def train(
             from t2t_lite.api.data import generate_data as generate
 
             generate(generated, run.data_dir, tmp_dir=tmp_dir, display=display)
-        result = run.train((strategy, num_gpus, virtual_devices), callbacks, display)
+        result = run.train(callbacks, display)
         if chosen and run.is_chief and result.ended_by in COMPLETE:
             from t2t_lite.api.recipe import finish
 
@@ -180,11 +174,11 @@ def _settings(
 
 
 def _options(
-    options: TrainKeywords, problem_flags: Collection[str], recipe: Recipe | None, hparams: HParams
+    options: Mapping[str, Any], problem_flags: Collection[str], recipe: Recipe | None, hparams: HParams
 ) -> TrainOptions:
-    known = [*TrainKeywords.__annotations__, *inspect.signature(train).parameters]
+    known = [*TrainOptions.declared(), *inspect.signature(train).parameters]
     for name in options:
-        if name not in TrainKeywords.__annotations__:
+        if name not in TrainOptions.declared():
             if name in problem_flags:
                 raise UserError(
                     f"`{name}` is an option of the problem: give it to get_problem, and its result to train"
@@ -211,10 +205,8 @@ class _Run:
     is_chief: bool
     hparams_set: str | None = None
 
-    def train(
-        self, devices: tuple[str, int | None, int], callbacks: Iterable[Callback], display: Display | None
-    ) -> TrainResult:
-        """Prepares the run directory and trains; `devices` are the arguments of `make_strategy`."""
+    def train(self, callbacks: Iterable[Callback], display: Display | None) -> TrainResult:
+        """Prepares the run directory and trains."""
         from t2t_lite.quiet import import_tensorflow, settings_restored
         from t2t_lite.run_dir import stored_precision
 
@@ -227,8 +219,8 @@ class _Run:
             from t2t_lite.training.strategy import device_memory, make_strategy
             from t2t_lite.training.trainer import train as train_run
 
-            options = dataclasses.replace(self.options, free_bytes=device_memory(devices[2]))
-            made = make_strategy(*devices)
+            options = dataclasses.replace(self.options, free_bytes=device_memory(self.options.virtual_devices))
+            made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices)
             if run_dir is None:
                 precision, why = choose_precision(made, stored_precision(self.output_dir))
                 run_dir = self._run_dir(manifest, self.hparams.replace(precision=precision))

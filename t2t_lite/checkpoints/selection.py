@@ -94,6 +94,8 @@ def members(
         raise UserError("give one of `n`, `steps` and `best`", status=2)
     if checkpoint_path is not None and n is None:
         raise UserError("`checkpoint_path` is the last of `n` checkpoints: it needs `n`", status=2)
+    if n is not None and n < 1:
+        raise UserError(f"`n={n}` is out of range: it must be at least 1", status=2)
     found = list_checkpoints(directory)
     if not found:
         raise UserError(f"{directory} has no checkpoint yet; train first, with t2t-lite-trainer")

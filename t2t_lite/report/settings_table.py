@@ -1,7 +1,6 @@
 """The settings of runs beside those of their hparam sets."""
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -9,7 +8,6 @@ from t2t_lite.config import HParams
 from t2t_lite.registry import HPARAMS
 from t2t_lite.report.reading import StoredRun
 from t2t_lite.report.values import text
-from t2t_lite.settings import meaning
 
 # A run with more settings that differ from every set was made from none of them.
 _MOST_DIFFERENCES = 8
@@ -66,13 +64,8 @@ def settings_rows(runs: Sequence[StoredRun], sets: Sequence[HParamSet | None]) -
         values = [text(run.settings.get(name, usual.get(name, ""))) if run.settings else "" for run in runs]
         cells = [Cell(value, _others(name, value, chosen)) for value, chosen in zip(values, sets, strict=True)]
         differs = len(set(values)) > 1 or any(cell.others for cell in cells)
-        rows.append(Row(text(name), _meaning(name) if name in usual else "", cells, differs))
+        rows.append(Row(text(name), HParams.option(name).help if name in usual else "", cells, differs))
     return rows
-
-
-@functools.cache
-def _meaning(name: str) -> str:
-    return meaning(HParams, name)  # which parses source code
 
 
 def _others(name: str, value: str, chosen: HParamSet | None) -> list[str]:

@@ -1,121 +1,89 @@
-"""Options of a training run."""
+"""Options of a training run, which are keywords of `t2t_lite.train` and flags of t2t-lite-trainer."""
 
 import dataclasses
 from collections.abc import Mapping
 from os import PathLike
-from typing import TypedDict
 
-from t2t_lite.errors import UserError, nearest
+from t2t_lite.errors import UserError
+from t2t_lite.options import Options, option
 from t2t_lite.scoring.metric import TOKENS, metric_named, needs_of
 from t2t_lite.settings import SettingValue
 
-STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
-SCHEDULES = ("train_and_evaluate", "train", "eval")
-# The least values of numbers.
-_COUNTS = {
-    "save_checkpoints_secs": 1,
-    "save_checkpoints_steps": 0,
-    "keep_checkpoint_max": 1,
-    "keep_best_n": 0,
-    "early_stopping_patience": 0,
-    "eval_lines": 1,
-    "eval_wait_secs": 0,
-    "log_step_count_steps": 1,
-    "random_seed": 0,
-    "max_tokens_per_replica": 1,
-}
+_STRATEGIES = ("auto", "one_device", "mirrored", "multi_worker", "tpu")
+_SCHEDULES = ("train_and_evaluate", "train", "eval")
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainOptions:
-    """Options of a training run. Only `random_seed` and `warm_start_from` change what is learned.
+class TrainOptions(Options):
+    """Options of a training run. Only `random_seed` and `warm_start_from` change what is learned."""
 
-    Args:
-      schedule: "train_and_evaluate"; "train": no evaluations; "eval": evaluate the checkpoints that another process
-        writes.
-      save_checkpoints_secs: seconds between checkpoints; each one is evaluated.
-      save_checkpoints_steps: steps between checkpoints; if above 0, save_checkpoints_secs is ignored.
-      keep_checkpoint_max: how many of the last checkpoints to keep.
-      keep_best_n: how many of the best checkpoints to keep in addition.
-      eval_metric: the metric that ranks checkpoints: the name of a registered metric, or of its figure.
-      eval_decode: whether evaluations translate (or parse) the dev split, for the problem's metric and `eval_metric`.
-      decode_hparams: changes to the problem's search settings for these evaluations, as a dict or "name=value,...".
-      eval_lines: how many lines they translate (or parse), the first ones of the dev split; None: all.
-      early_stopping_patience: stop after this many evaluations without a better one; 0: never.
-      eval_wait_secs: with schedule=eval, stop after this many seconds without a new checkpoint.
-      log_step_count_steps: steps between progress reports.
-      random_seed: fixes initial weights, data order and dropout.
-      warm_start_from: another run, or a checkpoint in it, that provides the initial weights.
-      max_tokens_per_replica: positions of the longer side, padding included, that a device holds at once; None: as many
-        as fit into `free_bytes`.
-      free_bytes: free memory per device, from `device_memory` before the strategy is created; None: unknown.
-      xla_compile: compile loss and gradients with XLA, once for each of a few shapes.
-      peak_tflops: peak rate of one device, for the utilisation; None: measured.
-      profile: write a TensorBoard trace of a few steps.
-    """
+    random_seed: int = option(1, "seed of initial weights, data order and dropout", at_least=0)
+    warm_start_from: str | PathLike | None = option(
+        None,
+        "start with the weights of another run, or of one of its checkpoints (RUN/ckpt-2000), where they fit",
+        metavar="RUN",
+    )
+    strategy: str = option(
+        "auto", "the devices to use; multi_worker: those of all machines in TF_CONFIG", choices=_STRATEGIES
+    )
+    num_gpus: int | None = option(None, "number of the machine's GPUs to use", unset="all", at_least=1)
+    virtual_devices: int = option(
+        0, "split the CPU into this many virtual devices and train on all of them", unset="none", at_least=0
+    )
+    max_tokens_per_replica: int | None = option(
+        None,
+        "maximum positions of the longer side per micro-batch, padding included; larger batches use gradient "
+        "accumulation",
+        unset="by free memory",
+        at_least=1,
+    )
+    xla_compile: bool = option(False, "compile loss and gradients with XLA, once for each of a few shapes")
+    peak_tflops: float | None = option(
+        None, "peak rate of a device, for utilisation", unset="measured", above=0, metavar="TFLOPS"
+    )
+    save_checkpoints_secs: int = option(600, "seconds between checkpoints; each one is evaluated", at_least=1)
+    save_checkpoints_steps: int = option(
+        0, "steps between checkpoints, instead of seconds", unset="seconds", at_least=0
+    )
+    keep_checkpoint_max: int = option(20, "checkpoints to keep, the last ones", at_least=1)
+    log_step_count_steps: int = option(100, "steps between reports", at_least=1)
+    profile: bool = option(False, "write a TensorBoard trace of a few steps")
+    schedule: str = option(
+        "train_and_evaluate",
+        "train; eval: evaluate the checkpoints that another process writes; train_and_evaluate: both",
+        choices=_SCHEDULES,
+    )
+    eval_decode: bool = option(
+        False, "translate or parse the dev split at each checkpoint, for the problem's metric and `eval_metric`"
+    )
+    decode_hparams: str | Mapping[str, SettingValue] = option(
+        "", "overrides of the problem's search settings for `eval_decode`", metavar="NAME=VALUE,..."
+    )
+    eval_lines: int | None = option(
+        None,
+        "with `eval_decode`, translate or parse the first N lines of the dev split only",
+        unset="all",
+        at_least=1,
+        metavar="N",
+    )
+    eval_metric: str = option(
+        "loss", "the metric of model selection, such as bleu or chrf with `eval_decode`", metavar="NAME"
+    )
+    keep_best_n: int = option(0, "also keep this many of the best checkpoints", unset="none", at_least=0)
+    early_stopping_patience: int = option(
+        0, "stop after this many evaluations without improvement", unset="never", at_least=0
+    )
+    eval_wait_secs: int = option(
+        3600, "with `schedule=eval`, exit after this many seconds without a new checkpoint", at_least=0
+    )
 
-    schedule: str = "train_and_evaluate"
-    save_checkpoints_secs: int = 600
-    save_checkpoints_steps: int = 0
-    keep_checkpoint_max: int = 20
-    keep_best_n: int = 0
-    eval_metric: str = "loss"
-    eval_decode: bool = False
-    decode_hparams: str | Mapping[str, SettingValue] = ""
-    eval_lines: int | None = None
-    early_stopping_patience: int = 0
-    eval_wait_secs: int = 3600
-    log_step_count_steps: int = 100
-    random_seed: int = 1
-    warm_start_from: str | PathLike | None = None
-    max_tokens_per_replica: int | None = None
-    free_bytes: int | None = None
-    xla_compile: bool = False
-    peak_tflops: float | None = None
-    profile: bool = False
+    free_bytes: int | None = None  # free memory of each device before the strategy is made; None: unknown
 
     def __post_init__(self) -> None:
-        if self.schedule not in SCHEDULES:
-            raise UserError(f"`schedule={self.schedule}` is unknown{nearest(str(self.schedule), SCHEDULES)}", status=2)
+        super().__post_init__()
         metric = metric_named(str(self.eval_metric), "eval_metric")
-        for name in _COUNTS:
-            check_count(name, getattr(self, name), _COUNTS[name])
         if needs_of(metric) != TOKENS and not self.eval_decode and self.schedule != "train":
             raise UserError(f"`eval_metric={self.eval_metric}` needs `eval_decode`", status=2)
-        if self.decode_hparams and not self.eval_decode:
-            raise UserError("`decode_hparams` needs `eval_decode`", status=2)
-        if self.eval_lines is not None and not self.eval_decode:
-            raise UserError("`eval_lines` needs `eval_decode`", status=2)
-
-
-def check_count(name: str, value: object, least: int) -> None:
-    """Raises UserError unless an argument is a whole number of at least `least`, or None."""
-    if value is None:
-        return
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise UserError(f"`{name}` takes a whole number, not {value!r}", status=2)
-    if value < least:
-        raise UserError(f"`{name}={value}` is too small: it must be at least {least}", status=2)
-
-
-class TrainKeywords(TypedDict, total=False):
-    """The fields of `TrainOptions` that callers give, for type checkers: arguments of `t2t_lite.train`."""
-
-    schedule: str
-    save_checkpoints_secs: int
-    save_checkpoints_steps: int
-    keep_checkpoint_max: int
-    keep_best_n: int
-    eval_metric: str
-    eval_decode: bool
-    decode_hparams: str | Mapping[str, SettingValue]
-    eval_lines: int | None
-    early_stopping_patience: int
-    eval_wait_secs: int
-    log_step_count_steps: int
-    random_seed: int
-    warm_start_from: str | PathLike | None
-    max_tokens_per_replica: int | None
-    xla_compile: bool
-    peak_tflops: float | None
-    profile: bool
+        for name in ("decode_hparams", "eval_lines") if not self.eval_decode else ():
+            if getattr(self, name) not in (None, ""):
+                raise UserError(f"`{name}` needs `eval_decode`", status=2)

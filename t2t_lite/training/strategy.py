@@ -1,8 +1,5 @@
 """The devices of a training run, and reductions over its workers."""
 
-import contextlib
-from collections.abc import Iterator
-
 import numpy as np
 import tensorflow as tf
 
@@ -10,6 +7,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.free_memory import free_memory
 from t2t_lite.gpus import warn_if_unused, why_unused
 from t2t_lite.log import LOG
+from t2t_lite.training import private_names
 from t2t_lite.training.tf_config import workers_of_environment
 
 
@@ -49,12 +47,10 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
         _hide_gpus(num_gpus)
         devices = [device.name for device in tf.config.list_logical_devices("GPU")] if name != "multi_worker" else []
     if name == "multi_worker":
-        with _cpus_for_gpus(virtual_devices):
+        with private_names.cpus_as_devices(virtual_devices):
             return tf.distribute.MultiWorkerMirroredStrategy()
     if len(devices) > 1 and name == "mirrored":
-        # A strategy numbers its collectives from this key. They must not be confused with those of an earlier strategy
-        # in the same process, such as a notebook. TensorFlow's own tests do the same.
-        tf.distribute.MirroredStrategy._collective_key_base += 1000
+        private_names.number_collectives_anew()
         return tf.distribute.MirroredStrategy(devices)
     return tf.distribute.get_strategy()
 
@@ -139,28 +135,6 @@ def _hide_gpus(num_gpus: int | None) -> None:
         why = f". {why_unused()}" if not gpus else ""
         raise UserError(f"`num_gpus={num_gpus}`, but TensorFlow sees {len(gpus)} GPUs here{why}")
     tf.config.set_visible_devices(gpus[:num_gpus], "GPU")
-
-
-@contextlib.contextmanager
-def _cpus_for_gpus(number: int) -> Iterator[None]:
-    """Makes MultiWorkerMirroredStrategy use `number` CPU devices of a worker; by default it uses one."""
-    if not number:
-        yield
-        return
-    from tensorflow.python.distribute import collective_all_reduce_strategy as module
-
-    def local_devices(extended: object, resolver: object, worker: str) -> tuple[tuple[str, ...], str]:
-        del extended, resolver
-        return tuple(f"{worker}/device:CPU:{i}" for i in range(number)), "CPU"
-
-    # TensorFlow has no public way to use several devices per worker without GPUs.
-    extended_class = module.CollectiveAllReduceExtended
-    original = extended_class._initialize_local_devices
-    extended_class._initialize_local_devices = local_devices  # pyright: ignore[reportAttributeAccessIssue]
-    try:
-        yield
-    finally:
-        extended_class._initialize_local_devices = original
 
 
 def _tpu_strategy() -> tf.distribute.Strategy:

@@ -227,7 +227,7 @@ def test_settings_are_found_by_name_and_changed():
         ({"eval_metric": "blue"}, "`eval_metric=blue` is unknown; did you mean 'bleu'"),
         ({"schedule": "eval"}, r"train\(\) cannot only evaluate"),
         ({"save_checkpoint_steps": 3}, r"train\(\) has no argument 'save_checkpoint_steps'; did you mean 'save_che"),
-        ({"keep_checkpoint_max": 0}, "`keep_checkpoint_max=0` is too small: it must be at least 1"),
+        ({"keep_checkpoint_max": 0}, "`keep_checkpoint_max=0` is out of range: it must be at least 1"),
         ({"save_checkpoints_steps": "5"}, "`save_checkpoints_steps` takes a whole number, not '5'"),
         ({"decode_hparams": {"beam_size": 2}}, "`decode_hparams` needs `eval_decode`"),
         ({"free_bytes": 1}, r"train\(\) has no argument 'free_bytes'"),
@@ -287,8 +287,8 @@ def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
     ("options", "message"),
     [
         ({"max_case": 50}, r"generate_data\(\) has no argument 'max_case'; did you mean 'max_cases'"),
-        ({"num_shards": 0}, "`num_shards=0` is too small"),
-        ({"max_cases": -5}, "`max_cases=-5` is too small"),
+        ({"num_shards": 0}, "`num_shards=0` is out of range"),
+        ({"max_cases": -5}, "`max_cases=-5` is out of range"),
         ({"vocab_size": "400"}, "`vocab_size` takes a whole number, not '400'"),
     ],
 )
@@ -310,7 +310,7 @@ def test_unknown_options_and_unregistered_problems_are_refused(train):
 
     with pytest.raises(t2t.UserError, match=r"problem 'unheard' is not registered; decorate .*PROBLEMS\.register"):
         t2t.train(Unheard(), "transformer_tiny", data_dir="none", output_dir="none")
-    with pytest.raises(t2t.UserError, match="`n=0` is too small"):
+    with pytest.raises(t2t.UserError, match="`n=0` is out of range"):
         t2t.average_checkpoints("none", n=0)
 
 

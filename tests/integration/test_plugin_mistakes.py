@@ -16,6 +16,7 @@ from t2t_lite.layers.self_attention import SelfAttention
 from t2t_lite.models.building import make_model
 from t2t_lite.models.transformer import Transformer
 from t2t_lite.models.transformer_cost import formulas_hold
+from t2t_lite.options import option
 from t2t_lite.registry import (
     FEED_FORWARD_TYPES,
     LEARNING_RATE_SCHEDULES,
@@ -28,7 +29,7 @@ from t2t_lite.registry import (
     Registry,
 )
 from t2t_lite.scoring.metric import Metric, metric_named
-from t2t_lite.settings import Settings, meaning
+from t2t_lite.settings import Settings
 from t2t_lite.training.evaluation.model_selection import best_steps, evaluations_without_gain
 from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.options import TrainOptions
@@ -130,7 +131,7 @@ def test_a_class_of_settings_is_checked(registered, kind, message):
 @dataclasses.dataclass(frozen=True)
 class OneHParams(HParams):
     RENAMED = {**HParams.RENAMED, "old_size": "size"}
-    size: int = 8  # numbers
+    size: int = option(8, "numbers")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,7 +150,7 @@ def test_settings_of_the_same_name_belong_to_their_models(two_models):
     assert (one.size, one.replace(model="other").size) == (16, 0.5)
     assert one.replace(model="other").hidden_size == 64
     assert one.replace(model="other", size=0.25).replace(model="one").size == 8
-    assert meaning(OneHParams, "size") == "numbers"
+    assert OneHParams.option("size").help == "numbers"
 
 
 def test_renamed_settings_of_a_model_are_read(two_models):

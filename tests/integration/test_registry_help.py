@@ -7,7 +7,6 @@ import pytest
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.registry import HPARAMS, METRICS, MODELS, REGISTRIES
-from t2t_lite.settings import meaning
 
 
 def shown(command, name):
@@ -115,5 +114,5 @@ def test_a_setting_is_shown_with_its_meaning_and_default(command):
 def test_every_setting_has_an_explanation(command):
     for settings in (HParams, DecodeHParams):
         for name in settings.names():
-            assert len(meaning(settings, name)) < 120
-    assert meaning(HParams, "hidden_size") == "d_model"
+            assert len(settings.option(name).help) < 120
+    assert HParams.option("hidden_size").help == "d_model"

@@ -14,11 +14,11 @@ from t2t_lite.data.generation.existing_data import (
     is_complete,
     remove_leftovers,
 )
+from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.data.generation.plan import plan_of
 from t2t_lite.data.generation.sources import check_unchanged, digests_of, find_or_fetch
 from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, text_exists, write_split_text
 from t2t_lite.data.generation.split_writer import SplitJob, write_split
-from t2t_lite.data.generation.text_checks import TextChecks
 from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check_vocab_file, make_vocabularies
 from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, Example, Problem
@@ -30,31 +30,12 @@ from t2t_lite.log import LOG
 MANY_DROPPED = 0.1  # share of a dev or test split
 
 
-@dataclasses.dataclass(frozen=True)
-class GenerateOptions:
-    """Options of data generation.
-
-    Args:
-      num_workers: number of chunks that are encoded in parallel; 0: the number of cores.
-      max_cases: maximum number of pairs of the train split, the first ones; 0: all.
-      runner: "" for this machine; otherwise the Apache Beam runner: "direct" or a name that Beam knows.
-      beam_options: flags for the Beam pipeline, separated by blanks.
-      report: receives the results of the text checks.
-    """
-
-    num_workers: int = 0
-    max_cases: int = 0
-    runner: str = ""
-    beam_options: str = ""
-    report: Callable[[TextChecks], None] = lambda checks: None
-
-
 def generate(
     problem: Problem,
     data_dir: Path,
     tmp_dir: Path,
     say: Callable[[str], None] = LOG.info,
-    options: GenerateOptions = GenerateOptions(),
+    options: GenerateOptions | None = None,
 ) -> Manifest:
     """Generates the data of a problem. Complete files are kept, so an interrupted run can be resumed.
 
@@ -71,6 +52,7 @@ def generate(
     Raises:
       UserError: if sources are missing, damaged or changed, or `data_dir` has unusable data.
     """
+    options = options or GenerateOptions()
     data_dir, tmp_dir = Path(data_dir), Path(tmp_dir)
     problem.tmp_dir = tmp_dir.absolute()
     problem.keep_streams(tmp_dir)

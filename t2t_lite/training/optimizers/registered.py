@@ -7,6 +7,7 @@ import keras
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
 from t2t_lite.registry import OPTIMIZERS
+from t2t_lite.training import private_names
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.optimizers.fused_adam import FusedAdam
 from t2t_lite.training.optimizers.keras_optimizer import KerasOptimizer
@@ -20,8 +21,6 @@ _SETTINGS = {
     "gradient_accumulation_steps": "batch_tokens",
     "loss_scale_factor": "precision=mixed_float16",
 }
-# Methods of Keras' optimizers that do more than update one variable, if an optimizer overrides them.
-_OF_ALL_VARIABLES = ("apply", "_backend_update_step", "_apply_weight_decay")
 
 
 def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) -> Optimizer:
@@ -40,7 +39,7 @@ def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) 
         raise UserError(
             f"the optimizer '{hparams.optimizer}' ignores weight_decay; give it weight_decay=hparams.weight_decay"
         )
-    if isinstance(rule._learning_rate, keras.optimizers.schedules.LearningRateSchedule):
+    if private_names.has_schedule(rule):
         raise UserError(
             f"the optimizer '{hparams.optimizer}' has a schedule of its own, which training does not use; register it "
             f"in LEARNING_RATE_SCHEDULES"
@@ -94,7 +93,7 @@ def _check(rule: object, what: str) -> None:
                 f"`hparams={setting}`"
             )
     base = keras.optimizers.Optimizer
-    if any(getattr(type(rule), name, None) is not getattr(base, name, None) for name in _OF_ALL_VARIABLES):
+    if any(getattr(type(rule), name, None) is not getattr(base, name, None) for name in private_names.OF_ALL_VARIABLES):
         raise UserError(
             f"{what} is Keras' {type(rule).__name__}, which does not update each variable by itself; register one that "
             f"only overrides build and update_step"

@@ -64,9 +64,9 @@ class TrainStep:
         totals = self._gradients(batch, tf.constant(0))
         for number in range(1, num_micro_batches(batch)):
             totals = self._add(totals, self._gradients(batch, tf.constant(number)))
-        figures = self._update(totals, tf.constant(requests, tf.float32, [len(requests)])).numpy()
-        sums = LossSums(*figures[:3].tolist())
-        return StepReport(sums, float(figures[3]), float(figures[-2]), bool(figures[-1]), figures[4:-2])
+        figures = self._update(totals, tf.constant(requests, tf.float32, [len(requests)])).numpy().tolist()
+        smoothed, plain, tokens, positions, *sent, norm, finite = figures
+        return StepReport(LossSums(smoothed, plain, tokens), positions, norm, bool(finite), np.array(sent))
 
     def check_memory(self, batch: DistributedBatch) -> None:
         """Computes the gradients of a batch's first micro-batch and discards them."""

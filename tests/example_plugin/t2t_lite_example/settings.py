@@ -3,16 +3,12 @@
 import dataclasses
 
 from t2t_lite.config import HParams
+from t2t_lite.options import option
 
 
 @dataclasses.dataclass(frozen=True)
 class LengthHParams(HParams):
     """The settings of `LengthTransformer`."""
 
-    length_buckets: int = 8  # number of learned vectors for lengths of the source
-    bucket_width: int = 4  # lengths in tokens that share a vector; longer sources have the last one
-
-    def __post_init__(self):
-        super().__post_init__()
-        for name in ("length_buckets", "bucket_width"):
-            self.require(name, getattr(self, name) >= 1, "at least 1")
+    length_buckets: int = option(8, "number of learned vectors for lengths of the source", at_least=1)
+    bucket_width: int = option(4, "lengths in tokens that share a vector; longer sources have the last", at_least=1)

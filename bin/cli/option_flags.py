@@ -1,0 +1,49 @@
+"""Flags that are made of declared options, see `t2t_lite.options`."""
+
+import argparse
+from collections.abc import Callable
+from os import PathLike
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from t2t_lite.bin.cli import arguments as types
+from t2t_lite.errors import as_flags
+from t2t_lite.options import Option, Options
+
+DEVICES = ("strategy", "num_gpus", "virtual_devices", "max_tokens_per_replica", "xla_compile", "peak_tflops")
+
+
+def add_options(add: Callable[..., argparse.Action], kind: type[Options], *names: str) -> None:
+    """Adds options as flags, with their defaults; `add` is the `add_argument` of a parser or group."""
+    for name in names:
+        option, default = kind.option(name), getattr(kind, name)
+        said = option.unset or ("" if default in (None, "", False, ()) else str(default))
+        text = as_flags(option.help) + (f" (default: {said})" if said else "")
+        hint = get_type_hints(kind)[name]
+        if hint is bool:
+            add(f"--{name}", action="store_true", help=text)
+        else:
+            metavar = option.metavar or "|".join(option.choices) or None
+            add(f"--{name}", type=_type(name, option, hint), default=default, metavar=metavar, help=text)
+
+
+def given(arguments: argparse.Namespace, kind: type[Options]) -> dict[str, Any]:
+    """Returns the options of a class that parsed arguments have, without those that are None."""
+    values = {name: getattr(arguments, name, None) for name in kind.declared()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
+    """Returns the argument type of an option."""
+    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+    if option.choices:
+        return types.one_of(option.choices, name)
+    if PathLike in kinds:
+        return types.path
+    if bool in kinds:
+        return types.truth_or_auto
+    if int in kinds:
+        return types.whole_number(int(option.at_least or 0))
+    if float in kinds:
+        return types.positive_number if option.above == 0 else types.not_negative
+    return str

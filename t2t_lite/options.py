@@ -1,0 +1,129 @@
+"""Options that are declared once: a field says the default, the meaning and the range of an option.
+
+Its check, its flag, its lines in --help and in docs/options.md, and the documentation of its class are made of that.
+"""
+
+import dataclasses
+import math
+from types import NoneType, UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
+
+from t2t_lite.aliases import alias_hint
+from t2t_lite.errors import UserError
+
+T = TypeVar("T")
+TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """What an option means and takes, besides its type and its default.
+
+    Args:
+      help: one line; it names other options in backquotes.
+      unset: what the default means if it is None, 0 or "": "all".
+      at_least, above, at_most, below: bounds of a number; a float is finite, too.
+      choices: the allowed texts; () if there is no fixed list.
+      metavar: what --help shows for the value.
+    """
+
+    help: str = ""
+    unset: str = ""
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    choices: tuple[str, ...] = ()
+    metavar: str | None = None
+
+    def allows(self, value: object) -> bool:
+        """Returns whether a value is in range."""
+        if self.choices and isinstance(value, str):
+            return value in self.choices
+        if not isinstance(value, int | float):
+            return True
+        return (
+            (self.at_least is None or value >= self.at_least)
+            and (self.above is None or value > self.above)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.below is None or value < self.below)
+            and (math.isfinite(value) or not self.is_bounded)
+        )
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is any bound."""
+        return any(bound is not None for bound in (self.at_least, self.above, self.at_most, self.below))
+
+    def rule(self, kind: object) -> str:
+        """Returns what a value of the type `kind` must be: "at least 0 and below 1"."""
+        if self.choices:
+            return " or ".join(self.choices)
+        bounds = {"at least": self.at_least, "above": self.above, "at most": self.at_most, "below": self.below}
+        parts = [f"{word} {bound:,}" for word, bound in bounds.items() if bound is not None]
+        if kind is float and self.at_most is None and self.below is None:
+            parts.append("finite")
+        return " and ".join(parts)
+
+
+def option(default: T, help: str = "", **rules: Any) -> T:
+    """Returns the default of a field of `Options`, with what `Option` holds. A field without it takes any value."""
+    return dataclasses.field(default=default, metadata={"option": Option(help, **rules)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """Base class of options: frozen dataclasses whose fields are declared with `option`."""
+
+    def __init_subclass__(cls) -> None:
+        declared = {name: value for name, value in vars(cls).items() if isinstance(value, dataclasses.Field)}
+        about = {name: field.metadata["option"] for name, field in declared.items() if "option" in field.metadata}
+        lines = [
+            f"  {name}: {each.help}{f'; {declared[name].default!r}: {each.unset}' if each.unset else ''}."
+            for name, each in about.items()
+            if each.help
+        ]
+        if lines:
+            cls.__doc__ = "\n".join([(cls.__doc__ or "").rstrip(), "", "Args:", *lines])
+
+    def __post_init__(self) -> None:
+        kinds = get_type_hints(type(self))
+        for name in self.names():
+            kind, value, about = kinds[name], getattr(self, name), self.option(name)
+            allowed = get_args(kind) if isinstance(kind, UnionType) else (kind,)
+            if float in allowed and type(value) is int:
+                # 0 and 0.0 must be the same in files and comparisons.
+                value = float(value)
+                object.__setattr__(self, name, value)
+            simple = [each for each in allowed if each is not NoneType]
+            if simple[0] in TYPE_NAMES and len(simple) == 1 and type(value) not in allowed:
+                raise UserError(f"{self.called(name)} takes {TYPE_NAMES[simple[0]]}, not {value!r}", status=2)
+            if not about.allows(value):
+                hint = alias_hint(name, str(value)) if isinstance(value, str) else ""
+                self.require(name, False, about.rule(simple[0]) + hint)
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """Returns the names of all options."""
+        return [field.name for field in dataclasses.fields(cls)]
+
+    @classmethod
+    def declared(cls) -> list[str]:
+        """Returns the names of the options that are declared with `option`; other fields are no one's to choose."""
+        return [field.name for field in dataclasses.fields(cls) if "option" in field.metadata]
+
+    @classmethod
+    def option(cls, name: str) -> Option:
+        """Returns what is declared of an option; nothing if it is a plain field."""
+        return cls.__dataclass_fields__[name].metadata.get("option", Option())
+
+    @classmethod
+    def called(cls, text: str) -> str:
+        """Returns how messages name an option, or an option with its value."""
+        return f"`{text}`"
+
+    def require(self, name: str, ok: bool, rule: str) -> None:
+        """Raises UserError unless `ok`; `rule` says what the option called `name` must be."""
+        if not ok:
+            text = f"{name}={getattr(self, name)}"
+            raise UserError(f"{self.called(text)} is out of range: it must be {rule}", status=2)

@@ -1,0 +1,42 @@
+"""What TensorFlow and Keras have no public way for; tests/training/test_private_names.py fails when it changes."""
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+import tensorflow as tf
+from tensorflow.python.distribute.collective_all_reduce_strategy import CollectiveAllReduceExtended
+
+# Methods of Keras' optimizers that do more than update one variable, if an optimizer overrides them.
+OF_ALL_VARIABLES = ("apply", "_backend_update_step", "_apply_weight_decay")
+
+
+def number_collectives_anew() -> None:
+    """Makes the next `MirroredStrategy` number its collectives from a new key.
+
+    They must not be confused with those of an earlier strategy in the same process, such as a notebook. TensorFlow's
+    own tests do the same.
+    """
+    tf.distribute.MirroredStrategy._collective_key_base += 1000
+
+
+@contextlib.contextmanager
+def cpus_as_devices(number: int) -> Iterator[None]:
+    """Makes MultiWorkerMirroredStrategy use `number` CPU devices of a worker inside the block; 0: one, its default."""
+
+    def local_devices(extended: object, resolver: object, worker: str) -> tuple[tuple[str, ...], str]:
+        del extended, resolver
+        return tuple(f"{worker}/device:CPU:{i}" for i in range(number)), "CPU"
+
+    original = CollectiveAllReduceExtended._initialize_local_devices
+    if number:
+        CollectiveAllReduceExtended._initialize_local_devices = local_devices  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        yield
+    finally:
+        CollectiveAllReduceExtended._initialize_local_devices = original
+
+
+def has_schedule(rule: keras.optimizers.Optimizer) -> bool:
+    """Returns whether an optimizer has a learning rate schedule; `learning_rate` is the rate of its next step."""
+    return isinstance(rule._learning_rate, keras.optimizers.schedules.LearningRateSchedule)
