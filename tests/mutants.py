@@ -1,0 +1,183 @@
+"""Do the tests notice a changed line? Draws one-line mutants of the core, and runs tests on each until one fails.
+
+python tests/mutants.py --count=40 --seed=1 --log=mutants.jsonl
+
+It changes the files of this checkout, one at a time, and restores them: run it in a clone of its own, with nothing
+uncommitted. Tests that import the changed module come first, then all others, the slow ones last: a mutant that none
+of them finds is one that `bin/test --all` does not find. A run that was stopped is continued from its log.
+"""
+
+import argparse
+import ast
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+CORE = ("data", "layers", "models", "training", "decoding", "checkpoints", "parsing", "trees", "scoring")
+OPERATORS = {
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+    ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
+    ast.Is: ("is", "is not"),
+    ast.IsNot: ("is not", "is"),
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.FloorDiv: ("//", "*"),
+    ast.Mod: ("%", "*"),
+    ast.And: ("and", "or"),
+    ast.Or: ("or", "and"),
+}
+HOURS = 3600  # seconds of one run of tests; a mutant may make a loop endless, and is found by that
+
+
+class Mutant(NamedTuple):
+    """A change of one line."""
+
+    path: str  # from the root of the checkout
+    line: int  # from 1
+    before: str
+    after: str
+
+
+def mutants_of(path: Path) -> Iterator[Mutant]:
+    """Yields all mutants of a file."""
+    text = path.read_text(encoding="utf-8")
+    lines, name = text.splitlines(), str(path.relative_to(ROOT))
+    for start, end, new in _changes(ast.parse(text), lines):
+        number, before = start[0], lines[start[0] - 1]
+        after = (before.encode()[: start[1]] + new.encode() + before.encode()[end[1] :]).decode()
+        yield Mutant(name, number, before, after)
+
+
+def _changes(tree: ast.AST, lines: list[str]) -> Iterator[tuple[tuple[int, int], tuple[int, int], str]]:
+    """Yields (start, end, new text) of changes within a line; positions are line and byte."""
+    for node in _computing(tree):
+        if isinstance(node, ast.Compare):
+            operands = [node.left, *node.comparators]
+            for left, operator, right in zip(operands, node.ops, operands[1:]):
+                yield from _operator(left, operator, right, lines)
+        elif isinstance(node, ast.BinOp) and not any(map(_is_text, (node.left, node.right))):
+            yield from _operator(node.left, node.op, node.right, lines)
+        elif isinstance(node, ast.BoolOp):
+            for left, right in zip(node.values, node.values[1:]):
+                yield from _operator(left, node.op, right, lines)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            start = (node.lineno, node.col_offset)
+            yield start, (node.lineno, node.col_offset + len("not ")), ""
+        elif isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
+            new = not node.value if isinstance(node.value, bool) else node.value + 1
+            yield (node.lineno, node.col_offset), (node.lineno, node.end_col_offset or 0), repr(new)
+
+
+def _computing(node: ast.AST) -> Iterator[ast.AST]:
+    """Yields the nodes that compute: no types, decorators, assertions, texts, and no message of an error."""
+    for field, value in ast.iter_fields(node):
+        if field in ("annotation", "returns", "decorator_list", "type_params"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not isinstance(child, ast.Assert | ast.JoinedStr | ast.Raise):
+                yield child
+                yield from _computing(child)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _operator(
+    left: ast.expr, operator: ast.AST, right: ast.expr, lines: list[str]
+) -> Iterator[tuple[tuple[int, int], tuple[int, int], str]]:
+    """Yields the change of one operator, if it is on the line on which its left side ends."""
+    old, new = OPERATORS.get(type(operator), ("", ""))
+    line, start = left.end_lineno or 0, left.end_col_offset or 0
+    end = right.col_offset if right.lineno == line else len(lines[line - 1].encode())
+    between = lines[line - 1].encode()[start:end].decode()
+    pattern = rf"\b{old}\b" if old.isalpha() else re.escape(old)
+    if old and (found := re.search(pattern, between)):
+        at = start + len(between[: found.start()].encode())
+        yield (line, at), (line, at + len(old)), new
+
+
+def stages(mutant: Mutant) -> Iterator[list[str]]:
+    """Yields the arguments of pytest for the runs that look for a mutant."""
+    module = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    package, _, name = module.rpartition(".")
+    imports = re.compile(rf"\b({re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b)")
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))
+    near = [str(path) for path in tests if imports.search(path.read_text(encoding="utf-8"))]
+    folder = ROOT / "tests" / Path(mutant.path).parts[1]
+    if near:
+        yield ["-m", "not slow", *near]
+    if folder.is_dir():
+        yield ["-m", "not slow", str(folder)]
+    yield ["-m", "not slow", "tests"]
+    yield ["-m", "slow", "tests"]
+
+
+def found_by(mutant: Mutant, processes: int) -> str:
+    """Returns the first test that fails with a mutant; "" if none does."""
+    path = ROOT / mutant.path
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines(keepends=True)
+    assert lines[mutant.line - 1].rstrip("\n") == mutant.before
+    lines[mutant.line - 1] = mutant.after + "\n"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", f"-n{processes}", "--dist=loadfile"]
+    try:
+        path.write_text("".join(lines), encoding="utf-8")
+        for arguments in stages(mutant):
+            try:
+                done = subprocess.run(
+                    [*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=2 * HOURS
+                )
+            except subprocess.TimeoutExpired:
+                return "a run without an end"
+            if done.returncode not in (0, 5):  # 5: no test is selected
+                failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+                return failed[1] if failed else f"pytest's status {done.returncode}"
+    finally:
+        path.write_text(text, encoding="utf-8")
+    return ""
+
+
+def main() -> None:
+    """Draws, runs and reports."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--log", type=Path, help="a line of JSON for each mutant; without it they are only shown")
+    arguments = parser.parse_args()
+    paths = sorted(path for part in CORE for path in (ROOT / "t2t_lite" / part).rglob("*.py"))
+    known = [mutant for path in paths for mutant in mutants_of(path)]
+    drawn = random.Random(arguments.seed).sample(known, arguments.count)
+    rows = [json.loads(line) for line in arguments.log.read_text().splitlines()] if _exists(arguments.log) else []
+    for number, mutant in enumerate(drawn):
+        print(f"{number + 1}. {mutant.path}:{mutant.line}\n  -{mutant.before.strip()}\n  +{mutant.after.strip()}")
+        if arguments.log and number >= len(rows):
+            rows.append(mutant._asdict() | {"found_by": found_by(mutant, arguments.processes)})
+            with arguments.log.open("a") as log:
+                log.write(json.dumps(rows[-1]) + "\n")
+        if number < len(rows):
+            print(f"  {rows[number]['found_by'] or 'NOT FOUND'}", flush=True)
+    print(f"{sum(bool(row['found_by']) for row in rows)} of {len(rows)} found, out of {len(known):,} possible mutants")
+
+
+def _exists(path: Path | None) -> bool:
+    return path is not None and path.exists()
+
+
+if __name__ == "__main__":
+    main()
