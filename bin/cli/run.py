@@ -2,15 +2,19 @@
 
 import atexit
 import contextlib
+import errno
+import gc
+import io
 import logging
 import os
+import signal
 import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from t2t_lite.bin.cli.command_parser import PROGRAM
-from t2t_lite.bin.cli.process_state import restored_process_state, utf8_output
-from t2t_lite.bin.cli.system_errors import message_of
 from t2t_lite.errors import UserError, as_flags
 from t2t_lite.installed import missing_package
 from t2t_lite.log import LOG
@@ -151,3 +155,81 @@ def print_table(table: "rich.table.Table") -> None:
     console = rich.console.Console(highlight=False, width=10_000)
     console.width = console.measure(table).maximum
     console.print(table)
+
+
+_ADVICE = {
+    errno.EACCES: "no permission to read or write it; change its permissions, or use another path",
+    errno.EPERM: "operation not permitted; change the permissions, or use another path",
+    errno.EROFS: "it is on a read-only file system; use another path",
+    errno.ENOENT: "no such file or folder; check the path",
+    errno.EEXIST: "it already exists; use another name",
+    errno.EISDIR: "it is a folder; give a file",
+    errno.ENOTDIR: "a part of the path is a file, not a folder; check the path",
+    errno.ENAMETOOLONG: "the name is too long; use a shorter one",
+    errno.ENOSPC: "no space left on the disk; free some space, or use another path",
+    errno.EDQUOT: "disk quota exceeded; free some space, or use another path",
+    errno.EMFILE: "too many files are open; raise the limit (ulimit -n)",
+    errno.ENOMEM: "out of memory; use smaller settings, or close other programs",
+    errno.EIO: "the disk cannot be read or written; try another one",
+    errno.ELOOP: "its symbolic links form a loop; check the path",
+}
+
+
+def message_of(error: OSError) -> str:
+    """Returns the line for a system error: where it occurred, and what to do."""
+    where = error.filename if error.filename is not None else "writing"
+    name = where if len(str(where)) <= 200 else f"{str(where)[:60]}..."
+    return f"{name}: {_ADVICE.get(error.errno or 0) or error.strerror or error}"
+
+
+# Loggers whose level or handlers TensorFlow and `import_tensorflow` change.
+_LOGGERS = ("", "tensorflow", "absl")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def restored_process_state() -> Iterator[None]:
+    """Restores environment, signal handlers, logging, warnings and garbage-collection thresholds at the end.
+
+    Imported modules stay imported, and TensorFlow's configuration (devices, threads) cannot be restored.
+    """
+    environment, thresholds = dict(os.environ), gc.get_threshold()
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in _SIGNALS} if is_main_thread else {}
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    logging_before = [(logger.level, logger.handlers[:], logger.propagate) for logger in loggers]
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="(keras|tensorflow|google).*")
+            yield
+    finally:
+        for name in os.environ.keys() - environment.keys():
+            del os.environ[name]
+        os.environ.update(environment)
+        gc.set_threshold(*thresholds)
+        for number, handler in handlers.items():
+            if handler is not None:  # None: not installed from Python
+                signal.signal(number, handler)
+        for logger, (level, its_handlers, propagate) in zip(loggers, logging_before):
+            logger.setLevel(level)
+            logger.handlers[:] = its_handlers
+            logger.propagate = propagate
+
+
+@contextlib.contextmanager
+def utf8_output() -> Iterator[None]:
+    """Makes standard output UTF-8 inside the block, like the files, regardless of the locale.
+
+    Does nothing in a notebook, whose output accepts any character.
+    """
+    output = sys.stdout
+    if not isinstance(output, io.TextIOWrapper):
+        yield
+        return
+    before = {"encoding": output.encoding, "errors": output.errors}
+    output.reconfigure(encoding="utf-8")
+    try:
+        yield
+    finally:
+        if not output.closed:
+            output.reconfigure(**before)

@@ -9,6 +9,7 @@ import pytest
 from support.commands import user_environment
 
 import t2t_lite as t2t
+from t2t_lite.bin.cli.reference import reference
 from t2t_lite.registry import snake_case
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -63,6 +64,10 @@ def test_python_examples_are_python_and_names_of_the_api_exist(page):
 
 def test_the_page_of_the_python_api_mentions_every_name():
     assert [name for name in t2t.__all__ if f"t2t.{name}" not in text_of("docs/python.md")] == []
+
+
+def test_the_page_of_the_options_is_made_of_their_declarations():
+    assert text_of("docs/options.md") == reference()
 
 
 def test_every_page_can_be_reached_from_the_readme():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.commands import start_process
 
-from t2t_lite.bin.cli.system_errors import message_of
+from t2t_lite.bin.cli.run import message_of
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder

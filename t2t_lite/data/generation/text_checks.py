@@ -5,12 +5,60 @@ import functools
 import hashlib
 import math
 import random
+import statistics
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from t2t_lite.data.generation.line_alignment import LineAlignment, Stretch
 from t2t_lite.data.problem import Example, Unusable, WithMore
+
+BLOCK = 200  # pairs whose lengths are compared
+# Of the 145 blocks of Multi30k the least correlated has 0.82; with one side shuffled the most correlated has 0.19.
+ALIGNED, APART = 0.5, 0.2
+
+
+class Stretch(NamedTuple):
+    """A range of lines whose sides do not seem to correspond."""
+
+    first: int
+    last: int
+
+
+class LineAlignment:
+    """Correlates the lengths of the two sides in blocks. Call add(line, inputs, targets) for each pair, in order."""
+
+    def __init__(self) -> None:
+        self._blocks: list[tuple[int, int, float]] = []  # first line, last line, correlation
+        self._lengths: tuple[list[int], list[int]] = ([], [])  # of the current block
+        self._first = 0
+
+    def add(self, line: int, inputs: str, targets: str) -> None:
+        """Adds the next pair; `line` counts from 1."""
+        self._first = self._first or line
+        of_inputs, of_targets = self._lengths
+        of_inputs.append(len(inputs))
+        of_targets.append(len(targets))
+        if len(of_inputs) == BLOCK:
+            if min(map(statistics.pstdev, self._lengths)) > 2:  # otherwise the correlation means nothing
+                self._blocks.append((self._first, line, statistics.correlation(of_inputs, of_targets)))
+            self._lengths, self._first = ([], []), 0
+
+    def stretches(self) -> list[Stretch]:
+        """Returns the stretches whose sides do not seem to correspond; [] also if there is too little text to judge."""
+        apart: list[Stretch] = []
+        for first, last, found in self._blocks:
+            if found >= APART:
+                continue
+            if apart and first - apart[-1].last <= BLOCK:  # the next block, possibly after dropped lines
+                apart[-1] = Stretch(apart[-1].first, last)
+            else:
+                apart.append(Stretch(first, last))
+        if len(self._blocks) < 2:
+            return []
+        together = [found for _, _, found in self._blocks if found >= APART]
+        return apart if not together or statistics.median(together) >= ALIGNED else []
+
 
 # Up to this number, distinct pairs are counted exactly; above it, their number is estimated from a random subset.
 MAX_HASHES = 2**18

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from t2t_lite.data.generation.network import why_unreachable
+from t2t_lite.data.generation.sources import why_unreachable
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,50 @@
+"""Writes the page of all settings and options: python -m t2t_lite.bin.cli.reference docs/options.md."""
+
+import sys
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import get_args, get_type_hints
+
+from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.data.generation.options import GenerateOptions
+from t2t_lite.options import TYPE_NAMES, Options
+from t2t_lite.registry import REGISTRIES_OF_SETTINGS
+from t2t_lite.training.options import TrainOptions
+
+_HEAD = """# Settings and options
+
+Every name here is a flag of the command and a keyword of the function. This page is made of their declarations, by
+`python -m t2t_lite.bin.cli.reference docs/options.md`; `--registry_help=NAME` prints a line of it.
+"""
+_PAGES = {
+    "Settings of models and trainings: `--hparams=NAME=VALUE,...`, `HParams`": HParams,
+    "Settings of the search: `--decode_hparams=NAME=VALUE,...`, `DecodeHParams`": DecodeHParams,
+    "Options of `t2t-lite-trainer` and `t2t_lite.train`": TrainOptions,
+    "Options of `t2t-lite-datagen` and `t2t_lite.generate_data`": GenerateOptions,
+}
+
+
+def reference() -> str:
+    """Returns the text of the page."""
+    tables = [f"\n## {title}\n\n{_table(kind)}" for title, kind in _PAGES.items()]
+    return _HEAD + "".join(tables)
+
+
+def _table(kind: type[Options]) -> str:
+    lines = ["| name | takes | default | meaning |", "|---|---|---|---|"]
+    hints = get_type_hints(kind)
+    for name in kind.declared():
+        option, default = kind.option(name), getattr(kind, name)
+        kinds = get_args(hints[name]) if isinstance(hints[name], UnionType) else (hints[name],)
+        first = next(each for each in kinds if each is not NoneType)
+        registry = REGISTRIES_OF_SETTINGS.get(name) if kind is HParams else None
+        names = [each for each in registry if registry.source(each) is None] if registry else option.choices
+        bounds = "" if names else option.rule(first)
+        takes = " or ".join(names) or ", ".join(filter(None, (TYPE_NAMES.get(first, "a text"), bounds)))
+        said = option.unset or (f"`{default}`" if default not in ("", None) else "")
+        lines.append(f"| `{name}` | {takes} | {said} | {option.help} |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(reference(), encoding="utf-8")
