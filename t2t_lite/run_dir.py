@@ -182,18 +182,6 @@ def data_digests(path: Path) -> list[str]:
     return found
 
 
-def stored_precision(path: Path) -> str | None:
-    """Returns the precision that a run is trained in, a value of HParams.precision; None if there is no run yet.
-
-    Raises:
-      UserError: if the run directory is damaged.
-    """
-    if not (Path(path) / "run.json").exists():
-        return None
-    _, settings, _ = _read(Path(path))
-    return str(settings.get("precision", HParams.precision))
-
-
 def trust_plugins_of(path: Path) -> list[Path]:
     """Permanently trusts the plug-in folders of a run that are not loaded yet.
 

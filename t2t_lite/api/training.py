@@ -208,7 +208,7 @@ class _Run:
     def train(self, callbacks: Iterable[Callback], display: Display | None) -> TrainResult:
         """Prepares the run directory and trains."""
         from t2t_lite.quiet import import_tensorflow, settings_restored
-        from t2t_lite.run_dir import stored_precision
+        from t2t_lite.run_dir import stored_setting
 
         manifest = self._check()
         # Before TensorFlow is imported, which takes seconds, unless it has to choose the precision.
@@ -222,7 +222,9 @@ class _Run:
             options = dataclasses.replace(self.options, free_bytes=device_memory(self.options.virtual_devices))
             made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices)
             if run_dir is None:
-                precision, why = choose_precision(made, stored_precision(self.output_dir))
+                is_new = not (self.output_dir / "run.json").exists()
+                stored = None if is_new else str(stored_setting(self.output_dir, "precision"))
+                precision, why = choose_precision(made, stored)
                 run_dir = self._run_dir(manifest, self.hparams.replace(precision=precision))
                 if self.is_chief:
                     (display or Display()).say(why)

@@ -29,28 +29,38 @@ class FeedForward(Layer):
     (2, 5, 8)
     """
 
+    _activation: str | None = "relu"
+    _use_bias = True
+    _expansions = 1  # products with x; one wide matrix for all of them is faster
+
     def __init__(self, hidden_size: int, filter_size: int, dropout: float = 0.0, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.hidden_size = hidden_size
         self.filter_size = filter_size
         self.dropout = dropout
-        self.expand = keras.layers.Dense(filter_size, activation="relu", name="expand", dtype=self.dtype_policy)
+        options = {"use_bias": self._use_bias, "dtype": self.dtype_policy}
+        width = self._expansions * filter_size
+        self.expand = keras.layers.Dense(width, activation=self._activation, name="expand", **options)
         self._dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
-        self.project = keras.layers.Dense(hidden_size, name="project", dtype=self.dtype_policy)
+        self.project = keras.layers.Dense(hidden_size, name="project", **options)
 
     def build(self, input_shape: Shape) -> None:
         """Creates the weights for inputs of the given shape."""
         self.expand.build(input_shape)
-        self.project.build((*input_shape[:-1], self.expand.units))
+        self.project.build((*input_shape[:-1], self.filter_size))
 
     def call(self, x: Array, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
-        inner = self._dropout(self.expand(ops.reshape(x, (-1, x.shape[-1]))), seeds=seeds)
-        return ops.reshape(self.project(inner), ops.shape(x))
+        inner = self._inner(self.expand(ops.reshape(x, (-1, x.shape[-1]))))
+        return ops.reshape(self.project(self._dropout(inner, seeds=seeds)), ops.shape(x))
+
+    def _inner(self, expanded: Array) -> Array:
+        """Returns the inner layer, float [positions, filter], of [positions, expansions * filter]."""
+        return expanded
 
     def flops(self, length: float) -> float:
         """Returns the operations of a sentence."""
-        return 2 * length * 2 * self.hidden_size * self.filter_size
+        return 2 * length * (self._expansions + 1) * self.hidden_size * self.filter_size
 
     def step_bytes(self, length: int) -> StepBytes:
         """Returns the memory: the inner layer, and with dropout its mask and the result."""
@@ -59,7 +69,7 @@ class FeedForward(Layer):
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
-class GatedFeedForward(Layer):
+class GatedFeedForward(FeedForward):
     """SwiGLU(x) = (swish(x W) * x V) W2, without biases (Shazeer 2020, arXiv 2002.05202, equation 6).
 
     It has three matrices instead of two: with two thirds of the filter size it has as many parameters as `FeedForward`.
@@ -73,30 +83,13 @@ class GatedFeedForward(Layer):
     (2, 5, 8)
     """
 
-    def __init__(self, hidden_size: int, filter_size: int, dropout: float = 0.0, **kwargs: object) -> None:
-        super().__init__(**kwargs)
-        self.hidden_size = hidden_size
-        self.filter_size = filter_size
-        self.dropout = dropout
-        # One wide product is faster than two. The columns of the gate come first, then those of the linear part.
-        self.expand = keras.layers.Dense(2 * filter_size, use_bias=False, name="expand", dtype=self.dtype_policy)
-        self._dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
-        self.project = keras.layers.Dense(hidden_size, use_bias=False, name="project", dtype=self.dtype_policy)
+    _activation = None
+    _use_bias = False
+    _expansions = 2
 
-    def build(self, input_shape: Shape) -> None:
-        """Creates the weights for inputs of the given shape."""
-        self.expand.build(input_shape)
-        self.project.build((*input_shape[:-1], self.filter_size))
-
-    def call(self, x: Array, seeds: Seeds | None = None) -> Array:
-        """Returns float [batch, length, hidden]."""
-        gate, passed = ops.split(self.expand(ops.reshape(x, (-1, x.shape[-1]))), 2, axis=-1)
-        inner = self._dropout(ops.silu(gate) * passed, seeds=seeds)
-        return ops.reshape(self.project(inner), ops.shape(x))
-
-    def flops(self, length: float) -> float:
-        """Returns the operations of a sentence."""
-        return 2 * length * 3 * self.hidden_size * self.filter_size
+    def _inner(self, expanded: Array) -> Array:
+        gate, passed = ops.split(expanded, 2, axis=-1)
+        return ops.silu(gate) * passed
 
     def step_bytes(self, length: int) -> StepBytes:
         """Returns the memory: gate, swish of the gate, linear part, product; with dropout two more."""

@@ -4,7 +4,7 @@ import math
 
 import keras
 
-from t2t_lite.arrays import Array
+from t2t_lite.arrays import Array, Forwarded
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.attention import attention_weights
 from t2t_lite.layers.beam_ancestry import BeamAncestry, ancestry_mask
@@ -33,18 +33,9 @@ class LocalSelfAttention(SelfAttention):
     """
 
     def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        causal: bool,
-        neighborhood_size: int,
-        rotary: bool = False,
-        key_size: int | None = None,
-        value_size: int | None = None,
-        dropout: float = 0.0,
-        **kwargs: object,
+        self, hidden_size: int, num_heads: int, causal: bool, neighborhood_size: int, **kwargs: Forwarded
     ) -> None:
-        super().__init__(hidden_size, num_heads, causal, rotary, key_size, value_size, dropout, **kwargs)
+        super().__init__(hidden_size, num_heads, causal, **kwargs)
         self.neighborhood_size = neighborhood_size
         self.before = neighborhood_size - 1 if causal else neighborhood_size // 2
         self.after = 0 if causal else neighborhood_size // 2

@@ -6,7 +6,7 @@ The replacements for self-attention (table 1 of the paper) have the same methods
 
 import keras
 
-from t2t_lite.arrays import Array
+from t2t_lite.arrays import Array, Forwarded
 from t2t_lite.keras_ops import ops
 from t2t_lite.layers.attention import MultiHeadAttention, attention_weights
 from t2t_lite.layers.base import Shape
@@ -165,18 +165,9 @@ class RelativeSelfAttention(SelfAttention):
     """
 
     def __init__(
-        self,
-        hidden_size: int,
-        num_heads: int,
-        causal: bool,
-        max_relative_position: int,
-        rotary: bool = False,
-        key_size: int | None = None,
-        value_size: int | None = None,
-        dropout: float = 0.0,
-        **kwargs: object,
+        self, hidden_size: int, num_heads: int, causal: bool, max_relative_position: int, **kwargs: Forwarded
     ) -> None:
-        super().__init__(hidden_size, num_heads, causal, rotary, key_size, value_size, dropout, **kwargs)
+        super().__init__(hidden_size, num_heads, causal, **kwargs)
         self.max_relative_position = max_relative_position
 
     def build(self, input_shape: Shape | None = None) -> None:
