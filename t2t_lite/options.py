@@ -17,24 +17,16 @@ TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: 
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """What an option means and takes, besides its type and its default.
+    """What an option means and takes, besides its type and its default."""
 
-    Args:
-      help: one line; it names other options in backquotes.
-      unset: what the default means if it is None, 0 or "": "all".
-      at_least, above, at_most, below: bounds of a number; a float is finite, too.
-      choices: the allowed texts; () if there is no fixed list.
-      metavar: what --help shows for the value.
-    """
-
-    help: str = ""
-    unset: str = ""
-    at_least: float | None = None
+    help: str = ""  # one line; it names other options in backquotes
+    unset: str = ""  # what the default means if it is None, 0 or "": "all"
+    at_least: float | None = None  # bounds of a number; a float with any bound is finite, too
     above: float | None = None
     at_most: float | None = None
     below: float | None = None
-    choices: tuple[str, ...] = ()
-    metavar: str | None = None
+    choices: tuple[str, ...] = ()  # the allowed texts; () if there is no fixed list
+    metavar: str | None = None  # what --help shows for the value
 
     def allows(self, value: object) -> bool:
         """Returns whether a value is in range."""

@@ -182,11 +182,11 @@ class Registry:
 
     def __getitem__(self, name: str) -> Entry:
         self.check(name)
-        entry = self._entries[name]
-        if isinstance(entry.item, str):
-            module, attribute = entry.item.split(":")
-            entry.item = getattr(importlib.import_module(module), attribute)
-        return entry.item
+        item = self._entries[name].item
+        if isinstance(item, str):
+            module, attribute = item.split(":")
+            item = self._entries[name].item = getattr(importlib.import_module(module), attribute)
+        return item
 
     def names(self) -> list[str]:
         """Returns all names, sorted."""

@@ -45,23 +45,14 @@ _Run: TypeAlias = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True)
 class RunDir:
-    """An opened run directory.
+    """An opened run directory."""
 
-    Args:
-      path: the directory.
-      hparams: the run's settings.
-      problem: the run's problem.
-      vocabulary: path of the target vocabulary.
-      inputs_vocabulary: path of the source vocabulary; the same path if both sides share one.
-      data_dir: where the data was that the run was trained on; None if the run does not record it.
-    """
-
-    path: Path
-    hparams: HParams
-    problem: Problem
-    vocabulary: Path
-    inputs_vocabulary: Path
-    data_dir: Path | None = None
+    path: Path  # the directory
+    hparams: HParams  # the run's settings
+    problem: Problem  # the run's problem
+    vocabulary: Path  # path of the target vocabulary
+    inputs_vocabulary: Path  # path of the source vocabulary; the same path if both sides share one
+    data_dir: Path | None = None  # where the data was that the run was trained on; None if the run does not record it
 
 
 def open_run_dir(path: Path) -> RunDir:

@@ -20,17 +20,11 @@ from t2t_lite.errors import UserError
 
 
 class Padding(NamedTuple):
-    """The padding of one side of batches.
+    """The padding of one side of batches."""
 
-    Args:
-      lengths: the length to which each batch is padded: its longest text in tokens, int64 [batches].
-      tokens: the number of real tokens of each batch, int64 [batches].
-      rows: the number of texts of each batch, int64 [batches].
-    """
-
-    lengths: np.ndarray
-    tokens: np.ndarray
-    rows: np.ndarray
+    lengths: np.ndarray  # the length to which each batch is padded: its longest text in tokens, int64 [batches]
+    tokens: np.ndarray  # the number of real tokens of each batch, int64 [batches]
+    rows: np.ndarray  # the number of texts of each batch, int64 [batches]
 
     @property
     def shares(self) -> np.ndarray:
@@ -73,34 +67,27 @@ def padding_of_batches(
 
 @dataclass
 class Inspection:
-    """The content of shards of one split.
+    """The content of shards of one split."""
 
-    Args:
-      manifest: the manifest of the data.
-      split: the split of the shards.
-      paths: the shards.
-      vocabularies: those of the inputs and the targets.
-      lengths: for each side, a histogram of lengths in tokens, end symbol included.
-      longer_sides: the same histogram for the longer side of each example, which training compares with max_length.
-      tokens_per_word: for each side, a histogram of the number of tokens of a word between blanks.
-      padding: for each side, the padding of batches with the defaults of training, `batch_tokens` and `max_length`.
-      unknown: number of unknown tokens on each side.
-      texts: the first examples: the token texts of each side.
-    """
-
-    manifest: Manifest
-    split: str
-    paths: list[Path]
-    vocabularies: tuple[Vocabulary, Vocabulary]
+    manifest: Manifest  # the manifest of the data
+    split: str  # the split of the shards
+    paths: list[Path]  # the shards
+    vocabularies: tuple[Vocabulary, Vocabulary]  # those of the inputs and the targets
+    # for each side, a histogram of lengths in tokens, end symbol included
     lengths: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {s: collections.Counter() for s in SIDES}
     )
+    # the same histogram for the longer side of each example, which training compares with max_length
     longer_sides: collections.Counter[int] = field(default_factory=collections.Counter)
+    # for each side, a histogram of the number of tokens of a word between blanks
     tokens_per_word: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {s: collections.Counter() for s in SIDES}
     )
+    # for each side, the padding of batches with the defaults of training, `batch_tokens` and `max_length`
     padding: dict[str, Padding] = field(default_factory=dict)
+    # number of unknown tokens on each side
     unknown: collections.Counter[str] = field(default_factory=collections.Counter)
+    # the first examples: the token texts of each side
     texts: list[tuple[list[str], list[str]]] = field(default_factory=list)
 
     @property

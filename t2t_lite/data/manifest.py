@@ -43,26 +43,17 @@ class SplitEntry(StatisticsEntry):
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """The content of `manifest.<problem>.json`. It is written once the vocabulary exists, and again after each shard.
+    """The content of `manifest.<problem>.json`, written once the vocabulary exists and again after each shard."""
 
-    Args:
-      problem: the name of the (forward) problem.
-      vocabulary: the shared vocabulary, or the vocabulary of the forward targets.
-      splits: the complete splits, by name.
-      sources: SHA-256 of each source file, by name.
-      inputs_vocabulary: as `vocabulary`, for the forward inputs; None if both sides share one.
-      settings: the flags that affect the records.
-      train_pairs: number of pairs in the train split, dropped ones included.
-      unfinished: the split that is being generated, or {}: {"split", "plan", "shards": the complete ones}.
-    """
-
-    problem: str
-    vocabulary: VocabularyEntry
-    splits: dict[str, SplitEntry]
-    sources: dict[str, str]
+    problem: str  # the name of the (forward) problem
+    vocabulary: VocabularyEntry  # the shared vocabulary, or the vocabulary of the forward targets
+    splits: dict[str, SplitEntry]  # the complete splits, by name
+    sources: dict[str, str]  # SHA-256 of each source file, by name
+    # as `vocabulary`, for the forward inputs; None if both sides share one
     inputs_vocabulary: VocabularyEntry | None = None
-    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
-    train_pairs: int = 0
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)  # the flags that affect the records
+    train_pairs: int = 0  # number of pairs in the train split, dropped ones included
+    # the split that is being generated, or {}: {"split", "plan", "shards": the complete ones}
     unfinished: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property

@@ -18,19 +18,13 @@ GRAPH_BYTES = 32 * MIB
 
 @dataclasses.dataclass(frozen=True)
 class StepBytes:
-    """The memory of a training step, beside the weights and their gradients. Sums are those of consecutive layers.
+    """The memory of a training step, beside the weights and their gradients. Sums are those of consecutive layers."""
 
-    Args:
-      kept: bytes per position that the forward pass keeps for the gradients.
-      widest: numbers per position of the largest tensor; the temporary tensors of a layer are estimated from it.
-      shared: bytes that do not depend on the number of sentences.
-      graph: bytes of the layers' graphs and kernels.
-    """
-
-    kept: float = 0.0
+    kept: float = 0.0  # bytes per position that the forward pass keeps for the gradients
+    # numbers per position of the largest tensor; the temporary tensors of a layer are estimated from it
     widest: float = 0.0
-    shared: float = 0.0
-    graph: float = 0.0
+    shared: float = 0.0  # bytes that do not depend on the number of sentences
+    graph: float = 0.0  # bytes of the layers' graphs and kernels
 
     def __add__(self, other: "StepBytes") -> "StepBytes":
         return StepBytes(

@@ -7,17 +7,11 @@ if TYPE_CHECKING:  # --help must answer at once
 
 
 class Rate(NamedTuple):
-    """How fast a device multiplies matrices.
+    """How fast a device multiplies matrices."""
 
-    Args:
-      tflops: 10^12 operations per second.
-      what: what kind of rate that is.
-      source: where the figure is from.
-    """
-
-    tflops: float
-    what: str
-    source: str
+    tflops: float  # 10^12 operations per second
+    what: str  # what kind of rate that is
+    source: str  # where the figure is from
 
 
 _PAPER = ("sustained in float32", "the paper, section 6.1")

@@ -29,31 +29,18 @@ from t2t_lite.training.warm_start import warm_start
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """Everything that the training loop needs.
+    """Everything that the training loop needs."""
 
-    Args:
-      run_dir: the settings, the problem and the vocabularies.
-      data_dir: where the problem's data is.
-      manifest: the data's manifest.
-      strategy: the devices.
-      options: how to train.
-      model: the built model, on the devices.
-      state: the training state, new or restored.
-      micro_batches: the limit on the size of micro-batches.
-      is_chief: whether this worker writes checkpoints and logs.
-      notes: lines to print before the first step.
-    """
-
-    run_dir: RunDir
-    data_dir: Path
-    manifest: Manifest
-    strategy: tf.distribute.Strategy
-    options: TrainOptions
-    model: Seq2SeqModel
-    state: TrainingState
-    micro_batches: MicroBatches
-    is_chief: bool
-    notes: list[str]
+    run_dir: RunDir  # the settings, the problem and the vocabularies
+    data_dir: Path  # where the problem's data is
+    manifest: Manifest  # the data's manifest
+    strategy: tf.distribute.Strategy  # the devices
+    options: TrainOptions  # how to train
+    model: Seq2SeqModel  # the built model, on the devices
+    state: TrainingState  # the training state, new or restored
+    micro_batches: MicroBatches  # the limit on the size of micro-batches
+    is_chief: bool  # whether this worker writes checkpoints and logs
+    notes: list[str]  # lines to print before the first step
 
 
 def set_up(run_dir: RunDir, data_dir: Path, strategy: tf.distribute.Strategy, options: TrainOptions) -> Training:

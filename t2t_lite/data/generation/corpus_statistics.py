@@ -19,16 +19,11 @@ SAMPLE_CHARACTERS = HASHED_CHARACTERS
 
 @dataclass
 class CorpusStatistics:
-    """The results of a pass over the training text.
+    """The results of a pass over the training text."""
 
-    Args:
-      pairs: number of pairs, including those that the problem drops.
-      first_pairs: the first FIRST_PAIRS pairs.
-      sample: (number from 1, pair) of all pairs kept for training, or of at most SAMPLE_PAIRS random ones.
-    """
-
-    pairs: int
-    first_pairs: list[Example]
+    pairs: int  # number of pairs, including those that the problem drops
+    first_pairs: list[Example]  # the first FIRST_PAIRS pairs
+    # (number from 1, pair) of all pairs kept for training, or of at most SAMPLE_PAIRS random ones
     sample: list[tuple[int, Example]]
 
     def texts(self, sides: Iterable[str]) -> list[str]:

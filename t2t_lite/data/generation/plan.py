@@ -15,21 +15,13 @@ CHUNK_PAIRS = 2**15
 
 @dataclass(frozen=True)
 class Plan:
-    """How the records of a split are distributed over shards, buckets and chunks.
+    """How the records of a split are distributed over shards, buckets and chunks."""
 
-    Args:
-      split: the name of the split.
-      num_shards: number of files.
-      buckets_per_shard: number of buckets per shard; each bucket must fit into memory.
-      chunk_pairs: number of pairs that are encoded together.
-      made_of: a text that identifies what the records depend on, such as checksums of vocabularies.
-    """
-
-    split: str
-    num_shards: int
-    buckets_per_shard: int
-    chunk_pairs: int
-    made_of: str = ""
+    split: str  # the name of the split
+    num_shards: int  # number of files
+    buckets_per_shard: int  # number of buckets per shard; each bucket must fit into memory
+    chunk_pairs: int  # number of pairs that are encoded together
+    made_of: str = ""  # a text that identifies what the records depend on, such as checksums of vocabularies
 
     @property
     def digest(self) -> str:

@@ -33,31 +33,18 @@ def pairs_of(problem: Problem, split: str, files: dict[str, Path], max_cases: in
 
 @dataclasses.dataclass(frozen=True)
 class SplitJob:
-    """The generation of one split.
+    """The generation of one split."""
 
-    Args:
-      problem: the problem.
-      plan: how the records are distributed.
-      files: the sources, by name.
-      max_cases: maximum number of pairs of the train split; 0: all.
-      vocabularies: those of the inputs and the targets.
-      data_dir: the folder for the shards.
-      manifest: records each shard, and the split when it is done.
-      say: receives lines about progress.
-      total: number of pairs, if known.
-      held_out: see `encode_pairs`.
-    """
-
-    problem: Problem
-    plan: Plan
-    files: dict[str, Path]
-    max_cases: int
-    vocabularies: tuple[Vocabulary, Vocabulary]
-    data_dir: Path
-    manifest: Manifest
-    say: Callable[[str], None]
-    total: int | None = None
-    held_out: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)
+    problem: Problem  # the problem
+    plan: Plan  # how the records are distributed
+    files: dict[str, Path]  # the sources, by name
+    max_cases: int  # maximum number of pairs of the train split; 0: all
+    vocabularies: tuple[Vocabulary, Vocabulary]  # those of the inputs and the targets
+    data_dir: Path  # the folder for the shards
+    manifest: Manifest  # records each shard, and the split when it is done
+    say: Callable[[str], None]  # receives lines about progress
+    total: int | None = None  # number of pairs, if known
+    held_out: Mapping[str, frozenset[str]] = dataclasses.field(default_factory=dict)  # see `encode_pairs`
 
     @property
     def name(self) -> str:

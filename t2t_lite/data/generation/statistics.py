@@ -11,16 +11,13 @@ LONGER = "longer"  # the longer side of a pair, whose length training compares w
 
 @dataclass
 class Statistics:
-    """Statistics of pairs and their records.
+    """Statistics of pairs and their records."""
 
-    Args:
-      dropped: number of dropped pairs, by drop reason.
-      overlap: number of kept pairs whose source is also in another split, by split.
-      lengths: for "inputs", "targets" and the "longer" of both, a histogram of lengths in tokens, end symbol included.
-    """
-
+    # number of dropped pairs, by drop reason
     dropped: collections.Counter[str] = field(default_factory=collections.Counter)
+    # number of kept pairs whose source is also in another split, by split
     overlap: collections.Counter[str] = field(default_factory=collections.Counter)
+    # for "inputs", "targets" and the "longer" of both, a histogram of lengths in tokens, end symbol included
     lengths: dict[str, collections.Counter[int]] = field(
         default_factory=lambda: {side: collections.Counter() for side in (*SIDES, LONGER)}
     )

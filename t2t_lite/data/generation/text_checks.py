@@ -73,23 +73,14 @@ REPEATED = "a repeated pair"
 
 @dataclass
 class Finding:
-    """One kind of defect.
+    """One kind of defect."""
 
-    Args:
-      kind: a description of the defect.
-      dropped: whether pairs with it are dropped.
-      count: number of pairs with it.
-      lines: the line numbers of the first such pairs, from 1.
-      is_estimate: whether the count is estimated from a sample.
-      of: number of pairs that were checked, if not all pairs of the training text.
-    """
-
-    kind: str
-    dropped: bool
-    count: int = 0
-    lines: list[int] = field(default_factory=list)
-    is_estimate: bool = False
-    of: int | None = None
+    kind: str  # a description of the defect
+    dropped: bool  # whether pairs with it are dropped
+    count: int = 0  # number of pairs with it
+    lines: list[int] = field(default_factory=list)  # the line numbers of the first such pairs, from 1
+    is_estimate: bool = False  # whether the count is estimated from a sample
+    of: int | None = None  # number of pairs that were checked, if not all pairs of the training text
 
     def note(self, line: int) -> None:
         """Counts one more pair."""

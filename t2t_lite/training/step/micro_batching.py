@@ -28,16 +28,13 @@ OnReplica = TypeVar("OnReplica")  # a tensor or several, of each replica
 
 @dataclasses.dataclass(frozen=True)
 class MicroBatches:
-    """The limit on the size of micro-batches.
+    """The limit on the size of micro-batches."""
 
-    Args:
-      max_tokens: positions of the longer side, padding included, that a device holds at once; a longer pair is a
-        micro-batch of its own. None: a share is not split.
-      static_tokens: if above 0, both sides are padded to one of a few lengths, and all micro-batches of one length have
-        the same number of rows, for about this many positions. There are then few enough shapes to compile each one.
-    """
-
+    # positions of the longer side, padding included, that a device holds at once; a longer pair is a micro-batch of its
+    # own. None: a share is not split
     max_tokens: int | None = None
+    # if above 0, both sides are padded to one of a few lengths, and all micro-batches of one length have the same
+    # number of rows, for about this many positions. There are then few enough shapes to compile each one
     static_tokens: int = 0
 
     def shape(
