@@ -3,8 +3,9 @@
 python tests/mutants.py --count=40 --seed=1 --log=mutants.jsonl
 
 It changes the files of this checkout, one at a time, and restores them: run it in a clone of its own, with nothing
-uncommitted. Tests that import the changed module come first, then all others, the slow ones last: a mutant that none
-of them finds is one that `bin/test --all` does not find. A run that was stopped is continued from its log.
+uncommitted. All mutants are first tried with the tests of the changed module and of its folder, which takes a minute
+each. What these do not find is then tried with all tests, the slow ones last: what remains is what `bin/test --all`
+does not find. A run that was stopped is continued from its log.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +41,9 @@ OPERATORS = {
     ast.And: ("and", "or"),
     ast.Or: ("or", "and"),
 }
-HOURS = 3600  # seconds of one run of tests; a mutant may make a loop endless, and is found by that
+NOT_SLOW = ("-m", "not slow")
+ALL_TESTS = ((*NOT_SLOW, "tests"), ("-m", "slow", "tests"))
+TIMEOUT = 7200  # seconds of one run of tests; a mutant may make a loop endless, and is found by that
 
 
 class Mutant(NamedTuple):
@@ -111,24 +114,19 @@ def _operator(
         yield (line, at), (line, at + len(old)), new
 
 
-def stages(mutant: Mutant) -> Iterator[list[str]]:
-    """Yields the arguments of pytest for the runs that look for a mutant."""
+def near_tests(mutant: Mutant) -> list[list[str]]:
+    """Returns the arguments of pytest for the tests of a mutant's module, and of its folder."""
     module = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     package, _, name = module.rpartition(".")
     imports = re.compile(rf"\b({re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b)")
     tests = sorted((ROOT / "tests").rglob("test_*.py"))
     near = [str(path) for path in tests if imports.search(path.read_text(encoding="utf-8"))]
     folder = ROOT / "tests" / Path(mutant.path).parts[1]
-    if near:
-        yield ["-m", "not slow", *near]
-    if folder.is_dir():
-        yield ["-m", "not slow", str(folder)]
-    yield ["-m", "not slow", "tests"]
-    yield ["-m", "slow", "tests"]
+    return [[*NOT_SLOW, *paths] for paths in (near, [str(folder)] if folder.is_dir() else []) if paths]
 
 
-def found_by(mutant: Mutant, processes: int) -> str:
-    """Returns the first test that fails with a mutant; "" if none does."""
+def found_by(mutant: Mutant, runs: Iterable[Sequence[str]], processes: int) -> str:
+    """Returns the first test that fails with a mutant in one of the runs of pytest; "" if none does."""
     path = ROOT / mutant.path
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines(keepends=True)
@@ -137,11 +135,9 @@ def found_by(mutant: Mutant, processes: int) -> str:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", f"-n{processes}", "--dist=loadfile"]
     try:
         path.write_text("".join(lines), encoding="utf-8")
-        for arguments in stages(mutant):
+        for arguments in runs:
             try:
-                done = subprocess.run(
-                    [*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=2 * HOURS
-                )
+                done = subprocess.run([*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT)
             except subprocess.TimeoutExpired:
                 return "a run without an end"
             if done.returncode not in (0, 5):  # 5: no test is selected
@@ -158,25 +154,27 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--log", type=Path, help="a line of JSON for each mutant; without it they are only shown")
+    parser.add_argument("--log", type=Path, help="a line of JSON for each result; without it mutants are only shown")
     arguments = parser.parse_args()
     paths = sorted(path for part in CORE for path in (ROOT / "t2t_lite" / part).rglob("*.py"))
     known = [mutant for path in paths for mutant in mutants_of(path)]
     drawn = random.Random(arguments.seed).sample(known, arguments.count)
-    rows = [json.loads(line) for line in arguments.log.read_text().splitlines()] if _exists(arguments.log) else []
-    for number, mutant in enumerate(drawn):
-        print(f"{number + 1}. {mutant.path}:{mutant.line}\n  -{mutant.before.strip()}\n  +{mutant.after.strip()}")
-        if arguments.log and number >= len(rows):
-            rows.append(mutant._asdict() | {"found_by": found_by(mutant, arguments.processes)})
-            with arguments.log.open("a") as log:
-                log.write(json.dumps(rows[-1]) + "\n")
-        if number < len(rows):
-            print(f"  {rows[number]['found_by'] or 'NOT FOUND'}", flush=True)
-    print(f"{sum(bool(row['found_by']) for row in rows)} of {len(rows)} found, out of {len(known):,} possible mutants")
-
-
-def _exists(path: Path | None) -> bool:
-    return path is not None and path.exists()
+    for number, mutant in enumerate(drawn, start=1):
+        print(f"{number}. {mutant.path}:{mutant.line}\n  -{mutant.before.strip()}\n  +{mutant.after.strip()}")
+    print(f"drawn out of {len(known):,} mutants")
+    if not arguments.log:
+        return
+    log = arguments.log.read_text().splitlines() if arguments.log.exists() else []
+    results = {(row["tests"], row["number"]): row["found_by"] for row in map(json.loads, log)}
+    for tests in ("near", "all"):
+        for number, mutant in enumerate(drawn, start=1):
+            if (tests, number) not in results and not (tests == "all" and results["near", number]):
+                runs = near_tests(mutant) if tests == "near" else ALL_TESTS
+                found = results[tests, number] = found_by(mutant, runs, arguments.processes)
+                with arguments.log.open("a") as file:
+                    file.write(json.dumps({"tests": tests, "number": number, "found_by": found}) + "\n")
+                print(f"{number}: {found or 'not found'} ({tests} tests)", flush=True)
+    print(f"{sum(map(bool, results.values()))} of {len(drawn)} found")
 
 
 if __name__ == "__main__":
