@@ -1,4 +1,8 @@
-"""Formats numbers and texts for reports and files."""
+"""Formats numbers, texts and JSON for reports and files."""
+
+import json
+import math
+from collections.abc import Mapping
 
 
 def format_duration(seconds: float) -> str:
@@ -6,6 +10,19 @@ def format_duration(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def as_json(value: object) -> str:
+    """Returns JSON to read, in lines; null stands for numbers that are not finite, which JSON does not have."""
+    return json.dumps(_finite(value), ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: _finite(each) for name, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def one_line(text: str) -> str:

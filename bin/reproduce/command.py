@@ -226,8 +226,8 @@ def _print_paper(runs: "Sequence[Run]", cost: "Mapping[str, Cost]") -> None:
 
 def _more(table: int, runs: "Sequence[Run]", folder: Path) -> str:
     """Returns what follows the table in its Markdown file: the observations, and the time it took."""
+    from t2t_lite.benchmark.machine import cores
     from t2t_lite.formatting import format_duration
-    from t2t_lite.reproduce.estimate import cores
     from t2t_lite.reproduce.results import results_of
     from t2t_lite.reproduce.runner import spent
     from t2t_lite.reproduce.tables import observations

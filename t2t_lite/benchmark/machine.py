@@ -56,7 +56,12 @@ def cpu_threads() -> int:
     import tensorflow as tf
 
     asked_for = tf.config.threading.get_intra_op_parallelism_threads()
-    return asked_for or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or len(os.sched_getaffinity(0))
+    return asked_for or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or cores()
+
+
+def cores() -> int:
+    """Returns how many processor cores this process may use."""
+    return len(os.sched_getaffinity(0))
 
 
 def _device_names(strategy: "tf.distribute.Strategy") -> list[str]:

@@ -1,7 +1,6 @@
 """What a run will cost: operations, time and disk, before it begins."""
 
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 
 from t2t_lite.reproduce.runner import Spent
@@ -70,8 +69,3 @@ def _usual_rate() -> float:
     from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
     return matmul_gflops(repeats=3) * 1e9 * _USUAL_UTILISATION
-
-
-def cores() -> int:
-    """Returns how many processor cores this process may use."""
-    return len(os.sched_getaffinity(0))

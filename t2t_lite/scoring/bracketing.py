@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from sacrebleu.metrics.base import Metric as SacrebleuMetric
-
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import Metric
 from t2t_lite.scoring.parseval import ERROR, Parseval, f1_of, report, score_trees
@@ -37,7 +35,7 @@ class LabelledF1(Metric):
         """
         return report(_scored(hypotheses, references, names), self._per_sentence)
 
-    def resampled(self) -> SacrebleuMetric:
+    def resampled(self) -> SummedStatistics:
         """Returns a metric of (matched, gold, candidate) brackets. See `Metric.resampled`."""
 
         def brackets(hypotheses: Sequence[str], references: Sequence[str]) -> list[tuple[int, int, int]]:

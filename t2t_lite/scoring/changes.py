@@ -1,9 +1,9 @@
 """Scores of single lines, and the lines that changed most between two systems."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from t2t_lite.scoring.metric import check_lines, check_references, make_metric, options_taken
+from t2t_lite.scoring.metric import check_lines, check_references, figure_of, label_of, make_metric, options_taken
 
 # Scores the lines of metrics that cannot score single lines: BLEU of one line is 0 without a common 4-gram.
 _OF_TEXTS = "chrf"
@@ -19,6 +19,24 @@ class Change(NamedTuple):
     first_score: float
     other_score: float
     metric: str  # the name of the metric of these scores
+
+    def shown(self, first: str, other: str, sources: Sequence[str] | None) -> list[str]:
+        """Returns a line with the scores, and one for each text with its title.
+
+        Args:
+          first, other: the names of the systems.
+          sources: all source lines; None: not known.
+        """
+        texts = [] if sources is None else [("source", sources[self.line - 1])]
+        texts += [*(("reference", text) for text in self.references), (first, self.first), (other, self.other)]
+        width = max(len(title) for title, _ in texts)
+        label = label_of(figure_of(self.metric))
+        scores = f"line {self.line}: {label} {self.first_score:.2f} -> {self.other_score:.2f}"
+        return [scores, *(f"{title:{width}}  {text}" for title, text in texts)]
+
+    def to_json(self, sources: Sequence[str] | None) -> dict[str, Any]:
+        """Returns everything for JSON; for `sources` see `shown`."""
+        return {"source": None if sources is None else sources[self.line - 1], **self._asdict()}
 
 
 def most_changed(

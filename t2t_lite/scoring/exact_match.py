@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from sacrebleu.metrics.base import Metric as SacrebleuMetric
-
 from t2t_lite.scoring.metric import Metric, check_lines
 from t2t_lite.scoring.summed_statistics import SummedStatistics
 
@@ -23,7 +21,7 @@ class ExactMatch(Metric):
         check_lines(hypotheses, *references)
         return 100.0 * sum(self._matches(hypotheses, *references)) / len(hypotheses)
 
-    def resampled(self) -> SacrebleuMetric:
+    def resampled(self) -> SummedStatistics:
         """Returns a metric of (matches, lines). See `Metric.resampled`."""
         return SummedStatistics(
             "exact_match",

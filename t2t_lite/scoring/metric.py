@@ -25,6 +25,8 @@ from t2t_lite.registry import METRICS
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacrebleuMetric
 
+    from t2t_lite.scoring.summed_statistics import SummedStatistics
+
 T = TypeVar("T")
 TEXTS, TREES, TOKENS = "texts", "trees", "tokens"
 
@@ -71,11 +73,10 @@ class Metric:
         del num_references
         return ""
 
-    def resampled(self) -> "SacrebleuMetric | None":
-        """Returns this metric as one of sacreBLEU, whose statistics of lines are summed; None if it has none.
+    def resampled(self) -> "SummedStatistics | SacrebleuMetric | None":
+        """Returns this metric as a function of sums over lines, or as one of sacreBLEU; None if it is neither.
 
-        Confidence intervals and significance tests resample these statistics, see `significance.py`. A metric whose
-        score is a function of sums over lines returns `SummedStatistics`.
+        Confidence intervals and significance tests resample the numbers of lines, see `significance.py`.
         """
         return None
 
@@ -187,6 +188,11 @@ def with_companions(metrics: Iterable[str]) -> list[str]:
     companions = {name: METRICS.fact(name, "beside", "") for name in metrics}
     found = [each for name in metrics for each in (name, companions[name]) if each]
     return list(dict.fromkeys(found))
+
+
+def references_taken(metric: str, references: Sequence[T]) -> Sequence[T]:
+    """Returns those sets of references that a metric takes: all of them, or the first."""
+    return references if METRICS.fact(metric, "several_references", False) else references[:1]
 
 
 def score_of(name: str, metric: Metric, hypotheses: Sequence[str], *references: Sequence[str]) -> float:

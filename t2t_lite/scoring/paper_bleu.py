@@ -10,10 +10,10 @@ import importlib.metadata
 import re
 from collections.abc import Callable, Sequence
 
-from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.bleu import BLEU, BLEUScore
 
 from t2t_lite.errors import UserError
-from t2t_lite.scoring.metric import check_lines, label_of
+from t2t_lite.scoring.metric import label_of
 from t2t_lite.scoring.sacrebleu_metrics import BySacrebleu
 
 # As in get_ende_bleu.sh: s{(\S)-(\S)}{$1 ##AT##-##AT## $2}g
@@ -39,18 +39,25 @@ class PaperBleu(BySacrebleu):
     def __init__(self, language: str = "en", tokenized: bool = False, lowercase: bool = False) -> None:
         if not _CODE.fullmatch(language):
             raise UserError(f"`language={language}` is no code of a language; give one such as de", status=2)
-        prepare = _unchanged if tokenized else functools.partial(tokens_with_split_compounds, language=language)
-        super().__init__(_BleuOfTokens(prepare, lowercase))
-        self._about = "tok:given" if tokenized else f"lang:{language}|tok:sacremoses-{_version()}|split:hyphens"
+        super().__init__(BLEU(lowercase=lowercase, tokenize="none", smooth_method="none", force=True))
+        self._language = "" if tokenized else language
+        version = importlib.metadata.version("sacremoses")
+        self._about = "tok:given" if tokenized else f"lang:{language}|tok:sacremoses-{version}|split:hyphens"
         self._case = "lc" if lowercase else "mixed"
+
+    def prepared(self, lines: Sequence[str]) -> list[str]:
+        """Returns the tokens of each line, separated by blanks."""
+        if self._language:
+            lines = [tokens_with_split_compounds(line, self._language) for line in lines]
+        return [_OTHER_BLANK.sub(lambda blank: f"U+{ord(blank[0]):04X}", line) for line in lines]
 
     def report(
         self, hypotheses: Sequence[str], *references: Sequence[str], names: tuple[str, str] = ("", "")
     ) -> list[str]:
         """Returns the line of multi-bleu.perl, with our label and a signature. See `Metric.report`."""
         del names
-        check_lines(hypotheses, *references)
-        score = self._metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
+        score = self.corpus_score(hypotheses, *references)
+        assert isinstance(score, BLEUScore)
         precisions = "/".join(f"{precision:.1f}" for precision in score.precisions)
         return [
             f"{label_of('paper_bleu')}|{self.signature(len(references))} = {score.score:.2f}, {precisions} "
@@ -78,24 +85,3 @@ def _tokenizer(language: str) -> Callable[[str], str]:
 
     tokenizer = MosesTokenizer(language.partition("-")[0].lower())
     return lambda text: " ".join(tokenizer.tokenize(text, escape=True))
-
-
-def _version() -> str:
-    return importlib.metadata.version("sacremoses")
-
-
-def _unchanged(text: str) -> str:
-    return text
-
-
-class _BleuOfTokens(BLEU):
-    """sacreBLEU's BLEU without smoothing of the tokens that a function makes."""
-
-    def __init__(self, prepare: Callable[[str], str], lowercase: bool) -> None:
-        super().__init__(lowercase=lowercase, tokenize="none", smooth_method="none", force=True)
-        self._prepare = prepare
-
-    def _preprocess_segment(self, sent: str) -> str:
-        tokens = self._prepare(sent)
-        tokens = _OTHER_BLANK.sub(lambda blank: f"U+{ord(blank[0]):04X}", tokens)
-        return super()._preprocess_segment(tokens)

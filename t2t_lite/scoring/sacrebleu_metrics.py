@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
+from sacrebleu.metrics.base import Score
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from t2t_lite.scoring.metric import Metric, check_lines
+from t2t_lite.scoring.summed_statistics import SummedStatistics, summed
 
 
 class BySacrebleu(Metric):
@@ -20,28 +22,35 @@ class BySacrebleu(Metric):
     def __init__(self, metric: SacrebleuMetric) -> None:
         self._metric = metric
 
+    def prepared(self, lines: Sequence[str]) -> list[str]:
+        """Returns lines as sacreBLEU gets them."""
+        return list(lines)
+
+    def corpus_score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+        """Returns sacreBLEU's score of a corpus. Arguments and errors: see `check_lines`."""
+        check_lines(hypotheses, *references)
+        return self._metric.corpus_score(self.prepared(hypotheses), list(map(self.prepared, references)))
+
     def score(self, hypotheses: Sequence[str], *references: Sequence[str]) -> float:
         """Returns the score of a corpus, times 100. See `Metric.score`."""
-        check_lines(hypotheses, *references)
-        return self._metric.corpus_score(list(hypotheses), [list(lines) for lines in references]).score
+        return self.corpus_score(hypotheses, *references).score
 
     def report(
         self, hypotheses: Sequence[str], *references: Sequence[str], names: tuple[str, str] = ("", "")
     ) -> list[str]:
         """Returns sacreBLEU's own line, with its signature. See `Metric.report`."""
         del names
-        check_lines(hypotheses, *references)
-        score = self._metric.corpus_score(list(hypotheses), [list(lines) for lines in references])
-        return [score.format(signature=self.signature(len(references)))]
+        return [self.corpus_score(hypotheses, *references).format(signature=self.signature(len(references)))]
 
     def signature(self, num_references: int = 1) -> str:
         """Returns sacreBLEU's signature. See `Metric.signature`."""
         self._metric.num_refs = num_references
         return self._metric.get_signature().format()
 
-    def resampled(self) -> SacrebleuMetric:
-        """Returns sacreBLEU's metric. See `Metric.resampled`."""
-        return self._metric
+    def resampled(self) -> SummedStatistics:
+        """Returns the sums that sacreBLEU resamples. See `Metric.resampled`."""
+        sums = summed(self._metric)
+        return SummedStatistics(sums.name, lambda *texts: sums.of_lines(*map(self.prepared, texts)), sums.score_of_sums)
 
 
 class Bleu(BySacrebleu):

@@ -5,15 +5,15 @@ that they equal what the command `sacrebleu` says with --confidence, --paired-bs
 system is never significantly different from itself, and randomisation counts samples with the same difference.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from sacrebleu.metrics.base import Metric as SacrebleuMetric
-from sacrebleu.significance import _compute_p_value
+from sacrebleu.utils import sum_of_lists
 
 from t2t_lite.errors import UserError
 from t2t_lite.scoring.metric import check_lines, check_references, make_metric
+from t2t_lite.scoring.summed_statistics import SummedStatistics, summed
 
 BOOTSTRAP, RANDOMISATION = "bootstrap", "randomisation"
 # The paired tests, with sacreBLEU's numbers of samples.
@@ -27,8 +27,6 @@ EXPLANATIONS = {
 }
 _CHUNK = 2**24  # numbers in a chunk of samples, which bounds the memory
 _ROUNDING = 1e-9  # of differences of scores
-
-Statistics: TypeAlias = list[list[float]]
 
 
 class Interval(NamedTuple):
@@ -80,11 +78,8 @@ def interval(
     Raises:
       UserError: if the numbers of lines differ, or the metric takes fewer sets of references.
     """
-    metric_of_sums = _resampled(metric, len(references), options)
-    if metric_of_sums is None:
-        return None
-    lines = _statistics(metric_of_sums, hypotheses, references)
-    return _System(metric_of_sums, lines, num_samples, seed).interval()
+    sums = _resampled(metric, len(references), options)
+    return _System(sums, hypotheses, references, num_samples, seed).interval() if sums else None
 
 
 def compare(
@@ -119,22 +114,18 @@ def compare(
     if test not in TESTS:
         raise UserError(f"`test={test}` is unknown; give {' or '.join(TESTS)}", status=2)
     samples = num_samples or TESTS[test]
-    found = _systems(metric, systems, references, samples if test == BOOTSTRAP else TESTS[BOOTSTRAP], seed, options)
-    p_values = [None, *(_p_value(found[0], other, test, samples, seed) for other in found[1:])]
-    return [Comparison(name, *system.interval(), p_value) for name, system, p_value in zip(systems, found, p_values)]
+    of_interval = samples if test == BOOTSTRAP else TESTS[BOOTSTRAP]
+    return [
+        Comparison(*row) for row in _compared(metric, systems, references, {test: samples}, of_interval, seed, options)
+    ]
 
 
 def compare_by_both_tests(
     metric: str, systems: Mapping[str, Sequence[str]], *references: Sequence[str], seed: int = 12345, **options: object
 ) -> list[ComparisonByBothTests]:
     """Compares systems with the first of them by both tests. Arguments and errors are those of `compare`."""
-    found = _systems(metric, systems, references, TESTS[BOOTSTRAP], seed, options)
-    compared = []
-    for name, system in zip(systems, found):
-        is_first = system is found[0]
-        p_values = (None if is_first else _p_value(found[0], system, *test, seed) for test in TESTS.items())
-        compared.append(ComparisonByBothTests(name, *system.interval(), *p_values))
-    return compared
+    found = _compared(metric, systems, references, TESTS, TESTS[BOOTSTRAP], seed, options)
+    return [ComparisonByBothTests(*row) for row in found]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -149,35 +140,31 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _systems(
+def _compared(
     metric: str,
     systems: Mapping[str, Sequence[str]],
     references: Sequence[Sequence[str]],
+    tests: Mapping[str, int],
     num_samples: int,
     seed: int,
     options: Mapping[str, object],
-) -> list["_System"]:
-    """Returns the statistics of each system. Errors: see `compare`."""
+) -> Iterator[tuple[Any, ...]]:
+    """Yields (name, score, low, high, the p-value by each of `tests`) of each system. Errors: see `compare`."""
     if not systems:
         raise UserError("`systems` is empty; give at least one")
-    metric_of_sums = _resampled(metric, len(references), options)
-    if metric_of_sums is None:
+    sums = _resampled(metric, len(references), options)
+    if sums is None:
         raise UserError(f"metric '{metric}' cannot be resampled, which a paired test needs: it has no sums over lines")
-    return [
-        _System(metric_of_sums, _statistics(metric_of_sums, hypotheses, references), num_samples, seed)
-        for hypotheses in systems.values()
-    ]
+    found = [_System(sums, hypotheses, references, num_samples, seed) for hypotheses in systems.values()]
+    for name, system in zip(systems, found):
+        p_values = (None if system is found[0] else _p_value(found[0], system, *test, seed) for test in tests.items())
+        yield name, *system.interval(), *p_values
 
 
-def _resampled(metric: str, num_references: int, options: Mapping[str, object]) -> SacrebleuMetric | None:
+def _resampled(metric: str, num_references: int, options: Mapping[str, object]) -> SummedStatistics | None:
     check_references(metric, num_references)
-    return make_metric(metric, **options).resampled()
-
-
-def _statistics(metric: SacrebleuMetric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Statistics:
-    """Returns the numbers of each line whose sums determine the score."""
-    check_lines(hypotheses, *references)
-    return metric._extract_corpus_statistics(list(hypotheses), [list(lines) for lines in references])
+    found = make_metric(metric, **options).resampled()
+    return None if found is None else summed(found)
 
 
 class _System:
@@ -185,27 +172,36 @@ class _System:
 
     Args:
       metric: makes scores of sums.
-      lines: the statistics.
-      num_samples, seed: see `interval`.
+      hypotheses, references, num_samples, seed: see `interval`.
 
     Attributes:
-      lines: the statistics.
+      lines: the numbers of each line whose sums determine the score.
       score: the score.
       samples: the score of each sample.
     """
 
-    def __init__(self, metric: SacrebleuMetric, lines: Statistics, num_samples: int, seed: int) -> None:
-        self._metric, self.lines = metric, lines
-        self.score = float(metric._aggregate_and_compute(lines).score)
+    def __init__(
+        self,
+        metric: SummedStatistics,
+        hypotheses: Sequence[str],
+        references: Sequence[Sequence[str]],
+        num_samples: int,
+        seed: int,
+    ) -> None:
+        check_lines(hypotheses, *references)
+        self._metric = metric
+        self.lines = [list(numbers) for numbers in metric.of_lines(hypotheses, *references)]
+        self.score = float(metric.score_of_sums(sum_of_lists(self.lines)))
         # The samples of sacrebleu.significance, which has all of them in memory at a time.
-        numbers = np.array(lines, dtype="float32")
+        numbers = np.array(self.lines, dtype="float32")
         generator = np.random.default_rng(seed)
-        sums = (numbers[generator.choice(len(lines), size=len(lines))].sum(0) for _ in range(num_samples))
+        size = len(self.lines)
+        sums = (numbers[generator.choice(size, size=size)].sum(0) for _ in range(num_samples))
         self.samples = self.scores(sums)
 
     def scores(self, sums: Iterable[np.ndarray]) -> np.ndarray:
         """Returns the score of each vector of sums over lines."""
-        return np.array([self._metric._compute_score_from_stats(list(each)).score for each in sums])
+        return np.array([self._metric.score_of_sums(list(each)) for each in sums])
 
     def interval(self) -> Interval:
         """Returns the score with its confidence interval."""
@@ -222,7 +218,7 @@ def _p_value(first: _System, other: _System, test: str, num_samples: int, seed: 
     if test == BOOTSTRAP:
         # How often the difference of samples is further from its mean than the difference is large.
         of_samples = np.abs(other.samples - first.samples)
-        return _compute_p_value(of_samples - of_samples.mean(), difference)
+        return (np.sum(of_samples - of_samples.mean() > difference).item() + 1) / (num_samples + 1)
     # How often the difference is larger if the outputs of lines are exchanged at random.
     ours, theirs = np.array(first.lines, dtype="float64"), np.array(other.lines, dtype="float64")
     generator, missing, parts = np.random.default_rng(seed), num_samples, []

@@ -1,17 +1,15 @@
-"""A metric as a function of sums over lines, in the form in which sacreBLEU resamples metrics."""
+"""Metrics as functions of sums over lines, which is what intervals and paired tests resample."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import TypeAlias
 
 from sacrebleu.metrics.base import Metric as SacrebleuMetric
-from sacrebleu.metrics.base import Score
-from sacrebleu.utils import sum_of_lists
 
 Numbers: TypeAlias = Sequence[float]
 
 
-class SummedStatistics(SacrebleuMetric):
-    """A metric of sacreBLEU that is made of two functions.
+class SummedStatistics:
+    """A metric that is made of two functions.
 
     Args:
       name: the metric's name.
@@ -22,29 +20,17 @@ class SummedStatistics(SacrebleuMetric):
     def __init__(
         self, name: str, of_lines: Callable[..., Sequence[Numbers]], score_of_sums: Callable[[Numbers], float]
     ) -> None:
-        super().__init__()
-        self._name = name
-        self._of_lines = of_lines
-        self._score_of_sums = score_of_sums
+        self.name, self.of_lines, self.score_of_sums = name, of_lines, score_of_sums
 
-    def _extract_corpus_statistics(
-        self, hypotheses: Sequence[str], references: Sequence[Sequence[str]] | None
-    ) -> list[list[float]]:
-        return [list(numbers) for numbers in self._of_lines(hypotheses, *(references or ()))]
 
-    def _compute_score_from_stats(self, stats: Numbers) -> Score:
-        return Score(self._name, self._score_of_sums(stats))
-
-    def _aggregate_and_compute(self, stats: list[list[float]]) -> Score:
-        return self._compute_score_from_stats(sum_of_lists(stats))
-
-    # The steps by which sacreBLEU's own metrics make their statistics.
-
-    def _preprocess_segment(self, sent: str) -> NoReturn:
-        raise NotImplementedError("the statistics are made by of_lines")
-
-    def _extract_reference_info(self, refs: Sequence[str]) -> NoReturn:
-        raise NotImplementedError("the statistics are made by of_lines")
-
-    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> NoReturn:
-        raise NotImplementedError("the statistics are made by of_lines")
+def summed(metric: SummedStatistics | SacrebleuMetric) -> SummedStatistics:
+    """Returns a metric of sacreBLEU as `SummedStatistics`, and these as they are."""
+    if isinstance(metric, SummedStatistics):
+        return metric
+    # sacreBLEU resamples by itself, but has no public function for several tests of the same samples. These two methods
+    # are the only private ones of it that are used; tests/scoring/test_significance.py compares with its own results.
+    return SummedStatistics(
+        type(metric).__name__,
+        lambda hypotheses, *references: metric._extract_corpus_statistics(hypotheses, references),
+        lambda sums: metric._compute_score_from_stats(list(sums)).score,
+    )

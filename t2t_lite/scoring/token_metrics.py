@@ -3,6 +3,9 @@
 import math
 from typing import NamedTuple
 
+from t2t_lite.registry import METRICS
+from t2t_lite.scoring.metric import TOKENS
+
 # Caps the perplexity of a diverged training at what a float32 holds, for TensorBoard.
 _MAX_NATS = 88.0
 
@@ -14,6 +17,11 @@ class TokenSums(NamedTuple):
     plain: float  # the loss in nats without label smoothing
     tokens: float  # number of tokens
     correct: float  # number of tokens that the model ranks first, given the previous ones
+
+
+def scores_of_tokens(sums: TokenSums) -> dict[str, float]:
+    """Returns the score of each registered metric of tokens, by its name."""
+    return {name: float(METRICS[name]().score(sums)) for name in METRICS.having("needs", TOKENS)}
 
 
 class Loss:
