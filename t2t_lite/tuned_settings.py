@@ -12,6 +12,8 @@ from t2t_lite.log import LOG
 from t2t_lite.settings import SettingValue
 
 FILE = "decode_hparams.json"
+# What can be tuned; of average_checkpoints, only the effect is measured.
+ALPHA, BEAM_SIZE, AVERAGE = "alpha", "beam_size", "average_checkpoints"
 
 
 class TunedSettings(NamedTuple):
@@ -54,8 +56,13 @@ def search_settings(
     """
     tuned = tuned_settings(path)
     tuned = tuned.only(tuned.settings.keys() - set(ignored))
-    settings = _changed(path, usual, tuned.settings).changed(changes)
-    used = tuned.only(tuned.settings.keys() - _names(changes))
+    try:
+        settings = usual.replace(**tuned.settings)
+    except UserError as error:  # the settings of the problem have changed since
+        raise UserError(f"{Path(path) / FILE}: {error}; remove it with t2t-lite-eval --tune=forget") from error
+    settings = settings.changed(changes)
+    names = [part.partition("=")[0].strip() for part in changes.split(",")] if isinstance(changes, str) else changes
+    used = tuned.only(tuned.settings.keys() - {DecodeHParams.current_name(name) for name in names or ()})
     if used.settings:
         of_checkpoint = f" with {used.checkpoint}" if used.checkpoint else ""
         verb = "was" if len(used.settings) == 1 else "were"
@@ -100,16 +107,3 @@ def forget(path: Path) -> bool:
     existed = file.exists()
     file.unlink(missing_ok=True)
     return existed
-
-
-def _changed(path: Path, usual: DecodeHParams, tuned: Mapping[str, Any]) -> DecodeHParams:
-    try:
-        return usual.replace(**tuned)
-    except UserError as error:  # the settings of the problem have changed since
-        raise UserError(f"{Path(path) / FILE}: {error}; remove it with t2t-lite-eval --tune=forget") from error
-
-
-def _names(changes: str | Mapping[str, SettingValue] | None) -> set[str]:
-    """Returns the names of the settings that a user gives."""
-    names = [part.partition("=")[0].strip() for part in changes.split(",")] if isinstance(changes, str) else changes
-    return {DecodeHParams.current_name(name) for name in names or ()}

@@ -1,14 +1,12 @@
 """t2t-lite-eval: scores checkpoints on a split, keeps outputs and scores in the run directory, and compares runs."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
-from t2t_lite.bin.eval.tune import tune
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.comparison import RunComparison
@@ -93,16 +91,23 @@ def _run(flags: Sequence[str]) -> None:
     trust_plugins(arguments, arguments.output_dir)
     keep_compiled()
     if arguments.tune:
-        tune(arguments)
+        _tune(arguments)
         return
     if arguments.heads:
         _measure_heads(arguments)
         return
     scores = [_score(arguments, Path(run)) for run in arguments.output_dir]
     if arguments.json:
-        print(json.dumps(_as_json(scores, _compared(scores)), ensure_ascii=False, indent=1, allow_nan=False))
+        _print_json(
+            {
+                "runs": [{"path": str(each.path), "decoded_now": each.decoded_now, **each.content} for each in scores],
+                "comparison": comparison.to_json() if (comparison := _compared(scores)) else None,
+            }
+        )
         return
-    print("\n".join(_report(each) for each in scores), end="")
+    from t2t_lite.evaluation.report import report_of
+
+    print("\n".join(report_of(each) for each in scores), end="")
     if comparison := _compared(scores):
         print(f"\n{comparison.report()}", end="")
 
@@ -165,7 +170,7 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
     for each in found:
         cli.warn(f"{'wrote' if each.measured_now else 'answered from'} {each.path}")
     if arguments.json:
-        print(json.dumps([each.content for each in found], ensure_ascii=False, indent=1, allow_nan=False))
+        _print_json([each.content for each in found])
     else:
         print("\n".join(each.report() for each in found), end="")
 
@@ -183,14 +188,48 @@ def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
     return comparison
 
 
-def _report(scores: "SplitScores") -> str:
-    from t2t_lite.evaluation.report import report_of
+def _tune(arguments: argparse.Namespace) -> None:
+    """Tunes search settings on dev and prints the report, or forgets what was tuned."""
+    from t2t_lite.evaluation.request import make_request
+    from t2t_lite.evaluation.tuning import FORGET, parse_grid, tune
+    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.tuned_settings import FILE, forget
 
-    return report_of(scores)
+    run_dir = open_run_dir(Path(arguments.output_dir[0]))
+    if arguments.tune == FORGET:
+        file = run_dir.path / FILE
+        print(f"removed {file}" if forget(run_dir.path) else f"there is no {file}: nothing was tuned")
+        return
+    grid = parse_grid(arguments.tune)
+    if arguments.plot_file:
+        from t2t_lite.visualization.figures import check_plot_file
+
+        check_plot_file(Path(arguments.plot_file))
+    request = make_request(
+        run_dir,
+        "dev",
+        arguments.data_dir,
+        arguments.checkpoint_path or None,
+        arguments.decode_hparams,
+        again=arguments.again,
+        xla_compile=arguments.xla_compile,
+        warn=cli.warn,
+        ignored=grid,
+    )
+    cli.warn(f"using {request.selection}")
+    found = tune(request, grid)
+    cli.warn(f"{'wrote' if found.searched_now else 'answered from'} {found.path}")
+    if arguments.plot_file:
+        from t2t_lite.evaluation.tuning_report import plot_tuning
+
+        plot_tuning(found.content, Path(arguments.plot_file))
+    if arguments.json:
+        _print_json({"path": str(found.path), **found.content, "earlier": found.earlier._asdict()})
+    else:
+        print(found.report, end="")
 
 
-def _as_json(scores: Sequence["SplitScores"], comparison: "RunComparison | None") -> dict[str, object]:
-    return {
-        "runs": [{"path": str(each.path), "decoded_now": each.decoded_now, **each.content} for each in scores],
-        "comparison": comparison.to_json() if comparison else None,
-    }
+def _print_json(value: object) -> None:
+    from t2t_lite.formatting import as_json
+
+    print(as_json(value))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
-from t2t_lite.bin.score.stored import use_stored_files
 
 # The flags that are arguments of metrics.
 _OPTIONS = ("lowercase", "per_sentence", "language", "tokenized")
@@ -115,7 +114,7 @@ def _run(flags: Sequence[str]) -> None:
     _check_files(parser, arguments)
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, arguments.output_dir or [])
-    language = use_stored_files(arguments) if arguments.output_dir else ""
+    language = _use_stored_files(arguments) if arguments.output_dir else ""
     metrics = _metrics(arguments.metric, len(arguments.reference))
     options = {flag: getattr(arguments, flag) for flag in _OPTIONS if getattr(arguments, flag)}
     for option in options:
@@ -158,8 +157,7 @@ def _metrics(names: str, num_references: int) -> list[str]:
 
 
 def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str, bool | str]) -> None:
-    from t2t_lite.bin.score.output import print_comparison, print_json, print_reports
-    from t2t_lite.bin.score.results import Files, reports_of, score_file, score_files
+    from t2t_lite.bin.score.results import Files, changes_of, print_comparison, print_json, print_reports, score_files
 
     files = Files(
         hypotheses=_read(arguments.hypothesis),
@@ -167,15 +165,40 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
         source=_read([arguments.source]) if arguments.source else {},
     )
     files.check()
-    if len(files.hypotheses) > 1:
-        changes = 10 if arguments.changes is None else arguments.changes
-        results = score_files(files, metrics, options, arguments.test or "bootstrap", changes)
-        (print_json if arguments.json else print_comparison)(files, results)
-    elif arguments.json:
-        print_json(files, score_file(files, metrics, options, arguments.intervals))
-    else:
-        reports = list(reports_of(files, metrics, options, arguments.intervals))  # all, before anything is printed
-        print_reports(reports, arguments.intervals)
+    if len(files.hypotheses) == 1 and not arguments.json:
+        print_reports(files, metrics, options, arguments.intervals)
+        return
+    test = arguments.test or "bootstrap"
+    scored = score_files(files, metrics, options, arguments.intervals, test)
+    changes = changes_of(files, metrics[0], options, 10 if arguments.changes is None else arguments.changes)
+    (print_json if arguments.json else print_comparison)(files, scored, test, changes)
+
+
+def _use_stored_files(arguments: argparse.Namespace) -> str:
+    """Sets the flags that name files to those that t2t-lite-eval stored for the runs of --output_dir.
+
+    Returns:
+      the language of the outputs; "" if unknown.
+
+    Raises:
+      UserError: if nothing is stored, or several evaluations with different settings are.
+    """
+    from t2t_lite.errors import UserError
+    from t2t_lite.evaluation.split_scores import HYPOTHESES, INPUTS, stored_evaluation
+    from t2t_lite.run_dir import open_run_dir
+
+    runs = [open_run_dir(Path(run)) for run in arguments.output_dir]
+    found = [stored_evaluation(run, arguments.split or "test", arguments.checkpoint_path or None) for run in runs]
+    for one in found:
+        if one.reference_digests != found[0].reference_digests:
+            raise UserError(f"{one.path} and {found[0].path} have different references")
+    if not runs[0].problem.has_inputs:
+        raise UserError(f"'{runs[0].problem.name}' has no outputs to score")
+    arguments.hypothesis = [str(one.path / HYPOTHESES) for one in found]
+    arguments.reference = [str(path) for path in found[0].reference_paths]
+    if len(found) > 1 and arguments.source is None:
+        arguments.source = str(found[0].path / INPUTS)
+    return runs[0].problem.output_language
 
 
 def _read(paths: Sequence[str]) -> dict[str, list[str]]:

@@ -1,15 +1,21 @@
-"""What t2t-lite-score computes, before it is printed."""
+"""What t2t-lite-score computes, and prints as text or as JSON."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
+from t2t_lite.formatting import as_json
+from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
 from t2t_lite.scoring.metric import check_lines, figure_of, label_of, make_metric, options_taken, report, score_of
-from t2t_lite.scoring.significance import Comparison, Interval, compare, interval
+from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, TESTS, Comparison, compare, interval
 
 Texts = Mapping[str, Sequence[str]]
+_INTERVALS = f"bootstrap, {TESTS[BOOTSTRAP]:,} samples"
+_NOT_RESAMPLED = "no interval and no p-value: the metric has no sums over lines (Metric.resampled)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,24 +42,30 @@ class Files:
                 )
         check_lines(lines, *self.references.values())
 
+    @property
+    def sources(self) -> Sequence[str] | None:
+        """The source lines; None: not given."""
+        return next(iter(self.source.values()), None)
+
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-    """What a metric says of the first file, and of the others.
+    """What a metric says of the files.
 
     Args:
       metric: its name.
       signature: see `Metric.signature`.
-      score: of the first file.
-      interval: the confidence interval; None: not asked for, or not known.
-      comparisons: of each file with the first. A score without resampling has no interval, which is then NaN.
+      systems: the files, each compared with the first. An interval that is not asked for, or not known, is NaN.
     """
 
     metric: str
     signature: str
-    score: float
-    interval: Interval | None = None
-    comparisons: Sequence[Comparison] = ()
+    systems: Sequence[Comparison]
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the intervals are known."""
+        return not math.isnan(self.systems[0].low)
 
     @property
     def label(self) -> str:
@@ -61,25 +73,8 @@ class Scored:
         return label_of(figure_of(self.metric))
 
 
-@dataclasses.dataclass(frozen=True)
-class Results:
-    """All that is printed.
-
-    Args:
-      metrics: what each metric says.
-      test: the paired test; "" if there is nothing to compare.
-      changes: the lines that changed most between the first file and each other, by its name.
-    """
-
-    metrics: Sequence[Scored]
-    test: str = ""
-    changes: Mapping[str, Sequence[Change]] = dataclasses.field(default_factory=dict)
-
-
-def reports_of(
-    files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool
-) -> Iterator[tuple[str, list[str], Interval | None]]:
-    """Yields (metric, its lines of t2t-lite-score for one file, its confidence interval or None).
+def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool) -> None:
+    """Prints what the metrics say of one file.
 
     Args:
       files: the texts.
@@ -88,56 +83,109 @@ def reports_of(
       intervals: whether to compute confidence intervals.
     """
     ((name, hypotheses),) = files.hypotheses.items()
-    references = list(files.references.values())
+    references, printed = list(files.references.values()), []
     for metric in metrics:
         taken = options_taken(metric, options)
-        lines = report(metric, hypotheses, *references, names=(name, ",".join(files.references)), **taken)
-        yield metric, lines, interval(metric, hypotheses, *references, **taken) if intervals else None
-
-
-def score_file(files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool) -> Results:
-    """Scores one file. Arguments: see `reports_of`."""
-    ((_, hypotheses),) = files.hypotheses.items()
-    references = list(files.references.values())
-    scored = []
-    for metric in metrics:
-        taken = options_taken(metric, options)
-        scorer = make_metric(metric, **taken)
-        known = interval(metric, hypotheses, *references, **taken) if intervals else None
-        score = known.score if known else score_of(metric, scorer, hypotheses, *references)
-        scored.append(Scored(metric, scorer.signature(len(references)), score, known))
-    return Results(scored)
+        printed += report(metric, hypotheses, *references, names=(name, ",".join(files.references)), **taken)
+        if intervals:
+            known = interval(metric, hypotheses, *references, **taken)
+            shown = f"95% interval {known.low:.2f} to {known.high:.2f} ({_INTERVALS})" if known else _NOT_RESAMPLED
+            printed.append(f"{label_of(figure_of(metric))}: {shown}")
+    print("\n".join(printed))  # all, once nothing can fail
 
 
 def score_files(
-    files: Files, metrics: Sequence[str], options: Mapping[str, Any], test: str, num_changes: int
-) -> Results:
-    """Scores several files, and compares them with the first of them.
+    files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool, test: str
+) -> list[Scored]:
+    """Scores files, and compares them with the first of them.
 
     Args:
-      files, metrics, options: see `reports_of`.
+      files, metrics, options, intervals: see `print_reports`; intervals are always computed of several files.
       test: the paired test.
-      num_changes: number of lines in `Results.changes`.
     """
-    references = list(files.references.values())
-    scored = []
+    references, found = list(files.references.values()), []
     for metric in metrics:
         taken = options_taken(metric, options)
         scorer = make_metric(metric, **taken)
-        if scorer.resampled():
-            comparisons = compare(metric, files.hypotheses, *references, test=test, **taken)
+        if (intervals or len(files.hypotheses) > 1) and scorer.resampled() is not None:
+            systems = compare(metric, files.hypotheses, *references, test=test, **taken)
         else:
-            comparisons = [
-                Comparison(name, score_of(metric, scorer, lines, *references), float("nan"), float("nan"), None)
+            systems = [
+                Comparison(name, score_of(metric, scorer, lines, *references), math.nan, math.nan, None)
                 for name, lines in files.hypotheses.items()
             ]
-        first, *_ = comparisons
-        known = Interval(first.score, first.low, first.high) if scorer.resampled() else None
-        signature = scorer.signature(len(references))
-        scored.append(Scored(metric, signature, first.score, interval=known, comparisons=comparisons))
-    (_, first_lines), *others = files.hypotheses.items()
-    changes = {
-        name: most_changed(metrics[0], first_lines, lines, *references, count=num_changes, **options)
-        for name, lines in others
+        found.append(Scored(metric, scorer.signature(len(references)), systems))
+    return found
+
+
+def changes_of(files: Files, metric: str, options: Mapping[str, Any], count: int) -> dict[str, list[Change]]:
+    """Returns the lines that changed most from the first file to each other; {} if none are asked for."""
+    (_, first), *others = files.hypotheses.items()
+    references = files.references.values()
+    return {
+        name: most_changed(metric, first, lines, *references, count=count, **options)
+        for name, lines in (others if count else ())
     }
-    return Results(scored, test, changes if num_changes else {})
+
+
+def print_comparison(files: Files, metrics: Sequence[Scored], test: str, changes: Mapping[str, list[Change]]) -> None:
+    """Prints a table for each metric, and the lines that changed most."""
+    import rich.table
+    from rich.text import Text
+
+    for scored in metrics:
+        print(f"{scored.label}|{scored.signature}" if scored.signature else scored.label)
+        table = rich.table.Table(
+            "", *(rich.table.Column(title, justify="right") for title in ("score", "95% interval", "p-value")), box=None
+        )
+        for system in scored.systems:
+            low_to_high = "-" if math.isnan(system.low) else f"{system.low:.2f} to {system.high:.2f}"
+            p_value = "-" if system.p_value is None else f"{system.p_value:.4f}"
+            table.add_row(Text(system.name), f"{system.score:.2f}", low_to_high, p_value)
+        cli.print_table(table)
+        if not scored.has_intervals:
+            print(_NOT_RESAMPLED)
+        print()
+    first = next(iter(files.hypotheses))
+    print(f"p-value: of the difference from {first}, by {EXPLANATIONS[test]}")
+    print(f"intervals: {_INTERVALS}")
+    for other, found in changes.items():
+        print()
+        if not found:
+            print(f"no line differs between {first} and {other}")
+            continue
+        print(f"lines that changed most from {first} to {other}:")
+        for change in found:
+            scores, *texts = change.shown(first, other, files.sources)
+            print("\n  ".join([f"\n{scores}", *texts]))
+
+
+def print_json(files: Files, metrics: Sequence[Scored], test: str, changes: Mapping[str, list[Change]]) -> None:
+    """Prints one JSON object."""
+    several = len(files.hypotheses) > 1
+    found = {
+        "hypotheses": list(files.hypotheses),
+        "references": list(files.references),
+        "lines": len(next(iter(files.hypotheses.values()))),
+        "metrics": [
+            {
+                "name": scored.metric,
+                "label": scored.label,
+                "meaning": METRICS.summary(scored.metric),
+                "signature": scored.signature,
+                "score": scored.systems[0].score,
+                "interval": {"low": scored.systems[0].low, "high": scored.systems[0].high}
+                if scored.has_intervals
+                else None,
+                "comparisons": [
+                    dict(zip(("hypothesis", "score", "low", "high", "p_value"), system)) for system in scored.systems
+                ]
+                if several
+                else [],
+            }
+            for scored in metrics
+        ],
+        "test": {"name": test, "num_samples": TESTS[test]} if several else None,
+        "changes": {other: [change.to_json(files.sources) for change in found] for other, found in changes.items()},
+    }
+    print(as_json(found))

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.errors import UserError
-from t2t_lite.log import LOG
 from t2t_lite.settings import SettingValue
-from t2t_lite.training.evaluation.model_selection import check_metric, check_search, metrics_of_outputs
+from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.tuned_settings import search_settings
 
@@ -97,23 +96,23 @@ def evaluate(
 
         from t2t_lite.checkpoints.selection import select
         from t2t_lite.checkpoints.versions import step_of
-        from t2t_lite.data.pipeline import reading_shards
         from t2t_lite.decoding.loading import restored_model
         from t2t_lite.training.evaluation.evaluator import Evaluator
-        from t2t_lite.training.setup import bound_micro_batches, vocab_sizes
+        from t2t_lite.training.setup import vocab_sizes
         from t2t_lite.training.strategy import device_memory
 
         checkpoint = select(run_dir.path, checkpoint_path).path
-        strategy = tf.distribute.get_strategy()
         inputs_size, targets_size = vocab_sizes(run_dir, manifest)
-        options = TrainOptions(max_tokens_per_replica=max_tokens_per_replica, free_bytes=device_memory())
-        micro_batches = bound_micro_batches(run_dir.hparams, manifest, inputs_size, targets_size, strategy, options)
         model = restored_model(run_dir.hparams, targets_size, inputs_size, checkpoint)
-        computed = metrics_of_outputs(run_dir.problem, *metrics) if decode else []
         settings = dataclasses.asdict(search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams))
-        evaluator = Evaluator(run_dir, data_dir, strategy, model, micro_batches, computed, settings, split)
-        with reading_shards(run_dir.problem.data_name, data_dir):
-            figures = evaluator()
+        options = TrainOptions(
+            eval_decode=decode,
+            decode_hparams=settings if decode else "",
+            max_tokens_per_replica=max_tokens_per_replica,
+            free_bytes=device_memory(),
+        )
+        strategy = tf.distribute.get_strategy()
+        figures = Evaluator(run_dir, data_dir, strategy, model, options, metrics=metrics, split=split)()
     fields = {field.name for field in dataclasses.fields(EvaluationResult)}
     of_fields = {name: figure for name, figure in figures.items() if name in fields}
     return EvaluationResult(checkpoint, step_of(checkpoint), split, scores=figures, **of_fields)
@@ -158,8 +157,10 @@ def score_split(
 
     run_dir = open_run_dir(Path(output_dir))
     check_search(decode_hparams, run_dir.problem)
-    request = make_request(run_dir, split, data_dir, checkpoint_path, decode_hparams, references)
-    return score(request, metrics, again, LOG.warning, xla_compile)
+    request = make_request(
+        run_dir, split, data_dir, checkpoint_path, decode_hparams, references, again=again, xla_compile=xla_compile
+    )
+    return score(request, metrics)
 
 
 def measure_heads(

@@ -146,7 +146,7 @@ def _write(
     """Writes all files but export.json, and returns its content without their checksums."""
     from t2t_lite.data.vocab import open_vocabulary
     from t2t_lite.decoding.loading import restored_model
-    from t2t_lite.evaluation.stored import stored_evaluations
+    from t2t_lite.evaluation.split_scores import stored_evaluations
     from t2t_lite.exporting.model_card import model_card
 
     targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)

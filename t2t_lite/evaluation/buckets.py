@@ -22,7 +22,7 @@ def by_length(
     inputs: Sequence[str],
     hypotheses: Sequence[str],
     references: Sequence[Sequence[str]],
-    score: Callable[[Sequence[str], Sequence[Sequence[str]]], float | None],
+    score: Callable[[Sequence[str], Sequence[Sequence[str]]], float],
     has_words: bool = True,
 ) -> list[dict[str, Any]]:
     """Returns a row for each bucket of lines, by the number of source words between blanks: 1-10, 11-20, ...
@@ -30,7 +30,7 @@ def by_length(
     Args:
       inputs, hypotheses: the lines.
       references: one or several sets.
-      score: scores the lines of a bucket: score(hypotheses, references); None if that is no number.
+      score: scores the lines of a bucket: score(hypotheses, references).
       has_words: whether outputs are words; of trees, lengths mean nothing.
 
     Returns:

@@ -1,20 +1,19 @@
 """Compares evaluated runs with the first of them: paired tests, and the lines that changed most."""
 
 import dataclasses
-import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.report import interval_of, table
+from t2t_lite.evaluation.report import interval_of, p_of, table
 from t2t_lite.evaluation.split_scores import SplitScores
 from t2t_lite.files import write_text
+from t2t_lite.formatting import as_json
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
-from t2t_lite.scoring.metric import figure_of, label_of, make_metric, options_for
+from t2t_lite.scoring.metric import figure_of, label_of, make_metric, options_for, references_taken
 from t2t_lite.scoring.significance import (
     BOOTSTRAP,
     EXPLANATIONS,
@@ -23,8 +22,6 @@ from t2t_lite.scoring.significance import (
     ComparisonByBothTests,
     compare_by_both_tests,
 )
-
-NUM_CHANGES = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,19 +45,16 @@ class RunComparison:
         return {
             "first": self.names[0],
             "tests": TESTS,
-            "metrics": {
-                metric: [{key: _finite(value) for key, value in system._asdict().items()} for system in systems]
-                for metric, systems in self.systems.items()
-            },
+            "metrics": {metric: [each._asdict() for each in systems] for metric, systems in self.systems.items()},
             "changes": {
-                name: [{"source": self.inputs[change.line - 1], **change._asdict()} for change in changes]
-                for name, changes in self.changes.items()
+                name: [change.to_json(self.inputs) for change in changes] for name, changes in self.changes.items()
             },
         }
 
     def report(self) -> str:
         """Returns the report in Markdown."""
-        lines = [f"# {', '.join(self.names[1:])} compared with {self.names[0]}"]
+        first, *others = self.names
+        lines = [f"# {', '.join(others)} compared with {first}"]
         titles = ["", "score", "95% interval", "p, bootstrap", "p, randomisation"]
         for metric, systems in self.systems.items():
             rows = [
@@ -68,32 +62,25 @@ class RunComparison:
                     each.name,
                     f"{each.score:.2f}",
                     interval_of((each.low, each.high)),
-                    _p(each.p_bootstrap),
-                    _p(each.p_randomisation),
+                    p_of(each.p_bootstrap),
+                    p_of(each.p_randomisation),
                 ]
                 for each in systems
             ]
             lines += ["", f"{label_of(figure_of(metric))}:", "", *table(titles, rows)]
         lines += [
             "",
-            f"p: how probable so large a difference from {self.names[0]} is by chance. p, randomisation: by "
+            f"p: how probable so large a difference from {first} is by chance. p, randomisation: by "
             f"{EXPLANATIONS[RANDOMISATION]}. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
         ]
         for name, changes in self.changes.items():
-            lines += ["", f"## The lines that changed most from {self.names[0]} to {name}", ""]
+            lines += ["", f"## The lines that changed most from {first} to {name}", ""]
             if not changes:
                 lines.append("No line differs.")
             for change in changes:
-                lines += self._change(name, change)
+                scores, *texts = change.shown(first, name, self.inputs)
+                lines += [scores, "", *(f"    {text}" for text in texts), ""]
         return "\n".join(lines).rstrip() + "\n"
-
-    def _change(self, name: str, change: Change) -> list[str]:
-        label = label_of(figure_of(change.metric))
-        texts = [("source", self.inputs[change.line - 1]), *(("reference", text) for text in change.references)]
-        texts += [(self.names[0], change.first), (name, change.other)]
-        width = max(len(title) for title, _ in texts)
-        scores = f"line {change.line}: {label} {change.first_score:.2f} -> {change.other_score:.2f}"
-        return [scores, "", *(f"    {title:{width}}  {text}" for title, text in texts), ""]
 
 
 def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparison:
@@ -107,16 +94,17 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
       UserError: if their references differ, or the runs have no outputs.
     """
     first, *others = scores
-    digests = [[each["sha256"] for each in one.content["references"]] for one in scores]
-    for other, its_digests in zip(others, digests[1:]):
-        if its_digests != digests[0]:
+    for other in others:
+        if other.reference_digests != first.reference_digests:
             raise UserError(
                 f"{other.output_dir} and {first.output_dir} have different references of the split '{first.split}'; "
                 f"give runs of the same data, or its folder with `data_dir`"
             )
     if not problem.has_inputs:
         raise UserError(f"'{problem.name}' has no outputs to compare; give one run directory")
-    names = _names(scores)
+    names = [one.output_dir.resolve().name for one in scores]
+    if len(set(names)) < len(names):
+        names = [str(one.output_dir) for one in scores]
     hypotheses = {name: one.hypotheses for name, one in zip(names, scores)}
     references, inputs = first.references, first.inputs
     known = [{figure.metric for figure in one.figures} for one in scores]
@@ -124,15 +112,11 @@ def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparis
     systems = {}
     for metric in dict.fromkeys(metrics):
         options: dict[str, Any] = {**options_for(metric, problem)}
-        if make_metric(metric, **options).resampled() is None:
-            continue
-        of_metric = references if METRICS.fact(metric, "several_references", False) else references[:1]
-        systems[metric] = compare_by_both_tests(metric, hypotheses, *of_metric, **options)
+        if make_metric(metric, **options).resampled() is not None:
+            of_metric = references_taken(metric, references)
+            systems[metric] = compare_by_both_tests(metric, hypotheses, *of_metric, **options)
     main = problem.metric if METRICS.fact(problem.metric, "several_references", False) or len(references) == 1 else None
-    changes = {
-        name: most_changed(main, hypotheses[names[0]], hypotheses[name], *references, count=NUM_CHANGES)
-        for name in names[1:]
-    }
+    changes = {name: most_changed(main, hypotheses[names[0]], hypotheses[name], *references) for name in names[1:]}
     return RunComparison(names, systems, changes, inputs)
 
 
@@ -140,21 +124,7 @@ def write_comparison(comparison: RunComparison, scores: Sequence[SplitScores]) -
     """Writes comparison.md and comparison.json to the folder of each run but the first, and returns the former."""
     written = []
     for one in scores[1:]:
-        write_text(one.path / "comparison.json", json.dumps(comparison.to_json(), ensure_ascii=False, indent=1) + "\n")
+        write_text(one.path / "comparison.json", as_json(comparison.to_json()) + "\n")
         write_text(one.path / "comparison.md", comparison.report())
         written.append(one.path / "comparison.md")
     return written
-
-
-def _names(scores: Sequence[SplitScores]) -> list[str]:
-    """Returns the names of the run directories, or their paths if two have the same name."""
-    names = [one.output_dir.resolve().name for one in scores]
-    return names if len(set(names)) == len(names) else [str(one.output_dir) for one in scores]
-
-
-def _finite(value: float | str | None) -> float | str | None:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _p(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"

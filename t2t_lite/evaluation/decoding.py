@@ -1,29 +1,31 @@
-"""Decodes a split, and sums the losses of its targets with teacher forcing."""
+"""What the model says of a split: its outputs, and the losses of its targets."""
 
+import collections
 import dataclasses
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.data.manifest import Manifest, check_data
-from t2t_lite.data.pipeline import batches, reading_shards
+from t2t_lite.data.pipeline import reading_shards
+from t2t_lite.data.problem import SIDES
+from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.buckets import words_of
 from t2t_lite.evaluation.request import Request
-from t2t_lite.evaluation.training_words import count_words
 from t2t_lite.files import sha256_of
-from t2t_lite.formatting import one_line
-from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.parsing.parser import Parser
+from t2t_lite.run_dir import RunDir
 from t2t_lite.scoring.token_metrics import TokenSums
+from t2t_lite.training.evaluation.evaluator import SplitLosses, decoder_of, outputs_of
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.setup import bound_micro_batches, vocab_sizes
-from t2t_lite.training.step.eval_step import EvalSums
-from t2t_lite.training.step.micro_batching import distribute_batches
 from t2t_lite.training.strategy import device_memory
+
+_MOST_PAIRS = 1_000_000  # whose words are counted
 
 
 class Decoded(NamedTuple):
@@ -38,42 +40,40 @@ class Decoded(NamedTuple):
     training_words: Mapping[str, int] | None  # how often the training targets have each word; None: not counted
 
 
-def decode(request: Request, inputs: Sequence[str], warn: Callable[[str], None], xla_compile: bool | None) -> Decoded:
+def decode(request: Request, inputs: Sequence[str]) -> Decoded:
     """Decodes the inputs of a split and scores its targets, in float32 unless the search settings say otherwise.
 
     Args:
       request: what to evaluate.
       inputs: the inputs.
-      warn: receives a line about an input or an output that was cut.
-      xla_compile: whether to compile the search.
 
     Raises:
       UserError: if the checkpoint or the data cannot be read, or they do not fit together.
     """
-    run_dir = request.run_dir
-    manifest = check_data(request.data_dir, run_dir.problem)
-    check_vocabularies(request, manifest)
+    run_dir, problem = request.run_dir, request.run_dir.problem
+    manifest = check_data(request.data_dir, problem)
+    _check_vocabularies(request, manifest)
+    settings = dataclasses.asdict(request.settings)
     translator = Translator.from_run_dir(
-        run_dir.path, dataclasses.asdict(request.settings), request.selection.path, warn, xla_compile=xla_compile
+        run_dir.path, settings, request.selection.path, request.warn, xla_compile=request.xla_compile
     )
-    sums = token_sums(request, manifest, translator.model)
-    hypotheses: list[str] = []
-    only_trees: list[str] = []
+    strategy, options = tf.distribute.get_strategy(), TrainOptions(free_bytes=device_memory())
+    sums = SplitLosses(run_dir, request.data_dir, request.split, strategy, translator.model, options)()
+    decoder = decoder_of(problem, translator)
     start = time.perf_counter()
-    if run_dir.problem.has_inputs:
-        decoder = Parser(translator) if run_dir.problem.writes_trees else translator
-        hypotheses = [one_line(text) for text in decoder.translate(inputs)]
+    hypotheses = outputs_of(decoder, inputs) if problem.has_inputs else []
     seconds = time.perf_counter() - start
-    if run_dir.problem.writes_trees and not request.settings.only_trees:
-        only_trees = Parser(translator).translate(inputs, only_trees=True)
-    counts = None
-    if run_dir.problem.has_inputs and not run_dir.problem.writes_trees:
-        counts = count_words(run_dir, request.data_dir, manifest)
-    members = storage.members_of(request.selection.path)
-    return Decoded(translator, hypotheses, only_trees, sums, seconds, members, counts)
+    only_trees, counts = [], None
+    if problem.writes_trees and not request.settings.only_trees:
+        only_trees = outputs_of(decoder, inputs, only_trees=True)
+    if problem.has_inputs and not problem.writes_trees:
+        counts = _count_words(run_dir, request.data_dir, manifest)
+    return Decoded(
+        translator, hypotheses, only_trees, sums, seconds, storage.members_of(request.selection.path), counts
+    )
 
 
-def check_vocabularies(request: Request, manifest: Manifest) -> None:
+def _check_vocabularies(request: Request, manifest: Manifest) -> None:
     """Raises UserError if the data was made with other vocabularies than the run's."""
     run_dir = request.run_dir
     for entry, path in zip(
@@ -86,13 +86,14 @@ def check_vocabularies(request: Request, manifest: Manifest) -> None:
             )
 
 
-def token_sums(request: Request, manifest: Manifest, model: Seq2SeqModel) -> TokenSums:
-    """Returns the sums over all target tokens of the split."""
-    run_dir, strategy = request.run_dir, tf.distribute.get_strategy()
-    options = TrainOptions(free_bytes=device_memory())
-    inputs_size, targets_size = vocab_sizes(run_dir, manifest)
-    limit = bound_micro_batches(run_dir.hparams, manifest, inputs_size, targets_size, strategy, options)
-    pairs = batches(run_dir.problem, request.data_dir, request.split, batch_tokens=run_dir.hparams.batch_tokens)
-    with reading_shards(run_dir.problem.data_name, request.data_dir):
-        distributed = distribute_batches(strategy, pairs, limit)
-        return EvalSums(strategy, model, distributed.element_spec)(distributed)
+def _count_words(run_dir: RunDir, data_dir: Path, manifest: Manifest) -> collections.Counter[str]:
+    """Returns how often the training targets of a run have each word; the vocabulary turns their ids into text."""
+    vocabulary, side = open_vocabulary(run_dir.vocabulary), run_dir.problem.in_direction(SIDES)[1]
+    shards = [str(data_dir / name) for name in sorted(manifest.splits["train"]["shards"])]
+    counts: collections.Counter[str] = collections.Counter()
+    with reading_shards(run_dir.problem.data_name, data_dir):
+        for records in tf.data.TFRecordDataset(shards).take(_MOST_PAIRS).batch(4096):
+            ids = tf.io.parse_example(records, {side: tf.io.RaggedFeature(tf.int64)})[side]
+            for text in vocabulary.decode(ids.to_tensor().numpy()):
+                counts.update(words_of(text))
+    return counts

@@ -1,6 +1,6 @@
 """The worst and the best lines of an evaluation, with word alignments: what reports show of its texts.
 
-They are picked right after decoding (`picked_examples`) and kept beside the texts, in examples.json:
+They are picked right after decoding, while the model is loaded, and kept beside the texts, in examples.json:
 
 format       1
 metric       the metric that scored the lines
@@ -11,17 +11,31 @@ attention    the attention weights of a few lines, as static/attention.js reads 
 """
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.data.problem import Problem
+from t2t_lite.errors import UserError
+from t2t_lite.formatting import as_json
+from t2t_lite.scoring.changes import scores_of_lines
+from t2t_lite.scoring.metric import figure_of, label_of, options_for
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.translator import Translator
 
 EXAMPLES = "examples.json"
 FORMAT = 1
+NUM_LINES = 5  # of the worst, and of the best
+_NUM_ATTENTIONS = 3  # lines whose attention is kept: a bad, a middling and a good one
+_MOST_ATTENTION = 300_000  # bytes of JSON, so that a report about several runs stays small
+_MOST_WORDS = 25  # of such a line
 
 
 def examples_text(examples: Mapping[str, Any]) -> str:
     """Returns the text of examples.json: readable, but for the many weights."""
-    lines = json.dumps({**examples, "attention": None}, ensure_ascii=False, indent=1, allow_nan=False)
+    lines = as_json({**examples, "attention": None})
     weights = json.dumps(examples["attention"], ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return lines.removesuffix("null\n}") + weights + "\n}\n"
 
@@ -36,3 +50,79 @@ def read_examples(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
     return found if is_known and are_complete else None
+
+
+def examples_of(
+    problem: Problem,
+    translator: "Translator",
+    inputs: Sequence[str],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+) -> dict[str, Any] | None:
+    """Returns the content of examples.json; None if there are no outputs.
+
+    Lines are scored by the problem's metric if it can score single lines, otherwise by chrF2. No line is among both the
+    worst and the best ones, so a split of few lines has fewer of them.
+
+    Args:
+      problem: the problem.
+      translator: the model that has decoded.
+      inputs, hypotheses, references: the lines.
+    """
+    if not hypotheses:
+        return None
+    metric, scores = scores_of_lines(problem.metric, hypotheses, references, **options_for(problem.metric, problem))
+    ranked = sorted((row for row, score in enumerate(scores) if math.isfinite(score)), key=lambda row: scores[row])
+    half = (len(ranked) + 1) // 2
+    chosen = {
+        "worst": ranked[:half][:NUM_LINES],
+        "best": sorted(ranked[half:], key=lambda row: (-scores[row], row))[:NUM_LINES],
+    }
+    rows = [row for group in chosen.values() for row in group]
+    alignments = {} if problem.writes_trees else _alignments(translator, inputs, hypotheses, rows)
+    return {
+        "format": FORMAT,
+        "metric": metric,
+        "label": label_of(figure_of(metric)),
+        **{
+            name: [{"line": row + 1, "score": scores[row], "alignment": alignments.get(row)} for row in group]
+            for name, group in chosen.items()
+        },
+        "attention": _attention(problem, translator, [(inputs[row], hypotheses[row]) for row in ranked]),
+    }
+
+
+def _attention(problem: Problem, translator: "Translator", ranked: Sequence[tuple[str, str]]) -> dict[str, Any] | None:
+    """Returns the attention of a few lines, spread over all; None of a model without attention weights."""
+    from t2t_lite.parsing.parser import Parser
+    from t2t_lite.visualization.attention_data import attention_data, paper_layer
+
+    lines = [pair for pair in ranked if pair[1].strip() and 1 < len(pair[0].split()) <= _MOST_WORDS]
+    places = range(len(lines) // (2 * _NUM_ATTENTIONS), len(lines), max(1, len(lines) // _NUM_ATTENTIONS))
+    chosen = [lines[place] for place in places[:_NUM_ATTENTIONS]]
+    model = Parser(translator) if problem.writes_trees else translator
+    having = model.attention_layers
+    if not chosen or not any(having.values()):
+        return None
+    # Fewer lines, then fewer layers, until it is small.
+    only = [paper_layer(max(having.values()))]
+    for number, layers in [*((number, None) for number in range(len(chosen), 0, -1)), (1, only)]:
+        try:
+            found = attention_data(model, chosen[:number], layers=layers)
+        except UserError:  # the tree of a line that was cut has fewer words
+            continue
+        if len(json.dumps(found, ensure_ascii=False).encode(errors="replace")) <= _MOST_ATTENTION:
+            return found
+    return None
+
+
+def _alignments(
+    translator: "Translator", inputs: Sequence[str], hypotheses: Sequence[str], rows: Sequence[int]
+) -> dict[int, str]:
+    """Returns the alignments by row; {} of a model without attention to its inputs."""
+    rows = [row for row in rows if inputs[row].strip() and hypotheses[row].strip()]
+    try:
+        found = translator.align([inputs[row] for row in rows], [hypotheses[row] for row in rows])
+    except UserError:
+        return {}
+    return dict(zip(rows, found, strict=True))

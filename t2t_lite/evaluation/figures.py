@@ -16,11 +16,12 @@ from t2t_lite.scoring.metric import (
     metric_named,
     needs_of,
     options_for,
+    references_taken,
     score_of,
     with_companions,
 )
 from t2t_lite.scoring.significance import interval
-from t2t_lite.scoring.token_metrics import TokenSums
+from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 
 PER_WORD = "perplexity_per_word"
 ONLY_TREES = "_only_trees"  # the end of the names of figures of searches among trees only
@@ -54,16 +55,9 @@ class Figure:
         """The confidence interval, or None."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
-    def to_json(self) -> dict[str, Any]:
-        """Returns the fields; a number that is not finite is None."""
-        values = dataclasses.asdict(self)
-        return {
-            key: None if isinstance(each, float) and not math.isfinite(each) else each for key, each in values.items()
-        }
-
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Figure":
-        """Returns the figure of `to_json`."""
+        """Returns the figure with these fields; a score of None is not finite."""
         return cls(**{**values, "score": math.nan if values["score"] is None else values["score"]})
 
 
@@ -105,8 +99,7 @@ def figure_of_outputs(
       references: sets of references; a metric that takes one gets the first.
       suffix: ONLY_TREES if the search was among trees only.
     """
-    if not METRICS.fact(metric, "several_references", False):
-        references = references[:1]
+    references = references_taken(metric, references)
     options: dict[str, Any] = {**options_for(metric, problem)}
     scorer = make_metric(metric, **options)
     known = interval(metric, hypotheses, *references, **options)
@@ -132,8 +125,7 @@ def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Fi
       lines: number of lines of the split.
     """
     found = []
-    for name in METRICS.having("needs", TOKENS):
-        score = float(METRICS[name]().score(sums))
+    for name, score in scores_of_tokens(sums).items():
         found.append(Figure(figure_of(name), label_of(figure_of(name)), METRICS.summary(name), score))
     if words is not None:
         score = math.exp(min(sums.plain / (words + lines), 700.0))

@@ -59,6 +59,11 @@ def interval_of(interval: tuple[float, float] | None) -> str:
     return f"{interval[0]:.2f} to {interval[1]:.2f}" if interval else ""
 
 
+def p_of(p_value: float | None) -> str:
+    """Returns a p-value as text; "" if there is none."""
+    return "" if p_value is None else f"{p_value:.4f}"
+
+
 def _number(figure: Figure) -> str:
     # Scores of outputs are percentages; losses, perplexities and shares need more digits.
     return f"{figure.score:.2f}" if figure.metric else f"{figure.score:.4f}"

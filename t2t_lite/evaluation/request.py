@@ -10,6 +10,7 @@ from typing import Any
 from t2t_lite.checkpoints.selection import Selection, select
 from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.config import DecodeHParams, names_in
+from t2t_lite.data.problem import SIDES
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of
@@ -38,6 +39,9 @@ class Request:
       selection: the checkpoint.
       settings: the search settings.
       references: further files of references.
+      again: whether to decode even if the outputs are stored.
+      xla_compile: whether to compile the search with XLA; None: if it pays.
+      warn: receives warnings of the search.
     """
 
     run_dir: RunDir
@@ -46,6 +50,9 @@ class Request:
     selection: Selection
     settings: DecodeHParams
     references: tuple[Path, ...] = ()
+    again: bool = False
+    xla_compile: bool | None = None
+    warn: Callable[[str], None] = LOG.warning
 
     @property
     def folder(self) -> Path:
@@ -63,8 +70,7 @@ class Request:
         """The files with the split's inputs and targets, in the direction of the problem."""
         problem = self.run_dir.problem
         inputs, targets = (
-            self.data_dir / problem.text_filename(self.split, side)
-            for side in problem.in_direction(("inputs", "targets"))
+            self.data_dir / problem.text_filename(self.split, side) for side in problem.in_direction(SIDES)
         )
         return inputs, targets
 
@@ -132,6 +138,8 @@ def make_request(
     checkpoint_path: str | PathLike | None,
     decode_hparams: str | Mapping[str, SettingValue],
     references: Sequence[str | PathLike] = (),
+    again: bool = False,
+    xla_compile: bool | None = None,
     warn: Callable[[str], None] = LOG.warning,
     ignored: Collection[str] = (),
 ) -> Request:
@@ -147,7 +155,9 @@ def make_request(
         if not Path(path).is_file():
             raise UserError(f"`references`: no such file: {path}")
     selection = select(run_dir.path, checkpoint_path, warn)
-    request = Request(run_dir, split, _data_dir(run_dir, data_dir), selection, settings, tuple(map(Path, references)))
+    paths = tuple(map(Path, references))
+    data_dir = _data_dir(run_dir, data_dir)
+    request = Request(run_dir, split, data_dir, selection, settings, paths, again, xla_compile, warn)
     for path in request.text_paths:
         if not path.exists():
             raise UserError(

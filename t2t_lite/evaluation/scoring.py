@@ -1,14 +1,15 @@
 """Scores a split: answers from what is stored in the run directory, or decodes and stores."""
 
 import dataclasses
-import json
-import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import t2t_lite
+from t2t_lite.checkpoints.versions import step_of
 from t2t_lite.data.problem import Problem
 from t2t_lite.evaluation.buckets import by_frequency, by_length
-from t2t_lite.evaluation.examples import EXAMPLES, examples_text, read_examples
+from t2t_lite.evaluation.examples import EXAMPLES, examples_of, examples_text, read_examples
 from t2t_lite.evaluation.figures import (
     ONLY_TREES,
     Figure,
@@ -20,6 +21,7 @@ from t2t_lite.evaluation.figures import (
 from t2t_lite.evaluation.report import report_of
 from t2t_lite.evaluation.request import Request
 from t2t_lite.evaluation.split_scores import (
+    FORMAT,
     HYPOTHESES,
     INPUTS,
     REPORT,
@@ -27,38 +29,60 @@ from t2t_lite.evaluation.split_scores import (
     TREES_ONLY,
     SplitScores,
     changed_texts,
-    content_of,
     read_scores,
     reference_names,
     write_lines,
 )
 from t2t_lite.files import sha256_of, write_text, written_folder
+from t2t_lite.formatting import as_json
 from t2t_lite.plugin_code import code_digest
 from t2t_lite.quiet import import_tensorflow, settings_restored
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import TOKENS, make_metric, options_for, score_of
+from t2t_lite.scoring.metric import TOKENS, make_metric, options_for, references_taken, score_of
 from t2t_lite.scoring.token_metrics import TokenSums
 
 
-def score(
-    request: Request, metrics: Sequence[str], again: bool, warn: Callable[[str], None], xla_compile: bool | None
-) -> SplitScores:
+class _Outputs(NamedTuple):
+    """What the model says of a split, now or when that was stored."""
+
+    hypotheses: list[str]
+    only_trees: list[str]
+    sums: TokenSums
+    seconds: float  # of the search
+    members: list[int]  # the steps that the checkpoint is the average of
+    by_frequency: list[dict[str, Any]] | None  # see `by_frequency`
+    examples: Mapping[str, Any] | None  # see `examples_of`
+
+
+def score(request: Request, metrics: Sequence[str] = ()) -> SplitScores:
     """Returns the scores of a request; for the arguments see `t2t_lite.score_split`."""
     problem = request.run_dir.problem
     wanted = list(dict.fromkeys([*usual_metrics(problem), *requested_metrics(metrics, problem)]))
-    stored = None if again else stored_scores(request)
+    stored = None if request.again else stored_scores(request)
     if stored is None:
-        for name in [] if again else changed_texts(request.folder):
-            warn(f"{request.folder / name} was changed after it was scored: the split is decoded again")
-        return _decoded(request, wanted, warn, xla_compile)
+        for name in [] if request.again else changed_texts(request.folder):
+            request.warn(f"{request.folder / name} was changed after it was scored: the split is decoded again")
+        inputs, references = request.texts()
+        return _scored(request, inputs, references, _decoded(request, inputs, references[0]), wanted, decoded_now=True)
     known = dict.fromkeys(figure.metric for figure in stored.figures if figure.metric)
-    same_references = [each["sha256"] for each in stored.content["references"]] == request.reference_digests()
+    same_references = stored.reference_digests == request.reference_digests()
     stale = _stale(stored, [*known, *METRICS.having("needs", TOKENS)])
     if same_references and not stale and set(wanted) <= known.keys():
         return stored
     kept = [metric for metric in known if same_references or metric in METRICS]
     holding = known.keys() - stale if same_references else set()
-    return _rescored(request, stored, list(dict.fromkeys([*wanted, *kept])), holding)
+    held = [figure for figure in stored.figures if figure.metric in holding]
+    content = stored.content
+    outputs = _Outputs(
+        stored.hypotheses,
+        stored.only_trees,
+        TokenSums(**content["tokens"]),
+        content["seconds"],
+        stored.members,
+        content["by_frequency"],  # of the split's own references
+        read_examples(stored.path),
+    )
+    return _scored(request, *request.texts(), outputs, list(dict.fromkeys([*wanted, *kept])), held)
 
 
 def _stale(stored: SplitScores, metrics: Iterable[str]) -> set[str]:
@@ -80,56 +104,92 @@ def stored_scores(request: Request) -> SplitScores | None:
     return stored if stored and stored.content["decoded_by"] == request.decoded_by() else None
 
 
-def _decoded(
-    request: Request, metrics: Sequence[str], warn: Callable[[str], None], xla_compile: bool | None
-) -> SplitScores:
-    """Decodes, scores and stores."""
-    inputs, references = request.texts()
+def _decoded(request: Request, inputs: Sequence[str], references: Sequence[str]) -> _Outputs:
     with settings_restored():
         import_tensorflow()
         from t2t_lite.evaluation.decoding import decode
-        from t2t_lite.evaluation.picked_examples import examples_of
 
-        decoded = decode(request, inputs, warn, xla_compile)
-    problem = request.run_dir.problem
-    figures = _figures(problem, metrics, decoded.hypotheses, decoded.only_trees, references)
-    figures += _figures_of_tokens(problem, decoded.sums, references)
-    tables = {
-        "by_length": _by_length(problem, inputs, decoded.hypotheses, references),
-        "by_frequency": None
-        if decoded.training_words is None
-        else by_frequency(decoded.hypotheses, references[0], decoded.training_words),
-    }
-    content = content_of(request, decoded.members, decoded.sums, len(inputs), decoded.seconds, figures, tables)
-    texts = {INPUTS: inputs, HYPOTHESES: decoded.hypotheses}
-    if decoded.only_trees:
-        texts[TREES_ONLY] = decoded.only_trees
-    examples = None
+        decoded = decode(request, inputs)
+    words, examples = decoded.training_words, None
+    rows = None if words is None else by_frequency(decoded.hypotheses, references, words)
     try:
-        examples = examples_of(problem, decoded.translator, inputs, decoded.hypotheses, references[0])
+        examples = examples_of(request.run_dir.problem, decoded.translator, inputs, decoded.hypotheses, references)
     except Exception as error:  # of any metric or model: the outputs, which took long, must not be lost
-        warn(f"the worst and best lines are not kept ({type(error).__name__}: {error})")
-    return _stored(request, content, texts, references, examples, decoded_now=True)
+        request.warn(f"the worst and best lines are not kept ({type(error).__name__}: {error})")
+    return _Outputs(
+        decoded.hypotheses, decoded.only_trees, decoded.sums, decoded.seconds, decoded.members, rows, examples
+    )
 
 
-def _rescored(request: Request, stored: SplitScores, metrics: Sequence[str], known: Collection[str]) -> SplitScores:
-    """Computes the metrics but those whose stored figures are `known` to hold, and stores them all."""
-    inputs, references = request.texts()
-    texts = {INPUTS: inputs, HYPOTHESES: stored.hypotheses}
-    if stored.only_trees:
-        texts[TREES_ONLY] = stored.only_trees
-    missing = [metric for metric in metrics if metric not in known]
-    problem = request.run_dir.problem
-    new = _figures(problem, missing, stored.hypotheses, stored.only_trees, references)
-    of_outputs = [figure for figure in stored.figures if figure.metric in known] + new
-    sums = TokenSums(**stored.content["tokens"])
-    figures = [*of_outputs, *_figures_of_tokens(problem, sums, references)]
-    tables = {
-        "by_length": _by_length(problem, inputs, stored.hypotheses, references),
-        "by_frequency": stored.content["by_frequency"],  # of the split's own references
+def _scored(
+    request: Request,
+    inputs: Sequence[str],
+    references: Sequence[Sequence[str]],
+    outputs: _Outputs,
+    metrics: Iterable[str],
+    held: Sequence[Figure] = (),
+    decoded_now: bool = False,
+) -> SplitScores:
+    """Computes the metrics whose figures are not among those that hold, writes the folder and returns what is in it."""
+    problem, figures = request.run_dir.problem, [*held]
+    for metric in metrics:
+        if metric not in {figure.metric for figure in held}:
+            figures.append(figure_of_outputs(metric, problem, outputs.hypotheses, references))
+            if outputs.only_trees:
+                figures.append(figure_of_outputs(metric, problem, outputs.only_trees, references, ONLY_TREES))
+    words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
+    figures += figures_of_tokens(outputs.sums, words, len(inputs))
+    names = {figure.metric for figure in figures} - {""} | {*METRICS.having("needs", TOKENS)}
+    codes = {metric: code_digest([(METRICS, metric)]) for metric in sorted(names)}
+    texts = {INPUTS: inputs, HYPOTHESES: outputs.hypotheses}
+    texts |= {TREES_ONLY: outputs.only_trees} if outputs.only_trees else {}
+    texts |= dict(zip(reference_names(len(references)), references, strict=True))
+    with written_folder(request.folder, "`output_dir`") as folder:
+        for name, lines in texts.items():
+            write_lines(folder / name, lines)
+        content = {
+            **_about(request, outputs.members),
+            "lines": len(inputs),
+            "seconds": round(outputs.seconds, 3),
+            "lines_per_second": round(len(inputs) / outputs.seconds, 3) if outputs.seconds else None,
+            "tokens": outputs.sums._asdict(),
+            "figures": [dataclasses.asdict(figure) for figure in figures],
+            "by_length": _by_length(problem, inputs, outputs.hypotheses, references),
+            "by_frequency": outputs.by_frequency,
+            "scored_by": {metric: code for metric, code in codes.items() if code},
+            "texts": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
+        }
+        write_text(folder / SCORES, as_json(content) + "\n")
+        if outputs.examples:
+            write_text(folder / EXAMPLES, examples_text(outputs.examples))
+        written = read_scores(folder, request.run_dir.path, request.selection.path, decoded_now)
+        assert written is not None
+        write_text(folder / REPORT, report_of(written))
+    return dataclasses.replace(written, path=request.folder)
+
+
+def _about(request: Request, members: list[int]) -> dict[str, Any]:
+    """Returns what scores.json says of a request."""
+    checkpoint = request.selection.path
+    paths = (request.text_paths[1], *request.references)
+    return {
+        "format": FORMAT,
+        "version": t2t_lite.__version__,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "run": str(request.run_dir.path.absolute()),
+        "data_dir": str(request.data_dir.absolute()),
+        "checkpoint": {
+            "path": str(checkpoint.absolute()),
+            "step": step_of(checkpoint),
+            "members": members,
+            "chosen": request.selection.reason,
+        },
+        "decoded_by": request.decoded_by(),
+        "references": [
+            {"file": str(path.absolute()), "sha256": digest}
+            for path, digest in zip(paths, request.reference_digests(), strict=True)
+        ],
     }
-    fresh = content_of(request, stored.members, sums, len(inputs), stored.content["seconds"], figures, tables)
-    return _stored(request, fresh, texts, references, read_examples(stored.path))
 
 
 def _by_length(
@@ -137,60 +197,11 @@ def _by_length(
 ) -> list[dict[str, Any]] | None:
     if not hypotheses:
         return None
-    options = options_for(problem.metric, problem)
-    if not METRICS.fact(problem.metric, "several_references", False):
-        references = references[:1]
-
-    def score(ours: Sequence[str], theirs: Sequence[Sequence[str]]) -> float | None:
-        found = score_of(problem.metric, make_metric(problem.metric, **options), ours, *theirs)
-        return found if math.isfinite(found) else None
-
-    return by_length(inputs, hypotheses, references, score, has_words=not problem.writes_trees)
-
-
-def _figures_of_tokens(problem: Problem, sums: TokenSums, references: Sequence[Sequence[str]]) -> list[Figure]:
-    words = None if problem.writes_trees else sum(len(line.split()) for line in references[0])
-    return figures_of_tokens(sums, words, len(references[0]))
-
-
-def _figures(
-    problem: Problem,
-    metrics: Sequence[str],
-    hypotheses: Sequence[str],
-    only_trees: Sequence[str],
-    references: Sequence[Sequence[str]],
-) -> list[Figure]:
-    found = []
-    for metric in metrics:
-        found.append(figure_of_outputs(metric, problem, hypotheses, references))
-        if only_trees:
-            found.append(figure_of_outputs(metric, problem, only_trees, references, ONLY_TREES))
-    return found
-
-
-def _stored(
-    request: Request,
-    content: Mapping[str, Any],
-    texts: Mapping[str, Sequence[str]],
-    references: Sequence[Sequence[str]],
-    examples: Mapping[str, Any] | None,
-    decoded_now: bool = False,
-) -> SplitScores:
-    """Writes the folder and returns what is in it."""
-    with written_folder(request.folder, "`output_dir`") as folder:
-        for name, lines in {**texts, **dict(zip(reference_names(len(references)), references, strict=True))}.items():
-            write_lines(folder / name, lines)
-        metrics = {figure["metric"] for figure in content["figures"]} - {""} | {*METRICS.having("needs", TOKENS)}
-        codes = {metric: code_digest([(METRICS, metric)]) for metric in sorted(metrics)}
-        content = {
-            **content,
-            "scored_by": {metric: code for metric, code in codes.items() if code},
-            "texts": {path.name: sha256_of(path) for path in sorted(folder.iterdir())},
-        }
-        write_text(folder / SCORES, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
-        if examples:
-            write_text(folder / EXAMPLES, examples_text(examples))
-        written = read_scores(folder, request.run_dir.path, request.selection.path, decoded_now)
-        assert written is not None
-        write_text(folder / REPORT, report_of(written))
-    return dataclasses.replace(written, path=request.folder)
+    scorer = make_metric(problem.metric, **options_for(problem.metric, problem))
+    return by_length(
+        inputs,
+        hypotheses,
+        references_taken(problem.metric, references),
+        lambda ours, theirs: score_of(problem.metric, scorer, ours, *theirs),
+        has_words=not problem.writes_trees,
+    )

@@ -9,24 +9,27 @@ scores/<split>.<checkpoint>.<settings>/
 """
 
 import dataclasses
-import datetime
 import json
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import t2t_lite
-from t2t_lite.checkpoints.versions import step_of
+from t2t_lite.checkpoints.selection import select
+from t2t_lite.checkpoints.versions import INDEX
+from t2t_lite.config import DecodeHParams
 from t2t_lite.data.text_files import read_lines
+from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
-from t2t_lite.evaluation.request import Request
+from t2t_lite.evaluation.request import FOLDER, code_of_outputs, folder_name
 from t2t_lite.files import sha256_of
 from t2t_lite.formatting import one_line
-from t2t_lite.scoring.token_metrics import TokenSums
+from t2t_lite.run_dir import RunDir
+from t2t_lite.tuned_settings import search_settings
 
 SCORES, REPORT = "scores.json", "report.md"
 INPUTS, HYPOTHESES, TREES_ONLY = "inputs.txt", "hypotheses.txt", "hypotheses.only_trees.txt"
-_FORMAT = 1
+FORMAT = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,23 +79,28 @@ class SplitScores:
     @property
     def hypotheses(self) -> list[str]:
         """The outputs; [] if the problem has none."""
-        return _lines_of(self.path / HYPOTHESES)
+        return list(read_lines(self.path / HYPOTHESES))
 
     @property
     def only_trees(self) -> list[str]:
         """The trees of a search among trees only; [] if there was none."""
         path = self.path / TREES_ONLY
-        return _lines_of(path) if path.exists() else []
+        return list(read_lines(path)) if path.exists() else []
 
     @property
     def inputs(self) -> list[str]:
         """The inputs."""
-        return _lines_of(self.path / INPUTS)
+        return list(read_lines(self.path / INPUTS))
 
     @property
     def references(self) -> list[list[str]]:
         """The sets of references, the split's own first."""
-        return [_lines_of(path) for path in self.reference_paths]
+        return [list(read_lines(path)) for path in self.reference_paths]
+
+    @property
+    def reference_digests(self) -> list[str]:
+        """The SHA-256 of each set of references."""
+        return [each["sha256"] for each in self.content["references"]]
 
     @property
     def reference_paths(self) -> list[Path]:
@@ -116,7 +124,7 @@ def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: b
     """
     try:
         content = json.loads((folder / SCORES).read_text(encoding="utf-8"))
-        if content["format"] != _FORMAT:
+        if content["format"] != FORMAT:
             return None
         figures = [Figure.from_json(each) for each in content["figures"]]
         members = [int(step) for step in content["checkpoint"]["members"]]
@@ -142,60 +150,61 @@ def changed_texts(folder: Path) -> list[str]:
         return []
 
 
-def content_of(
-    request: Request,
-    members: Sequence[int],
-    sums: TokenSums,
-    lines: int,
-    seconds: float,
-    figures: Sequence[Figure],
-    tables: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Returns the content of scores.json.
+def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLike | None) -> SplitScores:
+    """Returns the stored evaluation of a checkpoint: that with the run's own search settings, else the only one.
 
     Args:
-      request: what was asked.
-      members: the steps that the checkpoint is the average of.
-      sums: of teacher forcing.
-      lines: number of lines of the split.
-      seconds: the time of the search.
-      figures: the figures.
-      tables: further tables by name, lists of rows.
+      run_dir: the run.
+      split: "dev" or "test".
+      checkpoint_path: which checkpoint, see `checkpoints.selection`.
+
+    Raises:
+      UserError: if there is none, or there are several with other settings.
     """
-    checkpoint = request.selection.path
-    return {
-        "format": _FORMAT,
-        "version": t2t_lite.__version__,
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "run": str(request.run_dir.path.absolute()),
-        "data_dir": str(request.data_dir.absolute()),
-        "checkpoint": {
-            "path": str(checkpoint.absolute()),
-            "step": step_of(checkpoint),
-            "members": list(members),
-            "chosen": request.selection.reason,
-        },
-        "decoded_by": request.decoded_by(),
-        "references": [
-            {"file": str(path.absolute()), "sha256": digest}
-            for path, digest in zip(
-                (request.text_paths[1], *request.references), request.reference_digests(), strict=True
-            )
-        ],
-        "lines": lines,
-        "seconds": round(seconds, 3),
-        "lines_per_second": round(lines / seconds, 3) if seconds else None,
-        "tokens": sums._asdict(),
-        "figures": [figure.to_json() for figure in figures],
-        **tables,
-    }
+    checkpoint = select(run_dir.path, checkpoint_path).path
+    stored = stored_evaluations(run_dir, split, checkpoint)
+    if not stored:
+        raise UserError(
+            f"{run_dir.path} has no scores of {checkpoint.name} on {split}; t2t-lite-eval --output_dir={run_dir.path} "
+            f"--split={split} makes them"
+        )
+    own = vars(search_settings(run_dir.path, run_dir.problem.decode_hparams, warn=lambda line: None))
+    of_own = [one for one in stored if one.decode_hparams == own]
+    if not of_own and len(stored) > 1:
+        names = ", ".join(one.path.name for one in stored)
+        raise UserError(
+            f"{run_dir.path} has scores of {checkpoint.name} with several settings ({names}); give one with "
+            f"`hypothesis={stored[0].path}/hypotheses.txt`"
+        )
+    return (of_own or stored)[0]
+
+
+def stored_evaluations(run_dir: RunDir, split: str, checkpoint: Path) -> list[SplitScores]:
+    """Returns all stored evaluations of a checkpoint by the code of today.
+
+    Args:
+      run_dir: the run.
+      split: "dev" or "test".
+      checkpoint: the checkpoint's path, without suffix.
+    """
+
+    def code_of(settings: Mapping[str, Any]) -> str:
+        known = {name: value for name, value in settings.items() if name in DecodeHParams.names()}
+        return code_of_outputs(run_dir, DecodeHParams().replace(**known))
+
+    digest = sha256_of(Path(f"{checkpoint}{INDEX}"))
+    folders = sorted((run_dir.path / FOLDER).glob(f"{folder_name(split, checkpoint, '')}*"))
+    found = [read_scores(folder, run_dir.path, checkpoint) for folder in folders]
+    return [
+        one
+        for one in found
+        if one
+        and one.content["decoded_by"]["checkpoint"] == digest
+        and one.content["decoded_by"].get("plugins", "") == code_of(one.decode_hparams)
+    ]
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:
     """Writes one text per line, each as `one_line` makes it; `read_lines` reads the same."""
     with open(path, "w", encoding="utf-8", newline="") as file:
         file.writelines(f"{one_line(line)}\n" for line in lines)
-
-
-def _lines_of(path: Path) -> list[str]:
-    return list(read_lines(path))

@@ -1,32 +1,89 @@
 """Tunes search settings on dev, and remembers a choice only if it is significantly better."""
 
 import dataclasses
+import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.problem import Problem
-from t2t_lite.errors import UserError
+from t2t_lite.errors import UserError, nearest
 from t2t_lite.evaluation.request import FOLDER, Request, folder_name
 from t2t_lite.evaluation.scoring import score
-from t2t_lite.evaluation.split_scores import SplitScores
-from t2t_lite.evaluation.tuning_grid import ALPHA, AVERAGE, BEAM_SIZE, USUAL, Grid
 from t2t_lite.evaluation.tuning_report import tuning_report
 from t2t_lite.files import write_text, written_folder
+from t2t_lite.formatting import as_json
 from t2t_lite.quiet import import_tensorflow, settings_restored
 from t2t_lite.registry import METRICS
-from t2t_lite.scoring.metric import make_metric, options_for
-from t2t_lite.scoring.significance import ComparisonByBothTests, compare_by_both_tests, holm
-from t2t_lite.tuned_settings import TunedSettings, forget, remember, search_settings, tuned_settings
+from t2t_lite.scoring.metric import make_metric, options_for, references_taken
+from t2t_lite.scoring.significance import compare_by_both_tests, holm
+from t2t_lite.tuned_settings import (
+    ALPHA,
+    AVERAGE,
+    BEAM_SIZE,
+    TunedSettings,
+    forget,
+    remember,
+    search_settings,
+    tuned_settings,
+)
 
+FORGET = "forget"
 SIGNIFICANT = 0.05
 TUNE, REPORT = "tune.json", "report.md"
+# The values to try of each setting; of average_checkpoints, numbers of last checkpoints. Without a setting, the current
+# value is the only one.
+Grid: TypeAlias = dict[str, tuple[Any, ...]]
+_USUAL: Grid = {
+    ALPHA: tuple(round(0.2 * number, 1) for number in range(11)),
+    BEAM_SIZE: (1, 2, 4, 8),
+    AVERAGE: (1, 5, 10),
+}
+_SYNTAX = "give values as alpha=0/0.6/1, or a range with its step as alpha=0:2:0.2"
+_MOST = 200  # values of a setting
 _FORMAT = 2
-_CURRENT = "current"
 _MOST_DECODED = 4  # searches that confirm a choice
+
+
+def parse_grid(text: str) -> Grid:
+    """Returns the grid of --tune: names of settings, each with values or without.
+
+    Raises:
+      UserError: if a name is unknown, or a value is malformed or out of range.
+    """
+    values: Grid = {}
+    for part in (part.strip() for part in text.split(",")):
+        name, equals, given = (each.strip() for each in part.partition("="))
+        if name not in _USUAL:
+            raise UserError(f"`tune={text}`: '{name}' cannot be tuned{nearest(name, [*_USUAL, FORGET])}", status=2)
+        if name in values:
+            raise UserError(f"`tune={text}`: {name} is given twice", status=2)
+        values[name] = _values(text, name, given) if equals else _USUAL[name]
+    return {name: values[name] for name in _USUAL if name in values}
+
+
+def _values(text: str, name: str, given: str) -> tuple[float, ...]:
+    """Returns the values "a/b/c" or "first:last:step" in ascending order."""
+    kind = float if name == ALPHA else int
+    try:
+        if ":" in given:
+            first, last, step = (kind(number) for number in given.split(":"))
+            if step <= 0 or last < first or (last - first) / step > _MOST:
+                raise ValueError
+            # Rounded, so that 0.1 + 0.2 is 0.3.
+            numbers = (round(first + number * step, 6) for number in itertools.count())
+            found = list(itertools.takewhile(lambda value: value <= last + 1e-9, numbers))
+        else:
+            found = [kind(number) for number in given.split("/")]
+        least = 0 if name == ALPHA else 1
+        if not all(least <= value < 2**31 for value in found):  # also refuses NaN
+            raise ValueError
+    except ValueError as error:
+        raise UserError(f"`tune={text}`: '{given}' are no values of {name}; {_SYNTAX}", status=2) from error
+    return tuple(sorted(set(found)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +111,7 @@ class Tuned:
         return tuning_report(self.content, self.decides, self.earlier)
 
 
-def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None], xla_compile: bool | None) -> Tuned:
+def tune(request: Request, grid: Grid) -> Tuned:
     """Tries the settings of a grid, and remembers the best if it is significantly better than those of the problem.
 
     Settings that were tuned before are tried, too. If nothing is significantly better, they are forgotten: the settings
@@ -64,35 +121,30 @@ def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None],
       request: the run, with its current checkpoint and settings, on dev. Of the settings in the grid, it has those of
         the problem and not those that were tuned before, so that the same call finds the same.
       grid: the values to try.
-      again: whether to search even if the results are stored.
-      warn: receives warnings of the search.
-      xla_compile: whether to compile the search.
 
     Raises:
       UserError: if the problem's outputs or the settings cannot be tuned so.
     """
     problem, path = request.run_dir.problem, request.run_dir.path
     _check(problem, request.settings)
-    tuned_names = grid.named()
-    earlier = tuned_settings(path).only(tuned_names)
-    grid = _existing(grid, request).including(earlier.settings)
-    names = ",".join(grid.named())
-    folder = request.run_dir.path / FOLDER / folder_name("tune", request.selection.path, names)
-    key = {"decoded_by": request.decoded_by(), "grid": {name: list(values) for name, values in grid.named().items()}}
-    content = None if again else _stored(folder, key)
+    earlier = tuned_settings(path).only(grid)
+    tried = _existing(grid, path)
+    for name, value in earlier.settings.items():
+        tried[name] = tuple(sorted({*tried[name], value}))
+    folder = path / FOLDER / folder_name("tune", request.selection.path, ",".join(tried))
+    key = {"decoded_by": request.decoded_by(), "grid": {name: list(values) for name, values in tried.items()}}
+    content = None if request.again else _stored(folder, key)
     searched_now = content is None
     if content is None:
-        content = {"format": _FORMAT, **key, **_search(request, grid, earlier.settings, again, warn, xla_compile)}
+        content = {"format": _FORMAT, **key, **_search(request, tried, earlier.settings)}
         with written_folder(folder, "`output_dir`") as partial:
-            text = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)
-            write_text(partial / TUNE, f"{text}\n")
-    own = search_settings(path, problem.decode_hparams, warn=lambda line: None, ignored=tuned_names)
-    decides = request.settings == own
-    found = Tuned(folder, content, decides, earlier, searched_now)
+            write_text(partial / TUNE, as_json(content) + "\n")
+    own = search_settings(path, problem.decode_hparams, warn=lambda line: None, ignored=grid)
+    found = Tuned(folder, content, request.settings == own, earlier, searched_now)
     write_text(folder / REPORT, found.report)
     better = content["better"]
-    if decides and (better or earlier.settings):
-        others = {name: value for name, value in tuned_settings(path).settings.items() if name not in tuned_names}
+    if found.decides and (better or earlier.settings):
+        others = {name: value for name, value in tuned_settings(path).settings.items() if name not in grid}
         about = {"tuned_on": request.split, "report": f"{FOLDER}/{folder.name}/{REPORT}"}
         if better or others:
             checkpoint = request.selection.path.name if better else earlier.checkpoint
@@ -102,15 +154,15 @@ def tune(request: Request, grid: Grid, again: bool, warn: Callable[[str], None],
     return found
 
 
-def _existing(grid: Grid, request: Request) -> Grid:
+def _existing(grid: Grid, directory: Path) -> Grid:
     """Returns a grid without averages of more checkpoints than there are; those that were asked for must exist."""
-    directory = request.run_dir.path
     available = len(list_checkpoints(directory))
-    too_many = [number for number in grid.average_checkpoints if number > available]
-    if too_many and grid.average_checkpoints != USUAL[AVERAGE]:
-        raise UserError(f"`tune`: average_checkpoints={too_many[0]}, but {directory} has {available} checkpoints")
-    kept = tuple(number for number in grid.average_checkpoints if number <= available)
-    return dataclasses.replace(grid, average_checkpoints=kept)
+    numbers = grid.get(AVERAGE, ())
+    kept = tuple(number for number in numbers if number <= available)
+    if numbers not in (kept, _USUAL[AVERAGE]):
+        first = min(set(numbers) - set(kept))
+        raise UserError(f"`tune`: average_checkpoints={first}, but {directory} has {available} checkpoints")
+    return {name: values for name, values in {**grid, AVERAGE: kept}.items() if values}
 
 
 def _check(problem: Problem, settings: DecodeHParams) -> None:
@@ -136,54 +188,58 @@ def _stored(folder: Path, key: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
 
 
-def _search(
-    request: Request,
-    grid: Grid,
-    earlier: Mapping[str, Any],
-    again: bool,
-    warn: Callable[[str], None],
-    xla_compile: bool | None,
-) -> dict[str, Any]:
+def _search(request: Request, grid: Grid, earlier: Mapping[str, Any]) -> dict[str, Any]:
     """Decodes, tests and decides; returns the content of tune.json."""
-    current = score(request, (), again, warn, xla_compile)
-    inputs = current.inputs
+    problem, current = request.run_dir.problem, score(request)
     with settings_restored():
         import_tensorflow()
         from t2t_lite.evaluation.tuning_search import candidates_of
 
-        candidates = list(candidates_of(request, inputs, grid, warn, xla_compile))
-    names = [
-        f"{number}: {each.beam_size} {each.alpha} {each.average_checkpoints}" for number, each in enumerate(candidates)
-    ]
-    systems = {_CURRENT: current.hypotheses} | {name: each.hypotheses for name, each in zip(names, candidates)}
-    first, *others = _compared(request.run_dir.problem, systems, current)
-    corrected = holm([_p(comparison) for comparison in others])
+        candidates = list(candidates_of(request, current.inputs, grid))
+
+    def compared(*outputs: list[str]) -> list[dict[str, Any]]:
+        """Returns the figures of the current outputs, and of others compared with them."""
+        systems = {str(number): lines for number, lines in enumerate((current.hypotheses, *outputs))}
+        references = references_taken(problem.metric, current.references)
+        options: dict[str, Any] = {**options_for(problem.metric, problem)}
+        found = compare_by_both_tests(problem.metric, systems, *references, **options)
+        return [{name: value for name, value in each._asdict().items() if name != "name"} for each in found]
+
+    first, *others = compared(*(each.hypotheses for each in candidates))
+    p_values = [each["p_randomisation"] for each in others]
     rows = [
-        {AVERAGE: each.average_checkpoints, BEAM_SIZE: each.beam_size, ALPHA: each.alpha, **_figures(comparison, p)}
-        for each, comparison, p in zip(candidates, others, corrected, strict=True)
+        {AVERAGE: each.average_checkpoints, BEAM_SIZE: each.beam_size, ALPHA: each.alpha, **figures, "p_corrected": p}
+        for each, figures, p in zip(candidates, others, holm(p_values), strict=True)
     ]
+    settings = {BEAM_SIZE: request.settings.beam_size, ALPHA: request.settings.alpha}
     content = {
         "run": str(request.run_dir.path.absolute()),
         "split": request.split,
         "checkpoint": request.selection.path.name,
-        "metric": request.run_dir.problem.metric,
-        "higher_is_better": METRICS.fact(request.run_dir.problem.metric, "higher_is_better", True),
-        "current": {BEAM_SIZE: request.settings.beam_size, ALPHA: request.settings.alpha, **_figures(first, None)},
+        "metric": problem.metric,
+        "higher_is_better": METRICS.fact(problem.metric, "higher_is_better", True),
+        "current": {**settings, **first, "p_corrected": None},
         "rows": rows,
     }
-    decoded = []
+    decoded, chosen = [], {}
     for row in _to_confirm(content, earlier):
-        decoded.append(_decoded(request, row, current, rows, again, warn, xla_compile))
+        its_settings = {name: row[name] for name in settings}
+        real = dataclasses.replace(request, settings=request.settings.replace(**its_settings))
+        _, figures = compared(score(real).hypotheses)
+        of_others = [other["p_randomisation"] for other in rows if other is not row]
+        corrected = holm([figures["p_randomisation"], *of_others])[0]
+        decoded.append({**its_settings, **figures, "p_corrected": corrected})
         if _is_better(decoded[-1], content):
+            chosen = decoded[-1]
             break
-    chosen = decoded[-1] if decoded and _is_better(decoded[-1], content) else {}
-    names_tuned = [name for name in (BEAM_SIZE, ALPHA) if name in grid.named()]
     # With the current alpha, the rows of averages are those of real searches.
     averages = [row for row in rows if row[AVERAGE] is not None and row[ALPHA] == request.settings.alpha]
     return {
         **content,
         "decoded": decoded,
-        "better": {name: chosen[name] for name in names_tuned if chosen and chosen[name] != content["current"][name]},
+        "better": {
+            name: chosen[name] for name, value in settings.items() if name in grid and chosen.get(name, value) != value
+        },
         "better_average": best_row(averages, content),
     }
 
@@ -194,28 +250,21 @@ def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[
     The farther an alpha is from that of the search, the less its rows say of a search with it. At last come the
     settings that were tuned before, by name, so that they are not given up for a row that is not confirmed.
     """
-    rows = [row for row in content["rows"] if row[AVERAGE] is None]
+    rows = [row for row in content["rows"] if row[AVERAGE] is None and _is_better(row, content)]
     best = best_row(rows, content)
     if best is None:
         return []
     current = content["current"][ALPHA]
-    nearer = [
-        row
-        for row in rows
-        if row[BEAM_SIZE] == best[BEAM_SIZE]
-        and _is_better(row, content)
-        and min(current, best[ALPHA]) <= row[ALPHA] <= max(current, best[ALPHA])
-    ]
+    low, high = sorted((current, best[ALPHA]))
+    nearer = [row for row in rows if row[BEAM_SIZE] == best[BEAM_SIZE] and low <= row[ALPHA] <= high]
     nearer.sort(key=lambda row: abs(row[ALPHA] - current))
     places = [len(nearer) - 1]
     while places[-1] > 0 and len(places) < _MOST_DECODED:
         places.append(places[-1] // 2)
     chosen = [nearer[place] for place in places]
     known = {**content["current"], **earlier}
-    chosen += [
-        row for row in rows if all(row[name] == known[name] for name in (BEAM_SIZE, ALPHA)) and row not in chosen
-    ]
-    return [row for row in chosen if _is_better(row, content)]
+    is_known = [row for row in rows if all(row[name] == known[name] for name in (BEAM_SIZE, ALPHA))]
+    return chosen + [row for row in is_known if row not in chosen]
 
 
 def best_row(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -232,41 +281,3 @@ def best_row(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict
 def _is_better(row: Mapping[str, Any], content: Mapping[str, Any]) -> bool:
     difference = row["score"] - content["current"]["score"]
     return row["p_corrected"] < SIGNIFICANT and (difference > 0) == content["higher_is_better"]
-
-
-def _decoded(
-    request: Request,
-    row: Mapping[str, Any],
-    current: SplitScores,
-    rows: Sequence[Mapping[str, Any]],
-    again: bool,
-    warn: Callable[[str], None],
-    xla_compile: bool | None,
-) -> dict[str, Any]:
-    """Decodes with the settings of one of the rows for real; returns these settings and their figures."""
-    settings = request.settings.replace(beam_size=row[BEAM_SIZE], alpha=row[ALPHA])
-    real = score(dataclasses.replace(request, settings=settings), (), again, warn, xla_compile)
-    systems = {_CURRENT: current.hypotheses, "other": real.hypotheses}
-    _, comparison = _compared(request.run_dir.problem, systems, current)
-    corrected = holm([_p(comparison), *(other["p_randomisation"] for other in rows if other is not row)])[0]
-    return {BEAM_SIZE: row[BEAM_SIZE], ALPHA: row[ALPHA], **_figures(comparison, corrected)}
-
-
-def _compared(problem: Problem, systems: Mapping[str, list[str]], scores: SplitScores) -> list[ComparisonByBothTests]:
-    references = scores.references
-    if not METRICS.fact(problem.metric, "several_references", False):
-        references = references[:1]
-    options: dict[str, Any] = {**options_for(problem.metric, problem)}
-    return compare_by_both_tests(problem.metric, systems, *references, **options)
-
-
-def _figures(comparison: ComparisonByBothTests, p_corrected: float | None) -> dict[str, Any]:
-    """Returns the figures of a row; `p_corrected` is its p-value by randomisation, corrected for the number of rows."""
-    figures = comparison._asdict()
-    del figures["name"]
-    return {**figures, "p_corrected": p_corrected}
-
-
-def _p(comparison: ComparisonByBothTests) -> float:
-    assert comparison.p_randomisation is not None  # only the first system has none
-    return comparison.p_randomisation

@@ -4,17 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.evaluation.report import interval_of, table
-from t2t_lite.evaluation.tuning_grid import ALPHA, AVERAGE, BEAM_SIZE
+from t2t_lite.evaluation.report import interval_of, p_of, table
 from t2t_lite.scoring.metric import figure_of, label_of
 from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, RANDOMISATION
-from t2t_lite.tuned_settings import FILE, TunedSettings
+from t2t_lite.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE, FILE, TunedSettings
 from t2t_lite.visualization.figures import make_figure, save
 
 _TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "length penalty alpha"}
-
-
-_P_TITLES = ["p, randomisation", "p, corrected", "p, bootstrap"]
 
 
 def tuning_report(content: Mapping[str, Any], decides: bool, earlier: TunedSettings) -> str:
@@ -25,35 +21,28 @@ def tuning_report(content: Mapping[str, Any], decides: bool, earlier: TunedSetti
       decides, earlier: see `Tuned`.
     """
     current, label = content["current"], label_of(figure_of(content["metric"]))
-    rows = [["current", str(current[BEAM_SIZE]), f"{current[ALPHA]:g}", *_cells(current)]]
-    rows += [[_checkpoint(row), str(row[BEAM_SIZE]), f"{row[ALPHA]:g}", *_cells(row)] for row in content["rows"]]
-    return (
-        "\n".join(
-            [
-                f"# {Path(content['run']).name}: search settings of {content['checkpoint']} on {content['split']}",
-                "",
-                *table(["checkpoint", "beam_size", "alpha", label, "95% interval", *_P_TITLES], rows),
-                "",
-                f"p: of the difference from the first row, the settings of the problem. p, randomisation: by "
-                f"{EXPLANATIONS[RANDOMISATION]}. p, corrected: the same, corrected for the {len(content['rows'])} rows "
-                f"(Holm 1979); it decides. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
-                f"Each beam size was searched once, with alpha={current[ALPHA] or 0.6:g}, and its hypotheses were "
-                f"ranked anew for each other alpha: an approximation of searches with that alpha.",
-                "",
-                *_decision(content, label, decides, earlier),
-            ]
-        )
-        + "\n"
-    )
+    rows = [["current", *_cells(current)], *([_checkpoint(row), *_cells(row)] for row in content["rows"])]
+    lines = [
+        f"# {Path(content['run']).name}: search settings of {content['checkpoint']} on {content['split']}",
+        "",
+        *table(["checkpoint", *_titles(label)], rows),
+        "",
+        f"p: of the difference from the first row, the settings of the problem. p, randomisation: by "
+        f"{EXPLANATIONS[RANDOMISATION]}. p, corrected: the same, corrected for the {len(content['rows'])} rows "
+        f"(Holm 1979); it decides. p, bootstrap: by {EXPLANATIONS[BOOTSTRAP]}.",
+        f"Each beam size was searched once, with alpha={current[ALPHA] or 0.6:g}, and its hypotheses were ranked anew "
+        f"for each other alpha: an approximation of searches with that alpha.",
+        "",
+        *_decision(content, label, decides, earlier),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _decision(content: Mapping[str, Any], label: str, decides: bool, earlier: TunedSettings) -> list[str]:
     decoded, better = content["decoded"], content["better"]
     lines = []
     if decoded:
-        rows = [[str(row[BEAM_SIZE]), f"{row[ALPHA]:g}", *_cells(row)] for row in decoded]
-        lines = ["Decoded for real, the best row first:", ""]
-        lines += [*table(["beam_size", "alpha", label, "95% interval", *_P_TITLES], rows), ""]
+        lines = ["Decoded for real, the best row first:", "", *table(_titles(label), list(map(_cells, decoded))), ""]
     if earlier.settings and (earlier.settings, earlier.checkpoint) != (better, content["checkpoint"]):
         lines += [_about(earlier, content, decides), ""]
     not_remembered = "decode_hparams changed what it is compared with"
@@ -94,7 +83,7 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
       content: that of tune.json.
       file: where to write; it appears once it is complete.
     """
-    names = [name for name in (AVERAGE, BEAM_SIZE, ALPHA) if name in content["grid"]]
+    names = [name for name in _TITLES if name in content["grid"]]
     sign = 1 if content["higher_is_better"] else -1
     rows = content["rows"]
     best = max(rows, key=lambda row: sign * row["score"])
@@ -104,7 +93,7 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
     figure = make_figure(4.5 * len(names), 4)
     panels = figure.subplots(1, len(names), squeeze=False)[0]
     for name, axes in zip(names, panels):
-        fixed = [other for other in (AVERAGE, BEAM_SIZE, ALPHA) if other != name]
+        fixed = [other for other in _TITLES if other != name]
         # A beam of 1 has one row, whatever the length penalty.
         chosen = [
             row
@@ -123,8 +112,8 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
         axes.axhline(content["current"]["score"], color="gray", linestyle="--", linewidth=1, label="current settings")
         if name != ALPHA:
             axes.set_xticks(places, [_checkpoint(row) if name == AVERAGE else str(row[name]) for row in chosen])
-        values = ", ".join(f"{other}={_value(shown[other])}" for other in fixed)
-        axes.set_title(values, fontsize="small")
+        values = {other: "current" if shown[other] is None else f"{shown[other]:g}" for other in fixed}
+        axes.set_title(", ".join(f"{other}={value}" for other, value in values.items()), fontsize="small")
         axes.set_xlabel(_TITLES[name])
         axes.set_ylabel(f"{label_of(figure_of(content['metric']))} on {content['split']}")
         axes.grid(alpha=0.3)
@@ -132,18 +121,19 @@ def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
     save(figure, file)
 
 
+def _titles(label: str) -> list[str]:
+    return ["beam_size", "alpha", label, "95% interval", "p, randomisation", "p, corrected", "p, bootstrap"]
+
+
 def _cells(row: Mapping[str, Any]) -> list[str]:
-    p_values = (row[name] for name in ("p_randomisation", "p_corrected", "p_bootstrap"))
     return [
+        str(row[BEAM_SIZE]),
+        f"{row[ALPHA]:g}",
         f"{row['score']:.2f}",
         interval_of((row["low"], row["high"])),
-        *("" if p_value is None else f"{p_value:.4f}" for p_value in p_values),
+        *(p_of(row[name]) for name in ("p_randomisation", "p_corrected", "p_bootstrap")),
     ]
 
 
 def _checkpoint(row: Mapping[str, Any]) -> str:
     return "current" if row[AVERAGE] is None else f"last {row[AVERAGE]}"
-
-
-def _value(value: float | None) -> str:
-    return "current" if value is None else f"{value:g}"

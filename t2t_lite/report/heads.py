@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.evaluation.heads_report import Table, peaks, relations
 from t2t_lite.evaluation.request import FOLDER
-from t2t_lite.evaluation.stored_heads import read_heads
+from t2t_lite.evaluation.stored_heads import Table, peaks, read_heads, relations
 from t2t_lite.formatting import encodable
 from t2t_lite.report.values import text
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import t2t_lite
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.heads_report import NOTE
+from t2t_lite.evaluation.stored_heads import NOTE
 from t2t_lite.files import check_output, write_text
 from t2t_lite.formatting import encodable
 from t2t_lite.installed import check_installed

@@ -22,7 +22,6 @@ from t2t_lite.training.evaluation.model_selection import (
     end_announcement,
     evaluations_without_gain,
     is_evaluation_due,
-    metrics_of_outputs,
     read_evaluations,
 )
 from t2t_lite.training.monitoring.peak_flops import peak_flops
@@ -238,16 +237,14 @@ class TrainingLoop:
         return self._stop() if self._is_stopped_here() or (has_signal and not is_last) else None
 
     def _make_evaluator(self) -> Evaluator:
-        training, options = self._training, self._options
+        training = self._training
         return Evaluator(
             training.run_dir,
             training.data_dir,
             training.strategy,
             training.model,
+            self._options,
             training.micro_batches,
-            metrics_of_outputs(training.run_dir.problem, options.eval_metric) if options.eval_decode else [],
-            options.decode_hparams,
-            eval_lines=options.eval_lines,
             interruption=Interruption(training.strategy, self._signals),
             is_chief=training.is_chief,
         )

@@ -7,8 +7,7 @@ import pytest
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.translator import Hypothesis
 from t2t_lite.errors import UserError
-from t2t_lite.evaluation.tuning import best_row
-from t2t_lite.evaluation.tuning_grid import Grid, parse_grid
+from t2t_lite.evaluation.tuning import best_row, parse_grid
 from t2t_lite.evaluation.tuning_search import rescored
 from t2t_lite.tuned_settings import TunedSettings, forget, remember, search_settings, tuned_settings
 
@@ -16,11 +15,11 @@ from t2t_lite.tuned_settings import TunedSettings, forget, remember, search_sett
 @pytest.mark.parametrize(
     ("text", "grid"),
     [
-        ("alpha=0/1/0.6", Grid(alpha=(0.0, 0.6, 1.0))),
-        ("alpha=0.2:0.6:0.2,beam_size=4", Grid(alpha=(0.2, 0.4, 0.6), beam_size=(4,))),
-        ("beam_size=2:8:3, average_checkpoints", Grid(beam_size=(2, 5, 8), average_checkpoints=(1, 5, 10))),
-        ("beam_size", Grid(beam_size=(1, 2, 4, 8))),
-        ("alpha", Grid(alpha=(0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0))),
+        ("alpha=0/1/0.6", {"alpha": (0.0, 0.6, 1.0)}),
+        ("alpha=0.2:0.6:0.2,beam_size=4", {"alpha": (0.2, 0.4, 0.6), "beam_size": (4,)}),
+        ("beam_size=2:8:3, average_checkpoints", {"beam_size": (2, 5, 8), "average_checkpoints": (1, 5, 10)}),
+        ("beam_size", {"beam_size": (1, 2, 4, 8)}),
+        ("alpha", {"alpha": (0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0)}),
     ],
 )
 def test_a_grid_is_parsed(text, grid):

@@ -192,10 +192,8 @@ STORED_EVALUATION = (
     "examples",
     "report",
     "comparison",
-    "tuning_grid",
     "tuning_report",
     "tuning",
-    "stored",
 )
 # What the engine CTranslate2 needs, and so has no TensorFlow.
 WITHOUT_TENSORFLOW = (

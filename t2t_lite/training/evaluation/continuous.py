@@ -8,20 +8,14 @@ import tensorflow as tf
 from t2t_lite.checkpoints.training_state import TrainingState
 from t2t_lite.checkpoints.versions import existing, list_checkpoints
 from t2t_lite.data.manifest import check_data
-from t2t_lite.data.pipeline import reading_shards
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import RunDir
 from t2t_lite.training.evaluation.evaluator import Evaluator
-from t2t_lite.training.evaluation.model_selection import (
-    add_evaluation,
-    best_steps,
-    metrics_of_outputs,
-    read_evaluations,
-)
+from t2t_lite.training.evaluation.model_selection import add_evaluation, best_steps, read_evaluations
 from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.setup import bound_micro_batches, build_model, vocab_sizes
+from t2t_lite.training.setup import build_model, vocab_sizes
 
 # Seconds between two scans of the run directory.
 POLL_SECS = 5.0
@@ -48,29 +42,14 @@ def evaluate_continuously(
     Raises:
       UserError: if the data is unusable.
     """
-    hparams, problem = run_dir.hparams, run_dir.problem
-    manifest = check_data(data_dir, problem)
-    inputs_size, targets_size = vocab_sizes(run_dir, manifest)
+    hparams = run_dir.hparams
+    inputs_size, targets_size = vocab_sizes(run_dir, check_data(data_dir, run_dir.problem))
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
-    micro_batches = bound_micro_batches(hparams, manifest, inputs_size, targets_size, strategy, options)
-    metrics = metrics_of_outputs(problem, options.eval_metric) if options.eval_decode else []
-    evaluator = Evaluator(
-        run_dir,
-        data_dir,
-        strategy,
-        model,
-        micro_batches,
-        metrics,
-        options.decode_hparams,
-        eval_lines=options.eval_lines,
-    )
+    evaluator = Evaluator(run_dir, data_dir, strategy, model, options)
     state = TrainingState(model, optimizer)
     seen: set[int] = set()
     since = time.monotonic()
-    with (
-        Progress(run_dir.path, 0, hparams.train_steps, display or Display()) as progress,
-        reading_shards(problem.data_name, data_dir),
-    ):
+    with Progress(run_dir.path, 0, hparams.train_steps, display or Display()) as progress:
         while True:
             todo = _todo(run_dir, seen)
             for step, path in todo:

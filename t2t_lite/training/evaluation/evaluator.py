@@ -1,15 +1,15 @@
-"""Evaluates a split: metrics of tokens with teacher forcing, metrics of outputs with beam search."""
+"""How every evaluation scores a split: metrics of tokens with teacher forcing, metrics of outputs with beam search."""
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
 from t2t_lite.data.manifest import FILENAME, manifest_of_file
-from t2t_lite.data.pipeline import batches
-from t2t_lite.data.problem import SIDES
+from t2t_lite.data.pipeline import batches, reading_shards
+from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.translator import Translator
@@ -17,11 +17,13 @@ from t2t_lite.formatting import one_line
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.parsing.parser import Parser
-from t2t_lite.registry import METRICS
 from t2t_lite.run_dir import RunDir
-from t2t_lite.scoring.metric import TOKENS, figure_of, make_metric, options_for, score_of
-from t2t_lite.settings import SettingValue
+from t2t_lite.scoring.metric import figure_of, make_metric, options_for, score_of
+from t2t_lite.scoring.token_metrics import TokenSums, scores_of_tokens
 from t2t_lite.training.evaluation.interruption import Interruption
+from t2t_lite.training.evaluation.model_selection import metrics_of_outputs
+from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.setup import bound_micro_batches, vocab_sizes
 from t2t_lite.training.step.eval_step import EvalSums
 from t2t_lite.training.step.micro_batching import MicroBatches, distribute_batches
 
@@ -38,6 +40,57 @@ class Sample(NamedTuple):
     reference: str
 
 
+class SplitLosses:
+    """Sums the losses of all targets of a split, of any length, with teacher forcing.
+
+    Args:
+      run_dir: the run, with its problem and settings.
+      data_dir: where the data is.
+      split: "dev" or "test".
+      strategy: the devices.
+      model: a built model on these devices.
+      limit: the limit on the size of micro-batches; or the options, whose memory says it.
+
+    Attributes:
+      num_tokens: the number of target tokens of the split.
+    """
+
+    def __init__(
+        self,
+        run_dir: RunDir,
+        data_dir: Path,
+        split: str,
+        strategy: tf.distribute.Strategy,
+        model: Seq2SeqModel,
+        limit: MicroBatches | TrainOptions,
+    ) -> None:
+        problem, hparams = run_dir.problem, run_dir.hparams
+        manifest = manifest_of_file(Path(data_dir) / FILENAME.format(problem.data_name))
+        if isinstance(limit, TrainOptions):
+            limit = bound_micro_batches(hparams, manifest, *vocab_sizes(run_dir, manifest), strategy, limit)
+        pairs = batches(problem, data_dir, split, batch_tokens=hparams.batch_tokens)
+        self._reading = lambda: reading_shards(problem.data_name, data_dir)
+        self._batches = distribute_batches(strategy, pairs, limit)
+        self._sums = EvalSums(strategy, model, self._batches.element_spec)
+        lengths = manifest.splits[split]["lengths"][problem.in_direction(SIDES)[1]]
+        self.num_tokens = sum(int(length) * number for length, number in lengths.items())
+
+    def __call__(self, on_done: Callable[[float], None] = lambda tokens: None) -> TokenSums:
+        """Returns the sums over the split; for `on_done` see `EvalSums`."""
+        with self._reading():
+            return self._sums(self._batches, on_done)
+
+
+def decoder_of(problem: Problem, translator: Translator) -> Translator | Parser:
+    """Returns what decodes the lines of a problem: the translator, or a parser that has it."""
+    return Parser(translator) if problem.writes_trees else translator
+
+
+def outputs_of(decoder: Translator | Parser, lines: Sequence[str], **options: Any) -> list[str]:
+    """Returns the output of each line, as it is written to files; options: those of `Translator.translate`."""
+    return [one_line(text) for text in decoder.translate(lines, **options)]
+
+
 class Evaluator:
     """Evaluates a model on all pairs of a split, of any length.
 
@@ -46,12 +99,11 @@ class Evaluator:
       data_dir: where the data is.
       strategy: the devices.
       model: a built model on these devices.
-      micro_batches: the limit on the size of micro-batches, the same as in training.
-      metrics: the metrics of outputs, for which the split is translated or parsed as well, on one device of the chief;
-        none: it is not.
-      decode_hparams: changes to the problem's search settings, as a dict or "name=value,...".
+      options: with eval_decode, the split is translated or parsed as well, on one device of the chief; decode_hparams
+        and eval_lines say how, eval_metric is computed beside the problem's metric.
+      limit: the limit on the size of micro-batches, as in training; None: as the options say.
+      metrics: further metrics of outputs.
       split: "dev", or another one.
-      eval_lines: how many lines to translate or parse, the first ones; None: all.
       interruption: ends evaluations when a signal asks for it; None: nothing does.
       is_chief: whether this worker is the chief.
 
@@ -65,28 +117,24 @@ class Evaluator:
         data_dir: Path,
         strategy: tf.distribute.Strategy,
         model: Seq2SeqModel,
-        micro_batches: MicroBatches,
-        metrics: Collection[str],
-        decode_hparams: str | Mapping[str, SettingValue] = "",
+        options: TrainOptions,
+        limit: MicroBatches | None = None,
+        metrics: Collection[str] = (),
         split: str = "dev",
-        eval_lines: int | None = None,
         interruption: Interruption | None = None,
         is_chief: bool = True,
     ) -> None:
         self.samples: list[Sample] = []
         self._model = model
-        self._batch_tokens = run_dir.hparams.batch_tokens
-        pairs = batches(run_dir.problem, data_dir, split, batch_tokens=self._batch_tokens)
-        self._batches = distribute_batches(strategy, pairs, micro_batches)
-        self._num_tokens = _target_tokens(run_dir, data_dir, split)
-        self._sums = EvalSums(strategy, model, self._batches.element_spec)
+        self._losses = SplitLosses(run_dir, data_dir, split, strategy, model, limit or options)
         self._interruption = interruption or Interruption(strategy, None)
-        self._decodes, self._translation = bool(metrics), None
-        if metrics and is_chief:
-            self._translation = _Translation(run_dir, data_dir, metrics, decode_hparams, split, eval_lines)
+        self._decodes, self._translation = options.eval_decode, None
+        if options.eval_decode and is_chief:
+            metrics = metrics_of_outputs(run_dir.problem, options.eval_metric, *metrics)
+            self._translation = _Translation(run_dir, data_dir, metrics, options, split)
 
     def __call__(self, show: Show = lambda done, total, what: None) -> dict[str, float]:
-        """Returns the figures by name: of all registered metrics of tokens and, on the chief, of `metrics`.
+        """Returns the figures by name: of all registered metrics of tokens and, on the chief, of those of outputs.
 
         Args:
           show: see `Show`.
@@ -99,12 +147,11 @@ class Evaluator:
         def on_done(tokens: float) -> None:
             nonlocal done
             done += tokens
-            show(done, self._num_tokens, "target tokens")
+            show(done, self._losses.num_tokens, "target tokens")
             self._interruption.check()
 
         self._interruption.check()
-        sums = self._sums(self._batches, on_done)
-        figures = {figure_of(name): float(METRICS[name]().score(sums)) for name in METRICS.having("needs", TOKENS)}
+        figures = {figure_of(name): score for name, score in scores_of_tokens(self._losses(on_done)).items()}
         if self._translation:
             check = self._interruption.check_while_others_wait
             decoded, self.samples = self._translation.figures(self._model, show, check)
@@ -115,41 +162,27 @@ class Evaluator:
         return figures
 
 
-def _target_tokens(run_dir: RunDir, data_dir: Path, split: str) -> int:
-    """Returns the number of target tokens of a split."""
-    manifest = manifest_of_file(Path(data_dir) / FILENAME.format(run_dir.problem.data_name))
-    lengths = manifest.splits[split]["lengths"]
-    _, side = run_dir.problem.in_direction(SIDES)
-    return sum(int(length) * number for length, number in lengths[side].items())
-
-
 class _Translation:
     """Translates or parses a split as the decoder does: in float32, with the problem's search settings."""
 
     def __init__(
-        self,
-        run_dir: RunDir,
-        data_dir: Path,
-        metrics: Collection[str],
-        decode_hparams: str | Mapping[str, SettingValue],
-        split: str,
-        eval_lines: int | None,
+        self, run_dir: RunDir, data_dir: Path, metrics: Collection[str], options: TrainOptions, split: str
     ) -> None:
-        self._metrics = {name: make_metric(name, **options_for(name, run_dir.problem)) for name in metrics}
-        sides = run_dir.problem.in_direction(("inputs", "targets"))
+        problem = run_dir.problem
+        self._metrics = {name: make_metric(name, **options_for(name, problem)) for name in metrics}
         self._sources, self._references = (
-            list(itertools.islice(read_lines(Path(data_dir) / run_dir.problem.text_filename(split, side)), eval_lines))
-            for side in sides
+            list(itertools.islice(read_lines(Path(data_dir) / problem.text_filename(split, side)), options.eval_lines))
+            for side in problem.in_direction(SIDES)
         )
         targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
         self._model = make_model(run_dir.hparams.replace(precision="float32"), targets.size, inputs.size)
-        settings = run_dir.problem.decode_hparams.changed(decode_hparams)
+        settings = problem.decode_hparams.changed(options.decode_hparams)
         # Searches that are compiled at some time give other roundings from then on: a resumed run would find others.
         xla_compile = None if tf.config.list_physical_devices("GPU") else False
         translator = Translator(
             self._model, targets, settings, lambda line: None, inputs_vocabulary=inputs, xla_compile=xla_compile
         )
-        self._translator = Parser(translator) if run_dir.problem.writes_trees else translator
+        self._decoder = decoder_of(problem, translator)
 
     def figures(
         self, model: Seq2SeqModel, show: Show, check: Callable[[], None]
@@ -173,8 +206,7 @@ class _Translation:
 
         for mine, theirs in zip(self._model.variables, model.variables):
             mine.assign(theirs.value.read_value())
-        found = self._translator.translate(self._sources, on_done=on_done, check=check_and_show)
-        outputs = [one_line(text) for text in found]
+        outputs = outputs_of(self._decoder, self._sources, on_done=on_done, check=check_and_show)
         figures = {}
         for name, metric in self._metrics.items():
             check()
