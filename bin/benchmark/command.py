@@ -1,6 +1,7 @@
 """t2t-lite-benchmark: the cost of layers, training and decoding: measured, counted, and estimated as in the paper."""
 
 import argparse
+import importlib
 from collections.abc import Sequence
 
 from t2t_lite.bin import cli
@@ -12,6 +13,15 @@ from t2t_lite.training.options import TrainOptions
 # Default data sizes. The paper does not report average sentence lengths, so these (in tokens, end symbol included) are
 # an assumption. It matters little: less than 1% of the base model's operations depend on it.
 SIZES = {"vocab_size": 37_000, "source_length": 28, "target_length": 28}
+# Each mode has a module of its name with a function `show`.
+_MODES = {
+    "layers": "measure time, memory and path length of the layers of table 1",
+    "cost": "compute training operations: the paper's estimate (time x devices x rate), and a count from the settings",
+    "training": "measure speed, memory and utilisation of training a set on this machine",
+    "decoding": "measure the speed of translating a file with a trained model",
+    "curve": "show the evaluations of runs, and plot them with their training; takes --output_dir and --plot_file",
+    "serving": "measure a running t2t-lite-serve, or another server with its API",
+}
 
 
 def make_parser() -> cli.CommandParser:
@@ -20,30 +30,8 @@ def make_parser() -> cli.CommandParser:
         "benchmark", "Measure or calculate the cost of training and decoding. Choose one of the modes.", runs=True
     )
     modes = parser.add_mutually_exclusive_group(required=True)
-    modes.add_argument(
-        "--layers", action="store_true", help="measure time, memory and path length of the layers of table 1"
-    )
-    modes.add_argument(
-        "--cost",
-        action="store_true",
-        help="compute training operations: the paper's estimate (time x devices x rate), and a count from the settings",
-    )
-    modes.add_argument(
-        "--training",
-        action="store_true",
-        help="measure speed, memory and utilisation of training a set on this machine",
-    )
-    modes.add_argument(
-        "--decoding", action="store_true", help="measure the speed of translating a file with a trained model"
-    )
-    modes.add_argument(
-        "--curve",
-        action="store_true",
-        help="show the evaluations of runs, and plot them with their training; takes --output_dir and --plot_file",
-    )
-    modes.add_argument(
-        "--serving", action="store_true", help="measure a running t2t-lite-serve, or another server with its API"
-    )
+    for mode, what in _MODES.items():
+        modes.add_argument(f"--{mode}", action="store_true", help=what)
     _add_decoding_flags(parser)
     _add_serving_flags(parser)
     _add_layers_flags(parser)
@@ -92,7 +80,7 @@ def _add_layers_flags(parser: cli.CommandParser) -> None:
 
 
 def _engines(text: str) -> list[str]:
-    from t2t_lite.benchmark.engine_names import ENGINES
+    from t2t_lite.benchmark.engines import ENGINES
 
     names = text.split(",")
     for name in names:
@@ -187,7 +175,8 @@ def _run(flags: Sequence[str]) -> None:
     for name, default in SIZES.items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, default)
-    _benchmark(arguments)
+    mode = next(mode for mode in _MODES if getattr(arguments, mode))
+    importlib.import_module(f"t2t_lite.bin.benchmark.{mode}").show(arguments)
 
 
 def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
@@ -203,30 +192,3 @@ def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) ->
             parser.error(f"--{name} is for random ids and cannot be combined with --problem={arguments.problem}")
         if size is not None and size != int(size):
             parser.error(f"--{name} takes a whole number with --training, not '{size:g}'")
-
-
-def _benchmark(arguments: argparse.Namespace) -> None:
-    if arguments.layers:
-        from t2t_lite.bin.benchmark.layers import print_layers
-
-        print_layers(arguments)
-    elif arguments.curve:
-        from t2t_lite.bin.benchmark.curve import print_curves
-
-        print_curves(arguments)
-    elif arguments.decoding:
-        from t2t_lite.bin.benchmark.decoding import print_decoding
-
-        print_decoding(arguments)
-    elif arguments.serving:
-        from t2t_lite.bin.benchmark.serving import print_serving
-
-        print_serving(arguments)
-    elif arguments.training:
-        from t2t_lite.bin.benchmark.training import print_training
-
-        print_training(arguments)
-    else:
-        from t2t_lite.bin.benchmark.cost import print_cost
-
-        print_cost(arguments)

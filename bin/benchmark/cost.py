@@ -14,7 +14,7 @@ from t2t_lite.training.cost import ASSUMED_UTILISATION, Rate, estimated_flops, r
 SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")
 
 
-def print_cost(arguments: argparse.Namespace) -> None:
+def show(arguments: argparse.Namespace) -> None:
     """Prints the cost of the set named by --hparams_set, or of the sets of table 2."""
     load_all(arguments.t2t_usr_dir)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
-def print_curves(arguments: argparse.Namespace) -> None:
+def show(arguments: argparse.Namespace) -> None:
     """Prints a table for each run, and draws the plot if --plot_file is given."""
     from t2t_lite.benchmark.curve import plot_curves, read_curves
     from t2t_lite.bin import cli

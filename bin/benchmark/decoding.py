@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from t2t_lite.benchmark.engines import EngineSpeed
 
 
-def print_decoding(arguments: argparse.Namespace) -> None:
+def show(arguments: argparse.Namespace) -> None:
     """Measures decoding and prints a table and the setup of the measurement."""
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.errors import UserError
@@ -29,8 +29,7 @@ def print_decoding(arguments: argparse.Namespace) -> None:
     if references is not None and len(references) != (number := sum(1 for _ in read_lines(source))):
         raise UserError(f"{arguments.reference} has {len(references):,} lines, and {source} has {number:,}")
     import_tensorflow()
-    from t2t_lite.benchmark.engine_names import ENGINES
-    from t2t_lite.benchmark.engines import measure_engines
+    from t2t_lite.benchmark.engines import ENGINES, measure_engines
     from t2t_lite.benchmark.machine import cpu_threads
     from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 

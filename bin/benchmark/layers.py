@@ -12,11 +12,10 @@ if TYPE_CHECKING:
 
     from t2t_lite.benchmark.layers import Sweep
 
-PATH_LENGTHS = (32, 64, 128, 256)
 COMPARED_LENGTH = 4096
 
 
-def print_layers(arguments: argparse.Namespace) -> None:
+def show(arguments: argparse.Namespace) -> None:
     """Measures the layers, prints each result when it is ready, and draws the plot if --plot_file is given."""
     if arguments.plot_file is not None:
         from t2t_lite.visualization.figures import check_plot_file
@@ -70,46 +69,33 @@ def _print_points(sweep: "Sweep") -> None:
 
 
 def _print_exponents(sweeps: "Sequence[Sweep]", r: int) -> None:
-    from t2t_lite.benchmark.layers import FITTED_LENGTHS, exponent, table_exponent
+    from t2t_lite.benchmark.layers import FITTED_LENGTHS, exponent
 
     table = _table("fitted exponents", "work", "time, n", "table 1", "memory, n", "time, d", "table 1")
     for sweep in sweeps:
-        by_length = [point for point in sweep.by_length if point.length in FITTED_LENGTHS]
-        if len(by_length) < 2:
-            by_length = sweep.by_length
-        table.add_row(
-            sweep.case.name,
-            sweep.case.work,
-            f"{exponent(by_length, 'seconds', 'length'):.2f}",
-            f"{table_exponent(sweep.case, by_length, 'length', r):.2f}",
-            f"{exponent(by_length, 'memory', 'length'):.2f}",
-            f"{exponent(sweep.by_width, 'seconds', 'hidden_size'):.2f}",
-            f"{table_exponent(sweep.case, sweep.by_width, 'hidden_size', r):.2f}",
-        )
+        time, of_table, over_width, of_table_over_width = sweep.exponents(r).values()
+        memory = exponent(sweep.fitted, "memory", "length")
+        numbers = (time, of_table, memory, over_width, of_table_over_width)
+        table.add_row(sweep.case.name, sweep.case.work, *(f"{number:.2f}" for number in numbers))
     cli.print_table(table)
     print(f"fitted over the measured lengths among n = {', '.join(map(str, FITTED_LENGTHS))}, and all d\n")
 
 
 def _print_paths() -> dict[str, list[tuple[int, int]]]:
+    from t2t_lite.benchmark.layers import PATH_LENGTHS, PATH_NEIGHBORHOOD_SIZE, slope
     from t2t_lite.benchmark.path_length import LAYERS, path_length, table_path_length
 
-    r = 16  # small compared to the lengths, so that several layers are needed
+    r = PATH_NEIGHBORHOOD_SIZE
     table = _table("path length, layers", *(f"n = {n}" for n in PATH_LENGTHS), "without factors", "exponent in n")
     paths = {}
     for name in LAYERS:
         paths[name] = [(n, path_length(name, n, r)) for n in PATH_LENGTHS]
+        exponent = f"{slope(*zip(*paths[name])):.2f}"
         of_table = [f"{table_path_length(name, n, r):.3g}" for n in PATH_LENGTHS]
-        table.add_row(name, *(str(layers) for _, layers in paths[name]), " ".join(of_table), _exponent(paths[name]))
+        table.add_row(name, *(str(layers) for _, layers in paths[name]), " ".join(of_table), exponent)
     cli.print_table(table)
     print(f"traced until all outputs depend on all inputs; local with r = {r}; each step of a recurrent layer counts\n")
     return paths
-
-
-def _exponent(points: Sequence[tuple[int, int]]) -> str:
-    from t2t_lite.benchmark.layers import slope
-
-    lengths, layers = zip(*points)
-    return f"{slope(lengths, layers):.2f}"
 
 
 def _print_comparison(r: int) -> None:

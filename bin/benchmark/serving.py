@@ -12,7 +12,7 @@ _WARM_SECONDS = 60  # memory is compared from here on ...
 _SPAN_SECONDS = 20  # ... as means over so many seconds
 
 
-def print_serving(arguments: argparse.Namespace) -> None:
+def show(arguments: argparse.Namespace) -> None:
     """Measures a server and prints its figures. Exits with status 1 if a request failed."""
     from t2t_lite.benchmark.serving import measure_serving
     from t2t_lite.data.text_files import read_lines

@@ -10,11 +10,10 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.reproduce import figure
 
 if TYPE_CHECKING:
-    from t2t_lite.reproduce.estimate import Cost
+    from t2t_lite.reproduce.cost import Cost
     from t2t_lite.reproduce.grid import Grid
     from t2t_lite.reproduce.runner import Runner, Spent
-    from t2t_lite.reproduce.runs import Run
-    from t2t_lite.reproduce.scales import Scale
+    from t2t_lite.reproduce.runs import Run, Scale
 
 # Flags that say where treebanks are, for table 4; they are the flags of the parsing problems.
 TREES = ("treebank", "train_trees", "dev_trees", "test_trees", "high_confidence", "berkeley_parser")
@@ -127,11 +126,10 @@ def _table_1(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> N
 
 
 def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> None:
-    from t2t_lite.reproduce.estimate import costs
+    from t2t_lite.reproduce.cost import costs
     from t2t_lite.reproduce.results import results_of
     from t2t_lite.reproduce.runner import spent
-    from t2t_lite.reproduce.runs import check_trees, runs_of
-    from t2t_lite.reproduce.scales import SCALES
+    from t2t_lite.reproduce.runs import SCALES, check_trees, runs_of
 
     table, scale = int(arguments.table), SCALES[arguments.scale]
     rows = [row for row in arguments.rows.split(",") if row.strip()]

@@ -31,8 +31,8 @@ def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | 
     from t2t_lite.api.evaluation import evaluate, score_split
     from t2t_lite.checkpoints.versions import list_checkpoints
     from t2t_lite.files import write_text
+    from t2t_lite.reproduce.cost import training_figures
     from t2t_lite.reproduce.run_report import run_report
-    from t2t_lite.reproduce.training_figures import training_figures
     from t2t_lite.run_dir import open_run_dir
 
     run = open_run_dir(output_dir)

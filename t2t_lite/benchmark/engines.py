@@ -1,21 +1,51 @@
 """The engines side by side on one file: whole commands, cold and warm, and the speed in their stride."""
 
 import dataclasses
+import statistics
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from t2t_lite.benchmark.decoding import Speed, measure
-from t2t_lite.benchmark.engine_names import ENGINES
-from t2t_lite.benchmark.process import in_a_process
-from t2t_lite.benchmark.whole_command import WholeCommand, whole_command
+from t2t_lite.benchmark.process import WholeCommand, in_a_process, whole_command
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.plugins import load_all
 from t2t_lite.quiet import import_tensorflow
 from t2t_lite.startup import keep_compiled, use_one_thread_per_operation
+
+# How each engine is chosen: its format of export ("": the run directory itself), quantization, and whether it compiles.
+ENGINES = {
+    "tensorflow": ("", None, True),
+    "uncompiled": ("", None, False),
+    "ctranslate2": ("ctranslate2", None, False),
+    "ctranslate2_int8": ("ctranslate2", "int8", False),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Speed:
+    """The speed of one decoding configuration.
+
+    Args:
+      lines: number of lines per repetition.
+      tokens: number of output tokens, end symbols included.
+      seconds: times of the repetitions, but of the first, which includes compilation.
+    """
+
+    lines: int
+    tokens: int
+    seconds: list[float]
+
+    def lines_per_second(self) -> float:
+        """Returns lines per second, by the median time."""
+        return self.lines / statistics.median(self.seconds)
+
+    def tokens_per_second(self) -> float:
+        """Returns output tokens per second, by the median time."""
+        return self.tokens / statistics.median(self.seconds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,13 +135,40 @@ class _Model(NamedTuple):
         )
 
 
+def measure(
+    translator: Translator,
+    lines: Sequence[str],
+    repeats: int,
+    one_by_one: bool = False,
+    options_of: Callable[[Sequence[str]], dict[str, Any]] = lambda lines: {},
+) -> Speed:
+    """Translates the same lines repeatedly and measures the time.
+
+    Args:
+      translator: a `Translator`.
+      lines: the lines to translate.
+      repeats: number of repetitions after the first one.
+      one_by_one: whether to translate each line in a separate call.
+      options_of: returns the options of `Translator.translate` for some lines.
+    """
+    calls = [[line] for line in lines] if one_by_one else [lines]
+    seconds: list[float] = []
+    outputs: list[str] = []
+    for _ in range(1 + repeats):
+        start = time.perf_counter()
+        outputs = [text for call in calls for text in translator.translate(call, **options_of(call))]
+        seconds.append(time.perf_counter() - start)
+    tokens = sum(len(row) for row in translator.vocabulary.ids_of(outputs))
+    return Speed(len(lines), tokens, seconds[1:])
+
+
 def _stride(model: _Model, lines: Sequence[str], repeats: int, one_by_one: int) -> tuple[Speed, Speed | None]:
     """Returns the speed in batches and one by one; in a process of its own, because engines differ in its settings."""
     translator = model.load()
     how = {"repeats": repeats, "options_of": Parser(translator).options_of}
-    batches = measure(translator, lines, model.engine, **how)
+    batches = measure(translator, lines, **how)
     few = lines[:one_by_one]
-    return batches, measure(translator, few, model.engine, one_by_one=True, **how) if few else None
+    return batches, measure(translator, few, one_by_one=True, **how) if few else None
 
 
 def _prepared(output_dir: Path, folder: Path, format: str, quantization: str | None, decode_hparams: str) -> list[str]:

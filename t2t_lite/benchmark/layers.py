@@ -25,6 +25,8 @@ SECONDS_OF_CALLS = 0.4
 MIN_CALLS = 3
 # Exponents are fitted on long sequences and wide layers, where the table's term outweighs the constant cost of a call.
 FITTED_LENGTHS = (512, 1024, 2048, 4096, 8192)
+PATH_LENGTHS = (32, 64, 128, 256)
+PATH_NEIGHBORHOOD_SIZE = 16  # small compared to these lengths, so that several layers are needed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +93,20 @@ class Sweep:
     case: Case
     by_length: list[Point]
     by_width: list[Point]
+
+    @property
+    def fitted(self) -> list[Point]:
+        """The points over lengths that exponents are fitted to."""
+        long = [point for point in self.by_length if point.length in FITTED_LENGTHS]
+        return long if len(long) > 1 else self.by_length
+
+    def exponents(self, neighborhood_size: int) -> dict[str, float]:
+        """Returns the exponents of the time and of the table's formula, over "length" and over "hidden_size"."""
+        found = {}
+        for over, points in (("length", self.fitted), ("hidden_size", self.by_width)):
+            found[f"{over} exponent"] = exponent(points, "seconds", over)
+            found[f"{over} exponent of the table"] = table_exponent(self.case, points, over, neighborhood_size)
+        return found
 
 
 def measure(name: str, neighborhood_size: int, lengths: Sequence[int] = LENGTHS) -> Sweep:

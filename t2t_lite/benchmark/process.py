@@ -1,9 +1,14 @@
-"""Runs a measurement in a separate process, so that earlier measurements leave no memory or threads behind."""
+"""Measures in separate processes, so that earlier measurements leave no memory or threads behind."""
 
 import concurrent.futures
 import multiprocessing
-from collections.abc import Callable
-from typing import TypeVar
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from t2t_lite.errors import UserError
 from t2t_lite.quiet import prepare_process
@@ -31,3 +36,40 @@ def in_a_process(function: Callable[..., T], *arguments: object) -> T:
             raise UserError(
                 "the measuring process has been killed, probably because memory ran out; measure something smaller"
             ) from error
+
+
+class WholeCommand(NamedTuple):
+    """A command run as a user runs it, from its start to its end."""
+
+    seconds: float
+    peak_bytes: int
+    outputs: list[str]  # the lines of its standard output
+
+
+def whole_command(command: Sequence[str], cache: Path) -> WholeCommand:
+    """Runs a command that keeps what it compiles in the folder `cache`.
+
+    Raises:
+      UserError: with the command's last message, if it fails.
+    """
+    # From a small process: Linux counts the memory of the process that starts a command as the command's own.
+    status, error, measured = in_a_process(_run, list(command), str(cache))
+    if status:
+        raise UserError(error or f"exit status {status}")
+    return measured
+
+
+def _run(command: list[str], cache: str) -> tuple[int, str, WholeCommand]:
+    """Returns the exit status, the last line of standard error, and what was measured."""
+    environment = os.environ | {"XDG_CACHE_HOME": cache}
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output, tempfile.TemporaryFile("w+") as messages:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=messages, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        messages.seek(0)
+        lines = output.read().split("\n")[:-1]
+        last = (messages.read().splitlines() or [""])[-1]
+        return process.returncode, last, WholeCommand(seconds, usage.ru_maxrss * 1024, lines)

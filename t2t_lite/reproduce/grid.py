@@ -46,7 +46,7 @@ class Grid:
         """Returns the table with its title and notes."""
         titles = [column.title for column in self.columns]
         lines = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
-        lines += [f"| {' | '.join(self._cells(row, '±'))} |" for row in self.rows if not _is_line(row)]
+        lines += [f"| {' | '.join(self._cells(row))} |" for row in self.rows if not _is_line(row)]
         return "\n\n".join([f"## {self.title}", "\n".join(lines), *self.notes]) + "\n"
 
     def csv(self) -> str:
@@ -70,7 +70,7 @@ class Grid:
         lines.append(" & ".join(column.latex or _escaped(column.title) for column in self.columns) + r" \\")
         lines.append("\\midrule")
         for row in self.rows:
-            cells = (_escaped(cell).replace("±", r"$\pm$") for cell in self._cells(row, "±"))
+            cells = (_escaped(cell).replace("±", r"$\pm$") for cell in self._cells(row))
             lines.append("\\midrule" if _is_line(row) else " & ".join(cells) + r" \\")
         return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"]) + "\n"
 
@@ -82,15 +82,15 @@ class Grid:
             write_text(path, text)
         return paths
 
-    def _cells(self, row: Sequence[str | float | Mean | None], plus_minus: str) -> list[str]:
-        return [_text(cell, column.form, plus_minus) for cell, column in zip(row, self.columns)]
+    def _cells(self, row: Sequence[str | float | Mean | None]) -> list[str]:
+        return [_text(cell, column.form) for cell, column in zip(row, self.columns)]
 
 
-def _text(cell: str | float | Mean | None, form: str, plus_minus: str) -> str:
+def _text(cell: str | float | Mean | None, form: str) -> str:
     if cell is None:
         return ""
     if isinstance(cell, Mean):
-        margin = "" if cell.margin is None else f" {plus_minus} {cell.margin:{form.removeprefix('+')}}"
+        margin = "" if cell.margin is None else f" ± {cell.margin:{form.removeprefix('+')}}"
         return f"{cell.value:{form}}{margin}"
     return cell if isinstance(cell, str) else f"{cell:{form}}"
 

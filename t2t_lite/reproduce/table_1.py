@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from t2t_lite.benchmark import layers
+from t2t_lite.benchmark.layers import PATH_LENGTHS, PATH_NEIGHBORHOOD_SIZE
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
 from t2t_lite.reproduce.grid import Column, Grid
@@ -11,8 +13,6 @@ from t2t_lite.reproduce.grid import Column, Grid
 # The longest sequence that is measured at each scale, and r of local attention.
 MAX_LENGTHS = {"tiny": 512, "small": 2048, "paper": 8192}
 NEIGHBORHOOD_SIZE = 64
-PATH_LENGTHS = (32, 64, 128, 256)
-PATH_NEIGHBORHOOD_SIZE = 16  # small compared to the lengths, so that several layers are needed
 # The names in the table, what it says of sequential operations and of path lengths.
 LAYERS = {
     "full": ("Self-attention", "O(1)", "O(1)"),
@@ -45,19 +45,13 @@ def measure_table_1(scale: str, output_dir: Path, is_over: Callable[[], bool], s
 
 
 def _measured(name: str, max_length: int) -> dict[str, object]:
-    from t2t_lite.benchmark import layers
     from t2t_lite.benchmark.path_length import path_length
 
     figures: dict[str, object] = {"path": [path_length(name, n, PATH_NEIGHBORHOOD_SIZE) for n in PATH_LENGTHS]}
     if name not in layers.CASES:  # a dilated convolution does the work of any other
         return figures
     sweep = layers.measure(name, NEIGHBORHOOD_SIZE, [n for n in layers.LENGTHS if n <= max_length])
-    by_length = [point for point in sweep.by_length if point.length in layers.FITTED_LENGTHS]
-    by_length = by_length if len(by_length) > 1 else sweep.by_length
-    for over, points in (("length", by_length), ("hidden_size", sweep.by_width)):
-        figures[f"{over} exponent"] = layers.exponent(points, "seconds", over)
-        figures[f"{over} exponent of the table"] = layers.table_exponent(sweep.case, points, over, NEIGHBORHOOD_SIZE)
-    return figures | {"work": sweep.case.work}
+    return figures | sweep.exponents(NEIGHBORHOOD_SIZE) | {"work": sweep.case.work}
 
 
 def read(path: Path) -> dict[str, dict]:

@@ -1,15 +1,13 @@
-"""Tables 2, 3 and 4 of the paper, with its figures beside the measured ones."""
+"""Tables 2, 3 and 4 of the paper, with its figures beside the measured ones, and its observations on table 3."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from t2t_lite.config import HParams
 from t2t_lite.reproduce.grid import Column, Grid
-from t2t_lite.reproduce.observations import OBSERVATIONS, judged, paper_difference
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES, TABLE_2, TABLE_4
 from t2t_lite.reproduce.results import Result, over_seeds, row_and_column
-from t2t_lite.reproduce.runs import ROWS, short
-from t2t_lite.reproduce.scales import Scale
+from t2t_lite.reproduce.runs import PAPER_BASE, ROWS, Scale, short
 from t2t_lite.reproduce.seeds import Mean, Seeds
 from t2t_lite.scoring.metric import label_of
 
@@ -17,6 +15,36 @@ from t2t_lite.scoring.metric import label_of
 Trainings: TypeAlias = Mapping[str, Mapping[str, float]]
 # The label of the paper's BLEU: it is never to be mistaken for sacreBLEU's.
 PAPER_BLEU = label_of("paper_bleu")
+BETTER, WORSE, SAME = "better", "worse", "the same"
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+# Differences up to these count as "nearly identical", in BLEU and as a share of the perplexity: the paper's own between
+# learned positions and sinusoids are 0.1 BLEU and none in perplexity.
+SAME_BLEU, SAME_PERPLEXITY = 0.5, 0.03
+
+
+class Observation(NamedTuple):
+    """A statement of section 6.2 about a row."""
+
+    part: str  # of table 3
+    text: str
+    row: str  # an hparam set
+    expected: str  # how it does, compared with the base model
+
+
+OBSERVATIONS = (
+    Observation("A", "one head is worse than eight", "transformer_h1", WORSE),
+    Observation("A", "16 heads are as good as eight", "transformer_h16", SAME),
+    Observation("A", "quality drops off with too many heads (32)", "transformer_h32", WORSE),
+    Observation("B", "a smaller key size d_k hurts", "transformer_dk16", WORSE),
+    Observation("C", "bigger is better: fewer layers are worse", "transformer_l2", WORSE),
+    Observation("C", "bigger is better: more layers are better", "transformer_l8", BETTER),
+    Observation("C", "bigger is better: a smaller hidden size is worse", "transformer_hs256", WORSE),
+    Observation("C", "bigger is better: a larger hidden size is better", "transformer_hs1024", BETTER),
+    Observation("C", "bigger is better: half the filter is worse", "transformer_ff1024", WORSE),
+    Observation("C", "bigger is better: twice the filter is better", "transformer_ff4096", BETTER),
+    Observation("D", "dropout is very helpful: none is worse", "transformer_dr0", WORSE),
+    Observation("E", "learned positions are nearly identical", "transformer_learned_positions", SAME),
+)
 
 
 def table_3(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:
@@ -72,23 +100,15 @@ def table_3(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Gr
 def observations(results: Sequence[Result]) -> Grid | None:
     """Returns the paper's observations on table 3 with verdicts; None if no two rows allow one."""
     bleu, perplexity = over_seeds(results, "bleu"), over_seeds(results, "perplexity")
-    rows = []
+    rows: list[list] = []
     for each in OBSERVATIONS:
-        if each.row not in bleu or each.other not in bleu:
+        if each.row not in bleu or PAPER_BASE not in bleu:
             continue
-        by_bleu, by_perplexity = judged(each, bleu, perplexity)
-        rows.append(
-            [
-                f"({each.part}) {each.text}",
-                short(each.row),
-                paper_difference(each, "bleu"),
-                by_bleu[1],
-                by_bleu[0],
-                paper_difference(each, "perplexity"),
-                by_perplexity[1],
-                by_perplexity[0],
-            ]
-        )
+        row: list = [f"({each.part}) {each.text}", short(each.row)]
+        for name, (found, difference) in zip(("bleu", "perplexity"), judged(each, bleu, perplexity)):
+            of_row, of_base = (getattr(PAPER_FIGURES[key], name) for key in (each.row, PAPER_BASE))
+            row += [of_row - of_base, difference, found]
+        rows.append(row)
     columns = [
         Column("the paper's observation (section 6.2)"),
         Column("row"),
@@ -104,6 +124,37 @@ def observations(results: Sequence[Result]) -> Grid | None:
         "holds, or does not, if its whole interval says so. They are not corrected for the number of comparisons."
     )
     return Grid("The paper's observations", columns, rows, [note]) if rows else None
+
+
+def verdict(expected: str, difference: Mean, higher_is_better: bool, same: float) -> str:
+    """Returns whether an observation holds by one figure: HOLDS, FAILS or UNDECIDED.
+
+    Args:
+      expected: how the row should do.
+      difference: the row's figure minus the base model's.
+      higher_is_better: of this figure.
+      same: the largest difference that counts as the same.
+    """
+    low, high = (difference.low, difference.high) if higher_is_better else (-difference.high, -difference.low)
+    if expected == SAME:
+        if -same <= low and high <= same:
+            return HOLDS
+        return FAILS if low > same or high < -same else UNDECIDED
+    if expected == WORSE:
+        low, high = -high, -low
+    if low > 0:
+        return HOLDS
+    return FAILS if high < 0 else UNDECIDED
+
+
+def judged(observation: Observation, bleu: Seeds, perplexity: Seeds) -> tuple[tuple[str, Mean], tuple[str, Mean]]:
+    """Returns (verdict, difference) by BLEU and by perplexity."""
+    found = []
+    same_perplexity = SAME_PERPLEXITY * perplexity.mean(PAPER_BASE).value
+    for seeds, higher, same in ((bleu, True, SAME_BLEU), (perplexity, False, same_perplexity)):
+        difference = seeds.difference(observation.row, PAPER_BASE)
+        found.append((verdict(observation.expected, difference, higher, same), difference))
+    return found[0], found[1]
 
 
 def table_2(results: Sequence[Result], scale: Scale, trainings: Trainings) -> Grid:

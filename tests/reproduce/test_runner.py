@@ -12,8 +12,7 @@ import pytest
 
 from t2t_lite.errors import UserError
 from t2t_lite.reproduce.runner import TIMES, Runner, spent
-from t2t_lite.reproduce.runs import Command, runs_of
-from t2t_lite.reproduce.scales import SCALES
+from t2t_lite.reproduce.runs import SCALES, Command, runs_of
 
 # Programs in the place of the package's commands.
 PROGRAMS = {
@@ -93,7 +92,7 @@ import sys
 from pathlib import Path
 from t2t_lite.reproduce.runner import Runner
 from t2t_lite.reproduce.runs import Command, runs_of
-from t2t_lite.reproduce.scales import SCALES
+from t2t_lite.reproduce.runs import SCALES
 folder = Path(sys.argv[1])
 run = runs_of(3, SCALES["tiny"], ["base"], 1, folder, {{}}, {{}})[0]
 print(run.directory.with_name(run.name + ".log"), flush=True)

@@ -11,8 +11,7 @@ from t2t_lite.data.generation.generate import generate
 from t2t_lite.errors import UserError
 from t2t_lite.problems import grammar
 from t2t_lite.reproduce.results import results_of
-from t2t_lite.reproduce.runs import runs_of
-from t2t_lite.reproduce.scales import SCALES
+from t2t_lite.reproduce.runs import SCALES, runs_of
 from t2t_lite.run_dir import data_digests, open_run_dir
 
 

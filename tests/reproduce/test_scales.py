@@ -6,7 +6,7 @@ import pytest
 
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-from t2t_lite.reproduce.scales import SCALES, changes_of
+from t2t_lite.reproduce.runs import SCALES, changes_of
 
 
 @pytest.mark.parametrize("row", PAPER_FIGURES)

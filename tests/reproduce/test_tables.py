@@ -8,8 +8,7 @@ import pytest
 from t2t_lite.errors import UserError
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 from t2t_lite.reproduce.results import Result, results_of, row_and_column
-from t2t_lite.reproduce.runs import Run, runs_of
-from t2t_lite.reproduce.scales import SCALES
+from t2t_lite.reproduce.runs import SCALES, Run, runs_of
 from t2t_lite.reproduce.table_1 import FILE, LAYERS, table_1
 from t2t_lite.reproduce.tables import observations, table_2, table_3, table_4
 

@@ -1,0 +1,118 @@
+"""What a training costs: operations, time and disk before it begins, and what it took from its run directory."""
+
+import dataclasses
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from t2t_lite.checkpoints.evaluations import read_evaluations
+from t2t_lite.data.manifest import FILENAME, manifest_of_file
+from t2t_lite.data.problem import SIDES
+from t2t_lite.run_dir import RunDir
+
+if TYPE_CHECKING:
+    from t2t_lite.reproduce.runner import Spent
+    from t2t_lite.reproduce.runs import Run, Scale
+
+# Share of the speed of a large matrix product that trainings reach, where no finished run tells: measured on CPUs with
+# models of hidden 128 to 512.
+_USUAL_UTILISATION = 0.35
+_BYTES_PER_WEIGHT = 12  # float32, with Adam's two moments
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """The cost of one run.
+
+    Args:
+      parameters: of the model.
+      flops: operations of the whole training, forward and backward.
+      seconds: time that the training will take on this machine; 0 if it is done.
+      disk_bytes: of the checkpoints.
+    """
+
+    parameters: int
+    flops: float
+    seconds: float
+    disk_bytes: float
+
+
+def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -> dict[str, Cost]:
+    """Returns the cost of each run, by its name. It imports TensorFlow.
+
+    Args:
+      runs: the runs.
+      scale: their scale, for the sizes of sentences and vocabulary.
+      times: what finished trainings took, from which the speed of the others follows; {}: it is measured.
+    """
+    from t2t_lite.quiet import import_tensorflow
+
+    import_tensorflow()
+    from t2t_lite.models.parameters import symbolic_model
+    from t2t_lite.training.cost import training_step_flops
+    from t2t_lite.training.monitoring.peak_flops import matmul_gflops
+
+    sizes: dict[str, tuple[int, float]] = {}
+    for run in runs:
+        if run.row not in sizes:
+            model = symbolic_model(run.hparams, scale.vocab_size)
+            step = sum(training_step_flops(model, scale.mean_length, scale.mean_length).values())
+            sizes[run.row] = sum(model.parameter_parts().values()), step * run.hparams.train_steps
+    trained = {run.name for run in runs if run.is_trained()}
+    done = [(sizes[run.row][1], times[run.name].seconds) for run in runs if run.name in trained & times.keys()]
+    seconds = sum(taken for _, taken in done)
+    rate = (
+        sum(flops for flops, _ in done) / seconds
+        if seconds > 0
+        else matmul_gflops(repeats=3) * 1e9 * _USUAL_UTILISATION
+    )
+    return {
+        run.name: Cost(
+            parameters=(size := sizes[run.row])[0],
+            flops=size[1],
+            seconds=0.0 if run.name in trained else size[1] / rate,
+            disk_bytes=size[0] * _BYTES_PER_WEIGHT * run.hparams.average_checkpoints,
+        )
+        for run in runs
+    }
+
+
+def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
+    """Returns what a training was, as far as it is known. It imports TensorFlow.
+
+    Args:
+      run: the run directory.
+      data_dir: the folder with its data, for the lengths of sentences; if it is gone, operations are not counted.
+
+    Returns:
+      "parameters" in millions, "steps", "tokens" (target tokens a step), "step_seconds", "flops" (operations of all
+      steps, counted), "dev_perplexity" (of the last checkpoint that was evaluated) and "dev_step", its step.
+    """
+    from t2t_lite.quiet import import_tensorflow
+
+    import_tensorflow()
+    from t2t_lite.data.vocab import open_vocabulary
+    from t2t_lite.models.parameters import symbolic_model
+    from t2t_lite.training.cost import training_step_flops
+    from t2t_lite.training.monitoring.history import read_reports
+
+    sizes = [open_vocabulary(path).size for path in (run.vocabulary, run.inputs_vocabulary)]
+    model = symbolic_model(run.hparams, *sizes)
+    figures = {"parameters": sum(model.parameter_parts().values()) / 1e6}
+    reports = read_reports(run.path)
+    if rates := reports.get("steps_per_second"):
+        figures["steps"] = max(reports["step"])
+        tokens = [each / rate for each, rate in zip(reports["target_tokens_per_second"], rates)]
+        figures["tokens"] = statistics.median(tokens)
+        rates = rates[1:] or rates  # the first step includes building its graph
+        figures["step_seconds"] = 1 / statistics.median(rates)
+        about = data_dir / FILENAME.format(run.problem.data_name)
+        if about.exists():
+            manifest = manifest_of_file(about)
+            lengths = run.problem.in_direction([manifest.mean_length("train", side) for side in SIDES])
+            figures["flops"] = figures["steps"] * sum(training_step_flops(model, *lengths).values())
+    if evaluations := read_evaluations(run.path):
+        figures["dev_step"] = max(evaluations)
+        figures["dev_perplexity"] = evaluations[max(evaluations)]["perplexity"]
+    return figures
