@@ -17,15 +17,10 @@ ALPHA, BEAM_SIZE, AVERAGE = "alpha", "beam_size", "average_checkpoints"
 
 
 class TunedSettings(NamedTuple):
-    """What decode_hparams.json says.
+    """What decode_hparams.json says."""
 
-    Args:
-      settings: the settings that were tuned, by name.
-      checkpoint: the name of the checkpoint that they were tuned with; "": unknown.
-    """
-
-    settings: dict[str, Any]
-    checkpoint: str = ""
+    settings: dict[str, Any]  # the settings that were tuned, by name
+    checkpoint: str = ""  # the name of the checkpoint that they were tuned with; "": unknown
 
     def only(self, names: Collection[str]) -> "TunedSettings":
         """Returns the settings with these names."""

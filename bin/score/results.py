@@ -20,16 +20,12 @@ _NOT_RESAMPLED = "no interval and no p-value: the metric has no sums over lines 
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """The lines of the files, by their names.
+    """The lines of the files, by their names."""
 
-    Args:
-      hypotheses, references: one or several files.
-      source: one file or none.
-    """
-
+    # hypotheses, references: one or several files.
     hypotheses: Texts
     references: Texts
-    source: Texts
+    source: Texts  # one file or none
 
     def check(self) -> None:
         """Raises UserError if the files differ in their numbers of lines, or are empty."""
@@ -50,16 +46,11 @@ class Files:
 
 @dataclasses.dataclass(frozen=True)
 class Scored:
-    """What a metric says of the files.
+    """What a metric says of the files."""
 
-    Args:
-      metric: its name.
-      signature: see `Metric.signature`.
-      systems: the files, each compared with the first. An interval that is not asked for, or not known, is NaN.
-    """
-
-    metric: str
-    signature: str
+    metric: str  # its name
+    signature: str  # see `Metric.signature`
+    # The files, each compared with the first. An interval that is not asked for, or not known, is NaN.
     systems: Sequence[Comparison]
 
     @property

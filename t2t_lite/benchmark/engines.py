@@ -27,17 +27,11 @@ ENGINES = {
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """The speed of one decoding configuration.
+    """The speed of one decoding configuration."""
 
-    Args:
-      lines: number of lines per repetition.
-      tokens: number of output tokens, end symbols included.
-      seconds: times of the repetitions, but of the first, which includes compilation.
-    """
-
-    lines: int
-    tokens: int
-    seconds: list[float]
+    lines: int  # number of lines per repetition
+    tokens: int  # number of output tokens, end symbols included
+    seconds: list[float]  # times of the repetitions, but of the first, which includes compilation
 
     def lines_per_second(self) -> float:
         """Returns lines per second, by the median time."""
@@ -50,22 +44,15 @@ class Speed:
 
 @dataclasses.dataclass(frozen=True)
 class EngineSpeed:
-    """What was measured of one engine.
+    """What was measured of one engine."""
 
-    Args:
-      name: one of `ENGINES`.
-      cold, warm: the whole command, with nothing compiled by an earlier one, and again; None: not measured.
-      batches: the speed in batches; None if the engine cannot do what the settings ask for.
-      one_by_one: the same one by one; None: not measured.
-      reason: why there are no figures; "".
-    """
-
-    name: str
+    name: str  # one of `ENGINES`
+    # cold, warm: the whole command, with nothing compiled by an earlier one, and again; None: not measured.
     cold: WholeCommand | None = None
     warm: WholeCommand | None = None
-    batches: Speed | None = None
-    one_by_one: Speed | None = None
-    reason: str = ""
+    batches: Speed | None = None  # the speed in batches; None if the engine cannot do what the settings ask for
+    one_by_one: Speed | None = None  # the same one by one; None: not measured
+    reason: str = ""  # why there are no figures; ""
 
 
 def measure_engines(

@@ -31,25 +31,15 @@ PATH_NEIGHBORHOOD_SIZE = 16  # small compared to these lengths, so that several 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One row of table 1.
+    """One row of table 1."""
 
-    Args:
-      name: the layer.
-      work: the table's complexity per layer.
-      flops: function (n, d, r) -> multiply-adds of the table's term.
-      batch: number of sequences; a recurrent layer needs several for its products to outweigh its overhead.
-      hidden_size: d, while n varies.
-      length: n, while d varies.
-      widths: the values of d, while d varies.
-    """
-
-    name: str
-    work: str
-    flops: Callable[[int, int, int], float]
-    batch: int
-    hidden_size: int
-    length: int
-    widths: tuple[int, ...]
+    name: str  # the layer
+    work: str  # the table's complexity per layer
+    flops: Callable[[int, int, int], float]  # function (n, d, r) -> multiply-adds of the table's term
+    batch: int  # number of sequences; a recurrent layer needs several for its products to outweigh its overhead
+    hidden_size: int  # d, while n varies
+    length: int  # n, while d varies
+    widths: tuple[int, ...]  # the values of d, while d varies
 
 
 CASES = {

@@ -13,18 +13,12 @@ if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """The machine and the library versions of one process.
+    """The machine and the library versions of one process."""
 
-    Args:
-      devices: the devices of the strategy, each with its kind.
-      threads: CPU threads that one operation may use.
-      matmul_gflops: speed of a 2048x2048 product in float32 on the first device, in GFLOP/s.
-      tensorflow, keras, python: versions.
-    """
-
-    devices: list[str]
-    threads: int
-    matmul_gflops: float
+    devices: list[str]  # the devices of the strategy, each with its kind
+    threads: int  # CPU threads that one operation may use
+    matmul_gflops: float  # speed of a 2048x2048 product in float32 on the first device, in GFLOP/s
+    # tensorflow, keras, python: versions.
     tensorflow: str
     keras: str
     python: str

@@ -27,20 +27,15 @@ _PERCENTILES = (50, 95, 99)
 
 @dataclasses.dataclass
 class ServingFigures:
-    """What the clients saw.
+    """What the clients saw."""
 
-    Args:
-      seconds: from the first request to the last answer.
-      lines: number of lines in the answers.
-      latencies: seconds from request to answer of each request that was answered, in the order of the answers.
-      errors: requests that were not, by what came instead: a status, or "connection closed".
-      memory: (seconds since the start, resident bytes of the server); [] if it does not say.
-    """
-
-    seconds: float = 0.0
-    lines: int = 0
+    seconds: float = 0.0  # from the first request to the last answer
+    lines: int = 0  # number of lines in the answers
+    # Seconds from request to answer of each request that was answered, in the order of the answers.
     latencies: list[float] = dataclasses.field(default_factory=list)
+    # Requests that were not, by what came instead: a status, or "connection closed".
     errors: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    # (seconds since the start, resident bytes of the server); [] if it does not say.
     memory: list[tuple[float, float]] = dataclasses.field(default_factory=list)
 
     @property

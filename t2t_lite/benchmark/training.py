@@ -32,14 +32,10 @@ _T = TypeVar("_T")
 
 @dataclasses.dataclass(frozen=True)
 class TrainingData:
-    """The data to train on: the data of a problem, or random ids.
+    """The data to train on: the data of a problem, or random ids."""
 
-    Args:
-      manifest: has the vocabulary sizes and the sentence lengths.
-      problem, data_dir: the problem and where its data is; None: random ids.
-    """
-
-    manifest: Manifest
+    manifest: Manifest  # has the vocabulary sizes and the sentence lengths
+    # problem, data_dir: the problem and where its data is; None: random ids.
     problem: Problem | None = None
     data_dir: Path | None = None
 
@@ -131,32 +127,20 @@ class TimedStep(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class TrainingCost:
-    """The measured cost of a training.
+    """The measured cost of a training."""
 
-    Args:
-      precision: a value of HParams.precision.
-      replicas: number of devices that share a batch.
-      parameters: number of parameters.
-      steps: the timed steps.
-      skipped_steps: number of timed steps whose gradients were not finite.
-      input_tokens_per_second: real target tokens per second of the input pipeline alone; None for random ids, which
-        need no pipeline.
-      counted_flops_per_token: operations per real target token, including its share of the source, see `training.cost`.
-      peak_flops: operations per second of all devices together.
-      memory_bytes: peak memory up to the last step: the maximum over all GPUs, or of the process without a GPU.
-      machine: the machine of the measurement.
-    """
-
-    precision: str
-    replicas: int
-    parameters: int
-    steps: list[TimedStep]
-    skipped_steps: int
+    precision: str  # a value of HParams.precision
+    replicas: int  # number of devices that share a batch
+    parameters: int  # number of parameters
+    steps: list[TimedStep]  # the timed steps
+    skipped_steps: int  # number of timed steps whose gradients were not finite
+    # Real target tokens per second of the input pipeline alone; None for random ids, which need no pipeline.
     input_tokens_per_second: float | None
+    # Operations per real target token, including its share of the source, see `training.cost`.
     counted_flops_per_token: float
-    peak_flops: float
-    memory_bytes: int
-    machine: Machine
+    peak_flops: float  # operations per second of all devices together
+    memory_bytes: int  # peak memory up to the last step: the maximum over all GPUs, or of the process without a GPU
+    machine: Machine  # the machine of the measurement
 
     def figures(self) -> dict[str, float | str | None]:
         """Returns all figures by name, with units in the names.

@@ -26,19 +26,12 @@ from t2t_lite.scoring.significance import (
 
 @dataclasses.dataclass(frozen=True)
 class RunComparison:
-    """The comparison of several runs.
+    """The comparison of several runs."""
 
-    Args:
-      names: of the runs; the first is what the others are compared with.
-      systems: by the name of a metric, what it says of each run.
-      changes: by the name of each other run, the lines that changed most.
-      inputs: the source lines.
-    """
-
-    names: list[str]
-    systems: dict[str, list[ComparisonByBothTests]]
-    changes: dict[str, list[Change]]
-    inputs: list[str] = dataclasses.field(repr=False)
+    names: list[str]  # of the runs; the first is what the others are compared with
+    systems: dict[str, list[ComparisonByBothTests]]  # by the name of a metric, what it says of each run
+    changes: dict[str, list[Change]]  # by the name of each other run, the lines that changed most
+    inputs: list[str] = dataclasses.field(repr=False)  # the source lines
 
     def to_json(self) -> dict[str, Any]:
         """Returns everything for JSON."""

@@ -29,26 +29,17 @@ ONLY_TREES = "_only_trees"  # the end of the names of figures of searches among 
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """A score with what it means.
+    """A score with what it means."""
 
-    Args:
-      name: its name, such as "bleu".
-      label: what reports call it.
-      meaning: one line.
-      score: the score.
-      signature: what another score must share to be comparable; "" if unknown.
-      low, high: the 95% confidence interval by bootstrap resampling; None: not known.
-      metric: the name of the registered metric of outputs; "" for a figure of tokens.
-    """
-
-    name: str
-    label: str
-    meaning: str
-    score: float
-    signature: str = ""
+    name: str  # its name, such as "bleu"
+    label: str  # what reports call it
+    meaning: str  # one line
+    score: float  # the score
+    signature: str = ""  # what another score must share to be comparable; "" if unknown
+    # low, high: the 95% confidence interval by bootstrap resampling; None: not known.
     low: float | None = None
     high: float | None = None
-    metric: str = ""
+    metric: str = ""  # the name of the registered metric of outputs; "" for a figure of tokens
 
     @property
     def interval(self) -> tuple[float, float] | None:

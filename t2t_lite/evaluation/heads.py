@@ -38,16 +38,12 @@ class _Case(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Lines of a split.
+    """Lines of a split."""
 
-    Args:
-      inputs, targets: as the model reads and writes them.
-      dependencies: those of each pair.
-    """
-
+    # inputs, targets: as the model reads and writes them.
     inputs: list[str]
     targets: list[str]
-    dependencies: list[list[Dependency]]
+    dependencies: list[list[Dependency]]  # those of each pair
 
 
 def pairs_of(problem: Problem, inputs: Iterable[str], targets: Iterable[str], number: int) -> Pairs:

@@ -30,29 +30,17 @@ _MAX_NAME = 150  # characters; file systems allow 255 bytes
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What is to be evaluated.
+    """What is to be evaluated."""
 
-    Args:
-      run_dir: the run.
-      split: "dev" or "test".
-      data_dir: where the data of the run's problem is.
-      selection: the checkpoint.
-      settings: the search settings.
-      references: further files of references.
-      again: whether to decode even if the outputs are stored.
-      xla_compile: whether to compile the search with XLA; None: if it pays.
-      warn: receives warnings of the search.
-    """
-
-    run_dir: RunDir
-    split: str
-    data_dir: Path
-    selection: Selection
-    settings: DecodeHParams
-    references: tuple[Path, ...] = ()
-    again: bool = False
-    xla_compile: bool | None = None
-    warn: Callable[[str], None] = LOG.warning
+    run_dir: RunDir  # the run
+    split: str  # "dev" or "test"
+    data_dir: Path  # where the data of the run's problem is
+    selection: Selection  # the checkpoint
+    settings: DecodeHParams  # the search settings
+    references: tuple[Path, ...] = ()  # further files of references
+    again: bool = False  # whether to decode even if the outputs are stored
+    xla_compile: bool | None = None  # whether to compile the search with XLA; None: if it pays
+    warn: Callable[[str], None] = LOG.warning  # receives warnings of the search
 
     @property
     def folder(self) -> Path:

@@ -88,22 +88,16 @@ def _values(text: str, name: str, given: str) -> tuple[float, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-    """What tuning found.
+    """What tuning found."""
 
-    Args:
-      path: the folder with tune.json and report.md.
-      content: everything in tune.json.
-      decides: whether the run's defaults are now the better settings, or those of the problem if none are; False: they
-        stay as they were, because the search did not start from the run's own settings.
-      earlier: the settings that were tuned before, which the grid includes.
-      searched_now: whether anything was decoded by this call.
-    """
-
-    path: Path
-    content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)
+    path: Path  # the folder with tune.json and report.md
+    content: Mapping[str, Any] = dataclasses.field(repr=False, hash=False)  # everything in tune.json
+    # Whether the run's defaults are now the better settings, or those of the problem if none are; False: they stay as
+    # they were, because the search did not start from the run's own settings.
     decides: bool
+    # The settings that were tuned before, which the grid includes.
     earlier: TunedSettings = dataclasses.field(hash=False)
-    searched_now: bool
+    searched_now: bool  # whether anything was decoded by this call
 
     @property
     def report(self) -> str:

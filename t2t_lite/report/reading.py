@@ -53,39 +53,23 @@ class Average(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class StoredRun:
-    """What is stored of a run.
+    """What is stored of a run."""
 
-    Args:
-      path: the run directory.
-      name: what the report calls the run.
-      about: the content of run.json; {} if it cannot be read.
-      settings: the content of hparams.json with the current names; {} if it cannot be read.
-      starts: the lines of log.jsonl about starts.
-      reports: those about steps of the training; without the ones that a resumed training has repeated.
-      evaluations: the figures of each evaluated step.
-      samples: the outputs that evaluations have logged.
-      checkpoints: (step, path) of the checkpoints, by step.
-      averages: the averages.
-      best: (the figure, the evaluated steps by it, the best first); None: unknown.
-      scores: the stored evaluations of splits.
-      manifest: the manifest of its data; None if it is not there.
-      remarks: what could not be read.
-    """
-
-    path: Path
-    name: str
-    about: Mapping[str, Any]
-    settings: Mapping[str, Any]
-    starts: list[dict[str, Any]]
+    path: Path  # the run directory
+    name: str  # what the report calls the run
+    about: Mapping[str, Any]  # the content of run.json; {} if it cannot be read
+    settings: Mapping[str, Any]  # the content of hparams.json with the current names; {} if it cannot be read
+    starts: list[dict[str, Any]]  # the lines of log.jsonl about starts
+    # Those about steps of the training; without the ones that a resumed training has repeated.
     reports: list[dict[str, Any]]
-    evaluations: Mapping[int, Mapping[str, float]]
-    samples: list[Sample]
-    checkpoints: list[tuple[int, Path]]
-    averages: list[Average]
-    best: tuple[str, list[int]] | None
-    scores: list[Evaluation]
-    manifest: Manifest | None
-    remarks: list[Remark]
+    evaluations: Mapping[int, Mapping[str, float]]  # the figures of each evaluated step
+    samples: list[Sample]  # the outputs that evaluations have logged
+    checkpoints: list[tuple[int, Path]]  # (step, path) of the checkpoints, by step
+    averages: list[Average]  # the averages
+    best: tuple[str, list[int]] | None  # (the figure, the evaluated steps by it, the best first); None: unknown
+    scores: list[Evaluation]  # the stored evaluations of splits
+    manifest: Manifest | None  # the manifest of its data; None if it is not there
+    remarks: list[Remark]  # what could not be read
 
     @property
     def problem(self) -> str:

@@ -41,55 +41,34 @@ class ExampleLine(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Examples:
-    """The worst and best lines of an evaluation.
+    """The worst and best lines of an evaluation."""
 
-    Args:
-      label: the name of the score of a line.
-      worst, best: the lines, the worst (best) one first.
-      attention: the attention of a few lines, as static/attention.js reads it; None: not stored.
-    """
-
-    label: str
+    label: str  # the name of the score of a line
+    # worst, best: the lines, the worst (best) one first.
     worst: list[ExampleLine]
     best: list[ExampleLine]
+    # The attention of a few lines, as static/attention.js reads it; None: not stored.
     attention: dict[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """A stored evaluation of a checkpoint on a split.
+    """A stored evaluation of a checkpoint on a split."""
 
-    Args:
-      folder: its folder in the run directory.
-      split: the split.
-      problem: the problem, in the direction of the run.
-      texts: the digest of its texts; scores of other texts cannot be compared.
-      checkpoint: the name of the checkpoint.
-      chosen: why the checkpoint was chosen; "" if it needs no reason.
-      members: the steps that the checkpoint is the average of.
-      search: the search settings that folders are named by: "beam_size=4, alpha=0.6".
-      date: when.
-      lines: number of lines.
-      lines_per_second: the speed of the search; NaN: unknown.
-      figures: the scores.
-      by_length: the scores by the number of source words; [] if there are none.
-      examples: the worst and best lines; None: not stored.
-    """
-
-    folder: Path
-    split: str
-    problem: str
-    texts: str
-    checkpoint: str
-    chosen: str
-    members: list[int]
-    search: str
-    date: str
-    lines: float
-    lines_per_second: float
-    figures: list[Figure]
-    by_length: list[Bucket]
-    examples: Examples | None
+    folder: Path  # its folder in the run directory
+    split: str  # the split
+    problem: str  # the problem, in the direction of the run
+    texts: str  # the digest of its texts; scores of other texts cannot be compared
+    checkpoint: str  # the name of the checkpoint
+    chosen: str  # why the checkpoint was chosen; "" if it needs no reason
+    members: list[int]  # the steps that the checkpoint is the average of
+    search: str  # the search settings that folders are named by: "beam_size=4, alpha=0.6"
+    date: str  # when
+    lines: float  # number of lines
+    lines_per_second: float  # the speed of the search; NaN: unknown
+    figures: list[Figure]  # the scores
+    by_length: list[Bucket]  # the scores by the number of source words; [] if there are none
+    examples: Examples | None  # the worst and best lines; None: not stored
 
 
 def read_stored_scores(path: Path, remarks: list[str]) -> list[Evaluation]:

@@ -29,30 +29,19 @@ _WORDS = range(8, 19)  # of a sentence that is chosen
 
 
 class FigureFiles(NamedTuple):
-    """What was drawn.
+    """What was drawn."""
 
-    Args:
-      files: the pictures and the caption.
-      caption: what they show, with the figures.
-    """
-
-    files: list[Path]
-    caption: str
+    files: list[Path]  # the pictures and the caption
+    caption: str  # what they show, with the figures
 
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """What is drawn; None: chosen from the weights.
+    """What is drawn; None: chosen from the weights."""
 
-    Args:
-      layer: the layer, from 0; None: the one that corresponds to the paper's.
-      heads: the heads, from 0.
-      word: the word of figures 3 and 4.
-    """
-
-    layer: int | None = None
-    heads: Sequence[int] | None = None
-    word: str | None = None
+    layer: int | None = None  # the layer, from 0; None: the one that corresponds to the paper's
+    heads: Sequence[int] | None = None  # the heads, from 0
+    word: str | None = None  # the word of figures 3 and 4
 
 
 def draw_figure(

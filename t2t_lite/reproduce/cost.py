@@ -23,19 +23,12 @@ _BYTES_PER_WEIGHT = 12  # float32, with Adam's two moments
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """The cost of one run.
+    """The cost of one run."""
 
-    Args:
-      parameters: of the model.
-      flops: operations of the whole training, forward and backward.
-      seconds: time that the training will take on this machine; 0 if it is done.
-      disk_bytes: of the checkpoints.
-    """
-
-    parameters: int
-    flops: float
-    seconds: float
-    disk_bytes: float
+    parameters: int  # of the model
+    flops: float  # operations of the whole training, forward and backward
+    seconds: float  # time that the training will take on this machine; 0 if it is done
+    disk_bytes: float  # of the checkpoints
 
 
 def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -> dict[str, Cost]:

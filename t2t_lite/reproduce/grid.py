@@ -13,34 +13,22 @@ from t2t_lite.reproduce.seeds import Mean
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column.
+    """A column."""
 
-    Args:
-      title: its title.
-      form: how its numbers are written, as in `format`.
-      latex: its title in LaTeX; "": the title.
-    """
-
-    title: str
-    form: str = ""
-    latex: str = ""
+    title: str  # its title
+    form: str = ""  # how its numbers are written, as in `format`
+    latex: str = ""  # its title in LaTeX; "": the title
 
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """A table.
+    """A table."""
 
-    Args:
-      title: what it is.
-      columns: the columns.
-      rows: their cells: texts, numbers, means with intervals, or None for nothing; a row of None alone is a line.
-      notes: what a reader must know, one paragraph each.
-    """
-
-    title: str
-    columns: Sequence[Column]
+    title: str  # what it is
+    columns: Sequence[Column]  # the columns
+    # Their cells: texts, numbers, means with intervals, or None for nothing; a row of None alone is a line.
     rows: Sequence[Sequence[str | float | Mean | None]]
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # what a reader must know, one paragraph each
 
     def markdown(self) -> str:
         """Returns the table with its title and notes."""

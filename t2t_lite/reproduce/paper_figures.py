@@ -14,27 +14,18 @@ BATCH_TOKENS = 25_000  # target tokens a step, approximate, section 5.1
 
 @dataclasses.dataclass(frozen=True)
 class PaperFigures:
-    """One model's figures; None where the paper gives none, for example where a count equals the base model's.
+    """One model's figures; None where the paper gives none, for example where a count equals the base model's."""
 
-    Args:
-      row: where the paper prints them.
-      perplexity, bleu: on the development set.
-      parameters: in millions.
-      train_steps: number of steps; an empty cell of table 3 means the base model's number.
-      training_hours: on all devices.
-      step_seconds: approximate, from section 5.2.
-      training_flops: the estimate of table 2.
-      test: by column of table 2 or row of table 4, BLEU on newstest2014 or F1 on section 23.
-    """
-
-    row: str
+    row: str  # where the paper prints them
+    # perplexity, bleu: on the development set.
     perplexity: float | None
     bleu: float | None
-    parameters: int | None = None
-    train_steps: int | None = 100_000
-    training_hours: float | None = None
-    step_seconds: float | None = None
-    training_flops: float | None = None
+    parameters: int | None = None  # in millions
+    train_steps: int | None = 100_000  # number of steps; an empty cell of table 3 means the base model's number
+    training_hours: float | None = None  # on all devices
+    step_seconds: float | None = None  # approximate, from section 5.2
+    training_flops: float | None = None  # the estimate of table 2
+    # By column of table 2 or row of table 4, BLEU on newstest2014 or F1 on section 23.
     test: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 

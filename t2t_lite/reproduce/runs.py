@@ -50,25 +50,16 @@ ROWS = {
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """The size of a reproduction.
+    """The size of a reproduction."""
 
-    Args:
-      name: its name.
-      base: the hparam set in the place of transformer_base.
-      problems: the problem for each column or row of the tables: "EN-DE", "EN-FR", "WSJ only", "semi-supervised".
-      checkpoint_flags: the trainer's flags for checkpoints.
-      mean_length: target tokens of a sentence, for estimates.
-      vocab_size: tokens, for estimates.
-      note: what a reader of the table must know.
-    """
-
-    name: str
-    base: str
+    name: str  # its name
+    base: str  # the hparam set in the place of transformer_base
+    # The problem for each column or row of the tables: "EN-DE", "EN-FR", "WSJ only", "semi-supervised".
     problems: Mapping[str, str]
-    checkpoint_flags: Mapping[str, int]
-    mean_length: float
-    vocab_size: int
-    note: str
+    checkpoint_flags: Mapping[str, int]  # the trainer's flags for checkpoints
+    mean_length: float  # target tokens of a sentence, for estimates
+    vocab_size: int  # tokens, for estimates
+    note: str  # what a reader of the table must know
 
 
 SCALES = {
@@ -123,30 +114,18 @@ class Command:
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A training of one row with one seed, and the evaluation of its model.
+    """A training of one row with one seed, and the evaluation of its model."""
 
-    Args:
-      row: the hparam set of the paper's row.
-      column: the column of table 2 or the row of table 4 that its figure is for.
-      seed: the random seed.
-      problem: the name of the problem.
-      hparams_set: the set it is trained with.
-      changes: settings that differ from the set.
-      directory: the run directory.
-      averages: whether checkpoints are averaged before the evaluation, as for tables 2 and 4 of the paper.
-      split: the split that is evaluated.
-      data_flags, trainer_flags: further flags of the trainer, for data generation and for checkpoints.
-    """
-
-    row: str
-    column: str
-    seed: int
-    problem: str
-    hparams_set: str
-    changes: Mapping[str, SettingValue]
-    directory: Path
-    averages: bool
-    split: str
+    row: str  # the hparam set of the paper's row
+    column: str  # the column of table 2 or the row of table 4 that its figure is for
+    seed: int  # the random seed
+    problem: str  # the name of the problem
+    hparams_set: str  # the set it is trained with
+    changes: Mapping[str, SettingValue]  # settings that differ from the set
+    directory: Path  # the run directory
+    averages: bool  # whether checkpoints are averaged before the evaluation, as for tables 2 and 4 of the paper
+    split: str  # the split that is evaluated
+    # data_flags, trainer_flags: further flags of the trainer, for data generation and for checkpoints.
     data_flags: Mapping[str, str]
     trainer_flags: Mapping[str, int | str]
 

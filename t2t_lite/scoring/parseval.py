@@ -48,27 +48,16 @@ _RULE = "=" * 76
 
 @dataclass(frozen=True)
 class SentenceScore:
-    """The counts of a sentence. All of them except the length are 0 unless the status is COUNTED.
+    """The counts of a sentence. All of them except the length are 0 unless the status is COUNTED."""
 
-    Args:
-      length: number of words of the gold tree, with punctuation and without traces.
-      status: COUNTED, ERROR (the words differ, or the candidate's brackets are malformed) or SKIPPED (no parse).
-      matched: number of brackets in both trees.
-      gold: number of brackets of the gold tree.
-      candidate: number of brackets of the candidate.
-      crossing: number of brackets of the candidate that cross a bracket of the gold tree.
-      words: number of words that count, without punctuation.
-      correct_tags: number of these words with the gold tag.
-    """
-
-    length: int
-    status: int
-    matched: int = 0
-    gold: int = 0
-    candidate: int = 0
-    crossing: int = 0
-    words: int = 0
-    correct_tags: int = 0
+    length: int  # number of words of the gold tree, with punctuation and without traces
+    status: int  # COUNTED, ERROR (the words differ, or the candidate's brackets are malformed) or SKIPPED (no parse)
+    matched: int = 0  # number of brackets in both trees
+    gold: int = 0  # number of brackets of the gold tree
+    candidate: int = 0  # number of brackets of the candidate
+    crossing: int = 0  # number of brackets of the candidate that cross a bracket of the gold tree
+    words: int = 0  # number of words that count, without punctuation
+    correct_tags: int = 0  # number of these words with the gold tag
 
     @property
     def recall(self) -> float:
@@ -98,48 +87,28 @@ class SentenceScore:
 
 @dataclass(frozen=True)
 class Summary:
-    """The scores of a corpus, in percent except for the counts and the average; 0 instead of a division by 0.
+    """The scores of a corpus, in percent except for the counts and the average; 0 instead of a division by 0."""
 
-    Args:
-      sentences: number of all sentences.
-      errors: number of sentences with status ERROR.
-      skipped: number of sentences with status SKIPPED.
-      valid: number of the other sentences, on which the following scores are based.
-      recall: share of gold brackets that are matched.
-      precision: share of candidate brackets that are matched.
-      f1: harmonic mean of precision and recall.
-      complete_match: share of sentences in which all brackets match.
-      average_crossing: average number of crossing brackets per sentence.
-      no_crossing: share of sentences without a crossing bracket.
-      at_most_two_crossing: share of sentences with at most 2 crossing brackets.
-      tagging_accuracy: share of words with the gold tag.
-    """
-
-    sentences: int
-    errors: int
-    skipped: int
-    valid: int
-    recall: float
-    precision: float
-    f1: float
-    complete_match: float
-    average_crossing: float
-    no_crossing: float
-    at_most_two_crossing: float
-    tagging_accuracy: float
+    sentences: int  # number of all sentences
+    errors: int  # number of sentences with status ERROR
+    skipped: int  # number of sentences with status SKIPPED
+    valid: int  # number of the other sentences, on which the following scores are based
+    recall: float  # share of gold brackets that are matched
+    precision: float  # share of candidate brackets that are matched
+    f1: float  # harmonic mean of precision and recall
+    complete_match: float  # share of sentences in which all brackets match
+    average_crossing: float  # average number of crossing brackets per sentence
+    no_crossing: float  # share of sentences without a crossing bracket
+    at_most_two_crossing: float  # share of sentences with at most 2 crossing brackets
+    tagging_accuracy: float  # share of words with the gold tag
 
 
 @dataclass(frozen=True)
 class Parseval:
-    """The scores of a corpus, sentence by sentence.
+    """The scores of a corpus, sentence by sentence."""
 
-    Args:
-      sentences: the score of each sentence.
-      untagged: whether any candidate has words without parts of speech.
-    """
-
-    sentences: tuple[SentenceScore, ...]
-    untagged: bool = False
+    sentences: tuple[SentenceScore, ...]  # the score of each sentence
+    untagged: bool = False  # whether any candidate has words without parts of speech
 
     @property
     def all(self) -> Summary:
