@@ -23,7 +23,7 @@ from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:
     from t2t_lite.data.manifest import Manifest
-    from t2t_lite.report.following import ReportCallback
+    from t2t_lite.report.writing import ReportCallback
     from t2t_lite.run_dir import RunDir
     from t2t_lite.training.monitoring.history import Columns
 
@@ -145,8 +145,7 @@ def _follower(output_dir: Path, options: TrainOptions) -> "ReportCallback":
     Raises:
       UserError: if a package that reports need is missing.
     """
-    from t2t_lite.report.following import ReportCallback
-    from t2t_lite.report.writing import check_packages
+    from t2t_lite.report.writing import ReportCallback, check_packages
 
     check_packages("report")
     return ReportCallback(output_dir, evaluates=options.schedule != "train")

@@ -1,15 +1,18 @@
-"""The charts of a report, several runs over one another, as SVG elements."""
+"""The charts of trainings, several runs over one another: SVG elements of a report, and the plot of --curve."""
 
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from t2t_lite.errors import UserError
 from t2t_lite.report.reading import StoredRun
 from t2t_lite.report.stored_scores import Evaluation
 from t2t_lite.report.values import number, shown
 from t2t_lite.scoring.metric import is_of_outputs, label_of
-from t2t_lite.visualization.figures import COLORS, ink, make_figure, svg_of
+from t2t_lite.training.monitoring.history import Columns, kept_reports, read_evaluation_columns, read_reports
+from t2t_lite.visualization.figures import COLORS, ink, make_figure, save, svg_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,6 +32,15 @@ _OF_TRAINING = {
     "target_tokens_per_second": ("Speed", "target tokens per second", 1.0),
     "memory_bytes": ("Memory in use, the maximum so far", "GiB", 1 / _GIB),
 }
+# The figures of training in a plot, those of evaluations with teacher forcing, and what is smoothed.
+_PLOTTED = {
+    "loss": "training loss (smoothed)",
+    "learning_rate": "learning rate",
+    "target_tokens_per_second": "target tokens/s",
+}
+_OF_TOKENS, _SMOOTHED = ("loss", "perplexity"), "loss"
+_HALF_WINDOW = 2  # the moving average of the training loss is over this many reports before and after each
+_COLUMNS = 3  # of panels
 
 
 class Chart(NamedTuple):
@@ -143,11 +155,7 @@ def _chart(
     with ink():
         figure = make_figure(*_SIZE)
         axes = figure.add_subplot()
-        for curve in curves:
-            _draw(axes, curve)
-        axes.set_xlabel(axis)
-        axes.set_ylabel(_label(unit))
-        axes.grid(alpha=0.25, linewidth=0.6)
+        _draw(axes, curves, axis, unit)
         if ticks:
             axes.set_xticks(range(len(ticks)), list(map(_label, ticks)))
         _scale(axes, name, [value for curve in curves for value in curve.values])
@@ -170,17 +178,22 @@ def _scale(axes: "Axes", name: str, values: Sequence[float]) -> None:
         axes.set_yscale("log")
 
 
-def _draw(axes: "Axes", curve: Curve) -> None:
-    axes.plot(
-        curve.steps,
-        curve.values,
-        color=COLORS[curve.run % len(COLORS)],
-        linestyle=_STYLES[curve.run % len(_STYLES)],
-        linewidth=1.6 if curve.is_marked else 1.1,
-        marker="o" if curve.is_marked and len(curve.steps) <= 60 else None,
-        markersize=3.5,
-        label=_label(curve.label),
-    )
+def _draw(axes: "Axes", curves: Sequence[Curve], axis: str, unit: str) -> None:
+    """Draws curves, with the labels of the axes."""
+    for curve in curves:
+        axes.plot(
+            curve.steps,
+            curve.values,
+            color=COLORS[curve.run % len(COLORS)],
+            linestyle=_STYLES[curve.run % len(_STYLES)],
+            linewidth=1.6 if curve.is_marked else 1.1,
+            marker="o" if curve.is_marked and len(curve.steps) <= 60 else None,
+            markersize=3.5,
+            label=_label(curve.label),
+        )
+    axes.set_xlabel(axis)
+    axes.set_ylabel(_label(unit))
+    axes.grid(alpha=0.25, linewidth=0.6)
 
 
 def _label(text: str) -> str:
@@ -195,3 +208,83 @@ def _places(curve: Curve, axis: str, ticks: Sequence[str]) -> str:
         return f"{shown(curve.values[row])} at {ticks[curve.steps[row]] if ticks else f'{axis} {curve.steps[row]}'}"
 
     return place(0) if len(curve.values) == 1 else f"{place(0)}, {place(-1)}"
+
+
+# The plot of --curve.
+
+
+class Curves(NamedTuple):
+    """What is plotted of a run, by step."""
+
+    name: str
+    training: Columns
+    evaluations: Columns
+
+
+def read_curves(run: Path, name: str) -> Curves:
+    """Returns the curves of a run directory.
+
+    Raises:
+      UserError: if a file is damaged.
+    """
+    reports = read_reports(run)
+    kept = kept_reports(reports["step"])
+    training = {figure: [values[row] for row in kept] for figure, values in reports.items()}
+    return Curves(name, training, read_evaluation_columns(run))
+
+
+def plot_curves(runs: Sequence[Curves], file: Path) -> None:
+    """Plots a panel for each figure, with a line for each run, into a file.
+
+    The panels are training loss (a moving average of at most 5 reports), learning rate and speed; then dev loss, dev
+    perplexity, and the metrics of outputs if the evaluations decoded. Figures that no run has are left out.
+
+    Args:
+      runs: one or several; the same colour is the same run in all panels.
+      file: where to write; the file appears once it is complete.
+
+    Raises:
+      UserError: if there is nothing to plot.
+    """
+    evaluated = dict.fromkeys([*_OF_TOKENS, *(name for run in runs for name in run.evaluations if name != "step")])
+    of_dev = [name for name in evaluated if name in _OF_TOKENS or is_of_outputs(name)]
+    places, drawn = list(enumerate(runs)), []
+    for name, title in _PLOTTED.items():
+        drawn.append((title, [_plotted(run, place, name) for place, run in places]))
+    for name in of_dev:
+        curves = [_curve(run.name, place, _points(run.evaluations, name), True) for place, run in places]
+        drawn.append((f"dev {label_of(name)}", curves))
+    drawn = [(title, curves) for title, curves in drawn if any(curve.values for curve in curves)]
+    if not drawn:
+        raise UserError("nothing to plot: no checkpoint was evaluated; run t2t-lite-trainer --schedule=eval")
+    rows, columns = math.ceil(len(drawn) / _COLUMNS), min(len(drawn), _COLUMNS)
+    figure = make_figure(4.5 * columns, 3.5 * rows)
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in panels[len(drawn) :]:
+        axes.remove()
+    for axes, (title, curves) in zip(panels, drawn):
+        _draw(axes, curves, "step", title)
+    if len(runs) == 1:
+        figure.suptitle(runs[0].name, parse_math=False)
+    else:
+        # matplotlib leaves out names that begin with "_".
+        names = [f" {run.name}" if run.name.startswith("_") else run.name for run in runs]
+        legend = figure.legend(panels[0].lines, names, loc="outside lower center", ncols=min(len(runs), 4))
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    save(figure, file)
+
+
+def _points(columns: Columns, name: str) -> list[tuple[int, float]]:
+    pairs = zip(columns["step"], columns.get(name, ()))
+    return [(int(step), value) for step, value in pairs if math.isfinite(step) and math.isfinite(value)]
+
+
+def _plotted(run: Curves, place: int, name: str) -> Curve:
+    """Returns a figure of a training; the loss is a moving average, of fewer reports if there are less than 40."""
+    points = _points(run.training, name)
+    if name == _SMOOTHED:
+        half, values = min(_HALF_WINDOW, len(points) // 20), [value for _, value in points]
+        windows = (values[max(0, row - half) : row + half + 1] for row in range(len(values)))
+        points = [(step, sum(window) / len(window)) for (step, _), window in zip(points, windows)]
+    return _curve(run.name, place, points)

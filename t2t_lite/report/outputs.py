@@ -1,16 +1,21 @@
-"""Scores of stored evaluations, and outputs of fixed lines during the training: the tables of a report about texts."""
+"""The tables of a report about texts: scores of stored evaluations, outputs during the training, attention heads."""
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+from t2t_lite.evaluation.request import FOLDER
+from t2t_lite.evaluation.stored_heads import Table, peaks, read_heads, relations
+from t2t_lite.formatting import encodable
 from t2t_lite.report.charts import Chart, length_chart
 from t2t_lite.report.reading import Sample, StoredRun
 from t2t_lite.report.stored_scores import Evaluation, Examples
-from t2t_lite.report.values import score, shown
+from t2t_lite.report.values import score, shown, text
 
 _MOST_SENTENCES = 6  # of a run whose outputs are followed
 _MOST_ROWS = 14  # of outputs of a sentence
+_MOST_HEADS = 60  # rows of a table of heads
 _MOST_EVALUATIONS = 24  # columns of a table of scores, the newest ones
 
 
@@ -49,6 +54,14 @@ class ExampleGroup(NamedTuple):
     run: str
     evaluation: Evaluation
     examples: Examples
+
+
+class Heads(NamedTuple):
+    """What was measured of the heads of a checkpoint."""
+
+    title: str
+    peaks: Table
+    relations: Table
 
 
 def score_tables(runs: Sequence[StoredRun]) -> list[ScoreTable]:
@@ -147,3 +160,28 @@ def example_groups(run: StoredRun) -> list[ExampleGroup]:
     """Returns the worst and best lines of the newest evaluation of each split that has them."""
     newest = {each.split: each for each in sorted(run.scores, key=lambda each: each.date) if each.examples}
     return [ExampleGroup(run.name, each, each.examples) for each in newest.values() if each.examples]
+
+
+def stored_heads(run: str, path: Path) -> list[Heads]:
+    """Returns what is stored of the heads of a run; a file that cannot be read is left out.
+
+    Args:
+      run: its name in the report.
+      path: the run directory.
+    """
+    found = []
+    for folder in sorted((path / FOLDER).glob("heads.*")):
+        stored = read_heads(folder)
+        if stored is None:
+            continue
+        content = stored.content
+        title = (
+            f"{run}, {text(content.get('checkpoint'))} on {content['lines']:,} lines of {text(content.get('split'))}"
+        )
+        found.append(Heads(encodable(title), _plain(peaks(content["layers"])), _plain(relations(content["relations"]))))
+    return found
+
+
+def _plain(table: Table) -> Table:
+    """Returns a table whose texts can be written as UTF-8, and that is not too long."""
+    return Table(table.titles, [[encodable(cell) for cell in row] for row in table.rows[:_MOST_HEADS]])

@@ -1,7 +1,9 @@
-"""Writes the report of runs: one HTML file, without TensorFlow."""
+"""Writes the report of runs, one HTML file, without TensorFlow; and keeps that of a training up to date."""
 
+import contextlib
 import datetime
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +13,20 @@ from t2t_lite.evaluation.stored_heads import NOTE
 from t2t_lite.files import check_output, write_text
 from t2t_lite.formatting import encodable
 from t2t_lite.installed import check_installed
+from t2t_lite.log import LOG
 from t2t_lite.report.charts import curve_charts
-from t2t_lite.report.heads import stored_heads
 from t2t_lite.report.missing import remarks_on
-from t2t_lite.report.outputs import example_groups, sample_tables, score_tables
+from t2t_lite.report.outputs import example_groups, sample_tables, score_tables, stored_heads
 from t2t_lite.report.overview import checkpoint_table, facts
 from t2t_lite.report.reading import StoredRun, check_run, read_run
 from t2t_lite.report.settings_table import set_of, settings_rows
+from t2t_lite.training.callbacks import Callback
 from t2t_lite.visualization.html import render
 
 FORMATS = (".html", ".htm")
+REPORT = "report.html"  # of a training
+# A report is not written again before this many times the time that it took: a twentieth of the training at most.
+_PAUSE = 20
 
 
 def check_packages(omit: str = "") -> None:
@@ -82,3 +88,58 @@ def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
         "heads_note": NOTE,
         "checkpoints": [checkpoint_table(run) for run in runs],
     }
+
+
+class ReportCallback(Callback):
+    """Writes the report of a run after its checkpoints and evaluations. An error is a warning.
+
+    Args:
+      output_dir: the run directory.
+      evaluates: whether an evaluation follows each checkpoint, so that the report waits for it.
+    """
+
+    def __init__(self, output_dir: Path, evaluates: bool) -> None:
+        self._output_dir, self._evaluates = output_dir, evaluates
+        self._next = 0.0
+        self._has_begun = self._has_failed = False
+
+    @contextlib.contextmanager
+    def until_the_end(self) -> Iterator[None]:
+        """Writes the report when the block ends; after an error too, if steps were made."""
+        try:
+            yield
+        except Exception:
+            if self._has_begun:
+                self.write()
+            raise
+        self.write()
+
+    def on_step(self, step: int, figures: Mapping[str, float]) -> None:
+        """See `Callback`."""
+        self._has_begun = True
+
+    def on_checkpoint(self, step: int, path: Path) -> None:
+        """See `Callback`."""
+        if not self._evaluates:
+            self._write_if_due()
+
+    def on_evaluation(self, step: int, figures: Mapping[str, float]) -> None:
+        """See `Callback`."""
+        self._write_if_due()
+
+    def write(self) -> None:
+        """Writes the report now."""
+        file = self._output_dir / REPORT
+        try:
+            write_report([self._output_dir], file)
+        except Exception as error:  # whatever is wrong with a report, the training goes on
+            if not self._has_failed:
+                LOG.warning(f"{file} cannot be written ({error}); the training goes on without it")
+            self._has_failed = True
+
+    def _write_if_due(self) -> None:
+        start = time.monotonic()
+        if start >= self._next:
+            self.write()
+            end = time.monotonic()
+            self._next = end + _PAUSE * (end - start)

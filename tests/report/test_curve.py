@@ -6,8 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from t2t_lite.benchmark.curve import plot_curves, read_curves
 from t2t_lite.errors import UserError
+from t2t_lite.report.charts import plot_curves, read_curves
+from t2t_lite.visualization.figures import COLORS
 
 
 @pytest.fixture
@@ -63,8 +64,9 @@ def test_the_plot_names_the_runs_and_shows_training_beside_evaluations(make_run,
     assert [text for text in texts if text in panels] == panels and "dev accuracy" not in texts
     assert [text.strip() for text in texts][-2:] == ["first", "_other $x$"]
     # Two colours, in the legend and in each panel; the other run has no BLEU.
-    drawn = plot.read_text()
-    assert set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1.5", drawn)) == {"#1f77b4", "#ff7f0e"}
+    drawn = set(re.findall(r"stroke: (#[0-9a-f]{6}); stroke-width: 1.[16]", plot.read_text()))
+    drawn |= set(re.findall(r"stroke-dasharray: [^;]*; stroke-dashoffset: 0; stroke: (#[0-9a-f]{6})", plot.read_text()))
+    assert drawn == {color.lower() for color in COLORS[:2]}
 
 
 def test_one_run_has_a_title_and_no_heading(make_run, command, tmp_path):
