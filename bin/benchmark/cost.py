@@ -18,28 +18,19 @@ def show(arguments: argparse.Namespace) -> None:
     """Prints the cost of the set named by --hparams_set, or of the sets of table 2."""
     load_all(arguments.t2t_usr_dir)
     names = [arguments.hparams_set] if arguments.hparams_set else SETS_OF_TABLE_2
-    sets = {name: _changed(HPARAMS[name](), arguments) for name in names}
+    steps = {"train_steps": arguments.train_steps} if arguments.train_steps else {}
+    sets = {name: HPARAMS[name]().override(arguments.hparams).replace(**steps) for name in names}
     import_tensorflow()
+    from t2t_lite.models.parameters import symbolic_model
+
     for name, hparams in sets.items():
         print(f"{name}{' with ' + arguments.hparams if arguments.hparams else ''}, {hparams.train_steps:,} steps")
-        parts = _operations(hparams, arguments)
+        model = symbolic_model(hparams, arguments.vocab_size)
+        parts = training_step_flops(model, arguments.source_length, arguments.target_length)
         estimate = _print_time(name, hparams, arguments, sum(parts.values()))
         _print_count(hparams, arguments, parts, estimate)
         print()
     print("The count includes matrix products and convolutions, with two operations per multiply-add.")
-
-
-def _changed(hparams: HParams, arguments: argparse.Namespace) -> HParams:
-    hparams = hparams.override(arguments.hparams)
-    return hparams.replace(train_steps=arguments.train_steps) if arguments.train_steps else hparams
-
-
-def _operations(hparams: HParams, arguments: argparse.Namespace) -> dict[str, float]:
-    """Returns the counted operations of a step, by part."""
-    from t2t_lite.models.parameters import symbolic_model
-
-    model = symbolic_model(hparams, arguments.vocab_size)
-    return training_step_flops(model, arguments.source_length, arguments.target_length)
 
 
 def _print_time(name: str, hparams: HParams, arguments: argparse.Namespace, step_flops: float) -> float | None:

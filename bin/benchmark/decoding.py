@@ -59,6 +59,8 @@ def show(arguments: argparse.Namespace) -> None:
 def _print_table(speeds: "Sequence[EngineSpeed]", references: list[str] | None) -> None:
     import rich.table
 
+    from t2t_lite.registry import METRICS
+
     titles = ("cold, s", "warm, s", "lines/s", "tokens/s", "one by one, lines/s", "peak, MiB", "BLEU")
     table = rich.table.Table("engine", *titles)
     for column in table.columns[1:]:
@@ -70,13 +72,8 @@ def _print_table(speeds: "Sequence[EngineSpeed]", references: list[str] | None) 
             rates = [f"{speed.batches.lines_per_second():.1f}", f"{speed.batches.tokens_per_second():,.0f}"]
         single = f"{speed.one_by_one.lines_per_second():.1f}" if speed.one_by_one else "-"
         peak = f"{speed.warm.peak_bytes / 2**20:,.0f}" if speed.warm else "-"
-        table.add_row(speed.name, *whole, *rates, single, peak, _bleu(speed, references))
+        bleu = "-"
+        if references is not None and speed.warm is not None:
+            bleu = f"{METRICS['bleu']().score(speed.warm.outputs, references):.2f}"
+        table.add_row(speed.name, *whole, *rates, single, peak, bleu)
     cli.print_table(table)
-
-
-def _bleu(speed: "EngineSpeed", references: list[str] | None) -> str:
-    if references is None or speed.warm is None:
-        return "-"
-    from t2t_lite.registry import METRICS
-
-    return f"{METRICS['bleu']().score(speed.warm.outputs, references):.2f}"

@@ -33,7 +33,10 @@ def show(arguments: argparse.Namespace) -> None:
         check_outputs({"--json_file": Path(arguments.json_file)}, {str(file): file for file in of_data})
     changes = f" with {arguments.hparams}" if arguments.hparams else ""
     steps = f"{arguments.warmup_steps} + {arguments.num_steps} steps of {hparams.batch_tokens:,} target tokens"
-    print(f"{arguments.hparams_set}{changes}: {steps}\n{_describe(data)}\n", flush=True)
+    source, target = data.mean_lengths()
+    what = data.problem.name if data.problem else data.manifest.problem
+    lengths = f"sentences of {source:.3g} and {target:.3g} tokens, vocabulary {data.vocab_sizes()[1]:,}"
+    print(f"{arguments.hparams_set}{changes}: {steps}\n{what}: {lengths}\n", flush=True)
     costs = [
         in_a_process(_measure, hparams.replace(precision=precision), data, arguments)
         for precision in arguments.precision or [hparams.precision]
@@ -51,12 +54,6 @@ def _data(arguments: argparse.Namespace) -> "TrainingData":
     if arguments.problem:
         return data_of_problem(get_problem(arguments.problem), Path(arguments.data_dir))
     return random_data(arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
-
-
-def _describe(data: "TrainingData") -> str:
-    source, target = data.mean_lengths()
-    what = data.problem.name if data.problem else data.manifest.problem
-    return f"{what}: sentences of {source:.3g} and {target:.3g} tokens, vocabulary {data.vocab_sizes()[1]:,}"
 
 
 def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespace) -> "TrainingCost":

@@ -78,8 +78,13 @@ def _run(flags: Sequence[str]) -> None:
     load_all(arguments.t2t_usr_dir)
     if arguments.figure:
         figure.draw(parser, arguments)
-    else:
-        _reproduce_table(arguments)
+        return
+    from t2t_lite.reproduce.runner import Runner
+
+    folder = Path(arguments.output_dir)
+    budget = None if arguments.budget_minutes is None else 60 * arguments.budget_minutes
+    runner = Runner(folder, budget, cli.program, cli.say)
+    (_table_1 if arguments.table == "1" else _other_table)(arguments, folder, runner)
 
 
 def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
@@ -98,18 +103,6 @@ def _check(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
     for flag in TREES if arguments.table != "4" else ():
         if getattr(arguments, flag):
             parser.error(f"--{flag} is for table 4")
-
-
-def _reproduce_table(arguments: argparse.Namespace) -> None:
-    from t2t_lite.reproduce.runner import Runner
-
-    folder = Path(arguments.output_dir)
-    budget = None if arguments.budget_minutes is None else 60 * arguments.budget_minutes
-    runner = Runner(folder, budget, cli.program, cli.say)
-    if arguments.table == "1":
-        _table_1(arguments, folder, runner)
-    else:
-        _other_table(arguments, folder, runner)
 
 
 def _table_1(arguments: argparse.Namespace, folder: Path, runner: "Runner") -> None:
@@ -133,13 +126,14 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
 
     table, scale = int(arguments.table), SCALES[arguments.scale]
     rows = [row for row in arguments.rows.split(",") if row.strip()]
-    flags = {name: _given(arguments, names) for name, names in (("data", DATA), ("devices", DEVICES), ("trees", TREES))}
-    runs = runs_of(table, scale, rows, arguments.seeds or 3, folder, flags["data"] | flags["trees"], flags["devices"])
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    data, devices, trees = ({name: given[name] for name in names if name in given} for names in (DATA, DEVICES, TREES))
+    runs = runs_of(table, scale, rows, arguments.seeds or 3, folder, data | trees, devices)
     if arguments.dry_run or (scale.name == "paper" and not arguments.run):
         _print_plan(runs, scale, costs(runs, scale, spent(folder, "trainer")), folder)
         return
     if table == 4:
-        check_trees(runs, flags["trees"])
+        check_trees(runs, trees)
     complete = True
     for run in runs:
         if results_of([run]):
@@ -152,10 +146,6 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
     results = results_of(runs)
     if not complete:
         cli.say(f"the time is over: {len(results)} of {len(runs)} runs are done; run the same command again to go on")
-
-
-def _given(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, str]:
-    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 
 def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:

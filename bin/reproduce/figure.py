@@ -1,7 +1,6 @@
 """Draws a figure of the paper from a run."""
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,22 +61,16 @@ def draw(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
 
 def _sentence(run_dir: "RunDir", number: int) -> str:
     """Returns the first sentence of the run's dev split that suits a figure."""
+    from t2t_lite.data.text_files import read_lines
     from t2t_lite.reproduce.attention_figures import sentence_for
 
-    found = sentence_for(number, _dev_inputs(run_dir))
+    side, _ = run_dir.problem.in_direction(("inputs", "targets"))
+    path = run_dir.data_dir / run_dir.problem.text_filename("dev", side) if run_dir.data_dir else None
+    if path is None or not path.exists():
+        raise UserError(f"the dev split of {run_dir.path} is not where it was in training; give a `sentence`")
+    found = sentence_for(number, read_lines(path))
     if found is None:
         raise UserError(
             f"no sentence of the dev split of {run_dir.path} suits figure {number}; give one with `sentence`"
         )
     return found
-
-
-def _dev_inputs(run_dir: "RunDir") -> Iterator[str]:
-    from t2t_lite.data.text_files import read_lines
-
-    problem = run_dir.problem
-    side, _ = problem.in_direction(("inputs", "targets"))
-    path = run_dir.data_dir / problem.text_filename("dev", side) if run_dir.data_dir else None
-    if path is None or not path.exists():
-        raise UserError(f"the dev split of {run_dir.path} is not where it was in training; give a `sentence`")
-    yield from read_lines(path)

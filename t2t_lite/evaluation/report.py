@@ -26,7 +26,10 @@ def report_of(scores: SplitScores) -> str:
         "",
         *figure_table(scores.figures),
         "",
-        *(f"- {figure.label}: {figure.meaning}{_signed(figure)}" for figure in scores.figures),
+        *(
+            f"- {figure.label}: {figure.meaning}{f' Signature: {figure.signature}' if figure.signature else ''}"
+            for figure in scores.figures
+        ),
     ]
     if scores.intervals:
         lines.append("- 95% interval: bootstrap resampling of the lines, 1,000 samples.")
@@ -37,7 +40,11 @@ def report_of(scores: SplitScores) -> str:
 
 def figure_table(figures: Sequence[Figure]) -> list[str]:
     """Returns a table of figures with their intervals."""
-    rows = [[figure.label, _number(figure), interval_of(figure.interval)] for figure in figures]
+    # Scores of outputs are percentages; losses, perplexities and shares need more digits.
+    rows = [
+        [figure.label, f"{figure.score:.{2 if figure.metric else 4}f}", interval_of(figure.interval)]
+        for figure in figures
+    ]
     return table(["", "score", "95% interval"], rows)
 
 
@@ -64,31 +71,18 @@ def p_of(p_value: float | None) -> str:
     return "" if p_value is None else f"{p_value:.4f}"
 
 
-def _number(figure: Figure) -> str:
-    # Scores of outputs are percentages; losses, perplexities and shares need more digits.
-    return f"{figure.score:.2f}" if figure.metric else f"{figure.score:.4f}"
-
-
-def _signed(figure: Figure) -> str:
-    return f" Signature: {figure.signature}" if figure.signature else ""
-
-
 def _length_table(scores: SplitScores) -> list[str]:
     rows = scores.content.get("by_length") or []
     if not rows:
         return []
     label = scores.figures[0].label
-    cells = [
-        [row["words"], f"{row['lines']:,}", f"{row['score']:.2f}", _ratio(row["length_ratio"])]
-        for row in rows
-        if row["score"] is not None
-    ]
+    cells = []
+    for row in rows:
+        if row["score"] is not None:
+            ratio = "" if row["length_ratio"] is None else f"{row['length_ratio']:.3f}"
+            cells.append([row["words"], f"{row['lines']:,}", f"{row['score']:.2f}", ratio])
     note = "length ratio: words of the outputs / words of the references (the first set), between blanks."
     return ["", "By number of source words:", "", *table(["words", "lines", label, "length ratio"], cells), "", note]
-
-
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
 
 
 def _frequency_table(scores: SplitScores) -> list[str]:

@@ -144,8 +144,14 @@ def make_request(
             raise UserError(f"`references`: no such file: {path}")
     selection = select(run_dir.path, checkpoint_path, warn)
     paths = tuple(map(Path, references))
-    data_dir = _data_dir(run_dir, data_dir)
-    request = Request(run_dir, split, data_dir, selection, settings, paths, again, xla_compile, warn)
+    folder = run_dir.data_dir if data_dir is None else Path(data_dir)
+    if folder is None:
+        raise UserError(
+            f"{run_dir.path} does not record where its data is, as runs before version 0.5; give `data_dir`"
+        )
+    if data_dir is None and not folder.is_dir():
+        raise UserError(f"the data of {run_dir.path} is no longer in {folder}; give its place with `data_dir`")
+    request = Request(run_dir, split, folder, selection, settings, paths, again, xla_compile, warn)
     for path in request.text_paths:
         if not path.exists():
             raise UserError(
@@ -153,17 +159,3 @@ def make_request(
                 f"give the folder that t2t-lite-datagen has written"
             )
     return request
-
-
-def _data_dir(run_dir: RunDir, data_dir: str | PathLike | None) -> Path:
-    if data_dir is not None:
-        return Path(data_dir)
-    if run_dir.data_dir is None:
-        raise UserError(
-            f"{run_dir.path} does not record where its data is, as runs before version 0.5; give `data_dir`"
-        )
-    if not run_dir.data_dir.is_dir():
-        raise UserError(
-            f"the data of {run_dir.path} is no longer in {run_dir.data_dir}; give its place with `data_dir`"
-        )
-    return run_dir.data_dir

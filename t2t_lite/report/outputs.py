@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from t2t_lite.evaluation.figures import Figure
+from t2t_lite.evaluation.report import interval_of
 from t2t_lite.evaluation.request import FOLDER
 from t2t_lite.evaluation.stored_heads import Table, peaks, read_heads, relations
 from t2t_lite.formatting import encodable
@@ -86,10 +88,7 @@ def _score_table(place: int, split: str, named: list[tuple[str, Evaluation]], na
         rows.append(
             ScoreRow(
                 figure.label,
-                [
-                    (score(each.score, bool(each.metric)), _interval(each.low, each.high)) if each else ("", "")
-                    for each in found
-                ],
+                [(score(each.score, bool(each.metric)), _interval(each)) if each else ("", "") for each in found],
             )
         )
     meanings = [
@@ -115,9 +114,9 @@ def _head(run: str, evaluation: Evaluation, names_run: bool) -> list[str]:
     return [*lines, evaluation.date]
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    known = low is not None and high is not None and not math.isnan(low) and not math.isnan(high)
-    return f"{low:.2f} to {high:.2f}" if known else ""
+def _interval(figure: Figure) -> str:
+    known = figure.interval and not any(map(math.isnan, figure.interval))
+    return interval_of(figure.interval if known else None)
 
 
 def _by_length(named: Sequence[tuple[str, Evaluation]]) -> list[tuple[str, list[str]]]:

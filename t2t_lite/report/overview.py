@@ -56,7 +56,7 @@ def _facts(run: StoredRun, chosen: HParamSet | None) -> dict[str, str]:
         "parameters": whole(_parameters(run)),
         "state": _state(run),
         "steps": f"{run.last_step:,} of {whole(run.settings.get('train_steps')) or '?'}",
-        "started": date(_first(run.starts or run.reports).get("time")),
+        "started": date(next(iter(run.starts or run.reports), {}).get("time")),
         "last report": date(run.reports[-1].get("time")) if run.reports else "",
         "time of the steps": format_duration(seconds) if 0 < seconds < 1e9 else "",
         "epochs": shown(number(run.reports[-1].get("epoch"))) if run.reports else "",
@@ -70,10 +70,6 @@ def _facts(run: StoredRun, chosen: HParamSet | None) -> dict[str, str]:
         "versions": _versions(run, start),
         "starts": str(len(run.starts)) if len(run.starts) > 1 else "",
     }
-
-
-def _first(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    return rows[0] if rows else {}
 
 
 def _plugins(run: StoredRun) -> str:

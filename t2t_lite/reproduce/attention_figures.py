@@ -79,7 +79,8 @@ def draw_figure(
         model, [(line, output)], kinds=["encoder"], layers=[each.layer], heads=last.heads, words=True, query=last.query
     )
     picture.save(files[2])
-    caption = _caption(number, each, line, panels, why)
+    shown = ", ".join(str(head) for head in dict.fromkeys(head for panel in panels for head in panel.heads))
+    caption = f"Encoder self-attention, layer {each.layer} (from 0), heads {shown}, of “{line}”. {why}"
     write_text(files[3], f"# Figure {number}\n\n{caption}\n")
     return FigureFiles(files, caption)
 
@@ -131,11 +132,6 @@ def _figure_5(each: AttentionMap, choices: Choices) -> tuple[list[Panel], str]:
     measured = head_statistics([each])
     described_heads = [f"head {head}: {', '.join(described(measured, head))}" for head in heads]
     return [Panel(each, [head]) for head in heads], f"{'. '.join(described_heads)}."
-
-
-def _caption(number: int, each: AttentionMap, line: str, panels: Sequence[Panel], why: str) -> str:
-    heads = ", ".join(str(head) for head in dict.fromkeys(head for panel in panels for head in panel.heads))
-    return f"Encoder self-attention, layer {each.layer} (from 0), heads {heads}, of “{line}”. {why}"
 
 
 def _share_far(each: AttentionMap) -> np.ndarray:

@@ -79,7 +79,8 @@ class Runner:
             running.append(process)
             stopped = self._wait(process, run, command, start)
         if process.returncode and not stopped:
-            raise UserError(f"{run.name}: {command.name} failed: {_last_line(log)} (all of its output: {log})")
+            lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+            raise UserError(f"{run.name}: {command.name} failed: {lines[-1]} (all of its output: {log})")
         return not stopped
 
     def _wait(self, process: subprocess.Popen, run: Run, command: Command, start: float) -> bool:
@@ -151,8 +152,3 @@ def _cpu_seconds_of_children() -> float:
     """Returns the processor time of all ended processes that this one has waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-def _last_line(log: Path) -> str:
-    text = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return text[-1] if text else "no output"

@@ -199,9 +199,10 @@ class Run:
         theirs = found.hparams if self.averages else found.hparams.replace(average_checkpoints=ours.average_checkpoints)
         steps = max(theirs.train_steps, self._last_step())  # a longer training leaves its checkpoints
         others = theirs.replace(train_steps=steps).difference(ours)
+        about = json.loads((self.directory / "run.json").read_text(encoding="utf-8"))
         for name, its, wanted in (
             ("problem", found.problem.name, self.problem),
-            ("random_seed", _seed_of(self.directory), self.seed),
+            ("random_seed", about.get("random_seed", 1), self.seed),
         ):
             others += [f"{name}: {its}, not {wanted}"] if its != wanted else []
         if others:
@@ -238,10 +239,6 @@ class Run:
         names = [problem.text_filename(self.split, side) for side in problem.in_direction(SIDES)]
         paths = [Path(self.data_flags["data_dir"]) / name for name in names]
         return all(not path.exists() or sha256_of(path) == digest for path, digest in zip(paths, (inputs, targets)))
-
-
-def _seed_of(directory: Path) -> int:
-    return json.loads((directory / "run.json").read_text(encoding="utf-8")).get("random_seed", 1)
 
 
 def _as_flags(values: Mapping[str, object]) -> list[str]:

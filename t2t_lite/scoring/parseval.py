@@ -140,25 +140,12 @@ class _Counted(NamedTuple):
     brackets: list[tuple[str, int, int]]
 
 
-def score_sentence(gold: str, candidate: str) -> SentenceScore:
-    """Compares a candidate with the gold tree.
-
-    Args:
-      gold: a tree in brackets, in one line.
-      candidate: a tree in brackets; "" if there is no parse.
-
-    Raises:
-      ValueError: if the gold tree is malformed or missing.
-    """
-    parse = _read_candidate(candidate)
-    return _score(_read_gold(gold), parse, _is_untagged(parse))
-
-
 def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees") -> Parseval:
     """Compares the candidates of a corpus with its gold trees.
 
     Args:
-      golds, candidates: one tree per line, see `score_sentence`.
+      golds: trees in brackets, one in each line.
+      candidates: the same; "" if there is no parse.
       where: the name of the gold trees in errors, such as their file.
 
     Raises:
@@ -173,7 +160,9 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "t
     scores = []
     for number, (gold_line, parse) in enumerate(zip(golds, parses, strict=True), 1):
         try:
-            gold = _read_gold(gold_line)
+            gold = _read(gold_line)
+            if not gold.leaves:
+                raise ValueError("no tree")
         except ValueError as error:
             raise UserError(f"line {number} of {where} is malformed: {error}; give a tree in brackets") from None
         scores.append(_score(gold, parse, untagged))
@@ -242,13 +231,6 @@ def _read(line: str) -> _Parse:
             else:
                 brackets.append((node.label, starts.pop(), len(leaves)))
     return _Parse(leaves, brackets)
-
-
-def _read_gold(line: str) -> _Parse:
-    gold = _read(line)
-    if not gold.leaves:
-        raise ValueError("no tree")
-    return gold
 
 
 def _read_candidate(line: str) -> _Parse | None:
