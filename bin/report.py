@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from t2t_lite.api.report import write_report
 from t2t_lite.bin import cli
 from t2t_lite.plugins import load_all
 
@@ -28,5 +27,7 @@ def make_parser() -> cli.CommandParser:
 
 def _run(flags: Sequence[str]) -> None:
     arguments = make_parser().parse_args(flags)
+    from t2t_lite.report.writing import write_report
+
     load_all(arguments.t2t_usr_dir)  # a plug-in may have registered the metrics and the hparam set of a run
     print(f"wrote {write_report(arguments.output_dir, arguments.report_file)}")

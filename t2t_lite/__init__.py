@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from t2t_lite.api.evaluation import EvaluationResult, evaluate, measure_heads, score_split
     from t2t_lite.api.export import export
     from t2t_lite.api.models import load_model
-    from t2t_lite.api.report import write_report
     from t2t_lite.api.settings import get_hparams
     from t2t_lite.api.training import TrainResult, train
     from t2t_lite.config import DecodeHParams, HParams
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from t2t_lite.log import log_to_stdout
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
+    from t2t_lite.report.writing import write_report
     from t2t_lite.training.callbacks import Callback
 
 __version__ = "0.9.0"
@@ -42,7 +42,7 @@ _NAMES = {
     "api.evaluation": "EvaluationResult evaluate measure_heads score_split",
     "api.export": "export",
     "api.models": "load_model",
-    "api.report": "write_report",
+    "report.writing": "write_report",
     "api.settings": "get_hparams",
     "api.training": "TrainResult train",
     "config": "DecodeHParams HParams",

@@ -29,24 +29,22 @@ def show(arguments: argparse.Namespace) -> None:
     if references is not None and len(references) != (number := sum(1 for _ in read_lines(source))):
         raise UserError(f"{arguments.reference} has {len(references):,} lines, and {source} has {number:,}")
     import_tensorflow()
-    from t2t_lite.benchmark.engines import ENGINES, measure_engines
+    from t2t_lite.benchmark.engines import ENGINES, Decoding, measure_engines
     from t2t_lite.benchmark.machine import cpu_threads
     from t2t_lite.training.monitoring.peak_flops import matmul_gflops
 
     before = matmul_gflops()
-    speeds = list(
-        measure_engines(
-            Path(arguments.output_dir),
-            arguments.engine or ENGINES,
-            source,
-            lines,
-            arguments.decode_hparams,
-            repeats=arguments.repeats,
-            one_by_one=arguments.one_by_one,
-            t2t_usr_dir=arguments.t2t_usr_dir,
-            program=cli.program if arguments.whole_command else None,
-        )
+    decoding = Decoding(
+        Path(arguments.output_dir),
+        source,
+        lines,
+        arguments.decode_hparams,
+        arguments.repeats,
+        arguments.one_by_one,
+        arguments.t2t_usr_dir,
     )
+    program = cli.program if arguments.whole_command else None
+    speeds = list(measure_engines(decoding, arguments.engine or ENGINES, program))
     _print_table(speeds, references)
     for speed in speeds:
         if speed.reason:

@@ -12,7 +12,7 @@ from t2t_lite.bin.reproduce import figure
 if TYPE_CHECKING:
     from t2t_lite.reproduce.cost import Cost
     from t2t_lite.reproduce.grid import Grid
-    from t2t_lite.reproduce.runner import Runner, Spent
+    from t2t_lite.reproduce.runner import Runner
     from t2t_lite.reproduce.runs import Run, Scale
 
 # Flags that say where treebanks are, for table 4; they are the flags of the parsing problems.
@@ -149,12 +149,26 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
 
 
 def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:
+    """Writes the table of the finished runs; below it, the observations and the time it took."""
+    from t2t_lite.benchmark.machine import cores
+    from t2t_lite.formatting import format_duration
     from t2t_lite.reproduce.results import results_of, trainings_of
-    from t2t_lite.reproduce.tables import TABLES
+    from t2t_lite.reproduce.runner import spent
+    from t2t_lite.reproduce.tables import TABLES, observations
 
-    if results := results_of(runs):
-        grid = TABLES[table](results, scale, trainings_of(results))
-        _write(grid, folder, f"table{table}.{scale.name}", _more(table, runs, folder), quiet)
+    results = results_of(runs)
+    if not results:
+        return
+    found = observations(results) if table == 3 else None
+    times = spent(folder)
+    taken = [times[run.name] for run in runs if run.name in times]
+    seconds, cpu_seconds = (sum(getattr(one, name) for one in taken) for name in ("seconds", "cpu_seconds"))
+    line = (
+        f"{len(taken)} runs took {format_duration(seconds)} and {format_duration(cpu_seconds)} of processor time on "
+        f"{cores()} cores, evaluations and killed commands included.\n"
+    )
+    grid = TABLES[table](results, scale, trainings_of(results))
+    _write(grid, folder, f"table{table}.{scale.name}", f"{found.markdown()}\n{line}" if found else line, quiet)
 
 
 def _finish(run: "Run", runner: "Runner") -> bool:
@@ -210,25 +224,6 @@ def _print_paper(runs: "Sequence[Run]", cost: "Mapping[str, Cost]") -> None:
         f"their sustained {RATES[DEVICE].tflops} TFLOPS; its base model took 12 hours, its big one 3.5 days"
     )
     cli.say("the commands below run as they are on one machine with 8 GPUs; --run executes them one after the other")
-
-
-def _more(table: int, runs: "Sequence[Run]", folder: Path) -> str:
-    """Returns what follows the table in its Markdown file: the observations, and the time it took."""
-    from t2t_lite.benchmark.machine import cores
-    from t2t_lite.formatting import format_duration
-    from t2t_lite.reproduce.results import results_of
-    from t2t_lite.reproduce.runner import spent
-    from t2t_lite.reproduce.tables import observations
-
-    found = observations(results_of(runs)) if table == 3 else None
-    times: dict[str, Spent] = spent(folder)
-    taken = [times[run.name] for run in runs if run.name in times]
-    cpu = sum(one.cpu_seconds for one in taken)
-    line = (
-        f"{len(taken)} runs took {format_duration(sum(one.seconds for one in taken))} and "
-        f"{format_duration(cpu)} of processor time on {cores()} cores, evaluations and killed commands included.\n"
-    )
-    return f"{found.markdown()}\n{line}" if found else line
 
 
 def _write(grid: "Grid", folder: Path, name: str, more: str = "", quiet: bool = False) -> None:

@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from t2t_lite.benchmark.process import WholeCommand, in_a_process, whole_command
 from t2t_lite.decoding.translator import Translator
@@ -27,7 +26,7 @@ ENGINES = {
 
 @dataclasses.dataclass(frozen=True)
 class Speed:
-    """The speed of one decoding configuration."""
+    """The speed of one way of decoding."""
 
     lines: int  # number of lines per repetition
     tokens: int  # number of output tokens, end symbols included
@@ -47,124 +46,91 @@ class EngineSpeed:
     """What was measured of one engine."""
 
     name: str  # one of `ENGINES`
-    # cold, warm: the whole command, with nothing compiled by an earlier one, and again; None: not measured.
+    # The whole command, with nothing compiled by an earlier one, and again; None: not measured.
     cold: WholeCommand | None = None
     warm: WholeCommand | None = None
     batches: Speed | None = None  # the speed in batches; None if the engine cannot do what the settings ask for
     one_by_one: Speed | None = None  # the same one by one; None: not measured
-    reason: str = ""  # why there are no figures; ""
+    reason: str = ""  # why there are no figures
+
+
+@dataclasses.dataclass(frozen=True)
+class Decoding:
+    """What is decoded."""
+
+    output_dir: Path  # the run directory
+    source: Path  # the file to translate, for whole commands
+    lines: Sequence[str]  # its lines with text
+    decode_hparams: str  # changes to the run's search settings
+    repeats: int  # timed runs after the first one, in the stride
+    one_by_one: int  # number of lines to translate one by one
+    t2t_usr_dir: str | None  # a folder of plug-ins
 
 
 def measure_engines(
-    output_dir: Path,
-    names: Iterable[str],
-    source: Path,
-    lines: Sequence[str],
-    decode_hparams: str,
-    *,
-    repeats: int,
-    one_by_one: int,
-    t2t_usr_dir: str | None,
-    program: Callable[[str], list[str]] | None,
+    decoding: Decoding, names: Iterable[str], program: Callable[[str], list[str]] | None
 ) -> Iterable[EngineSpeed]:
     """Yields what is measured of each engine.
 
     Args:
-      output_dir: the run directory.
+      decoding: what is decoded.
       names: the engines.
-      source: the file to translate, for whole commands.
-      lines: its lines with text.
-      decode_hparams: changes to the run's search settings.
-      repeats: timed runs after the first one, in the stride.
-      one_by_one: number of lines to translate one by one.
-      t2t_usr_dir: a folder of plug-ins, or None.
       program: returns what executes a command of the package, given its name; None: no whole commands.
     """
-    flags = [f"--t2t_usr_dir={t2t_usr_dir}"] if t2t_usr_dir else []
+    from t2t_lite.api.export import export
+
+    plugins = [f"--t2t_usr_dir={decoding.t2t_usr_dir}"] if decoding.t2t_usr_dir else []
+    shared = [f"--decode_from_file={decoding.source}", f"--decode_hparams={decoding.decode_hparams}", *plugins]
     for name in names:
         format, quantization, xla_compile = ENGINES[name]
         with tempfile.TemporaryDirectory() as folder:
+            path, which = decoding.output_dir, f"--output_dir={decoding.output_dir}"
             try:
-                which = _prepared(output_dir, Path(folder), format, quantization, decode_hparams)
+                if format:
+                    path = Path(folder) / "export"
+                    which = f"--export_dir={path}"
+                    how = {"decode_hparams": decoding.decode_hparams, "warn": lambda line: None}
+                    export(decoding.output_dir, path, format=format, quantization=quantization, **how)
                 cold = warm = None
                 if program is not None:
-                    shared = [f"--decode_from_file={source}", f"--decode_hparams={decode_hparams}"]
-                    all_flags = [*which, *shared, f"--xla_compile={xla_compile}", *flags]
-                    cold, warm = (whole_command([*program("decoder"), *all_flags], Path(folder)) for _ in range(2))
-                model = _Model(name, output_dir, Path(folder) / "export", decode_hparams, t2t_usr_dir)
-                batches, single = in_a_process(_stride, model, lines, repeats, one_by_one)
-                yield EngineSpeed(name, cold, warm, batches, single)
+                    command = [*program("decoder"), which, f"--xla_compile={xla_compile}", *shared]
+                    cold, warm = (whole_command(command, Path(folder)) for _ in range(2))
+                yield EngineSpeed(name, cold, warm, *in_a_process(_stride, decoding, name, path))
             except UserError as error:
                 yield EngineSpeed(name, reason=str(error))
 
 
-class _Model(NamedTuple):
-    """A model for one engine: a run directory, or an export of it if the engine needs one."""
+def _stride(decoding: Decoding, name: str, path: Path) -> tuple[Speed, Speed | None]:
+    """Returns the speed in batches and one by one; in a process of its own, because engines differ in its settings.
 
-    engine: str
-    output_dir: Path
-    export_dir: Path
-    decode_hparams: str
-    t2t_usr_dir: str | None
-
-    def load(self) -> Translator:
-        """Loads it into this process, which has no TensorFlow yet."""
-        format, _, xla_compile = ENGINES[self.engine]
-        if format:
-            return Translator.from_export(self.export_dir, self.decode_hparams, warn=lambda line: None)
+    Args:
+      decoding: what is decoded.
+      name: the engine.
+      path: the run directory, or its export if the engine needs one.
+    """
+    format, _, xla_compile = ENGINES[name]
+    if format:
+        translator = Translator.from_export(path, decoding.decode_hparams, warn=lambda line: None)
+    else:
         keep_compiled()
         if not xla_compile:
             use_one_thread_per_operation()
-        load_all(self.t2t_usr_dir)
+        load_all(decoding.t2t_usr_dir)
         import_tensorflow()
-        return Translator.from_run_dir(
-            self.output_dir, self.decode_hparams, warn=lambda line: None, xla_compile=xla_compile
+        translator = Translator.from_run_dir(
+            path, decoding.decode_hparams, warn=lambda line: None, xla_compile=xla_compile
         )
+    options_of = Parser(translator).options_of
 
+    def speed(calls: Sequence[Sequence[str]]) -> Speed:
+        seconds: list[float] = []
+        outputs: list[str] = []
+        for _ in range(1 + decoding.repeats):
+            start = time.perf_counter()
+            outputs = [text for call in calls for text in translator.translate(call, **options_of(call))]
+            seconds.append(time.perf_counter() - start)
+        tokens = sum(len(row) for row in translator.vocabulary.ids_of(outputs))
+        return Speed(len(outputs), tokens, seconds[1:])
 
-def measure(
-    translator: Translator,
-    lines: Sequence[str],
-    repeats: int,
-    one_by_one: bool = False,
-    options_of: Callable[[Sequence[str]], dict[str, Any]] = lambda lines: {},
-) -> Speed:
-    """Translates the same lines repeatedly and measures the time.
-
-    Args:
-      translator: a `Translator`.
-      lines: the lines to translate.
-      repeats: number of repetitions after the first one.
-      one_by_one: whether to translate each line in a separate call.
-      options_of: returns the options of `Translator.translate` for some lines.
-    """
-    calls = [[line] for line in lines] if one_by_one else [lines]
-    seconds: list[float] = []
-    outputs: list[str] = []
-    for _ in range(1 + repeats):
-        start = time.perf_counter()
-        outputs = [text for call in calls for text in translator.translate(call, **options_of(call))]
-        seconds.append(time.perf_counter() - start)
-    tokens = sum(len(row) for row in translator.vocabulary.ids_of(outputs))
-    return Speed(len(lines), tokens, seconds[1:])
-
-
-def _stride(model: _Model, lines: Sequence[str], repeats: int, one_by_one: int) -> tuple[Speed, Speed | None]:
-    """Returns the speed in batches and one by one; in a process of its own, because engines differ in its settings."""
-    translator = model.load()
-    how = {"repeats": repeats, "options_of": Parser(translator).options_of}
-    batches = measure(translator, lines, **how)
-    few = lines[:one_by_one]
-    return batches, measure(translator, few, one_by_one=True, **how) if few else None
-
-
-def _prepared(output_dir: Path, folder: Path, format: str, quantization: str | None, decode_hparams: str) -> list[str]:
-    """Exports the run if the engine needs it, and returns the flags that choose the model."""
-    if not format:
-        return [f"--output_dir={output_dir}"]
-    from t2t_lite.api.export import export
-
-    path = folder / "export"
-    how = {"decode_hparams": decode_hparams, "warn": lambda line: None}
-    export(output_dir, path, format=format, quantization=quantization, **how)
-    return [f"--export_dir={path}"]
+    few = [[line] for line in decoding.lines[: decoding.one_by_one]]
+    return speed([decoding.lines]), speed(few) if few else None

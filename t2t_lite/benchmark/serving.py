@@ -64,23 +64,16 @@ class ServingFigures:
 
 
 def measure_serving(
-    url: str,
-    texts: Sequence[str],
-    clients: int,
-    lines: int,
-    seconds: float,
-    languages: tuple[str, str] | None = None,
-    api_key: str = "",
+    url: str, texts: Sequence[str], clients: int, lines: int, seconds: float, api_key: str = ""
 ) -> ServingFigures:
     """Sends requests from several clients, each as soon as it has the answer to the one before.
 
     Args:
       url: the server's address, "http://host:port".
-      texts: the lines to translate, in turn.
+      texts: the lines to translate, in turn, between the first pair of languages that the server names.
       clients: number of clients.
       lines: number of lines in a request.
       seconds: when to stop; requests that are under way then are waited for.
-      languages: (source, target); None: the first pair that the server names.
       api_key: sent with each request.
 
     Raises:
@@ -90,27 +83,18 @@ def measure_serving(
     if parts.scheme != "http" or not parts.hostname:
         raise UserError(f"`url={url}` is no address such as http://127.0.0.1:8000")
     address = parts.hostname, parts.port or 80
-    return asyncio.run(_measure(address, texts, clients, lines, seconds, languages, api_key))
-
-
-async def _measure(
-    address: tuple[str, int],
-    texts: Sequence[str],
-    clients: int,
-    lines: int,
-    seconds: float,
-    languages: tuple[str, str] | None,
-    api_key: str,
-) -> ServingFigures:
-    source, target = languages or await _first_pair(address)
-    bodies = _bodies(texts, lines, {"source": source, "target": target, "api_key": api_key})
     figures = ServingFigures()
-    started = time.monotonic()
-    sampling = asyncio.create_task(_sample_memory(address, started, figures))
-    end = started + seconds
-    await asyncio.gather(*(_client(address, bodies, lines, end, figures) for _ in range(clients)))
-    figures.seconds = time.monotonic() - started
-    sampling.cancel()
+
+    async def measure() -> None:
+        source, target = await _first_pair(address)
+        bodies = _bodies(texts, lines, {"source": source, "target": target, "api_key": api_key})
+        started = time.monotonic()
+        sampling = asyncio.create_task(_sample_memory(address, started, figures))
+        await asyncio.gather(*(_client(address, bodies, lines, started + seconds, figures) for _ in range(clients)))
+        figures.seconds = time.monotonic() - started
+        sampling.cancel()
+
+    asyncio.run(measure())
     return figures
 
 

@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -34,27 +35,36 @@ def check_packages(omit: str = "") -> None:
     check_installed("a report", {"jinja2": "Jinja", "matplotlib": "matplotlib"}, "plot", omit)
 
 
-def write_report(output_dirs: Sequence[Path], file: Path) -> None:
-    """Writes the report of one or several runs.
+def write_report(output_dirs: str | PathLike | Sequence[str | PathLike], report_file: str | PathLike) -> Path:
+    """Writes an HTML file about one or several runs, as t2t-lite-report does: settings, curves, scores, outputs.
+
+    It reads what trainings and evaluations have stored, needs no TensorFlow, and executes no code that a run names.
+    What is missing or damaged is said in the report.
 
     Args:
-      output_dirs: the run directories; one that is given twice counts once.
-      file: the report; it appears once it is complete.
+      output_dirs: a run directory, or several; one that is given twice counts once.
+      report_file: the file, which ends in .html; its folder must exist. It appears once it is complete.
+
+    Returns:
+      the path of the file.
 
     Raises:
-      UserError: if a package is missing, the file cannot be written, or a folder is no run directory.
+      UserError: if a folder is no run directory, the file cannot be written, or a package is missing.
     """
-    if not output_dirs:
+    given = [output_dirs] if isinstance(output_dirs, str | PathLike) else output_dirs
+    paths, file = list(map(Path, given)), Path(report_file)
+    if not paths:
         raise UserError("give at least one run as `output_dirs`")
     check_packages()
     check_output(file, f"`report_file={file}`")
     if file.suffix.lower() not in FORMATS:
         raise UserError(f"`report_file={file}`: a report is HTML; use a file name that ends in {' or '.join(FORMATS)}")
-    for path in output_dirs:
+    for path in paths:
         check_run(path)
-    paths = list({path.resolve(): path for path in output_dirs}.values())
+    paths = list({path.resolve(): path for path in paths}.values())
     runs = [read_run(path, name) for path, name in zip(paths, names_of(paths), strict=True)]
     write_text(file, render("report.html", **_content(runs)))
+    return file
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
@@ -131,7 +141,7 @@ class ReportCallback(Callback):
         """Writes the report now."""
         file = self._output_dir / REPORT
         try:
-            write_report([self._output_dir], file)
+            write_report(self._output_dir, file)
         except Exception as error:  # whatever is wrong with a report, the training goes on
             if not self._has_failed:
                 LOG.warning(f"{file} cannot be written ({error}); the training goes on without it")

@@ -51,8 +51,10 @@ def evaluate_continuously(
     since = time.monotonic()
     with Progress(run_dir.path, 0, hparams.train_steps, display or Display()) as progress:
         while True:
-            todo = _todo(run_dir, seen)
-            for step, path in todo:
+            seen.update(read_evaluations(run_dir.path))
+            for step, path in list_checkpoints(run_dir.path):
+                if step in seen:
+                    continue
                 seen.add(step)
                 try:
                     state.restore_from(existing(path) or path)  # the trainer may have replaced it by a new version
@@ -71,9 +73,3 @@ def evaluate_continuously(
             if hparams.train_steps in seen or time.monotonic() - since >= options.eval_wait_secs:
                 return
             time.sleep(min(POLL_SECS, max(options.eval_wait_secs, 0.1)))
-
-
-def _todo(run_dir: RunDir, seen: set[int]) -> list[tuple[int, Path]]:
-    """Returns (step, path) of the checkpoints that have no figures yet; adds the others to `seen`."""
-    seen.update(read_evaluations(run_dir.path))
-    return [(step, path) for step, path in list_checkpoints(run_dir.path) if step not in seen]
