@@ -101,11 +101,6 @@ def test_each_rule_of_repair(symbols, words, tree, needed):
     assert repairs == frozenset(needed)
 
 
-def test_the_repairs_have_distinct_names():
-    assert len(set(REPAIRS)) == 6
-    assert set(REPAIRS) == {EMPTY, UNKNOWN, UNMATCHED, HOLLOW, TOO_FEW, TOO_MANY}
-
-
 def test_punctuation_has_its_tags():
     tree, _ = repair("(S XX", ["``", "It", "is", "--", "-LRB-", "$", "3", "!"])
     assert str(tree) == "(TOP (S (`` ``) (XX It) (XX is) (: --) (-LRB- -LRB-) ($ $) (XX 3) (. !)))"
@@ -341,8 +336,3 @@ def test_trees_of_any_depth_and_length_are_repaired(symbols, length, constituent
     assert sum(kind is OPEN for kind, _ in walk(tree)) == constituents + 1
     if not needed:
         assert str(rebuild(" ".join(symbols), words)) == str(tree)
-
-
-@pytest.mark.parametrize("symbols", ["(S XX )S", "", "XX XX", "(S", ")S", "(S )S", "⁇", "(S XX )S (S XX )S"])
-def test_symbols_for_a_sentence_of_one_word_are_repaired(symbols):
-    check(symbols, ["dog"])

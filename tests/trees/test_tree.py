@@ -54,9 +54,6 @@ def test_walk_visits_a_tree_from_left_to_right():
         (CLOSE, VP),
         (CLOSE, S),
     ]
-
-
-def test_walk_visits_a_leaf_once():
     assert list(walk(RAIN)) == [(LEAF, RAIN)]
 
 
@@ -72,28 +69,7 @@ def test_a_tree_prints_as_its_brackets():
     assert str(RAIN) == "(NN rain)"
 
 
-def test_a_tree_without_a_label_survives_a_round_trip():
-    assert parse_brackets(str(Tree("", (S,)))) == [Tree("", (S,))]
-
-
 # The builder.
-
-
-def test_a_builder_builds_a_tree_bracket_by_bracket():
-    builder = TreeBuilder()
-    builder.open("S")
-    builder.open("NP")
-    assert builder.open_labels == ["S", "NP"]
-    builder.leaf("NN", "rain")
-    assert builder.close()
-    assert builder.open_labels == ["S"]
-    assert builder.trees() == ()
-    builder.open("VP")
-    builder.leaf("VBZ", "falls")
-    assert builder.close()
-    assert builder.close()
-    assert builder.open_labels == []
-    assert builder.trees() == (S,)
 
 
 def test_a_builder_drops_brackets_without_words_at_any_depth():
@@ -106,17 +82,6 @@ def test_a_builder_drops_brackets_without_words_at_any_depth():
     assert builder.close()
     assert builder.close()
     assert builder.trees() == (Tree("S", (NP,)),)
-
-
-def test_a_builder_keeps_several_trees_and_lone_tags_in_order():
-    builder = TreeBuilder()
-    builder.leaf("NN", "rain")
-    builder.open("VP")
-    builder.leaf("VBZ", "falls")
-    builder.close()
-    builder.leaf("NN", "rain")
-    assert builder.trees() == (RAIN, VP, RAIN)
-    assert TreeBuilder().trees() == ()
 
 
 # Reading brackets.
@@ -195,50 +160,33 @@ def test_every_truncated_tree_is_refused():
             parse_brackets(RAIN_FALLS[:length])
 
 
-def test_random_trees_are_read_as_they_were_written():
+def test_random_trees_are_read_as_they_were_written_and_by_nltk():
     rng = random.Random(1)
     for _ in range(500):
         tree, text = random_tree(rng, 5)
-        assert parse_brackets(text) == [tree]
-
-
-def test_random_trees_as_written_are_read_by_nltk():
-    rng = random.Random(2)
-    for _ in range(500):
-        tree, _ = random_tree(rng, 5)
+        assert parse_brackets(text) == [tree] == parse_brackets(to_brackets(tree))
         assert nltk.Tree.fromstring(to_brackets(tree)) == as_nltk(tree)
-        assert parse_brackets(to_brackets(tree)) == [tree]
         assert words_of(tree) == as_nltk(tree).leaves()
         assert to_brackets(tree) == " ".join(to_brackets(tree).split())
 
 
-def test_random_brackets_are_read_as_nltk_reads_them_or_refused():
-    """NLTK also accepts empty constituents and several words in a bracket; it reads everything that we read."""
+def test_random_brackets_with_one_word_per_tag_are_read_as_nltk_reads_them_and_others_are_refused():
+    """NLTK also accepts empty constituents and several words in a bracket."""
     rng, read = random.Random(3), 0
-    for _ in range(20_000):
-        text = " ".join(rng.choice(["(", "(S", "(NN a)", ")", ")", "b"]) for _ in range(rng.randint(1, 9)))
-        try:
-            trees = parse_brackets(text)
-        except ValueError:
-            continue
-        read += 1
-        assert nltk.Tree.fromstring(f"(all {text})") == nltk.Tree("all", [as_nltk(tree) for tree in trees])
-    assert read > 500
-
-
-def test_brackets_that_nltk_reads_with_one_word_per_tag_are_read():
-    rng, read = random.Random(4), 0
     for _ in range(20_000):
         text = " ".join(rng.choice(["(", "(S", "(NN a)", ")", ")", "b"]) for _ in range(rng.randint(1, 9)))
         try:
             outer = nltk.Tree.fromstring(f"({ROOT} {text})")
         except ValueError:
+            outer = None
+        parts = [] if outer is None else list(outer.subtrees())
+        bad = [node for node in parts if not len(node) or (len(node) > 1 and not all_trees(node))]
+        if outer is None or bad or not all_trees(outer):
+            with pytest.raises(ValueError):
+                parse_brackets(text)
             continue
-        words = [part for part in outer if isinstance(part, str)]
-        bad = [node for node in outer.subtrees() if not len(node) or (len(node) > 1 and not all_trees(node))]
-        if not words and not bad:
-            read += 1
-            assert [as_nltk(tree) for tree in parse_brackets(text)] == list(outer)
+        read += 1
+        assert [as_nltk(tree) for tree in parse_brackets(text)] == list(outer)
     assert read > 500
 
 
