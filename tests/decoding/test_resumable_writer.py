@@ -1,6 +1,5 @@
 import gzip
 import itertools
-import json
 import os
 from pathlib import Path
 
@@ -144,14 +143,6 @@ def test_a_resumed_run_does_not_rewrite_the_existing_part(tmp_path):
     assert path.read_bytes() == b"#" * size + text_of(LINES[2 * BLOCK :])
 
 
-def test_a_resumed_compressed_file_has_all_blocks(tmp_path):
-    path = tmp_path / "out.gz"
-    work([path], blocks=2)
-    work([path])
-    with gzip.open(path) as file:
-        assert file.read() == text_of(LINES)
-
-
 def test_a_compressed_file_has_no_timestamp(tmp_path):
     path = tmp_path / "out.gz"
     work([path])
@@ -205,9 +196,11 @@ def test_a_directory_is_refused_as_output(tmp_path, place):
 
 
 def test_the_same_file_twice_is_an_error(tmp_path):
-    with pytest.raises(UserError, match=r"out is named twice"):
-        ResumableWriter([tmp_path / "out", tmp_path / "." / "out"], MADE_BY)
-    assert names_in(tmp_path) == []
+    (tmp_path / "link").symlink_to(tmp_path)
+    for other in (tmp_path / "." / "out", tmp_path / "link" / "out"):
+        with pytest.raises(UserError, match=r"out is named twice"):
+            ResumableWriter([tmp_path / "out", other], MADE_BY)
+    assert names_in(tmp_path) == ["link"]
 
 
 def test_nothing_is_reported_when_there_is_nothing_to_resume(tmp_path):
@@ -266,46 +259,3 @@ def test_lines_may_be_rows_of_several_inputs(tmp_path):
     assert files.lines == 3
     files.finish()
     assert path.read_text() == "a-x\nb-\nc-z\n"
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        {"lines": "x"},
-        {"lines": -1},
-        {"lines": None},
-        {"sha256": None},
-        {"sizes": [-1]},
-        {"sizes": [1.5]},
-        {"sizes": []},
-    ],
-    ids=str,
-)
-def test_damaged_progress_is_ignored(damage, tmp_path):
-    path = tmp_path / "out"
-    work([path], blocks=2)
-    state = json.loads(progress_of(path).read_text())
-    progress_of(path).write_text(json.dumps(state | damage))
-    assert work([path]) == []
-    assert path.read_bytes() == text_of(LINES)
-
-
-def test_one_file_under_two_names_is_an_error(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "folder")
-    with pytest.raises(UserError, match="link/out is named twice"):
-        ResumableWriter([tmp_path / "folder" / "out", tmp_path / "link" / "out"], MADE_BY)
-
-
-def test_an_empty_input_gives_a_valid_gzip_file(tmp_path):
-    path = tmp_path / "out.gz"
-    work([path], lines=[])
-    assert path.stat().st_size > 0 and gzip.decompress(path.read_bytes()) == b""
-
-
-def test_a_pipe_gets_all_blocks(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    work([tmp_path / "pipe"])
-    assert os.read(reader, 10_000) == text_of(LINES)
-    os.close(reader)

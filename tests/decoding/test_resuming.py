@@ -31,6 +31,9 @@ DAMAGED = {
     "a list": b"[1, 2]",
     "another object": b"{}",
 }
+# The same for single values of a good one.
+WRONG = [{"lines": lines} for lines in ("x", -1, None)] + [{"sha256": None}]
+WRONG += [{"sizes": sizes} for sizes in (None, [], [0, 0], ["0"], "0", 0, [-1], [1.5])]
 
 
 @pytest.mark.parametrize("content", [None, *DAMAGED.values()], ids=["missing", *DAMAGED])
@@ -47,14 +50,14 @@ def test_a_missing_or_damaged_progress_file_makes_it_start_over(tmp_path, conten
     assert names_in(tmp_path) == ["out"]
 
 
-@pytest.mark.parametrize("sizes", [None, [], [0, 0], ["0"], "0", 0])
-def test_recorded_sizes_that_do_not_match_the_files_make_it_start_over(tmp_path, sizes):
+@pytest.mark.parametrize("wrong", WRONG, ids=str)
+def test_progress_with_a_wrong_value_makes_it_start_over(tmp_path, wrong):
     path = tmp_path / "out"
     work([path], blocks=2)
     spoil(path)
     state = json.loads(progress_of(path).read_text())
-    progress_of(path).write_text(json.dumps(state | {"sizes": sizes}))
-    work([path])
+    progress_of(path).write_text(json.dumps(state | wrong))
+    assert work([path]) == []
     assert path.read_bytes() == text_of(LINES)
 
 
