@@ -32,64 +32,49 @@ def membership(tokens):
     return belongs
 
 
-def test_single_token_words_link_to_their_largest_weight():
-    weights = np.array([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]])
-    assert alignment(weights, ["a", " b", " c"], ["x", " y"]) == "1-0 0-1"
-
-
-def test_one_word_on_each_side():
-    assert alignment(np.array([[1.0]]), ["a"], ["x"]) == "0-0"
-
-
-def test_all_words_may_link_to_one_word():
-    weights = np.array([[0.2, 0.8], [0.3, 0.7], [0.4, 0.6]])
-    assert alignment(weights, ["a", " b"], ["x", " y", " z"]) == "1-0 1-1 1-2"
-
-
-def test_the_weight_of_a_source_word_is_the_sum_over_its_tokens():
+# case: (weights, source, output, links)
+CASES = {
+    "words of a single token": ([[0.1, 0.7, 0.2], [0.6, 0.3, 0.1]], ["a", " b", " c"], ["x", " y"], "1-0 0-1"),
+    "all words to one": ([[0.2, 0.8], [0.3, 0.7], [0.4, 0.6]], ["a", " b"], ["x", " y", " z"], "1-0 1-1 1-2"),
     # No single token of "bcd" has the largest weight, but their sum is the largest.
-    weights = np.array([[0.4, 0.2, 0.2, 0.2]])
-    assert alignment(weights, ["a", " b", "c", "d"], ["x"]) == "1-0"
-
-
-def test_the_weight_of_an_output_word_is_the_mean_over_its_tokens():
+    "a source word has the sum of its tokens": ([[0.4, 0.2, 0.2, 0.2]], ["a", " b", "c", "d"], ["x"], "1-0"),
     # The first token of "xyz" attends most to word 0, and so do two of three tokens; the mean does not.
-    weights = np.array([[0.55, 0.45], [0.55, 0.45], [0.0, 1.0]])
-    assert alignment(weights, ["a", " b"], ["x", "y", "z"]) == "1-0"
-
-
-def test_word_numbers_may_have_several_digits():
-    weights = np.eye(12)[::-1]
-    words = [" w"] * 12
-    assert alignment(weights, words, words) == " ".join(f"{11 - word}-{word}" for word in range(12))
-
-
-def test_a_token_of_only_blanks_belongs_to_no_word():
+    "an output word has the mean of its tokens": (
+        [[0.55, 0.45], [0.55, 0.45], [0.0, 1.0]],
+        ["a", " b"],
+        ["x", "y", "z"],
+        "1-0",
+    ),
     # The blanks of the source have the largest weights; the blanks of the output would change the link.
-    weights = np.array([[0.3, 0.6, 0.1], [0.0, 0.0, 1.0], [0.1, 0.9, 0.0]])
-    assert alignment(weights, ["a", " ", "b"], ["x", " ", "y"]) == "0-0 0-1"
+    "blanks alone belong to no word": (
+        [[0.3, 0.6, 0.1], [0.0, 0.0, 1.0], [0.1, 0.9, 0.0]],
+        ["a", " ", "b"],
+        ["x", " ", "y"],
+        "0-0 0-1",
+    ),
+    "blanks alone end a word": (np.eye(5), ["a", "b", " ", "c", "d"], ["v", " ", "w", "x", "y"], "0-0 1-1"),
+    "blanks of any kind": (np.eye(3), ["a", "\u00a0", "b"], ["x", "\t", "y"], "0-0 1-1"),
+    "a blank at the end of a token": (np.eye(3), ["a ", "b", "c"], ["x ", "y ", "z"], "0-0 1-1 1-2"),
+    "blanks at both ends of a text": (np.eye(4), [" ", " a", " b", "  "], ["  ", " x", " y ", " "], "0-0 1-1"),
+    "the end symbol belongs to no word": (
+        [[0.2, 0.1, 0.7], [0.1, 0.2, 0.7], [1.0, 0.0, 0.0]],
+        ["a", " b", ""],
+        ["x", " y", ""],
+        "0-0 1-1",
+    ),
+    "an empty token does not end a word": (np.eye(4), ["a", "", "b", " c"], ["x", "", "y", " z"], "0-0 1-1"),
+    "numbers of several digits": (
+        np.eye(12)[::-1],
+        [" w"] * 12,
+        [" w"] * 12,
+        " ".join(f"{11 - word}-{word}" for word in range(12)),
+    ),
+}
 
 
-def test_a_token_of_only_blanks_ends_a_word():
-    assert alignment(np.eye(5), ["a", "b", " ", "c", "d"], ["v", " ", "w", "x", "y"]) == "0-0 1-1"
-    assert alignment(np.eye(3), ["a", "\u00a0", "b"], ["x", "\t", "y"]) == "0-0 1-1"
-
-
-def test_a_blank_at_the_end_of_a_token_ends_a_word():
-    assert alignment(np.eye(3), ["a ", "b", "c"], ["x ", "y ", "z"]) == "0-0 1-1 1-2"
-
-
-def test_blanks_at_both_ends_of_a_text_make_no_word():
-    assert alignment(np.eye(4), [" ", " a", " b", "  "], ["  ", " x", " y ", " "]) == "0-0 1-1"
-
-
-def test_the_end_symbol_belongs_to_no_word():
-    weights = np.array([[0.2, 0.1, 0.7], [0.1, 0.2, 0.7], [1.0, 0.0, 0.0]])
-    assert alignment(weights, ["a", " b", ""], ["x", " y", ""]) == "0-0 1-1"
-
-
-def test_an_empty_token_within_a_word_does_not_end_it():
-    assert alignment(np.eye(4), ["a", "", "b", " c"], ["x", "", "y", " z"]) == "0-0 1-1"
+@pytest.mark.parametrize(("weights", "source", "output", "links"), CASES.values(), ids=CASES)
+def test_each_output_word_is_linked_to_the_source_word_that_it_attends_to_most(weights, source, output, links):
+    assert alignment(np.array(weights), source, output) == links
 
 
 def test_punctuation_is_part_of_the_word_it_is_attached_to():
