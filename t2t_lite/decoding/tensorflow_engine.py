@@ -20,9 +20,9 @@ from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.lexical import PhraseVocabulary
 from t2t_lite.decoding.scorer import Scorer
 from t2t_lite.decoding.search.adaptive_searcher import AdaptiveSearcher
-from t2t_lite.decoding.search.beam_allocation import MISSING
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
+from t2t_lite.decoding.search.phrases import MISSING
 from t2t_lite.decoding.search.search_memory import tokens_of_batch
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.decoding.search_requests import (

@@ -25,7 +25,6 @@ from t2t_lite.decoding.search.in_place import write_in_place
 from t2t_lite.decoding.search.searcher import INITIAL_CAPACITY
 from t2t_lite.decoding.search_requests import LineConstraint, beam_search_of
 from t2t_lite.errors import UserError
-from t2t_lite.layers.beam_ancestry import grow_ancestry
 from t2t_lite.layers.cache import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
 
@@ -139,7 +138,7 @@ class _Translator(tf.Module):
                     return model.decode_step(ids, position, encoded_source, decoder_state, ancestry)
 
             def advance(state: BeamState) -> tuple[BeamState]:
-                return (search.advance(step, self._grown(state), inputs),)
+                return (search.advance(step, self._grown(search, state), inputs),)
 
             shapes = tf.nest.map_structure(lambda tensor: tensor.shape, (state,))
             (state,) = tf.while_loop(
@@ -149,17 +148,11 @@ class _Translator(tf.Module):
             model.unfreeze()
         return search.result(state.finished)
 
-    def _grown(self, state: BeamState) -> BeamState:
+    def _grown(self, search: BeamSearch, state: BeamState) -> BeamState:
         """Returns the state with twice the capacity if it is full."""
         capacity = tf.shape(state.ids)[2]
         larger = tf.where(state.position == capacity, 2 * capacity, capacity)
-        more = [[0, 0], [0, 0], [0, larger - capacity]]
-        return state._replace(
-            ids=tf.pad(state.ids, more),
-            ancestry=grow_ancestry(state.ancestry, state.position, larger),
-            finished=state.finished._replace(ids=tf.pad(state.finished.ids, more)),
-            decoder_state=self._model.grow_state(state.decoder_state, self._settings.beam_size, larger),
-        )
+        return search.grown(state, larger, lambda its: self._model.grow_state(its, search.beam_size, larger))
 
     def _inputs_of(self, ids: tf.Tensor) -> SearchInputs:
         settings = self._settings

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.beams import beam_search
 
-from t2t_lite.decoding.search.beam_search import beam_search
 from t2t_lite.decoding.search.sampling import Sampling
 from t2t_lite.parsing.tree_constraint import TreeConstraint, TreeSymbols
 from t2t_lite.trees.linear import rebuild

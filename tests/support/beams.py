@@ -3,6 +3,21 @@
 import numpy as np
 
 
+def beam_search(step, decoder_state, batch_size, vocab_size, *, beam_size, alpha, max_length, **options):
+    """A complete search in one call. Options are those of `BeamSearch`, fields of `SearchInputs`, and length_limits."""
+    import tensorflow as tf
+
+    from t2t_lite.decoding.search.beam_search import BeamSearch
+    from t2t_lite.decoding.search.beam_state import SearchInputs
+
+    limits = options.pop("length_limits", None)
+    limits = tf.fill([batch_size], max_length) if limits is None else limits
+    limits = tf.clip_by_value(tf.cast(limits, tf.int32), 1, max_length)
+    inputs = SearchInputs(limits, **{name: options.pop(name) for name in SearchInputs._fields if name in options})
+    search = BeamSearch(vocab_size, beam_size, alpha, **options)
+    return search.result(search.advance(step, search.start(inputs, decoder_state, max_length), inputs).finished)
+
+
 def descending_beams(batch, beam_size, length, tokens=10, room=0, seed=0):
     """Yields (position, ancestry, histories int32 [batch, beam, position + 1]): all tokens so far, 0 the first.
 

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
+from support.beams import beam_search
 from support.constraints import constrained
-from t2t_lite.decoding.search.beam_search import beam_search
 
 EOS = 1
 SENTENCES, VOCAB, LENGTH, SOURCE = 3, 4, 4, 5

@@ -12,28 +12,25 @@ from typing import TypeAlias
 
 import tensorflow as tf
 
-from t2t_lite.arrays import Array, Forwarded
-from t2t_lite.decoding.search.beam_allocation import MISSING, allocated, with_proposals
+from t2t_lite.arrays import Array
 from t2t_lite.decoding.search.beam_state import (
     EXISTS,
     NONE,
     BeamState,
     DecoderState,
-    PhraseState,
     SearchInputs,
     SearchResult,
     merge_finished,
 )
-from t2t_lite.decoding.search.candidates import Candidates, best_candidates, given_candidates, log_normalizer
+from t2t_lite.decoding.search.candidates import Candidates, best_candidates, log_normalizer
 from t2t_lite.decoding.search.constraints import Constraint, forbid
-from t2t_lite.decoding.search.coverage_penalty import coverage_penalty
-from t2t_lite.decoding.search.interruptible import ALL_STEPS
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.phrases import Phrases
-from t2t_lite.decoding.search.sampling import Sampling, sample_tokens
-from t2t_lite.decoding.search.scorer_terms import ScorerTerm
-from t2t_lite.layers.beam_ancestry import BeamAncestry, initial_ancestry, next_ancestry
+from t2t_lite.decoding.search.sampling import Sampling
+from t2t_lite.decoding.search.scorer_terms import Coverage, Feature, ScorerTerm
+from t2t_lite.layers.beam_ancestry import BeamAncestry, grow_ancestry, initial_ancestry, next_ancestry
 
+ALL_STEPS = 2**30  # more than any search has
 # (ids, position, decoder_state, ancestry) -> (logits, decoder_state, attention), see `BeamSearch`.
 Step: TypeAlias = Callable[
     [tf.Tensor, tf.Tensor, DecoderState, BeamAncestry], tuple[tf.Tensor, DecoderState, tf.Tensor | None]
@@ -112,6 +109,12 @@ class BeamSearch:
         """The phrases that outputs must contain."""
         return next((rule for rule in self.constraints if isinstance(rule, Phrases)), None)
 
+    @property
+    def features(self) -> dict[str, Feature]:
+        """What the search keeps of hypotheses besides their tokens, by the names in `BeamState.features`."""
+        found: dict[str, Feature] = {"coverage": Coverage(self.coverage_beta)} if self.coverage_beta else {}
+        return found | ({"phrases": self.phrases} if self.phrases else {})
+
     def start(self, inputs: SearchInputs, decoder_state: DecoderState, max_length: int | tf.Tensor) -> BeamState:
         """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.
 
@@ -126,9 +129,6 @@ class BeamSearch:
         nothing = tf.fill([batch, beam], NONE)  # [batch, beam]
         # All beams are equal at the start: only one may be alive, or every hypothesis would be found several times.
         first = tf.range(beam) % (beam // self.groups) == 0
-        coverage = ()
-        if self.coverage_beta:
-            coverage = tf.zeros([batch, beam, tf.shape(inputs.source_mask)[1]])
         initial = initial_ancestry(batch, beam, max_length)
         return BeamState(
             position=tf.constant(0),
@@ -136,11 +136,10 @@ class BeamSearch:
             last=zeros,
             log_probs=tf.where(first, 0.0, nothing),  # [batch, beam]
             ancestry=next_ancestry(initial, initial.parents, 0),
-            coverage=coverage,
             finished=SearchResult(ids=ids, lengths=zeros, log_probs=nothing, scores=nothing),
             done=tf.repeat(inputs.limits[:, tf.newaxis] == 0, self.groups, axis=1),  # [batch, groups]
             decoder_state=tf.nest.map_structure(tf.convert_to_tensor, decoder_state),
-            phrases=self.phrases.start(inputs, beam) if self.phrases else (),
+            features={name: feature.start(inputs, beam) for name, feature in self.features.items()},
         )
 
     def advance(
@@ -168,6 +167,18 @@ class BeamSearch:
 
         return tf.while_loop(has_unfinished, body, (state,))[0]
 
+    def grown(
+        self, state: BeamState, capacity: int | tf.Tensor, grow: Callable[[DecoderState], DecoderState]
+    ) -> BeamState:
+        """Returns a state with room for `capacity` positions; `grow` does so with the state of the model."""
+        more = [[0, 0], [0, 0], [0, capacity - tf.shape(state.ids)[2]]]
+        return state._replace(
+            ids=tf.pad(state.ids, more),
+            ancestry=grow_ancestry(state.ancestry, state.position, capacity),
+            finished=state.finished._replace(ids=tf.pad(state.finished.ids, more)),
+            decoder_state=grow(state.decoder_state),
+        )
+
     def result(self, finished: SearchResult) -> SearchResult:
         """Returns the finished hypotheses, best first; samples keep the order in which they were drawn."""
         if self.groups == 1 or self.sampling:
@@ -189,9 +200,8 @@ class BeamSearch:
             logits = tf.cond(is_short, lambda: forbid(unconstrained, (self.eos_id,)), lambda: unconstrained)
         for constraint in self.constraints:
             logits = constraint.apply(logits, unconstrained, state, inputs)
-        coverage = state.coverage + attention if self.coverage_beta else ()
-        width = self.beam_size // self.groups
-        alive, taken, finished, done, phrases = [], [], [], [], []
+        width, gathered = self.beam_size // self.groups, functools.partial(tf.gather, batch_dims=1)
+        alive, taken, finished, done, features = [], [], [], [], []
         for group in range(self.groups):
             beams = slice(group * width, (group + 1) * width)
             candidates = self._extend(
@@ -200,15 +210,21 @@ class BeamSearch:
             length = state.position + 1
             # [batch, candidates]; every hypothesis ends at the length limit of its sentence
             ended = (candidates.tokens == self.eos_id) | (length >= inputs.limits)[:, tf.newaxis]
-            extended = self.phrases.extended(state, candidates, inputs) if self.phrases else ()
-            new = self._scored(candidates, state, coverage, extended, inputs)
+            extended = {
+                name: feature.extended(state, candidates, attention, inputs) for name, feature in self.features.items()
+            }
+            new = self._scored(candidates, state, extended, inputs)
             before = SearchResult(*(part[:, beams] for part in state.finished))
             finished.append(merge_finished(before, new, ended & tf.logical_not(state.done[:, group, tf.newaxis])))
-            kept = self._kept(tf.where(ended, NONE, candidates.merits), extended, inputs)  # [batch, width]
-            chosen = Candidates(*(tf.gather(part, kept, batch_dims=1) for part in candidates))  # [batch, width]
-            phrases.append(tf.nest.map_structure(functools.partial(tf.gather, indices=kept, batch_dims=1), extended))
+            merits = tf.where(ended, NONE, candidates.merits)
+            if self.phrases:
+                kept = self.phrases.kept(merits, extended["phrases"], inputs, width)  # [batch, width]
+            else:
+                kept = tf.math.top_k(merits, width)[1]
+            chosen = Candidates(*(gathered(part, kept) for part in candidates))  # [batch, width]
+            features.append(tf.nest.map_structure(functools.partial(gathered, indices=kept), extended))
             taken.append(tf.where(chosen.log_probs > EXISTS, chosen.tokens, -1))
-            log_probs = tf.where(tf.gather(ended, kept, batch_dims=1), NONE, chosen.log_probs)  # [batch, width]
+            log_probs = tf.where(gathered(ended, kept), NONE, chosen.log_probs)  # [batch, width]
             alive.append(chosen._replace(log_probs=log_probs))
             wanted = min(self.num_wanted or width, width)
             final = is_final(finished[-1], wanted, log_probs, inputs.limits, self.alpha)
@@ -220,19 +236,11 @@ class BeamSearch:
             last=tokens,
             log_probs=log_probs,
             ancestry=next_ancestry(state.ancestry, parents, state.position + 1),
-            coverage=tf.gather(coverage, parents, batch_dims=1) if self.coverage_beta else (),
             finished=SearchResult(*(tf.concat(parts, 1) for parts in zip(*finished))),
             done=tf.concat(done, 1),
             decoder_state=decoder_state,
-            phrases=phrases[0],  # a search with phrases has one group
+            features=tf.nest.map_structure(lambda *groups: tf.concat(groups, 1), *features),
         )
-
-    def _kept(self, merits: tf.Tensor, extended: PhraseState | tuple[()], inputs: SearchInputs) -> tf.Tensor:
-        """Returns which candidates of a group stay alive, int32 [batch, width], given their merits or `NONE`."""
-        width = self.beam_size // self.groups
-        if self.phrases and extended:
-            return allocated(merits, self.phrases.banks(extended, inputs), tf.shape(extended.at)[2] + 1, width)
-        return tf.math.top_k(merits, width)[1]
 
     def _extend(
         self,
@@ -247,42 +255,26 @@ class BeamSearch:
 
         `taken` is int32 [batch, n]: the tokens that earlier groups chose, -1 for no token; None for the first group.
         """
-        log_probs = state.log_probs[:, beams]
+        log_probs, penalty = state.log_probs[:, beams], None
+        if taken is not None and self.diversity_strength:
+            penalty = self.diversity_strength * tf.reduce_sum(tf.one_hot(taken, self.vocab_size), 1)  # [batch, vocab]
         if self.sampling:
             uniforms = tf.gather(inputs.uniforms[:, beams], state.position, axis=2)  # [batch, 1]
-            logits = forbid(logits, self.never)
-            tokens = sample_tokens(logits[:, 0], uniforms[:, 0], self.sampling)[:, tf.newaxis]
-            candidates = given_candidates(tokens, logits, normalizer, log_probs)
-        elif taken is not None and self.diversity_strength:
-            counts = tf.reduce_sum(tf.one_hot(taken, self.vocab_size), 1)  # [batch, vocab]
-            penalty = self.diversity_strength * counts
-            candidates = best_candidates(logits - penalty[:, tf.newaxis], normalizer, log_probs, self.never)
-            # Restore the log-probabilities, but not those of forbidden tokens.
-            lost = tf.where(candidates.log_probs > NONE, tf.gather(penalty, candidates.tokens, batch_dims=1), 0.0)
-            candidates = candidates._replace(log_probs=candidates.log_probs + lost)
+            candidates = self.sampling.candidates(forbid(logits, self.never), normalizer, log_probs, uniforms)
         else:
-            candidates = best_candidates(logits, normalizer, log_probs, self.never)
+            candidates = best_candidates(logits, normalizer, log_probs, self.never, penalty)
         if self.phrases:
-            logits = forbid(logits, self.never)
-            proposed = self.phrases.proposals(logits, state, inputs)
-            candidates = with_proposals(candidates, proposed, logits, normalizer, log_probs)
+            allowed = forbid(logits, self.never)
+            candidates = self.phrases.with_proposals(candidates, allowed, normalizer, log_probs, state, inputs)
         return candidates._replace(parents=candidates.parents + beams.start)
 
     def _scored(
-        self,
-        candidates: Candidates,
-        state: BeamState,
-        coverage: Array,
-        extended: PhraseState | tuple[()],
-        inputs: SearchInputs,
+        self, candidates: Candidates, state: BeamState, extended: dict[str, Array], inputs: SearchInputs
     ) -> SearchResult:
         """Returns the candidates as if all of them ended here: SearchResult [batch, candidates]."""
         scores = candidates.log_probs / length_penalty(state.position + 1, self.alpha)
-        if self.coverage_beta:
-            covered = tf.gather(coverage, candidates.parents, batch_dims=1)  # [batch, candidates, source]
-            scores += coverage_penalty(covered, inputs.source_mask[:, tf.newaxis], self.coverage_beta)
-        if self.phrases and extended:  # candidates without all phrases end only at the length limit
-            scores -= MISSING * tf.cast(self.phrases.missing(extended, inputs), tf.float32)
+        for name, feature in self.features.items():
+            scores += feature.score(extended[name], inputs)
         lengths = tf.fill(tf.shape(scores), state.position + 1)  # [batch, candidates]
         ids = _appended(state, candidates.parents, candidates.tokens)
         for each in self.terms:
@@ -309,38 +301,3 @@ def is_final(
     best = tf.reduce_max(alive_log_probs, -1)  # [batch]
     upper_bound = tf.where(best > EXISTS, best / length_penalty(limits, alpha), NONE)  # [batch]
     return finished.scores[:, wanted - 1] >= upper_bound
-
-
-def beam_search(
-    step: Step,
-    decoder_state: DecoderState,
-    batch_size: int | tf.Tensor,
-    vocab_size: int,
-    *,
-    beam_size: int,
-    alpha: float,
-    max_length: int | tf.Tensor,
-    length_limits: tf.Tensor | None = None,
-    **options: Forwarded,
-) -> SearchResult:
-    """Runs a complete search in one call.
-
-    If batch_size and max_length are Python ints, all shapes are static and XLA can compile the search.
-
-    Args:
-      step, decoder_state: the step function and its initial state, see `BeamSearch`.
-      batch_size: number of sentences, int or scalar tensor.
-      vocab_size, beam_size, alpha: see `BeamSearch`.
-      max_length: maximum output length in tokens including the end symbol, at least 1, int or scalar tensor.
-      length_limits: int32 [batch], the maximum for each sentence, clipped to 1 ... max_length; None: max_length.
-      **options: further arguments of `BeamSearch` or fields of `SearchInputs`.
-
-    Returns:
-      SearchResult, best hypothesis first.
-    """
-    limits = tf.fill([batch_size], max_length) if length_limits is None else length_limits
-    limits = tf.clip_by_value(tf.cast(limits, tf.int32), 1, max_length)  # [batch]
-    inputs = SearchInputs(limits, **{name: options.pop(name) for name in SearchInputs._fields if name in options})
-    search = BeamSearch(vocab_size, beam_size, alpha, **options)
-    state = search.advance(step, search.start(inputs, decoder_state, max_length), inputs)
-    return search.result(state.finished)

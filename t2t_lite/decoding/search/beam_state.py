@@ -41,13 +41,6 @@ class SearchInputs(NamedTuple):
     constraint_inputs: Mapping[str, Array] = {}  # arrays [batch, ...] for the constraints of the search, by name
 
 
-class PhraseState(NamedTuple):
-    """How far hypotheses are with the phrases that they must contain, see `Phrases`."""
-
-    at: Array  # bool [batch, beam, places], whether the last tokens are those of the phrase up to this place
-    found: Array  # bool [batch, beam, places], at a phrase's last place: whether it is followed by the end of a word
-
-
 class BeamState(NamedTuple):
     """The state of a search between two positions."""
 
@@ -57,11 +50,10 @@ class BeamState(NamedTuple):
     # float32 [batch, beam], of the alive hypotheses, best first (with phrases: by banks); -1e9 for an empty slot
     log_probs: tf.Tensor
     ancestry: BeamAncestry  # of the alive hypotheses, at `position`
-    coverage: Array  # float32 [batch, beam, source], attention that each source token received; () without a penalty
     finished: SearchResult  # the best finished hypotheses so far, group by group
     done: tf.Tensor  # bool [batch, groups], groups whose finished set is final
     decoder_state: DecoderState
-    phrases: Any = ()  # PhraseState; () without phrases
+    features: Mapping[str, Any] = {}  # what else the search keeps of the alive hypotheses, [batch, beam, ...], by name
 
 
 def merge_finished(finished: SearchResult, new: SearchResult, ended: tf.Tensor) -> SearchResult:

@@ -25,7 +25,11 @@ def log_normalizer(logits: tf.Tensor) -> tf.Tensor:
 
 
 def best_candidates(
-    logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor, never: Sequence[int] = ()
+    logits: tf.Tensor,
+    normalizer: tf.Tensor,
+    log_probs: tf.Tensor,
+    never: Sequence[int] = (),
+    penalty: tf.Tensor | None = None,
 ) -> Candidates:
     """Returns the extensions with the highest log-probabilities: Candidates.
 
@@ -37,6 +41,7 @@ def best_candidates(
       normalizer: float32 [batch, beam, 1], from `log_normalizer`.
       log_probs: float32 [batch, beam], of the alive hypotheses.
       never: token ids to exclude. They are masked after the selection, because a pass over all logits costs more.
+      penalty: float32 [batch, vocab], lowers the merits of tokens, but not the log-probabilities; None: none.
 
     Returns:
       2 * beam candidates: at most beam of them end, so at least beam stay alive. With one beam there is one candidate,
@@ -45,6 +50,8 @@ def best_candidates(
     beam_size, vocab_size = static_size(logits, 1), static_size(logits, 2)
     wanted = 1 if beam_size == 1 else 2 * beam_size
     per_row = min(wanted + len(never), vocab_size)
+    if penalty is not None:
+        logits -= penalty[:, tf.newaxis]
     best, tokens = blockwise_top_k(tf.reshape(logits, [-1, vocab_size]), per_row)  # [rows, per_row]
     for token in never:
         best = tf.where(tokens == token, NONE, best)
@@ -52,18 +59,11 @@ def best_candidates(
     extended = tf.reshape(tf.maximum(extended, NONE), [-1, beam_size * per_row])  # [batch, beam * per_row]
     extended, chosen = tf.math.top_k(extended, min(wanted, beam_size * per_row))  # [batch, candidates]
     tokens = tf.gather(tf.reshape(tokens, [-1, beam_size * per_row]), chosen, batch_dims=1)  # [batch, candidates]
-    return Candidates(extended, chosen // per_row, tokens, extended)
-
-
-def given_candidates(tokens: tf.Tensor, logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor) -> Candidates:
-    """Returns the extension of each hypothesis by its token in `tokens`, int32 [batch, beam]: Candidates.
-
-    The other arguments are those of `best_candidates`.
-    """
-    chosen = tf.gather(logits, tokens[:, :, tf.newaxis], batch_dims=2) - normalizer  # [batch, beam, 1]
-    parents = tf.broadcast_to(tf.range(tf.shape(tokens)[1]), tf.shape(tokens))
-    extended = tf.maximum(chosen[:, :, 0] + log_probs, NONE)
-    return Candidates(extended, parents, tokens, extended)
+    unlowered = extended
+    if penalty is not None:
+        # The log-probabilities are restored, but not those of forbidden tokens.
+        unlowered += tf.where(extended > NONE, tf.gather(penalty, tokens, batch_dims=1), 0.0)
+    return Candidates(unlowered, chosen // per_row, tokens, extended)
 
 
 def blockwise_top_k(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:

@@ -6,6 +6,10 @@ is at a place if its last tokens are those of the phrase up to there (the Shift-
 
 A phrase counts only as whole words: it begins and ends where a word does. Its last token therefore counts as soon as
 the next one, or the end of the output, does not continue the word.
+
+The beam is divided by how many tokens of their phrases hypotheses contain (dynamic beam allocation). Hypotheses with
+the same number of tokens are a bank, and each bank has the same share of the beam; what a bank cannot use goes to the
+others. So there is always a hypothesis that advances, and others that wait for a better place.
 """
 
 import dataclasses
@@ -14,8 +18,19 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
-from t2t_lite.decoding.search.beam_state import NONE, BeamState, PhraseState, SearchInputs
+from t2t_lite.decoding.search.beam_state import EXISTS, NONE, BeamState, SearchInputs
 from t2t_lite.decoding.search.candidates import Candidates
+
+# What a score is lowered by for each token of a missing phrase, if an output ends at its length limit without it. Above
+# all differences of scores, so that such outputs rank below all others.
+MISSING = 1e5
+
+
+class PhraseState(NamedTuple):
+    """How far hypotheses are with the phrases that they must contain."""
+
+    at: Array  # bool [batch, beam, places], whether the last tokens are those of the phrase up to this place
+    found: Array  # bool [batch, beam, places], at a phrase's last place: whether it is followed by the end of a word
 
 
 class Places(NamedTuple):
@@ -33,10 +48,7 @@ class Places(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Phrases:
-    """A `Constraint`: outputs contain the phrases of their sentence, and end only then.
-
-    `BeamSearch` also divides its beam between hypotheses with more and with fewer of their tokens, see
-    `beam_allocation`.
+    """A `Constraint` and a `Feature`: outputs contain the phrases of their sentence, and end only then.
 
     Args:
       begins_in_word: for each token, whether its text begins with a letter or digit, and so continues a word.
@@ -62,7 +74,7 @@ class Phrases:
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """Forbids the end of hypotheses without all phrases. See `Constraint`."""
         del unconstrained
-        may_end = self.missing(state.phrases, inputs) == 0  # [batch, beam]
+        may_end = self.missing(state.features["phrases"], inputs) == 0  # [batch, beam]
         end = tf.range(tf.shape(logits)[2]) == self.eos_id
         return tf.where(end & tf.logical_not(may_end)[:, :, tf.newaxis], NONE, logits)
 
@@ -77,28 +89,60 @@ class Phrases:
           state: the hypotheses so far.
           inputs: the search inputs.
         """
-        places = _places(inputs)
+        places, phrases = _places(inputs), state.features["phrases"]
         joins = self._joins(state.last[:, :, tf.newaxis], places.tokens[:, tf.newaxis])  # [batch, beam, places]
         may_begin = (places.numbers == 1)[:, tf.newaxis] & tf.logical_not(joins)
         if self.never_first:
             first = tf.gather(tf.constant(self.never_first), places.tokens) & (state.position == 0)
             may_begin &= tf.logical_not(first)[:, tf.newaxis]
-        found = self._found(state.phrases, places)
-        may_follow = (places.numbers > 1)[:, tf.newaxis] & _shifted(state.phrases.at)
+        found = self._found(phrases, places)
+        may_follow = (places.numbers > 1)[:, tf.newaxis] & _shifted(phrases.at)
         is_next = (may_begin | may_follow) & tf.logical_not(found)
         following = tf.where(is_next, places.tokens[:, tf.newaxis], 0)
         best = tf.argmax(logits, -1, output_type=tf.int32)  # [batch, beam]
         ends_word = tf.where(tf.constant(self.begins_in_word), NONE, logits)
-        is_ending = tf.reduce_any(state.phrases.at & places.is_last[:, tf.newaxis], -1)  # [batch, beam]
+        is_ending = tf.reduce_any(phrases.at & places.is_last[:, tf.newaxis], -1)  # [batch, beam]
         ending = tf.where(is_ending, tf.argmax(ends_word, -1, output_type=tf.int32), 0)
         has_phrases = tf.reduce_any(places.numbers > 0, -1)[:, tf.newaxis]
         others = tf.where(has_phrases[:, :, tf.newaxis], tf.stack([best, ending], -1), 0)
         return tf.concat([others, following], -1)
 
-    def extended(self, state: BeamState, candidates: Candidates, inputs: SearchInputs) -> PhraseState:
-        """Returns the state of each candidate: `PhraseState` [batch, candidates, places]."""
+    def with_proposals(
+        self,
+        candidates: Candidates,
+        logits: tf.Tensor,
+        normalizer: tf.Tensor,
+        log_probs: tf.Tensor,
+        state: BeamState,
+        inputs: SearchInputs,
+    ) -> Candidates:
+        """Returns candidates and those that are proposed in addition, which may be forbidden.
+
+        Args:
+          candidates: the best ones.
+          logits, normalizer, log_probs: see `best_candidates`.
+          state, inputs: see `proposals`.
+        """
+        proposed = self.proposals(logits, state, inputs)
+        batch, beam, count = tf.shape(proposed)[0], proposed.shape[1], tf.shape(proposed)[2]
+        parents = tf.broadcast_to(tf.range(beam)[:, tf.newaxis], tf.shape(proposed))
+        extended = tf.gather(logits, proposed, batch_dims=2) - normalizer + log_probs[:, :, tf.newaxis]
+        # A token that is proposed twice, or is among the candidates, counts once.
+        is_earlier = tf.range(count) < tf.range(count)[:, tf.newaxis]
+        again = tf.reduce_any((proposed[:, :, :, tf.newaxis] == proposed[:, :, tf.newaxis]) & is_earlier, -1)
+        is_theirs = candidates.parents[:, tf.newaxis] == tf.range(beam)[:, tf.newaxis]  # [batch, beam, candidates]
+        same = proposed[:, :, :, tf.newaxis] == candidates.tokens[:, tf.newaxis, tf.newaxis]
+        again |= tf.reduce_any(same & is_theirs[:, :, tf.newaxis], -1)
+        extended = tf.where(again | (proposed == 0), NONE, tf.maximum(extended, NONE))
+        log_probs, parents, tokens = (tf.reshape(part, [batch, -1]) for part in (extended, parents, proposed))
+        more = Candidates(log_probs, parents, tokens, log_probs)
+        return Candidates(*(tf.concat(parts, 1) for parts in zip(candidates, more)))
+
+    def extended(self, state: BeamState, candidates: Candidates, attention: Array, inputs: SearchInputs) -> PhraseState:
+        """See `Feature`."""
+        del attention
         places = _places(inputs)
-        at, found = (tf.gather(part, candidates.parents, batch_dims=1) for part in state.phrases)
+        at, found = (tf.gather(part, candidates.parents, batch_dims=1) for part in state.features["phrases"])
         tokens = candidates.tokens[:, :, tf.newaxis]
         last = tf.gather(state.last, candidates.parents, batch_dims=1)[:, :, tf.newaxis]
         apart = tf.logical_not(self._joins(last, tokens))  # [batch, candidates, 1], whether a word may end between them
@@ -106,6 +150,14 @@ class Phrases:
         before = tf.where((places.numbers == 1)[:, tf.newaxis], apart, _shifted(at))
         is_here = (tokens == places.tokens[:, tf.newaxis]) & (places.numbers > 0)[:, tf.newaxis]
         return PhraseState(before & is_here, found)
+
+    def score(self, extended: PhraseState, inputs: SearchInputs) -> tf.Tensor:
+        """Hypotheses without all phrases end only at the length limit. See `Feature`."""
+        return -MISSING * tf.cast(self.missing(extended, inputs), tf.float32)
+
+    def kept(self, merits: tf.Tensor, extended: PhraseState, inputs: SearchInputs, width: int) -> tf.Tensor:
+        """Returns which candidates stay alive, int32 [batch, width], given their merits or `NONE`."""
+        return allocated(merits, self.banks(extended, inputs), tf.shape(extended.at)[2] + 1, width)
 
     def missing(self, phrases: PhraseState, inputs: SearchInputs) -> tf.Tensor:
         """Returns how many tokens belong to phrases that outputs lack if they end here: int32 [batch, hypotheses]."""
@@ -151,3 +203,25 @@ def places_of(phrases: list[list[int]]) -> Places:
 def _shifted(at: tf.Tensor) -> tf.Tensor:
     """Returns bool [batch, n, places] moved by one place: whether a hypothesis is at the place before."""
     return tf.pad(at[:, :, :-1], [[0, 0], [0, 0], [1, 0]])
+
+
+def allocated(merits: tf.Tensor, banks: tf.Tensor, num_banks: tf.Tensor, width: int) -> tf.Tensor:
+    """Returns which candidates get a place in the beam: int32 [batch, width].
+
+    The best of each bank come first, from the highest bank to the lowest, then the second best, and so on. So the banks
+    have equal shares, and the rest goes to the higher ones.
+
+    Args:
+      merits: float32 [batch, candidates], `NONE` for candidates that do not stay alive.
+      banks: int32 [batch, candidates].
+      num_banks: int32 [], more than the highest bank.
+      width: places.
+    """
+    merits, order = tf.math.top_k(merits, merits.shape[1] or tf.shape(merits)[1])  # [batch, candidates]
+    banks = tf.gather(banks, order, batch_dims=1)
+    exists = merits > EXISTS
+    in_bank = tf.where(exists[:, :, tf.newaxis], tf.one_hot(banks, num_banks), 0.0)  # [batch, candidates, banks]
+    ranks = tf.reduce_sum(tf.cumsum(in_bank, axis=1, exclusive=True) * in_bank, -1)  # [batch, candidates]
+    priority = tf.cast(banks, tf.float32) - ranks * tf.cast(num_banks, tf.float32)
+    _, first = tf.math.top_k(tf.where(exists, priority, NONE), width)
+    return tf.gather(order, first, batch_dims=1)

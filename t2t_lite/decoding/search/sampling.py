@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from t2t_lite.decoding.search.beam_state import NONE
+from t2t_lite.decoding.search.candidates import Candidates
 from t2t_lite.static_shapes import static_size
 
 
@@ -13,6 +15,20 @@ class Sampling(NamedTuple):
     temperature: float  # divides the logits: above 1 the distribution is flatter, below 1 sharper
     top_k: int = 0  # sample from the top_k most probable tokens (Fan et al. 2018); 0: from all
     top_p: float = 1.0  # sample from the smallest set of tokens with total probability top_p (Holtzman et al. 2020)
+
+    def candidates(
+        self, logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor, uniforms: tf.Tensor
+    ) -> Candidates:
+        """Returns the extension of each sentence's only hypothesis by a token that is drawn.
+
+        Args:
+          logits, normalizer, log_probs: see `best_candidates`.
+          uniforms: float32 [batch, 1], random numbers in [0, 1).
+        """
+        tokens = sample_tokens(logits[:, 0], uniforms[:, 0], self)[:, tf.newaxis]
+        chosen = tf.gather(logits, tokens[:, :, tf.newaxis], batch_dims=2) - normalizer  # [batch, 1, 1]
+        extended = tf.maximum(chosen[:, :, 0] + log_probs, NONE)
+        return Candidates(extended, tf.zeros_like(tokens), tokens, extended)
 
 
 def sample_tokens(logits: tf.Tensor, uniforms: tf.Tensor, sampling: Sampling) -> tf.Tensor:

@@ -1,10 +1,18 @@
-"""Terms that are added to the score of an output, besides length and coverage penalty."""
+"""What is added to the score of an output, besides the length penalty: the coverage penalty, and registered terms."""
 
-from typing import Protocol
+import dataclasses
+from typing import TYPE_CHECKING, Any, Protocol
 
 import tensorflow as tf
 
-from t2t_lite.decoding.search.beam_state import SearchInputs
+from t2t_lite.arrays import Array
+from t2t_lite.decoding.search.beam_state import BeamState, SearchInputs
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.search.candidates import Candidates
+
+# Lower bound of a source token's coverage: the logarithm of less would outweigh any log-probability.
+_MIN_COVERAGE = 1e-6
 
 
 class ScorerTerm(Protocol):
@@ -21,3 +29,62 @@ class ScorerTerm(Protocol):
           inputs: the search inputs; `inputs.constraint_inputs` holds the arrays that this term needs, by name.
         """
         ...
+
+
+class Feature(Protocol):
+    """What a search keeps of each hypothesis besides its tokens, and what it adds to their scores."""
+
+    def start(self, inputs: SearchInputs, beam_size: int) -> Any:  # noqa: ANN401  a nest of tensors
+        """Returns the state of empty hypotheses: a nest of tensors [batch, beam, ...]."""
+        ...
+
+    def extended(self, state: BeamState, candidates: "Candidates", attention: Array, inputs: SearchInputs) -> Any:  # noqa: ANN401
+        """Returns the state of each candidate, [batch, candidates, ...]; for `attention` see `BeamSearch`."""
+        ...
+
+    def score(self, extended: Any, inputs: SearchInputs) -> tf.Tensor:  # noqa: ANN401
+        """Returns what is added to the scores of hypotheses that end here, at most 0: float32 [batch, candidates]."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Coverage:
+    """The coverage penalty, a `Feature`: the attention that each source token received, float32 [batch, beam, source].
+
+    Args:
+      beta: see `coverage_penalty`.
+    """
+
+    beta: float
+
+    def start(self, inputs: SearchInputs, beam_size: int) -> tf.Tensor:
+        """See `Feature`."""
+        batch, length = tf.unstack(tf.shape(inputs.source_mask))
+        return tf.zeros([batch, beam_size, length])
+
+    def extended(self, state: BeamState, candidates: "Candidates", attention: Array, inputs: SearchInputs) -> tf.Tensor:
+        """See `Feature`."""
+        del inputs
+        return tf.gather(state.features["coverage"] + attention, candidates.parents, batch_dims=1)
+
+    def score(self, extended: tf.Tensor, inputs: SearchInputs) -> tf.Tensor:
+        """See `Feature`."""
+        return coverage_penalty(extended, inputs.source_mask[:, tf.newaxis], self.beta)
+
+
+def coverage_penalty(coverage: tf.Tensor, source_mask: tf.Tensor, beta: float) -> tf.Tensor:
+    """Returns the term added to a hypothesis' score: cp(X; Y) = beta * sum_i log(min(sum_j p_ij, 1)), at most 0.
+
+    Args:
+      coverage: float32 [..., source], sum_j p_ij: the attention that each source token received from all output tokens.
+      source_mask: bool, broadcastable to `coverage`, True = a token, False = padding.
+      beta: strength of the penalty, unitless; 0.2 is common.
+
+    Returns:
+      float32 [...].
+
+    Source: Wu et al. 2016, "Google's Neural Machine Translation System", section 7, equation 14
+    (https://arxiv.org/abs/1609.08144).
+    """
+    missing = tf.math.log(tf.clip_by_value(coverage, _MIN_COVERAGE, 1.0))
+    return beta * tf.reduce_sum(tf.where(source_mask, missing, 0.0), -1)

@@ -8,6 +8,7 @@ full. When at most half of the sentences are unfinished, these move to a batch o
 import contextlib
 import functools
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -15,12 +16,11 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.decoding.ensemble import Ensemble
-from t2t_lite.decoding.search.beam_search import BeamSearch
+from t2t_lite.decoding.search.beam_search import ALL_STEPS, BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, DecoderState, EncodedSource, SearchInputs, SearchResult
 from t2t_lite.decoding.search.in_place import write_in_place
-from t2t_lite.decoding.search.interruptible import Interruptible
 from t2t_lite.decoding.search.search_memory import check_search_memory, too_large
-from t2t_lite.layers.beam_ancestry import BeamAncestry, grow_ancestry
+from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.static_shapes import static_size
@@ -34,6 +34,9 @@ UNCOMPILED_CAPACITY = 8
 # sentences: a batch of two costs little less than one of eight, and would need another compilation.
 SHRINK = 2
 MIN_BATCH = 8
+
+# How long a part of a search should take, after which its caller can end it.
+_PART_SECONDS = 0.25
 
 # A batch in the middle of its search.
 _Batch: TypeAlias = tuple[EncodedSource, BeamState, SearchInputs]
@@ -96,12 +99,12 @@ class Searcher:
             inputs = tf.nest.map_structure(lambda array: _pad_batch(array, size), inputs)
         check_search_memory(self._model, self._search, size, self._capacity)
         try:
-            return self._search_batch(source_ids, inputs, count, Interruptible(check))
+            return self._search_batch(source_ids, inputs, count, _Interruptible(check))
         except tf.errors.ResourceExhaustedError as error:
             raise too_large(self._search, size, "does not fit into memory") from error
 
     def _search_batch(
-        self, source_ids: np.ndarray, inputs: SearchInputs, count: int, interruptible: Interruptible[BeamState]
+        self, source_ids: np.ndarray, inputs: SearchInputs, count: int, interruptible: "_Interruptible"
     ) -> SearchResult:
         """Searches a batch whose first `count` rows are sentences, and the others padding."""
         size = len(source_ids)
@@ -126,7 +129,7 @@ class Searcher:
         state: BeamState,
         inputs: SearchInputs,
         results: "_Results",
-        interruptible: Interruptible[BeamState],
+        interruptible: "_Interruptible",
     ) -> list[_Waiting]:
         """Collects the finished sentences and returns the batches in which the others continue."""
         done = state.done.numpy().all(1)
@@ -196,20 +199,14 @@ class _Graphs:
 
             encoded_source, state, inputs = tf.nest.map_structure(kept, (encoded_source, state, inputs))
             state = state._replace(done=state.done | (rows < 0)[:, tf.newaxis])
-            more = [[0, 0], [0, 0], [0, capacity - tf.shape(state.ids)[2]]]
-            decoder_state = tf.cond(
-                more[2][1] > 0,
-                lambda: model.grow_state(state.decoder_state, beam_size, capacity),
-                lambda: state.decoder_state,
-            )
-            ancestry = grow_ancestry(state.ancestry, state.position, capacity)
-            finished = state.finished._replace(ids=tf.pad(state.finished.ids, more))
-            ids = tf.pad(state.ids, more)
-            return (
-                encoded_source,
-                state._replace(ids=ids, ancestry=ancestry, finished=finished, decoder_state=decoder_state),
-                inputs,
-            )
+            grows = capacity > tf.shape(state.ids)[2]
+
+            def grow(decoder_state: DecoderState) -> DecoderState:
+                return tf.cond(
+                    grows, lambda: model.grow_state(decoder_state, beam_size, capacity), lambda: decoder_state
+                )
+
+            return encoded_source, search.grown(state, capacity, grow), inputs
 
         source_ids = tf.TensorSpec([None, None], tf.int32)
         compiled = {"jit_compile": True} if xla_compile else {}
@@ -234,7 +231,7 @@ class _Graphs:
         inputs: SearchInputs,
         capacity: int,
         until: int,
-        interruptible: Interruptible[BeamState],
+        interruptible: "_Interruptible",
     ) -> tuple[EncodedSource, BeamState]:
         """Calls `begin` and `advance`."""
         interruptible.check()
@@ -248,7 +245,7 @@ class _Graphs:
         state: BeamState,
         inputs: SearchInputs,
         until: int,
-        interruptible: Interruptible[BeamState],
+        interruptible: "_Interruptible",
     ) -> BeamState:
         """Calls `advance`, in parts."""
         shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((encoded_source, state.ids)))
@@ -270,6 +267,47 @@ class _Graphs:
             result = graph(*arguments)
         self._compiled.add(shapes)
         return result
+
+
+class _Interruptible:
+    """Runs the steps of a search in parts that take about a quarter of a second each, but at least one step.
+
+    Args:
+      check: called after each part; what it raises ends the search. None: all steps are one part.
+    """
+
+    def __init__(self, check: Callable[[], None] | None) -> None:
+        self.check = check or (lambda: None)
+        self._is_checked = check is not None
+        self._steps = 1 if check else ALL_STEPS
+
+    def run(
+        self,
+        advance: Callable[[BeamState, int], BeamState],
+        state: BeamState,
+        is_over: Callable[[BeamState], bool],
+    ) -> BeamState:
+        """Returns the state after the last part.
+
+        Args:
+          advance: makes at most a given number of steps.
+          state: the state before the first of them.
+          is_over: whether a state is the last one.
+        """
+        while True:
+            start = time.perf_counter()
+            state = advance(state, self._steps)
+            if not self._is_checked:
+                return state
+            is_last = is_over(state)  # waits for the device
+            self.check()
+            if is_last:
+                return state
+            taken = time.perf_counter() - start
+            if taken > _PART_SECONDS:
+                self._steps = max(1, self._steps // 2)
+            elif taken < _PART_SECONDS / 2:
+                self._steps *= 2
 
 
 class _Results:

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
-
-from t2t_lite.decoding.search.beam_search import beam_search
+from support.beams import beam_search
 
 EOS = 1
 EMPTY = -1e9  # score of a slot without hypothesis

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 import tensorflow as tf
+from support.beams import beam_search
 from support.random_model import Random, assert_finds
 
-from t2t_lite.decoding.search.beam_allocation import MISSING, allocated
-from t2t_lite.decoding.search.beam_search import BeamSearch, beam_search
+from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import NONE
 from t2t_lite.decoding.search.constraints import NoRepeatNgram, Prefix
-from t2t_lite.decoding.search.phrases import Phrases, Places, places_of
+from t2t_lite.decoding.search.phrases import MISSING, Phrases, Places, allocated, places_of
 
 EOS, VOCAB, LENGTH, WIDE = 1, 5, 5, 700  # more hypotheses than there are outputs
 NO = (False,) * VOCAB

@@ -9,8 +9,8 @@ from support.random_model import EOS, LENGTH, SENTENCES, SOURCE, VOCAB, Random, 
 
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
-from t2t_lite.decoding.search.coverage_penalty import coverage_penalty
 from t2t_lite.decoding.search.sampling import Sampling, sample_tokens
+from t2t_lite.decoding.search.scorer_terms import coverage_penalty
 
 
 def test_an_output_is_not_shorter_than_the_minimum_length():
