@@ -6,7 +6,7 @@ searches until twice as many hypotheses are finished as the beam is wide: with f
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +15,10 @@ import numpy as np
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length
-from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
+from t2t_lite.decoding.engine import EngineOptions, Found, Needs, Outcome, Query
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
 from t2t_lite.installed import check_installed
-from t2t_lite.log import LOG
 
 # How many times the beam size of finished hypotheses end a search.
 PATIENCE = 2
@@ -47,9 +46,8 @@ class CTranslate2Engine:
       max_positions: the longest sequence that the model has positions for.
       positions_limit: what messages call that limit.
       alignment_layer: the decoder layer whose attention the model gives.
+      options: how it runs; `warn` also receives a line about settings that have another effect than with TensorFlow.
       digest: the checksum of the model.
-      warn: receives a line about settings that have another effect than with TensorFlow.
-      num_threads: number of batches that are searched in parallel; None: the number of processors.
     """
 
     name = "ctranslate2"
@@ -62,16 +60,16 @@ class CTranslate2Engine:
         max_positions: int,
         positions_limit: str,
         alignment_layer: int,
+        options: EngineOptions = EngineOptions(),  # noqa: B008  frozen
         digest: str = "",
-        warn: Callable[[str], None] = LOG.warning,
-        num_threads: int | None = None,
     ) -> None:
         ctranslate2 = imported()
-        self.max_positions: int = max_positions
+        self.max_positions: int | None = max_positions
+        self._limit = max_positions
         self.positions_limit = positions_limit
-        self.num_threads = num_threads or len(os.sched_getaffinity(0))
+        self.num_threads = options.num_threads or len(os.sched_getaffinity(0))
         self.model_name = f"{folder.name} ({self.name})"
-        self._alignment_layer, self._digest, self._warn = alignment_layer, digest, warn
+        self._alignment_layer, self._digest, self._warn = alignment_layer, digest, options.warn
         self._has_warned = False
         self._tokens, self._inputs_tokens = vocabulary.tokens(), inputs_vocabulary.tokens()
         self._ids = {token: id for id, token in enumerate(self._tokens)}
@@ -96,7 +94,7 @@ class CTranslate2Engine:
         if query.settings.sampling_method == "random" and not self._has_warned:
             self._has_warned = True
             self._warn("samples come from CTranslate2's own random numbers; random_seed has no effect")
-        requests = [_Request.of(query, row, self.max_positions) for row in query.rows]
+        requests = [_Request.of(query, row, self._limit) for row in query.rows]
         found = self._searched(query, requests)
         # A batch has one limit, that of its longest line. Outputs that are too long for theirs are searched again.
         limits = {request.row: request.limit for request in requests}
@@ -107,15 +105,13 @@ class CTranslate2Engine:
             found |= self._searched(query, [each for each in too_long if each.limit == limit], report=False)
         if query.prefixes is None:
             found = _cut(found, query.settings.beam_size)
-        if query.with_scores or query.prefixes is not None:
+        if query.lines.with_scores or query.prefixes is not None:
             found = _cut(self._with_exact_scores(query, found), query.settings.beam_size)
         warnings = {}
         for request in requests:
             ids, longest = found[request.row][0].ids, len(request.source) + query.settings.extra_length
-            if len(ids) == self.max_positions < longest and ids[-1] != EOS_ID:
-                warnings[request.row] = (
-                    f"the output was cut at {self.max_positions} tokens, which is {self.positions_limit}"
-                )
+            if len(ids) == self._limit < longest and ids[-1] != EOS_ID:
+                warnings[request.row] = f"the output was cut at {self._limit} tokens, which is {self.positions_limit}"
         return Outcome(found, warnings)
 
     def score(
@@ -187,9 +183,9 @@ class CTranslate2Engine:
             for request, result in zip(batch, results, strict=True):
                 found[request.row] = self._found(result.result(), query.settings)
             if report:
-                query.on_done(len(batch))
-            if query.check:
-                query.check()
+                query.done(len(batch))
+            if query.lines.check:
+                query.lines.check()
         return found
 
     def _options(self, query: Query, batch: "Sequence[_Request]") -> dict[str, Any]:

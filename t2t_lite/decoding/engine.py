@@ -3,10 +3,14 @@
 Everything around it (tokens, files, prefixes as texts, trees, n-best output) is written once, for all engines.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from t2t_lite.config import DecodeHParams
+from t2t_lite.data.vocab import Vocabulary
+from t2t_lite.log import LOG
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,22 +21,51 @@ if TYPE_CHECKING:
 ENGINES = ("tensorflow", "ctranslate2")
 
 
+@dataclasses.dataclass(frozen=True)
+class EngineOptions:
+    """How an engine runs. None of it changes what is found, but for rounding.
+
+    Args:
+      warn: receives a line about settings that are probably a mistake, and about texts that are cut.
+      xla_compile: whether to compile searches with XLA, which takes seconds for each of a few shapes and makes searches
+        faster after that; None: in the background, once it pays. Only for TensorFlow.
+      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
+    """
+
+    warn: Callable[[str], None] = LOG.warning
+    xla_compile: bool | None = None
+    num_threads: int | None = None
+
+
+class Lines(NamedTuple):
+    """The lines to search for; see `Translator.translate`. All sequences have an entry for each line."""
+
+    texts: Sequence[str]
+    prefixes: Sequence[str] | None = None
+    first_line: int = 1  # for messages and, with sampling, the random numbers
+    on_done: Callable[[int], None] | None = None
+    constraints: "Sequence[LineConstraint] | str" = ()
+    phrases: Sequence[Sequence[str]] | None = None
+    with_scores: bool = True  # whether scores and log-probabilities must be exact; else they are only for ranking
+    warm_up: bool = False  # whether to compile what is compiled at first use, or later
+    check: Callable[[], None] | None = None
+
+
 class Query(NamedTuple):
     """Lines to search for, as token ids. All sequences have an entry for each line."""
 
-    texts: Sequence[str]  # for registered constraints, which may read them
+    lines: Lines  # without blank phrases
     sources: Sequence[list[int]]  # ids, with the end symbol
+    prefixes: Sequence[list[int]] | None  # ids that outputs begin with, without the end symbol
+    constraints: "Sequence[LineConstraint]"
     rows: Sequence[int]  # the indices of the lines to search; the others are blank
     settings: DecodeHParams
     num_wanted: int  # how many hypotheses of a line are wanted; 0: all
-    with_scores: bool = True  # whether scores and log-probabilities must be exact; else they are only for ranking
-    first_line: int = 1  # the number of the first line, for messages and, with sampling, the random numbers
-    prefixes: Sequence[list[int]] | None = None  # ids that outputs begin with, without the end symbol
-    phrases: Sequence[Sequence[str]] | None = None  # phrases that outputs must contain
-    constraints: "Sequence[LineConstraint]" = ()
-    warm_up: bool = False  # whether to compile what is compiled at first use, or later
-    on_done: Callable[[int], None] = lambda number: None  # called with the number of lines of each finished batch
-    check: Callable[[], None] | None = None  # called several times a second; what it raises ends the search
+
+    def done(self, number: int) -> None:
+        """Says that a batch of so many lines is finished."""
+        if self.lines.on_done:
+            self.lines.on_done(number)
 
 
 class Found(NamedTuple):
@@ -71,26 +104,10 @@ class Engine(Protocol):
     """
 
     name: str
-
-    @property
-    def model_name(self) -> str:
-        """See above."""
-        ...
-
-    @property
-    def max_positions(self) -> int | None:
-        """See above."""
-        ...
-
-    @property
-    def positions_limit(self) -> str:
-        """See above."""
-        ...
-
-    @property
-    def num_threads(self) -> int:
-        """See above."""
-        ...
+    model_name: str
+    max_positions: int | None
+    positions_limit: str
+    num_threads: int
 
     @property
     def attention_layers(self) -> Mapping[str, int]:
@@ -155,3 +172,15 @@ class Engine(Protocol):
     def description(self) -> dict[str, Any]:
         """Returns what outputs depend on besides the settings: the files with the weights, and their state."""
         ...
+
+
+class Loaded(NamedTuple):
+    """What a translator is made of, loaded from run directories or an export."""
+
+    engine: Engine
+    vocabulary: Vocabulary  # of the targets
+    inputs_vocabulary: Vocabulary
+    decode_hparams: DecodeHParams  # the defaults, with the changes applied
+    problem: str  # its name
+    has_inputs: bool  # see `Problem`
+    checkpoints: Sequence[Path] = ()  # the checkpoint of each model, without suffix

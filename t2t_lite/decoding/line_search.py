@@ -1,16 +1,13 @@
 """Searches the outputs of lines of text: turns them into ids, lets an engine search, and turns its ids into texts."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
-from t2t_lite.decoding.engine import Engine, Found, Needs, Query
+from t2t_lite.decoding.engine import Engine, Found, Lines, Needs, Query
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.search_requests import LineConstraint
 
 
 class Hypothesis(NamedTuple):
@@ -30,20 +27,6 @@ class CutHypothesis(Hypothesis):
     """One of which something is missing. It is a tuple of the same three values, as programs expect."""
 
     __slots__ = ()
-
-
-class Lines(NamedTuple):
-    """The lines to search for; see `Translator.translate`."""
-
-    texts: Sequence[str]
-    prefixes: Sequence[str] | None = None
-    first_line: int = 1
-    on_done: Callable[[int], None] | None = None
-    constraints: "Sequence[LineConstraint] | str" = ()
-    phrases: Sequence[Sequence[str]] | None = None
-    with_scores: bool = True  # see `Query`
-    warm_up: bool = False  # see `Query`
-    check: Callable[[], None] | None = None
 
 
 class LineSearch:
@@ -80,30 +63,16 @@ class LineSearch:
             the engine or the vocabulary cannot do what is asked for.
         """
         lines, settings = self._checked(lines, settings)
-        on_done = lines.on_done or (lambda number: None)
         rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]
-        if num_blank := len(lines.texts) - len(rows):
-            on_done(num_blank)
         sources, starts, cut = self._encoded(lines, settings)
-        phrases = None if lines.phrases is None else list(map(_not_blank, lines.phrases))
-        query = Query(
-            lines.texts,
-            sources,
-            rows,
-            settings,
-            num_wanted,
-            lines.with_scores,
-            lines.first_line,
-            starts,
-            phrases,
-            [] if isinstance(lines.constraints, str) else list(lines.constraints),
-            lines.warm_up,
-            on_done,
-            lines.check,
-        )
+        constraints = () if isinstance(lines.constraints, str) else lines.constraints
+        query = Query(lines, sources, starts, constraints, rows, settings, num_wanted)
+        if num_blank := len(lines.texts) - len(rows):
+            query.done(num_blank)
         found, warnings = self._engine.search(query)
         blank = "it is blank, and so is its output, without its phrases"
-        without = {row: blank for row in {*range(len(phrases or ()))} - {*rows} if phrases and phrases[row]}
+        num_phrases = dict(enumerate(map(len, lines.phrases or ())))
+        without = {row: blank for row in num_phrases.keys() - {*rows} if num_phrases[row]}
         for row, line in sorted((without | dict(warnings)).items()):
             self._warn(f"line {lines.first_line + row}: {line}")
         results = [[Hypothesis("", 0.0, 0.0)] for _ in lines.texts]
@@ -124,23 +93,20 @@ class LineSearch:
             )
         if lines.phrases is not None:
             _check_phrases(lines, settings)
-        has_phrases = any(map(_not_blank, lines.phrases or ()))
-        self._engine.check(settings, Needs(has_phrases, bool(lines.constraints)))
+            lines = lines._replace(phrases=list(map(_not_blank, lines.phrases)))
+        self._engine.check(settings, Needs(any(lines.phrases or ()), bool(lines.constraints)))
         return lines, settings
 
     def _encoded(
         self, lines: Lines, settings: DecodeHParams
     ) -> tuple[list[list[int]], list[list[int]] | None, set[int]]:
         """Returns (ids of the lines, with the end symbol; ids of the prefixes, without it, or None; rows cut)."""
-        cut: set[int] = set()
-        limits = (settings, self._engine.max_positions, self._warn, lines.first_line)
-        names = "line", self._engine.positions_limit
-        sources = encode_lines(self._inputs_vocabulary, lines.texts, *limits, *names, cut.add)
+        common = settings, self._engine, self._warn, lines.first_line
+        sources, cut = encode_lines(self._inputs_vocabulary, lines.texts, *common, "line")
         if lines.prefixes is None:
             return sources, None, cut
-        names = "the prefix of line", self._engine.positions_limit
-        ended = encode_lines(self._vocabulary, lines.prefixes, *limits, *names, cut.add)
-        return sources, [ids[:-1] for ids in ended], cut
+        ended, cut_prefixes = encode_lines(self._vocabulary, lines.prefixes, *common, "the prefix of line")
+        return sources, [ids[:-1] for ids in ended], cut | cut_prefixes
 
     def _hypotheses(
         self, found: list[Found], prefix: str, prefix_ids: list[int], is_line_cut: bool

@@ -1,40 +1,30 @@
 """Loads models and vocabularies from run directories for decoding."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
 
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.selection import names_one_file, select
-from t2t_lite.config import DecodeHParams, HParams
-from t2t_lite.data.vocab import Vocabulary, open_vocabulary
+from t2t_lite.config import HParams
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.decoding.engine import EngineOptions, Loaded
+from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
 from t2t_lite.errors import UserError
 from t2t_lite.gpus import warn_if_unused
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
-from t2t_lite.run_dir import RunDir, open_run_dir
+from t2t_lite.run_dir import open_run_dir
 from t2t_lite.settings import SettingValue
 from t2t_lite.tuned_settings import search_settings
 
 
-class Loaded(NamedTuple):
-    """The parts of a translator that are loaded from run directories."""
-
-    models: list[Seq2SeqModel]  # a built, frozen `Seq2SeqModel` for each run directory
-    checkpoints: list[Path]  # the checkpoint of each model, without suffix
-    vocabulary: Vocabulary  # of the targets
-    inputs_vocabulary: Vocabulary
-    decode_hparams: DecodeHParams  # the defaults of the first run directory, with the changes applied
-    problem: str  # its name
-    has_inputs: bool  # see `Problem`
-
-
-def load(
+def load_runs(
     paths: Sequence[Path],
     decode_hparams: str | Mapping[str, SettingValue],
     checkpoint_path: str | PathLike | None,
-    warn: Callable[[str], None],
+    options: EngineOptions,
 ) -> Loaded:
     """Loads the models of run directories with the same vocabularies.
 
@@ -44,11 +34,12 @@ def load(
         as a dict or "name=value,...".
       checkpoint_path: which checkpoint to load: "best", "last", "average", "ckpt-2000" or a path, see
         `checkpoints.selection`. None: the average of each run directory if there is one, else the last checkpoint.
-      warn: receives a line if the loaded checkpoint is not the newest, and about tuned settings.
+      options: `warn` also receives a line if the loaded checkpoint is not the newest, and about tuned settings.
 
     Raises:
       UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
     """
+    warn = options.warn
     warn_if_unused(warn)
     run_dirs = [open_run_dir(path) for path in paths]
     if names_one_file(checkpoint_path) and len(run_dirs) > 1:
@@ -65,19 +56,16 @@ def load(
                 raise UserError(
                     f"{mine.path} and {theirs.path} differ; only models with the same vocabulary can be used together"
                 )
-    problem = run_dirs[0].problem
-    models = [_model_of(run_dir, checkpoint, settings, first) for run_dir, checkpoint in zip(run_dirs, checkpoints)]
-    return Loaded(models, checkpoints, first[-1], first[0], settings, problem.name, problem.has_inputs)
-
-
-def _model_of(
-    run_dir: RunDir, checkpoint: Path, settings: DecodeHParams, vocabularies: list[Vocabulary]
-) -> Seq2SeqModel:
-    # Not the precision of training: the weights are float32, and results do not depend on the machine.
-    hparams = run_dir.hparams.replace(precision=settings.precision)
-    model = restored_model(hparams, vocabularies[-1].size, vocabularies[0].size, checkpoint)
-    model.freeze()
-    return model
+    models = []
+    for run_dir, checkpoint in zip(run_dirs, checkpoints):
+        # Not the precision of training: the weights are float32, and results do not depend on the machine.
+        hparams = run_dir.hparams.replace(precision=settings.precision)
+        models.append(restored_model(hparams, first[-1].size, first[0].size, checkpoint))
+        models[-1].freeze()
+    vocabularies, problem = (first[-1], first[0]), run_dirs[0].problem
+    model = models[0] if len(models) == 1 else Ensemble(models)
+    engine = TensorFlowEngine(model, *vocabularies, options, checkpoints)
+    return Loaded(engine, *vocabularies, settings, problem.name, problem.has_inputs, checkpoints)
 
 
 def restored_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int, checkpoint: Path) -> Seq2SeqModel:

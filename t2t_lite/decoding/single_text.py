@@ -1,12 +1,54 @@
-"""A decorator for methods that accept one text as well as a list of texts."""
+"""Methods that accept one text as well as a list of texts."""
 
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+
+from t2t_lite.arrays import Forwarded
+
+if TYPE_CHECKING:
+    from t2t_lite.decoding.line_search import Hypothesis
+
+_Result = TypeVar("_Result")
 
 
-def or_a_single_text(*names: str, lists: Sequence[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+class OfTexts(Protocol[_Result]):
+    """The type of such a method: of one text it returns one result, of a list a list."""
+
+    @overload
+    def __call__(self, text: str, /, *more: Forwarded, **options: Forwarded) -> _Result: ...
+
+    @overload
+    def __call__(self, texts: Sequence[str], /, *more: Forwarded, **options: Forwarded) -> list[_Result]: ...
+
+    @overload
+    def __call__(self, **options: Forwarded) -> Any: ...  # noqa: ANN401  texts given by name
+
+
+class Translates(Protocol):
+    """The type of `translate`, which returns texts, or hypotheses with their scores."""
+
+    @overload
+    def __call__(self, lines: str, return_scores: Literal[False] = ..., **options: Forwarded) -> str: ...
+
+    @overload
+    def __call__(
+        self, lines: Sequence[str], return_scores: Literal[False] = ..., **options: Forwarded
+    ) -> list[str]: ...
+
+    @overload
+    def __call__(self, lines: str, return_scores: Literal[True], **options: Forwarded) -> "Hypothesis": ...
+
+    @overload
+    def __call__(
+        self, lines: Sequence[str], return_scores: Literal[True], **options: Forwarded
+    ) -> "list[Hypothesis]": ...
+
+
+def or_a_single_text(
+    *names: str, lists: Sequence[str] = ()
+) -> Callable[[Callable[..., list[_Result]]], OfTexts[_Result]]:
     """Returns a decorator that lets a method of lists of texts accept single texts as well.
 
     Without it, a string would pass as a sequence of one-character texts.
@@ -20,7 +62,7 @@ def or_a_single_text(*names: str, lists: Sequence[str] = ()) -> Callable[[Callab
       list. It raises TypeError if some are texts and others are lists.
     """
 
-    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(method: Callable[..., list[_Result]]) -> Any:  # noqa: ANN401  the method, of another type
         signature = inspect.signature(method)
 
         @functools.wraps(method)
@@ -41,3 +83,9 @@ def or_a_single_text(*names: str, lists: Sequence[str] = ()) -> Callable[[Callab
         return of_texts
 
     return decorate
+
+
+def translates(method: Callable[..., Any]) -> Translates:
+    """Decorates `translate` with `or_a_single_text`; a single text has one prefix, and a list of phrases."""
+    decorated: Any = or_a_single_text("lines", "prefixes", lists=("phrases",))(method)
+    return decorated

@@ -14,11 +14,10 @@ import tensorflow as tf
 from t2t_lite.config import WIDE_BEAM, DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length, padded
-from t2t_lite.decoding.cross_attention import CrossAttentionWeights
-from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
+from t2t_lite.decoding.engine import EngineOptions, Found, Needs, Outcome, Query
 from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.lexical import PhraseVocabulary
-from t2t_lite.decoding.scorer import Scorer
 from t2t_lite.decoding.search.adaptive_searcher import AdaptiveSearcher
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
@@ -52,9 +51,7 @@ class TensorFlowEngine:
     Args:
       model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
       vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
-      warn: receives a line about settings that are probably a mistake.
-      xla_compile: whether to compile searches with XLA; None: those that pay, see `AdaptiveSearcher`.
-      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
+      options: how it runs; which searches pay to be compiled, `AdaptiveSearcher` says.
       checkpoints: the checkpoints of the weights, for `description`.
       digest: the checksum of weights from elsewhere, also for it.
     """
@@ -67,33 +64,21 @@ class TensorFlowEngine:
         model: Seq2SeqModel | Ensemble,
         vocabulary: Vocabulary,
         inputs_vocabulary: Vocabulary,
-        warn: Callable[[str], None],
-        xla_compile: bool | None = None,
-        num_threads: int | None = None,
+        options: EngineOptions,
         checkpoints: Sequence[Path] = (),
         digest: str = "",
     ) -> None:
         self.model, self._digest = model, digest
+        self.model_name: str = getattr(model, "name", type(model).__name__)
+        self.max_positions: int | None = model.max_positions
         self.checkpoints = list(checkpoints)
         # On a CPU the matrix products of one batch are too small to use all cores; a GPU runs one batch at a time.
         processors = 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
-        self.num_threads = num_threads or processors
-        self._vocabulary, self._inputs_vocabulary = vocabulary, inputs_vocabulary
-        self._warn, self._xla_compile = warn, xla_compile
+        self.num_threads = options.num_threads or processors
+        self._vocabulary, self._inputs_vocabulary, self._options = vocabulary, inputs_vocabulary, options
         self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the last used one at the end
         self._lock = threading.Lock()
-        self._scorer = Scorer(model)
-        self._cross_attention = CrossAttentionWeights(model)
-
-    @property
-    def model_name(self) -> str:
-        """See `Engine`."""
-        return self.model.name
-
-    @property
-    def max_positions(self) -> int | None:
-        """See `Engine`."""
-        return self.model.max_positions
+        self._pairs = GivenPairs(model)
 
     def check(self, settings: DecodeHParams, needs: Needs) -> None:
         """See `Engine`."""
@@ -111,8 +96,8 @@ class TensorFlowEngine:
             """Searches a batch."""
             request, searcher, rows = batch
             inputs = request.inputs_of(rows)
-            search = searcher.compile if query.warm_up and isinstance(searcher, AdaptiveSearcher) else searcher
-            result = search(padded([query.sources[row] for row in rows]), inputs, query.check)
+            search = searcher.compile if query.lines.warm_up and isinstance(searcher, AdaptiveSearcher) else searcher
+            result = search(padded([query.sources[row] for row in rows]), inputs, query.lines.check)
             stopped = (result.ids[:, 0] != EOS_ID).all(1) & (inputs.limits == self.max_positions)
             for index, row in enumerate(rows):
                 of_row = SearchResult(*(part[index] for part in result))
@@ -124,7 +109,7 @@ class TensorFlowEngine:
                     warnings[row] = (
                         f"the output was cut at {inputs.limits[index]} tokens, which is {self.positions_limit}"
                     )
-            query.on_done(len(rows))
+            query.done(len(rows))
 
         self._map(search_batch, self._batches(query))
         return Outcome(found, warnings)
@@ -133,14 +118,13 @@ class TensorFlowEngine:
         self, sources: Sequence[list[int]], outputs: Sequence[list[int]], settings: DecodeHParams
     ) -> list[tuple[float, float]]:
         """See `Engine`."""
-        return self._scorer(sources, outputs, settings)
+        return self._pairs.score(sources, outputs, settings)
 
     def cross_attention(
         self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int | None, settings: DecodeHParams
     ) -> list[np.ndarray]:
         """See `Engine`."""
-        layer = self._layer(layer)
-        return self._cross_attention(sources, outputs, layer, settings.batch_tokens)
+        return self._pairs.cross_attention(sources, outputs, self._layer(layer), settings.batch_tokens)
 
     @property
     def attention_layers(self) -> dict[str, int]:
@@ -156,45 +140,32 @@ class TensorFlowEngine:
         settings: DecodeHParams,
     ) -> list[np.ndarray]:
         """See `Engine`."""
-        model, layer = self._single_model(), self._layer(layer)
-        queries = sources if kind == "encoder" else outputs
-        keys = outputs if kind == "decoder" else sources
-        found = [np.zeros([0, 0, 0], np.float32)] * len(sources)
-        lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
-        for rows in by_length(range(len(lengths)), lengths, lambda length: settings.batch_tokens // length):
-            inputs, targets = (padded([side[row] for row in rows]) for side in (sources, outputs))
-            for row, weights in zip(rows, np.asarray(model.attention(inputs, targets, kind, layer))):
-                found[row] = weights[:, : len(queries[row]), : len(keys[row])]
-        return found
+        return self._pairs.attention(sources, outputs, kind, self._layer(layer), settings.batch_tokens)
 
     def description(self) -> dict[str, Any]:
         """See `Engine`."""
         written = [[str(path), Path(f"{path}.index").stat().st_mtime] for path in self.checkpoints]
         return {"checkpoints": written} | ({"model": self._digest} if self._digest else {})
 
-    def _single_model(self) -> Seq2SeqModel:
+    def _layer(self, layer: int | None) -> int:
         if isinstance(self.model, Ensemble):
             raise UserError("attention weights belong to one model, and this is an ensemble; load one run directory")
-        return self.model
-
-    def _layer(self, layer: int | None) -> int:
-        model = self._single_model()
-        return model.alignment_layer if layer is None else layer
+        return self.model.alignment_layer if layer is None else layer
 
     def _batches(self, query: Query) -> list[_Batch]:
         """Returns the batches of all lines. Lines with phrases have their own, because only they need the rules."""
         sources, settings = query.sources, query.settings
-        phrases = query.phrases or [()] * len(sources)
-        about = LinesToDecode(query.texts, sources, settings, self._vocabulary, self._inputs_vocabulary)
+        phrases = query.lines.phrases or [()] * len(sources)
+        about = LinesToDecode(query.lines.texts, sources, settings, self._vocabulary, self._inputs_vocabulary)
         terms = terms_of(about)
         batches = []
         for has_phrases in (False, True):
             rows = [row for row in query.rows if bool(phrases[row]) == has_phrases]
             if not rows and (has_phrases or query.rows):
                 continue
-            more = [self._phrase_vocabulary.constraint(phrases, query.first_line)] if has_phrases else []
+            more = [self._phrase_vocabulary.constraint(phrases, query.lines.first_line)] if has_phrases else []
             constraints = constraints_of(about, query.prefixes, [*query.constraints, *more])
-            request = SearchRequest(sources, settings, constraints, self.max_positions, query.first_line, terms)
+            request = SearchRequest(sources, settings, constraints, self.max_positions, query.lines.first_line, terms)
             searcher = self._searcher(settings, query.num_wanted, constraints, terms)
             lengths = [len(source) for source in sources]
             batches += [(request, searcher, part) for part in self._parts(rows, lengths, searcher)]
@@ -241,11 +212,12 @@ class TensorFlowEngine:
         with self._lock:
             if key not in self._searchers:
                 for line in decode_hparams.warnings():
-                    self._warn(line)
+                    self._options.warn(line)
                 parts = self.model, search, tokens_of_batch(self.model, search, decode_hparams.batch_tokens)
                 # Samples would depend on when a search is compiled: its rounding differs.
-                adapts = self._xla_compile is None and decode_hparams.sampling_method != "random"
-                self._searchers[key] = AdaptiveSearcher(*parts) if adapts else Searcher(*parts, bool(self._xla_compile))
+                xla_compile = self._options.xla_compile
+                adapts = xla_compile is None and decode_hparams.sampling_method != "random"
+                self._searchers[key] = AdaptiveSearcher(*parts) if adapts else Searcher(*parts, bool(xla_compile))
                 while len(self._searchers) > _MAX_SEARCHERS:
                     del self._searchers[next(iter(self._searchers))]
             self._searchers[key] = searcher = self._searchers.pop(key)

@@ -3,15 +3,18 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, overload
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
 
 from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
-from t2t_lite.decoding.engine import Engine
-from t2t_lite.decoding.given_outputs import GivenOutputs
-from t2t_lite.decoding.line_search import Hypothesis, Lines, LineSearch
-from t2t_lite.decoding.single_text import or_a_single_text
+from t2t_lite.decoding.alignment import alignment
+from t2t_lite.decoding.engine import Engine, EngineOptions, Lines, Loaded
+from t2t_lite.decoding.line_search import Hypothesis, LineSearch
+from t2t_lite.decoding.single_text import or_a_single_text, translates
+from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError
 from t2t_lite.log import LOG
 from t2t_lite.quiet import load_tensorflow
@@ -22,8 +25,11 @@ if TYPE_CHECKING:
     from t2t_lite.decoding.search_requests import LineConstraint
     from t2t_lite.models.base import Seq2SeqModel
 
+# Attention weights [heads, queries, keys], the tokens of the queries, and those of the keys.
+Weights: TypeAlias = tuple[np.ndarray, list[str], list[str]]
 
-class Translator(GivenOutputs):
+
+class Translator:
     """Translates lines; also scores and aligns given translations. It is thread-safe.
 
     Args:
@@ -33,10 +39,7 @@ class Translator(GivenOutputs):
       warn: receives a line about an input or an output that was cut.
       checkpoints: the checkpoints of the weights, for reports.
       inputs_vocabulary: the vocabulary of the inputs; None if both sides share one.
-      xla_compile: whether to compile searches with XLA, which takes seconds for each of a few shapes and makes searches
-        faster after that; None: in the background, once it pays. Not for an `Engine`.
-      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU. Not
-        for an `Engine`.
+      xla_compile, num_threads: see `EngineOptions`. Not for an `Engine`.
       problem: the name of the problem that the model was trained for, for reports.
       has_inputs: whether the model reads inputs. If not, a line is the beginning of its own output, which is completed.
     """
@@ -54,18 +57,18 @@ class Translator(GivenOutputs):
         problem: str = "",
         has_inputs: bool = True,
     ) -> None:
-        self.checkpoints = list(checkpoints)
-        self.problem = problem
-        self.has_inputs = has_inputs
-        vocabularies = vocabulary, inputs_vocabulary or vocabulary
+        self.vocabulary, self.inputs_vocabulary = vocabulary, inputs_vocabulary or vocabulary
+        self.decode_hparams, self._warn = decode_hparams, warn
+        self.checkpoints, self.problem, self.has_inputs = list(checkpoints), problem, has_inputs
+        vocabularies = self.vocabulary, self.inputs_vocabulary
         if hasattr(model, "search"):
-            engine = cast(Engine, model)
+            self.engine = cast(Engine, model)
         else:
             from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
 
-            engine = TensorFlowEngine(model, *vocabularies, warn, xla_compile, num_threads, self.checkpoints)
-        super().__init__(engine, *vocabularies, decode_hparams, warn)
-        self._search_lines = LineSearch(engine, *vocabularies, warn, has_inputs)
+            options = EngineOptions(warn, xla_compile, num_threads)
+            self.engine = TensorFlowEngine(model, *vocabularies, options, self.checkpoints)
+        self._search_lines = LineSearch(self.engine, *vocabularies, warn, has_inputs)
 
     @property
     def model(self) -> "Seq2SeqModel | Ensemble":
@@ -82,6 +85,11 @@ class Translator(GivenOutputs):
     def num_threads(self) -> int:
         """Number of batches that are searched in parallel."""
         return self.engine.num_threads
+
+    @property
+    def attention_layers(self) -> Mapping[str, int]:
+        """The number of layers by kind of `attention`; {} if the engine gives no weights, or for an ensemble."""
+        return self.engine.attention_layers
 
     @classmethod
     def from_run_dir(
@@ -102,30 +110,17 @@ class Translator(GivenOutputs):
             decode_hparams.json if t2t-lite-eval --tune found better ones.
           checkpoint_path: another checkpoint to load: "best", "best:chrf", "last", "average", "ckpt-2000", or a path
             without suffix.
-          warn, xla_compile, num_threads: see `Translator`.
+          warn, xla_compile, num_threads: see `EngineOptions`.
 
         Raises:
           UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
         """
         load_tensorflow()
-        from t2t_lite.decoding.ensemble import Ensemble
-        from t2t_lite.decoding.loading import load
+        from t2t_lite.decoding.loading import load_runs
 
         paths = [Path(each) for each in ([path] if isinstance(path, str | os.PathLike) else path)]
-        loaded = load(paths, decode_hparams, checkpoint_path, warn)
-        model = loaded.models[0] if len(loaded.models) == 1 else Ensemble(loaded.models)
-        return cls(
-            model,
-            loaded.vocabulary,
-            loaded.decode_hparams,
-            warn,
-            loaded.checkpoints,
-            loaded.inputs_vocabulary,
-            xla_compile,
-            num_threads,
-            loaded.problem,
-            loaded.has_inputs,
-        )
+        options = EngineOptions(warn, xla_compile, num_threads)
+        return cls._of(load_runs(paths, decode_hparams, checkpoint_path, options), warn)
 
     @classmethod
     def from_export(
@@ -142,82 +137,46 @@ class Translator(GivenOutputs):
         Args:
           path: the export directory.
           decode_hparams: changes to its search settings, as a dict or "name=value,...".
-          warn, xla_compile, num_threads: see `Translator`.
+          warn, xla_compile, num_threads: see `EngineOptions`.
 
         Raises:
           UserError: if it is no export, a file of it is missing or changed, or it is a SavedModel, which has its own
             search.
         """
-        from t2t_lite.decoding.exported import load_export
+        from t2t_lite.decoding.loading_exports import load_export
 
-        export = load_export(Path(path), decode_hparams, warn, xla_compile, num_threads)
+        return cls._of(load_export(Path(path), decode_hparams, EngineOptions(warn, xla_compile, num_threads)), warn)
+
+    @classmethod
+    def _of(cls, loaded: Loaded, warn: Callable[[str], None]) -> "Translator":
         return cls(
-            export.engine,
-            export.vocabulary,
-            export.decode_hparams,
+            loaded.engine,
+            loaded.vocabulary,
+            loaded.decode_hparams,
             warn,
-            inputs_vocabulary=export.inputs_vocabulary,
-            problem=export.problem,
-            has_inputs=export.has_inputs,
+            loaded.checkpoints,
+            loaded.inputs_vocabulary,
+            problem=loaded.problem,
+            has_inputs=loaded.has_inputs,
         )
 
     def __repr__(self) -> str:
         parts = [f"model={self.engine.model_name}", *(f"checkpoint={checkpoint}" for checkpoint in self.checkpoints)]
         return f"<{type(self).__name__} {', '.join([*parts, f'problem={self.problem}'] if self.problem else parts)}>"
 
-    @overload
-    def translate(
-        self,
-        lines: str,
-        return_scores: Literal[False] = ...,
-        prefixes: str | None = ...,
-        phrases: Sequence[str] | None = ...,
-        **options: Forwarded,
-    ) -> str: ...
-
-    @overload
+    @translates
     def translate(
         self,
         lines: Sequence[str],
-        return_scores: Literal[False] = ...,
-        prefixes: Sequence[str] | None = ...,
-        phrases: Sequence[Sequence[str]] | None = ...,
-        **options: Forwarded,
-    ) -> list[str]: ...
-
-    @overload
-    def translate(
-        self,
-        lines: str,
-        return_scores: Literal[True],
-        prefixes: str | None = ...,
-        phrases: Sequence[str] | None = ...,
-        **options: Forwarded,
-    ) -> Hypothesis: ...
-
-    @overload
-    def translate(
-        self,
-        lines: Sequence[str],
-        return_scores: Literal[True],
-        prefixes: Sequence[str] | None = ...,
-        phrases: Sequence[Sequence[str]] | None = ...,
-        **options: Forwarded,
-    ) -> list[Hypothesis]: ...
-
-    @or_a_single_text("lines", "prefixes", lists=("phrases",))
-    def translate(
-        self,
-        lines: Sequence[str] | str,
         return_scores: bool = False,
-        prefixes: Sequence[str] | str | None = None,
+        prefixes: Sequence[str] | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
         constraints: "Sequence[LineConstraint] | str" = (),
-        phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
+        phrases: Sequence[Sequence[str]] | None = None,
         check: Callable[[], None] | None = None,
         **settings: SettingValue,
-    ) -> list[str] | list[Hypothesis] | str | Hypothesis:
+    ) -> list[str] | list[Hypothesis]:
         """Translates lines.
 
         Args:
@@ -261,35 +220,17 @@ class Translator(GivenOutputs):
     def _best(self, lines: Lines, settings: Mapping[str, SettingValue]) -> list[Hypothesis]:
         return [beams[0] for beams in self._search_lines(lines, self._settings(settings), 1)]
 
-    @overload
-    def n_best(
-        self,
-        lines: str,
-        prefixes: str | None = ...,
-        phrases: Sequence[str] | None = ...,
-        **options: Forwarded,
-    ) -> list[Hypothesis]: ...
-
-    @overload
-    def n_best(
-        self,
-        lines: Sequence[str],
-        prefixes: Sequence[str] | None = ...,
-        phrases: Sequence[Sequence[str]] | None = ...,
-        **options: Forwarded,
-    ) -> list[list[Hypothesis]]: ...
-
     @or_a_single_text("lines", "prefixes", lists=("phrases",))
     def n_best(
         self,
-        lines: Sequence[str] | str,
-        prefixes: Sequence[str] | str | None = None,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
         first_line: int = 1,
         on_done: Callable[[int], None] | None = None,
         constraints: "Sequence[LineConstraint] | str" = (),
-        phrases: Sequence[Sequence[str]] | Sequence[str] | None = None,
+        phrases: Sequence[Sequence[str]] | None = None,
         **settings: SettingValue,
-    ) -> list[list[Hypothesis]] | list[Hypothesis]:
+    ) -> list[list[Hypothesis]]:
         """Translates lines and returns all hypotheses of each: best first, or samples in the order they were drawn.
 
         Arguments and errors are those of `translate`. A line has `beam_size` hypotheses, or fewer if no more exist.
@@ -297,20 +238,10 @@ class Translator(GivenOutputs):
         query = Lines(lines, prefixes, first_line, on_done, constraints, phrases)
         return self._search_lines(query, self._settings(settings), 0)
 
-    @overload
-    def sample(
-        self, lines: str, num_samples: int = ..., first_line: int = ..., **settings: SettingValue
-    ) -> list[Hypothesis]: ...
-
-    @overload
-    def sample(
-        self, lines: Sequence[str], num_samples: int = ..., first_line: int = ..., **settings: SettingValue
-    ) -> list[list[Hypothesis]]: ...
-
     @or_a_single_text("lines")
     def sample(
-        self, lines: Sequence[str] | str, num_samples: int = 1, first_line: int = 1, **settings: SettingValue
-    ) -> list[list[Hypothesis]] | list[Hypothesis]:
+        self, lines: Sequence[str], num_samples: int = 1, first_line: int = 1, **settings: SettingValue
+    ) -> list[list[Hypothesis]]:
         """Draws translations at random, token by token, from the model's probabilities.
 
         Args:
@@ -340,6 +271,89 @@ class Translator(GivenOutputs):
         lines = [lines] if isinstance(lines, str) else lines
         for part in [*([line] for line in lines), lines]:
             self._search_lines(Lines(part, with_scores=False, warm_up=True), self._settings(settings), 1)
+
+    @or_a_single_text("inputs", "targets")
+    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
+        """Scores given translations.
+
+        Args:
+          inputs: source lines.
+          targets: a translation of each line.
+          first_line: the number of the first line, for warnings.
+
+        Returns:
+          a `Hypothesis` for each pair. Its score does not include the coverage penalty.
+        """
+        scores = self.engine.score(*self._pairs(inputs, targets, first_line), self.decode_hparams)
+        return [Hypothesis(text, *scored) for text, scored in zip(targets, scores, strict=True)]
+
+    @or_a_single_text("line", "translation")
+    def attention(
+        self, line: Sequence[str], translation: Sequence[str], kind: str = "cross", layer: int | None = None
+    ) -> list[Weights]:
+        """Returns the attention weights of one layer for a line and its translation.
+
+        Args:
+          line, translation: a text each, or lists of texts.
+          kind: "encoder" or "decoder" for their self-attention, "cross" for the decoder's attention to the source.
+          layer: the index of the layer from 0, -1 for the last; None: the layer closest to a word alignment.
+
+        Returns:
+          (weights, query tokens, key tokens), or a list of them. The weights are float32 [heads, queries, keys], and
+          each row sums to 1. A decoder query is labelled with the token that it predicts. The last token is the end
+          symbol, "".
+
+        Raises:
+          UserError: if there is no such layer, it has no attention, or the translator has several models.
+        """
+        kind = "cross" if kind == "memory" else kind  # its name before version 0.2
+        if kind not in ("encoder", "decoder", "cross"):
+            raise UserError(f"attention kinds are encoder, decoder and cross, not '{kind}'")
+        sources, outputs = self._pairs(line, translation)
+        try:
+            found = self.engine.attention(sources, outputs, kind, layer, self.decode_hparams)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
+        results = []
+        for weights, source, output in zip(found, sources, outputs):
+            sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
+            results.append((weights, sides[queries], sides[keys]))
+        return results
+
+    @or_a_single_text("lines", "translations")
+    def align(self, lines: Sequence[str], translations: Sequence[str], layer: int | None = None) -> list[str]:
+        """Aligns the words of translations with the words of their lines, by attention averaged over heads.
+
+        Args:
+          lines, translations: texts.
+          layer: the decoder layer whose attention is used, see `attention`.
+
+        Returns:
+          for each pair, "i-j ..." in Pharaoh format: word j of the translation is aligned with word i of the line. Both
+          count from 0; words are separated by blanks. Each word of the translation has one link.
+
+        Raises:
+          UserError: as `attention` does.
+        """
+        sources, outputs = self._pairs(lines, translations)
+        try:
+            found = self.engine.cross_attention(sources, outputs, layer, self.decode_hparams)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+        return [
+            alignment(weights, self.inputs_vocabulary.tokens_of(source), self.vocabulary.tokens_of(output))
+            for weights, source, output in zip(found, sources, outputs)
+        ]
+
+    def _pairs(
+        self, lines: Sequence[str], outputs: Sequence[str], first_line: int = 1
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Returns (ids of the lines, ids of their outputs), with end symbols."""
+        settings = self.decode_hparams, self.engine, self._warn, first_line
+        sources, _ = encode_lines(self.inputs_vocabulary, lines, *settings, "line")
+        targets, _ = encode_lines(self.vocabulary, outputs, *settings, "the translation of line")
+        return sources, targets
 
     def _settings(self, changes: Mapping[str, SettingValue]) -> DecodeHParams:
         settings = self.decode_hparams.replace(**changes)

@@ -4,13 +4,12 @@ import collections
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING
 
 from t2t_lite.arrays import Forwarded
 from t2t_lite.decoding.engine import Needs
-from t2t_lite.decoding.given_outputs import Weights
-from t2t_lite.decoding.single_text import or_a_single_text
-from t2t_lite.decoding.translator import Hypothesis, Translator
+from t2t_lite.decoding.single_text import or_a_single_text, translates
+from t2t_lite.decoding.translator import Hypothesis, Translator, Weights
 from t2t_lite.errors import UserError
 from t2t_lite.trees.cleaning import clean
 from t2t_lite.trees.linear import WORD, linearise
@@ -71,26 +70,10 @@ class Parser:
     def __repr__(self) -> str:
         return repr(self._translator).replace(type(self._translator).__name__, type(self).__name__, 1)
 
-    @overload
-    def translate(self, lines: str, return_scores: Literal[False] = ..., **options: Forwarded) -> str: ...
-
-    @overload
+    @translates
     def translate(
-        self, lines: Sequence[str], return_scores: Literal[False] = ..., **options: Forwarded
-    ) -> list[str]: ...
-
-    @overload
-    def translate(self, lines: str, return_scores: Literal[True], **options: Forwarded) -> Hypothesis: ...
-
-    @overload
-    def translate(
-        self, lines: Sequence[str], return_scores: Literal[True], **options: Forwarded
-    ) -> list[Hypothesis]: ...
-
-    @or_a_single_text("lines")
-    def translate(
-        self, lines: Sequence[str] | str, return_scores: bool = False, **options: Forwarded
-    ) -> list[str] | list[Hypothesis] | str | Hypothesis:
+        self, lines: Sequence[str], return_scores: bool = False, **options: Forwarded
+    ) -> list[str] | list[Hypothesis]:
         """Parses lines; arguments are those of `Translator.translate`, without prefixes.
 
         Returns:
@@ -105,29 +88,15 @@ class Parser:
         found = self._translator.best(texts, with_scores, **self._constrained(words, options))
         return [self._trees(each, [one])[0] for each, one in zip(words, found, strict=True)]
 
-    @overload
-    def n_best(self, lines: str, **options: Forwarded) -> list[Hypothesis]: ...
-
-    @overload
-    def n_best(self, lines: Sequence[str], **options: Forwarded) -> list[list[Hypothesis]]: ...
-
     @or_a_single_text("lines")
-    def n_best(self, lines: Sequence[str] | str, **options: Forwarded) -> list[list[Hypothesis]] | list[Hypothesis]:
+    def n_best(self, lines: Sequence[str], **options: Forwarded) -> list[list[Hypothesis]]:
         """Parses lines and returns all trees of each, best first. Repair may have made two of them equal."""
         words, texts = self._cut(lines, options)
         found = self._translator.n_best(texts, **self._constrained(words, options))
         return [self._trees(each, beams) for each, beams in zip(words, found, strict=True)]
 
-    @overload
-    def score(self, inputs: str, targets: str, first_line: int = ...) -> Hypothesis: ...
-
-    @overload
-    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = ...) -> list[Hypothesis]: ...
-
     @or_a_single_text("inputs", "targets")
-    def score(
-        self, inputs: Sequence[str] | str, targets: Sequence[str] | str, first_line: int = 1
-    ) -> list[Hypothesis] | Hypothesis:
+    def score(self, inputs: Sequence[str], targets: Sequence[str], first_line: int = 1) -> list[Hypothesis]:
         """Scores given trees in brackets. They are cleaned first, and the words in them are ignored.
 
         Raises:
@@ -146,18 +115,10 @@ class Parser:
         """The number of layers by kind of `attention`, see `Translator.attention_layers`."""
         return self._translator.attention_layers
 
-    @overload
-    def attention(self, line: str, tree: str, kind: str = ..., layer: int | None = ...) -> Weights: ...
-
-    @overload
-    def attention(
-        self, line: Sequence[str], tree: Sequence[str], kind: str = ..., layer: int | None = ...
-    ) -> list[Weights]: ...
-
     @or_a_single_text("line", "tree")
     def attention(
-        self, line: Sequence[str] | str, tree: Sequence[str] | str, kind: str = "cross", layer: int | None = None
-    ) -> list[Weights] | Weights:
+        self, line: Sequence[str], tree: Sequence[str], kind: str = "cross", layer: int | None = None
+    ) -> list[Weights]:
         """Returns the attention weights of one layer for a line and its tree in brackets, see `Translator.attention`.
 
         The tokens of the tree are the symbols that the model writes: "(S", "XX" for a word, ")S".

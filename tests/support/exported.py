@@ -7,6 +7,7 @@ import numpy as np
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
+from t2t_lite.decoding.engine import EngineOptions
 from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.exporting import ctranslate2_model
@@ -48,10 +49,10 @@ def engines(model, vocabulary, folder, quantization=None):
     tokens = vocabulary.tokens()
     ctranslate2_model.write(model, tokens, tokens, folder, quantization)
     positions = model.max_positions or ctranslate2_model.POSITIONS
-    of_both = vocabulary, vocabulary
+    of_both, options = (vocabulary, vocabulary), EngineOptions(warn=print, xla_compile=False, num_threads=1)
     return (
-        TensorFlowEngine(model, *of_both, warn=print, xla_compile=False, num_threads=1),
-        CTranslate2Engine(folder, *of_both, positions, "the limit", model.alignment_layer, warn=print, num_threads=1),
+        TensorFlowEngine(model, *of_both, options),
+        CTranslate2Engine(folder, *of_both, positions, "the limit", model.alignment_layer, options),
     )
 
 
