@@ -1,6 +1,7 @@
 """Exports trained models."""
 
 import contextlib
+import dataclasses
 import datetime
 import importlib.metadata
 import shutil
@@ -19,7 +20,6 @@ from t2t_lite.settings import SettingValue
 from t2t_lite.tuned_settings import search_settings
 
 if TYPE_CHECKING:
-    from t2t_lite.checkpoints.selection import Selection
     from t2t_lite.models.base import Seq2SeqModel
     from t2t_lite.run_dir import RunDir
 
@@ -64,7 +64,7 @@ def export(
     run_dir = open_run_dir(Path(output_dir))
     selection = select(run_dir.path, checkpoint_path, warn)
     settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams, warn)
-    return _exported(run_dir, selection, settings, format, quantization, export_dir)
+    return _Export(run_dir, selection.path, settings, format, quantization, export_dir).write()
 
 
 def exported_run(
@@ -87,34 +87,14 @@ def exported_run(
     from t2t_lite.run_dir import open_run_dir
 
     _check("ctranslate2", None)
-    selection = select(Path(output_dir), checkpoint_path, warn)
-    checkpoint = selection.path
+    checkpoint = select(Path(output_dir), checkpoint_path, warn).path
     path = Path(output_dir) / "exports" / f"ctranslate2.{checkpoint.name}"
     with contextlib.suppress(UserError):
         if open_export(path).content["checkpoint"].get("sha256") == _digest_of(checkpoint):
             return path
     warn(f"exporting {checkpoint} to {path}")
-    _exported(open_run_dir(Path(output_dir)), selection, settings, "ctranslate2", None, path)
+    _Export(open_run_dir(Path(output_dir)), checkpoint, settings, "ctranslate2", None, path).write()
     return path
-
-
-def _exported(
-    run_dir: "RunDir",
-    selection: "Selection",
-    settings: DecodeHParams,
-    format: str,
-    quantization: str | None,
-    export_dir: Path,
-) -> ExportDir:
-    """Writes an export in place of what is there; for arguments see `export`."""
-    from t2t_lite.quiet import import_tensorflow, settings_restored
-
-    with settings_restored():
-        import_tensorflow()
-        return write_export(
-            export_dir,
-            lambda folder: _write(run_dir, selection, settings, format, quantization, folder, export_dir.name),
-        )
 
 
 def _digest_of(checkpoint: Path) -> str:
@@ -134,87 +114,93 @@ def _check(format: str, quantization: str | None) -> None:
         imported()
 
 
-def _write(
-    run_dir: "RunDir",
-    selection: "Selection",
-    settings: DecodeHParams,
-    format: str,
-    quantization: str | None,
-    folder: Path,
-    name: str,
-) -> dict[str, Any]:
-    """Writes all files but export.json, and returns its content without their checksums."""
-    from t2t_lite.data.vocab import open_vocabulary
-    from t2t_lite.decoding.loading import restored_model
-    from t2t_lite.evaluation.split_scores import stored_evaluations
-    from t2t_lite.exporting.model_card import model_card
+@dataclasses.dataclass(frozen=True)
+class _Export:
+    """An export that is to be written; see `export`."""
 
-    targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
-    # Not the precision of training: the weights are float32.
-    hparams = run_dir.hparams.replace(precision="float32")
-    model = restored_model(hparams, targets.size, inputs.size, selection.path)
-    max_positions, alignment_layer = model.max_positions, None
-    if format == "ctranslate2":
-        from t2t_lite.decoding.ctranslate2_engine import check_settings
-        from t2t_lite.decoding.engine import Needs
-        from t2t_lite.exporting import ctranslate2_model
+    run_dir: "RunDir"
+    checkpoint: Path
+    settings: DecodeHParams
+    format: str
+    quantization: str | None
+    path: Path
 
-        check_settings(settings.replace(only_trees=False), Needs())
-        ctranslate2_model.write(model, targets.tokens(), inputs.tokens(), folder, quantization)
-        max_positions = max_positions or ctranslate2_model.POSITIONS
-        alignment_layer = model.alignment_layer
-    elif format == "saved_model":
-        from t2t_lite.exporting import saved_model
+    def write(self) -> ExportDir:
+        """Writes it in place of what is there."""
+        from t2t_lite.quiet import import_tensorflow, settings_restored
 
-        saved_model.check(settings, run_dir.problem.has_inputs)
-        saved_model.write(model, targets, inputs, settings, folder)
-    else:
-        model.save(folder / "model.keras")
-    for path in dict.fromkeys((run_dir.vocabulary, run_dir.inputs_vocabulary)):
-        shutil.copyfile(path, folder / path.name)
-    content = _content(run_dir, selection, settings, model) | {
-        "format": format,
-        "quantization": quantization,
-        "max_positions": max_positions,
-        "alignment_layer": alignment_layer,
-        "versions": {package: importlib.metadata.version(package) for package in ("t2t-lite", *_PACKAGES[format])},
-    }
-    scores = [
-        each
-        for split in ("test", "dev")
-        for each in stored_evaluations(run_dir, split, selection.path)
-        if each.decode_hparams == vars(settings)
-    ]
-    example = (scores[0].inputs or [""])[0] if scores else "..."
-    (folder / MODEL_CARD).write_text(model_card(content, name, scores, example), encoding="utf-8")
-    return content
+        with settings_restored():
+            import_tensorflow()
+            return write_export(self.path, self._write_files)
 
+    def _write_files(self, folder: Path) -> dict[str, Any]:
+        """Writes all files but export.json, and returns its content without their checksums."""
+        from t2t_lite.data.vocab import open_vocabulary
+        from t2t_lite.decoding.loading import restored_model
+        from t2t_lite.evaluation.split_scores import stored_evaluations
+        from t2t_lite.exporting.model_card import model_card
 
-def _content(
-    run_dir: "RunDir", selection: "Selection", settings: DecodeHParams, model: "Seq2SeqModel"
-) -> dict[str, Any]:
-    """Returns the part of export.json that does not depend on the format."""
-    from t2t_lite.checkpoints import storage
-    from t2t_lite.checkpoints.versions import step_of
+        run_dir = self.run_dir
+        targets, inputs = open_vocabulary(run_dir.vocabulary), open_vocabulary(run_dir.inputs_vocabulary)
+        # Not the precision of training: the weights are float32.
+        hparams = run_dir.hparams.replace(precision="float32")
+        model = restored_model(hparams, targets.size, inputs.size, self.checkpoint)
+        max_positions, alignment_layer = model.max_positions, None
+        if self.format == "ctranslate2":
+            from t2t_lite.decoding.ctranslate2_engine import check_settings
+            from t2t_lite.decoding.engine import Needs
+            from t2t_lite.exporting import ctranslate2_model
 
-    problem = run_dir.problem
-    return {
-        "run": run_dir.path.resolve().name,
-        "problem": problem.name,
-        "has_inputs": problem.has_inputs,
-        "writes_trees": problem.writes_trees,
-        "source_language": problem.in_direction((problem.source_language, problem.target_language))[0],
-        "output_language": problem.output_language,
-        "checkpoint": {
-            "name": selection.path.name,
-            "step": step_of(selection.path),
-            "members": storage.members_of(selection.path),
-            "sha256": _digest_of(selection.path),
-        },
-        "hparams": vars(model.hparams),
-        "parameters": model.count_params(),
-        "decode_hparams": vars(settings),
-        "vocabulary": run_dir.vocabulary.name,
-        "inputs_vocabulary": run_dir.inputs_vocabulary.name,
-        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-    }
+            check_settings(self.settings.replace(only_trees=False), Needs())
+            ctranslate2_model.write(model, targets.tokens(), inputs.tokens(), folder, self.quantization)
+            max_positions = max_positions or ctranslate2_model.POSITIONS
+            alignment_layer = model.alignment_layer
+        elif self.format == "saved_model":
+            from t2t_lite.exporting import saved_model
+
+            saved_model.check(self.settings, run_dir.problem.has_inputs)
+            saved_model.write(model, targets, inputs, self.settings, folder)
+        else:
+            model.save(folder / "model.keras")
+        for path in dict.fromkeys((run_dir.vocabulary, run_dir.inputs_vocabulary)):
+            shutil.copyfile(path, folder / path.name)
+        packages = ("t2t-lite", *_PACKAGES[self.format])
+        content = self._content(model) | {
+            "format": self.format,
+            "quantization": self.quantization,
+            "max_positions": max_positions,
+            "alignment_layer": alignment_layer,
+            "versions": {package: importlib.metadata.version(package) for package in packages},
+        }
+        stored = [each for split in ("test", "dev") for each in stored_evaluations(run_dir, split, self.checkpoint)]
+        scores = [each for each in stored if each.decode_hparams == vars(self.settings)]
+        example = (scores[0].inputs or [""])[0] if scores else "..."
+        (folder / MODEL_CARD).write_text(model_card(content, self.path.name, scores, example), encoding="utf-8")
+        return content
+
+    def _content(self, model: "Seq2SeqModel") -> dict[str, Any]:
+        """Returns the part of export.json that does not depend on the format."""
+        from t2t_lite.checkpoints import storage
+        from t2t_lite.checkpoints.versions import step_of
+
+        problem = self.run_dir.problem
+        return {
+            "run": self.run_dir.path.resolve().name,
+            "problem": problem.name,
+            "has_inputs": problem.has_inputs,
+            "writes_trees": problem.writes_trees,
+            "source_language": problem.in_direction((problem.source_language, problem.target_language))[0],
+            "output_language": problem.output_language,
+            "checkpoint": {
+                "name": self.checkpoint.name,
+                "step": step_of(self.checkpoint),
+                "members": storage.members_of(self.checkpoint),
+                "sha256": _digest_of(self.checkpoint),
+            },
+            "hparams": vars(model.hparams),
+            "parameters": model.count_params(),
+            "decode_hparams": vars(self.settings),
+            "vocabulary": self.run_dir.vocabulary.name,
+            "inputs_vocabulary": self.run_dir.inputs_vocabulary.name,
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+        }
