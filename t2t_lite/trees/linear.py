@@ -5,9 +5,9 @@ with its tag becomes the symbol XX, and the bracket of the root is left out. So
 "(TOP (S (NP (NN rain)) (VP (VBZ falls))))" is "(S (NP XX )NP (VP XX )VP )S".
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from t2t_lite.trees.tree import LEAF, OPEN, ROOT, UNTAGGED, Tree, TreeBuilder, walk
+from t2t_lite.trees.tree import LEAF, OPEN, UNTAGGED, Tree, walk
 
 WORD = UNTAGGED  # the symbol for a word
 # Words that have only one tag, mostly punctuation. EVALB recognises punctuation by its tag.
@@ -49,49 +49,3 @@ def bracket_pairs(symbols: Sequence[str]) -> list[tuple[int, int]]:
         elif symbol.startswith(")"):
             found.append((place, opened.pop()))
     return found
-
-
-def rebuild(symbols: str, words: Sequence[str], tags: Sequence[str] | None = None) -> Tree:
-    """Returns the tree with the given symbols: the inverse of `linearise`, given the words.
-
-    Args:
-      symbols: a result of `linearise`.
-      words: the words of the tree.
-      tags: the tags of the words; None: those of `tags_of`.
-
-    Raises:
-      ValueError: if the symbols are not those of a tree over these words.
-    """
-    builder = TreeBuilder()
-    builder.open(ROOT)
-    leaves = iter(list(zip(tags or tags_of(words), words)))
-    for symbol in symbols.split():
-        _add(builder, symbol, leaves)
-    if len(builder.open_labels) > 1:
-        raise ValueError(f"the bracket of '{builder.open_labels[-1]}' is not closed")
-    if next(leaves, None) is not None:
-        raise ValueError("fewer leaves than words")
-    if not builder.close():
-        raise ValueError("an empty tree")
-    return builder.trees()[0]
-
-
-def _add(builder: TreeBuilder, symbol: str, leaves: Iterator[tuple[str, str]]) -> None:
-    """Adds a symbol to a tree; `leaves` are the (tag, word) pairs that are still to come.
-
-    Raises:
-      ValueError: if the symbol cannot follow.
-    """
-    if not is_symbol(symbol):
-        raise ValueError(f"'{symbol}' is not a symbol")
-    if symbol == WORD:
-        leaf = next(leaves, None)
-        if leaf is None:
-            raise ValueError("more leaves than words")
-        builder.leaf(*leaf)
-    elif symbol[0] == "(":
-        builder.open(symbol[1:])
-    elif len(builder.open_labels) < 2 or builder.open_labels[-1] != symbol[1:]:
-        raise ValueError(f"'{symbol}' does not match an open bracket")
-    elif not builder.close():
-        raise ValueError(f"nothing in the brackets of '{symbol[1:]}'")

@@ -1,9 +1,8 @@
 """Repairs the output of a model: turns any symbols into a well-formed tree over the given words."""
 
-import contextlib
 from collections.abc import Sequence
 
-from t2t_lite.trees.linear import is_symbol, rebuild, tags_of
+from t2t_lite.trees.linear import is_symbol, tags_of
 from t2t_lite.trees.tree import ROOT, Tree, TreeBuilder
 
 # The kinds of defects, in the order of reports.
@@ -31,10 +30,8 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
       words: the words of the sentence, at least one.
 
     Returns:
-      (tree, the elements of REPAIRS that it needed). The set is empty if the tree is that of `rebuild`.
+      (tree, the elements of REPAIRS that it needed). If there are none, `linearise` gives the symbols again.
     """
-    with contextlib.suppress(ValueError):
-        return rebuild(symbols, words), frozenset()
     listed = symbols.split()
     leaves = tuple(Tree(tag, word=word) for tag, word in zip(tags_of(words), words, strict=True))
     if not any(is_symbol(symbol) for symbol in listed):

@@ -1,4 +1,4 @@
-"""A search constrained to trees, compared with all trees, which are enumerated with `rebuild`."""
+"""A search constrained to trees, compared with all trees, which are enumerated: what needs no repair."""
 
 import itertools
 
@@ -9,8 +9,7 @@ from support.beams import beam_search
 
 from t2t_lite.decoding.search.sampling import Sampling
 from t2t_lite.parsing.tree_constraint import TreeConstraint, TreeSymbols
-from t2t_lite.trees.linear import rebuild
-from t2t_lite.trees.tree import words_of
+from t2t_lite.trees.repair import repair
 
 TOKENS = ("<pad>", "</s>", "<unk>", "XX", "(S", ")S", "(NP", ")NP")
 SYMBOLS = TreeSymbols.of(TOKENS, "XX")
@@ -54,10 +53,7 @@ def text_of(ids):
 
 
 def is_tree(symbols, words):
-    try:
-        return words_of(rebuild(symbols, words)) == words
-    except ValueError:
-        return False
+    return not repair(symbols, words)[1]
 
 
 def words(count):
