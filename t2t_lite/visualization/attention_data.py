@@ -7,7 +7,7 @@ import numpy as np
 
 from t2t_lite.errors import UserError
 from t2t_lite.formatting import encodable
-from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_maps, chosen_layers
+from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map, chosen_layers
 from t2t_lite.visualization.head_statistics import MEASURES, HeadStatistics, head_statistics
 
 DIGITS = 4  # of the weights
@@ -30,7 +30,7 @@ def attention_data(
     Args:
       model: a `Translator` or a `Parser`.
       pairs: texts with their translations or trees.
-      kinds, layers: see `attention_maps`.
+      kinds, layers: see `chosen_layers`.
 
     Raises:
       UserError: if the model gives no weights, or has no such layer.
@@ -39,7 +39,7 @@ def attention_data(
     maps: list[list[AttentionMap]] = []
     weights = 0
     for line, output in pairs:
-        maps.append(attention_maps(model, line, output, chosen, layers))
+        maps.append([attention_map(model, line, output, kind, layer) for kind in chosen for layer in chosen[kind]])
         weights += sum(each.weights.size for each in maps[-1])
         if weights > MAX_WEIGHTS:
             raise UserError(

@@ -90,52 +90,36 @@ class AttentionMap:
         return dataclasses.replace(self, weights=(allowed / allowed.sum(-1, keepdims=True))[None])
 
 
-def maps_of_lines(
-    model: HasAttention, lines: Sequence[str], outputs: Sequence[str], kind: str, layer: int
-) -> list[AttentionMap]:
-    """Returns the map of one layer for each line.
-
-    Args:
-      model: a `Translator` or a `Parser`.
-      lines, outputs: texts and their translations or trees.
-      kind: one of `KINDS`.
-      layer: the index of the layer, from 0; -1 is the last.
-
-    Raises:
-      UserError: if there is no such layer, or the model gives no weights.
-    """
-    layer %= model.attention_layers.get(kind, 1)
-    return [map_of(kind, layer, *found) for found in model.attention(lines, outputs, kind, layer)]
-
-
 def map_of(kind: str, layer: int, weights: np.ndarray, queries: Sequence[str], keys: Sequence[str]) -> AttentionMap:
     """Returns the map of what `Translator.attention` gives."""
     return AttentionMap(kind, layer, weights, _axis(queries), _axis(keys, starts=kind == "decoder"))
 
 
 def attention_map(model: HasAttention, line: str, output: str, kind: str, layer: int) -> AttentionMap:
-    """Returns the map of one line; for arguments and errors see `maps_of_lines`."""
-    return maps_of_lines(model, [line], [output], kind, layer)[0]
-
-
-def attention_maps(
-    model: HasAttention, line: str, output: str, kinds: Iterable[str] = KINDS, layers: Sequence[int] | None = None
-) -> list[AttentionMap]:
-    """Returns the maps of several layers, by kind and layer; for arguments and errors see `maps_of_lines`.
+    """Returns the map of one layer for a line.
 
     Args:
-      model, line, output: see there.
-      kinds: the kinds; those of which the model has no weights are left out.
-      layers: the layers; None: all. One that a kind does not have is left out, if another kind has it.
+      model: a `Translator` or a `Parser`.
+      line, output: a text and its translation or tree.
+      kind: one of `KINDS`.
+      layer: the index of the layer, from 0; -1 is the last.
+
+    Raises:
+      UserError: if there is no such layer, or the model gives no weights.
     """
-    chosen = chosen_layers(model, kinds, layers)
-    return [attention_map(model, line, output, kind, layer) for kind in chosen for layer in chosen[kind]]
+    (found,) = model.attention([line], [output], kind, layer)
+    return map_of(kind, layer % model.attention_layers.get(kind, 1), *found)
 
 
 def chosen_layers(
     model: HasAttention, kinds: Iterable[str] = KINDS, layers: Sequence[int] | None = None
 ) -> dict[str, list[int]]:
-    """Returns the chosen layers by kind, from 0; see `attention_maps`.
+    """Returns the chosen layers by kind, from 0.
+
+    Args:
+      model: a `Translator` or a `Parser`.
+      kinds: the kinds; those of which the model has no weights are left out.
+      layers: the layers; None: all. One that a kind does not have is left out, if another kind has it.
 
     Raises:
       UserError: if the model has none of the kinds or of the layers.

@@ -12,7 +12,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, write_text
 from t2t_lite.formatting import encodable
 from t2t_lite.visualization.attention_data import attention_data, closest, paper_layer
-from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_maps, chosen_layers
+from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map, chosen_layers
 from t2t_lite.visualization.attention_plot import Panel, draw_lines, draw_matrices, draw_overview
 from t2t_lite.visualization.choices import FORMS, KINDS, MAX_SENTENCES
 from t2t_lite.visualization.figures import FORMATS, check_plot_file, save
@@ -168,7 +168,8 @@ class AttentionPicture:
         return None if self._query is None else query_of(each, self._query)
 
     def _maps(self, kinds: Sequence[str], layers: Sequence[int] | None) -> list[AttentionMap]:
-        maps = attention_maps(self._model, *self.pairs[0], kinds, layers)
+        chosen = chosen_layers(self._model, kinds, layers)
+        maps = [attention_map(self._model, *self.pairs[0], kind, layer) for kind in chosen for layer in chosen[kind]]
         return [each.in_words() for each in maps] if self.words else maps
 
 

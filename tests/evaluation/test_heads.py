@@ -11,7 +11,7 @@ import t2t_lite as t2t
 from t2t_lite.data.problem import Dependency, Problem
 from t2t_lite.evaluation.heads import measure_heads, pairs_of
 from t2t_lite.evaluation.stored_heads import read_heads
-from t2t_lite.visualization.attention_map import maps_of_lines
+from t2t_lite.visualization.attention_map import attention_map, map_of
 from t2t_lite.visualization.head_statistics import head_statistics
 
 TIED = Path(__file__).resolve().parents[1] / "frozen/0.2/tied"
@@ -115,7 +115,9 @@ def test_layers_have_the_measures_of_their_maps():
         ("cross", 0),
     ]
     for each in content["layers"]:
-        expected = head_statistics(maps_of_lines(Planted(), lines, lines, each["kind"], each["layer"]))
+        found = Planted().attention(lines, lines, each["kind"], each["layer"])
+        maps = [map_of(each["kind"], each["layer"], *of_line) for of_line in found]
+        expected = head_statistics(maps)
         for name, values in each["heads"].items():
             assert values == pytest.approx(expected.heads[name], abs=1e-4)
 
@@ -141,7 +143,8 @@ def test_the_command_measures_once_and_answers_from_then_on(command, tmp_path):
         for side in ("inputs", "targets")
     ]
     for each in content["layers"]:
-        maps = maps_of_lines(translator, sides[0][:30], sides[1][:30], each["kind"], each["layer"])
+        pairs = zip(sides[0][:30], sides[1][:30])
+        maps = [attention_map(translator, *pair, each["kind"], each["layer"]) for pair in pairs]
         for name, values in head_statistics(maps).heads.items():
             assert each["heads"][name] == pytest.approx(values, abs=2e-4)
     layers = sum(translator.attention_layers.values())
