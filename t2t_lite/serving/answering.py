@@ -43,10 +43,29 @@ class Answering:
       models: the models.
       options: the options of the server.
       keys: the keys of clients.
+      metrics: the figures.
     """
 
-    def __init__(self, models: ModelSet, options: ServingOptions, keys: Keys) -> None:
-        self.models, self.options, self.keys = models, options, keys
+    def __init__(self, models: ModelSet, options: ServingOptions, keys: Keys, metrics: Metrics) -> None:
+        self.models, self.options, self.keys, self.metrics = models, options, keys, metrics
+
+    def add_error_answers(self, app: FastAPI) -> None:
+        """Makes an application answer errors with {"error": line}, without a path of the machine; see also `Guard`."""
+
+        async def handler(request: Request, error: Exception) -> JSONResponse:
+            status, message, headers = self.refusal(error)
+            return JSONResponse({"error": encodable(message)}, status, headers)
+
+        for kind in REFUSALS:
+            app.add_exception_handler(kind, handler)
+
+    def refusal(self, error: Exception) -> tuple[int, str, dict[str, str]]:
+        """Counts an error of `REFUSALS`, and returns the status, the message and the headers of its answer."""
+        describe = next(found for kind, found in _ANSWERS.items() if isinstance(error, kind))
+        status, message, headers = describe(error)
+        if status in _REASONS:
+            self.metrics.refused.labels(_REASONS[status]).inc()
+        return status, message, headers
 
     def check_key(self, request: Request, key: str = "") -> None:
         """Raises HTTPException unless a request has a key, given as `key` or in its header Authorization."""
@@ -106,26 +125,6 @@ class Answering:
                 waiting.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await gone
-
-
-def add_error_answers(app: FastAPI, metrics: Metrics) -> None:
-    """Makes an application answer errors with {"error": line}, without a path of the machine; `Guard` does the rest."""
-
-    async def handler(request: Request, error: Exception) -> JSONResponse:
-        status, message, headers = refusal(error, metrics)
-        return JSONResponse({"error": encodable(message)}, status, headers)
-
-    for kind in _ANSWERS:
-        app.add_exception_handler(kind, handler)
-
-
-def refusal(error: Exception, metrics: Metrics) -> tuple[int, str, dict[str, str]]:
-    """Counts an error of `REFUSALS`, and returns the status, the message and the headers of its answer."""
-    describe = next(found for kind, found in _ANSWERS.items() if isinstance(error, kind))
-    status, message, headers = describe(error)
-    if status in _REASONS:
-        metrics.refused.labels(_REASONS[status]).inc()
-    return status, message, headers
 
 
 # Errors as (status, message, headers); the first kind that fits counts.

@@ -9,7 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 
 import t2t_lite
 from t2t_lite.serving import libretranslate, v1
-from t2t_lite.serving.answering import Answering, add_error_answers
+from t2t_lite.serving.answering import Answering
 from t2t_lite.serving.guard import Guard
 from t2t_lite.serving.keys import Keys
 from t2t_lite.serving.metrics import Metrics
@@ -50,11 +50,11 @@ def make_app(models: ModelSet, options: ServingOptions, keys: Keys, metrics: Met
         description="Translation and parsing with a Transformer. LibreTranslate's API, and all of the search at /v1.",
         redoc_url=None,
     )
-    answering = Answering(models, options, keys)
-    add_error_answers(app, metrics)
+    answering = Answering(models, options, keys, metrics)
+    answering.add_error_answers(app)
     app.include_router(libretranslate.router(answering))
     app.include_router(v1.router(answering))
-    add_page(app, answering, metrics)
+    add_page(app, answering)
     _add_monitoring(app, models, metrics)
     if options.cors_origins:
         app.add_middleware(

@@ -134,14 +134,10 @@ class Guard:
 
 def _replayed(body: bytes, receive: "Receive") -> "Receive":
     """Returns a `receive` that gives a body at first, and then what the real one gives."""
-    given = False
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> "Message":
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return waiting.pop() if waiting else await receive()
 
     return replayed
 

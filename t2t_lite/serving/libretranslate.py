@@ -17,7 +17,7 @@ from t2t_lite.serving.answering import Answering, without_delay
 from t2t_lite.serving.html import Html
 from t2t_lite.serving.models import AUTO
 from t2t_lite.serving.sentences import SplitText, split_sentences
-from t2t_lite.serving.served_model import Result, ServedModel, Task
+from t2t_lite.serving.served_model import Result, Task
 
 _MAX_FIELDS = 1000
 _Asked = TypeVar("_Asked", bound=pydantic.BaseModel)
@@ -157,7 +157,7 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
     _, results = await answering.results(
         request,
         lambda: answering.models.translation(source, target, "")[0],
-        lambda chosen: (_task(chosen, asked.alternatives), counted),
+        lambda chosen: (Task(chosen.settings({}, asked.alternatives + 1), asked.alternatives + 1), counted),
     )
     found = await without_delay(size, _joined, documents, results, asked.alternatives)
     best, others = [each[0] for each in found], [each[1:] for each in found]
@@ -171,11 +171,6 @@ async def _translated(answering: Answering, request: Request, asked: TranslateRe
     if asked.source.lower() == AUTO and detected is not None:
         content["detectedLanguage"] = detected._asdict() if is_one else [detected._asdict()] * len(texts)
     return content
-
-
-def _task(model: ServedModel, alternatives: int) -> Task:
-    """Returns what a model is to do for a request."""
-    return Task(model.settings({}, alternatives + 1), num_wanted=alternatives + 1)
 
 
 def _joined(documents: Sequence[_Document], results: Sequence[Result], alternatives: int) -> list[list[str]]:

@@ -1,5 +1,6 @@
 """The models of a server, by name and by languages. A changed one is loaded beside the old one and takes its place."""
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -227,9 +228,7 @@ class ModelSet:
         return found if found.language in sources else found._replace(language=sources[0])
 
     def _loaded(self, place: Place) -> ServedModel:
-        def on_batch(number: int, seconds: float) -> None:
-            self._metrics.batch(place.source.name, number, seconds)
-
+        on_batch = functools.partial(self._metrics.batch, place.source.name)
         model = ServedModel(place.source, place.languages, self._options, on_batch)
         self._metrics.model_loads.labels("succeeded").inc()
         return model

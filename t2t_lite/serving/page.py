@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from fastapi import APIRouter, FastAPI, Form, Request
+from fastapi import FastAPI, Form, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-from t2t_lite.serving.answering import REFUSALS, Answering, refusal, without_delay
-from t2t_lite.serving.metrics import Metrics
+from t2t_lite.serving.answering import REFUSALS, Answering, without_delay
 from t2t_lite.serving.sentences import SplitText, split_sentences
-from t2t_lite.serving.served_model import Result, ServedModel, Task, Text
+from t2t_lite.serving.served_model import Result, ServedModel, Task
 from t2t_lite.serving.v1 import MAX_DRAWN, tree_picture
 from t2t_lite.trees.tokenizer import split_as_treebank
 from t2t_lite.visualization.attention_data import paper_layer
@@ -35,32 +34,14 @@ _HEADERS = {
 }
 
 
-def add_page(app: FastAPI, answering: Answering, metrics: Metrics) -> None:
+def add_page(app: FastAPI, answering: Answering) -> None:
     """Adds the page and its files to an application."""
-    app.include_router(_router(answering, metrics))
-    app.mount("/static", _Static(packages=[("t2t_lite.visualization", "static")]))
 
-
-class _Static(StaticFiles):
-    """Files that browsers ask for again, so that they fit the page after an update."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] += [(b"cache-control", b"no-cache"), (b"x-content-type-options", b"nosniff")]
-            await send(message)
-
-        await super().__call__(scope, receive, with_headers)
-
-
-def _router(answering: Answering, metrics: Metrics) -> APIRouter:
-    api = APIRouter(include_in_schema=False)
-
-    @api.get("/")
+    @app.get("/", include_in_schema=False)
     async def page() -> HTMLResponse:
         return _page(answering)
 
-    @api.post("/")
+    @app.post("/", include_in_schema=False)
     async def translated(
         request: Request, text: str = Form(""), model: str = Form(""), api_key: str = Form("")
     ) -> HTMLResponse:
@@ -77,18 +58,28 @@ def _router(answering: Answering, metrics: Metrics) -> APIRouter:
                 lines = await run_in_threadpool(lambda: [" ".join(split_as_treebank(line)) for line in lines])
             texts = await without_delay(len(text), chosen.texts, lines)
             name = chosen.name  # another model may take its place
-            chosen, results = await answering.results(request, lambda: answering.models.named(name), _wanted(texts))
+            chosen, results = await answering.results(
+                request, lambda: answering.models.named(name), lambda model: (Task(model.settings({})), texts)
+            )
             outputs = await run_in_threadpool(_outputs, chosen, split, results)
         except REFUSALS as error:
-            status, message, headers = refusal(error, metrics)
+            status, message, headers = answering.refusal(error)
             return _page(answering, status, asked | {"error": message}, headers)
         return _page(answering, 200, asked | {"outputs": outputs})
 
-    return api
+    app.mount("/static", _Static(packages=[("t2t_lite.visualization", "static")]))
 
 
-def _wanted(texts: Sequence[Text]) -> Any:  # noqa: ANN401  see `ModelSet.submit`
-    return lambda model: (Task(model.settings({})), texts)
+class _Static(StaticFiles):
+    """Files that browsers ask for again, so that they fit the page after an update."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += [(b"cache-control", b"no-cache"), (b"x-content-type-options", b"nosniff")]
+            await send(message)
+
+        await super().__call__(scope, receive, with_headers)
 
 
 class _Output(NamedTuple):

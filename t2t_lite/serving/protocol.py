@@ -1,4 +1,9 @@
-"""uvicorn's HTTP protocol, with limits on how long and how large the head of a request may be."""
+"""uvicorn's HTTP protocol, with limits on how long and how large the head of a request may be.
+
+uvicorn has no settings for these limits, and an application hears of a request only when its head is complete. So its
+protocol is extended here, and nowhere else: the methods and attributes that are used are no documented interface of
+uvicorn. `tests/serving/test_protocol.py` says when a version no longer has them.
+"""
 
 import asyncio
 

@@ -130,12 +130,8 @@ class Answer(pydantic.BaseModel):
     )
 
 
-class MapView(pydantic.BaseModel):
+class MapView(Attention):
     """Attention weights with the labels of a picture; each row sums to 1."""
-
-    queries: list[str]
-    keys: list[str]
-    weights: list[list[list[float]]] = pydantic.Field(description="[heads][queries][keys]")
 
 
 class Map(pydantic.BaseModel):

@@ -146,8 +146,11 @@ async def _answer(
     job = Record.of(request).job
     assert job is not None
     found = [_result(result, asked.scores) for result in results]
-    if isinstance(asked, schemas.ParseRequest):
-        found = await run_in_threadpool(_of_parser, found, lines, asked.drawing and len(lines) <= MAX_DRAWN)
+    if asked.split or isinstance(asked, schemas.ParseRequest):
+        for result, line in zip(found, lines, strict=True):
+            result["inputs"] = line
+    if isinstance(asked, schemas.ParseRequest) and asked.drawing and len(lines) <= MAX_DRAWN:
+        await run_in_threadpool(_draw, found)
     content: dict[str, Any] = {
         "model": model.name,
         "results": found,
@@ -156,18 +159,14 @@ async def _answer(
     }
     if asked.split:
         content["between"] = split.between
-        for result, line in zip(found, lines, strict=True):
-            result["inputs"] = line
     return JSONResponse(content)
 
 
-def _of_parser(results: list[dict[str, Any]], lines: Sequence[str], drawing: bool) -> list[dict[str, Any]]:
-    """Returns results of a parser with the words of each line and, if asked for, pictures of trees."""
-    for result, line in zip(results, lines, strict=True):
-        result["inputs"] = line
-        if drawing and (tree := result["hypotheses"][0]["text"]):
+def _draw(results: list[dict[str, Any]]) -> None:
+    """Adds pictures of the best trees to results."""
+    for result in results:
+        if tree := result["hypotheses"][0]["text"]:
             result["drawing"] = tree_picture(tree)
-    return results
 
 
 def tree_picture(tree: str) -> str:
