@@ -14,55 +14,68 @@ WIDE = 130  # more than there are outputs
 
 
 class Random:
-    """Logits and attention that depend on sentence, position and last token, by tables of random numbers."""
+    """Logits and attention that depend on sentence, position and last token, by tables of random numbers.
+
+    Attributes:
+      positions_run: how often its step was made.
+    """
 
     def __init__(self, sentences=SENTENCES, vocab_size=VOCAB, length=LENGTH, seed=0, spread=2.0):
         random = np.random.default_rng(seed)
-        self.vocab_size, self.length = vocab_size, length
+        self.vocab_size, self.length, self.positions_run = vocab_size, length, 0
         self.logits = (spread * random.normal(size=(sentences, length, vocab_size, vocab_size))).astype("float32")
         attention = random.gamma(0.3, size=(sentences, length, vocab_size, SOURCE))
         self.attention = (attention / attention.sum(-1, keepdims=True)).astype("float32")
 
-    def step(self, sentences=slice(None)):
+    def step(self, sentences=slice(None), dtype=tf.float32):
         logits, attention = tf.constant(self.logits[sentences]), tf.constant(self.attention[sentences])
 
         def step(ids, position, state, ancestry):
+            self.positions_run += 1
             here = [tf.gather(table[:, position], ids, batch_dims=1) for table in (logits, attention)]
-            return here[0], state, here[1]
+            return tf.cast(here[0], dtype), state, here[1]
 
         return step
 
-    def search(self, beam_size=WIDE, sentences=slice(None), **rules):
-        count = len(self.logits[sentences])
+    def search(self, beam_size=WIDE, sentences=slice(None), dtype=tf.float32, **rules):
+        count, step = len(self.logits[sentences]), self.step(sentences, dtype)
         rules = {"alpha": 0.6, "max_length": self.length, "never": ()} | rules
-        return beam_search(self.step(sentences), (), count, self.vocab_size, beam_size=beam_size, **constrained(rules))
+        return beam_search(step, (), count, self.vocab_size, beam_size=beam_size, **constrained(rules))
+
+    def log_probs(self, sentence, history):
+        """[vocab]: the log-probabilities of the next token after `history`, a tuple of tokens."""
+        last = history[-1] if history else 0
+        return log_softmax(self.logits[sentence, len(history), last].astype("float64"))
 
     def log_prob(self, sentence, tokens):
-        before = (0, *tokens[:-1])
-        logits = self.logits[sentence].astype("float64")
-        return sum(
-            logits[i, last, token] - np.log(np.exp(logits[i, last]).sum())
-            for i, (last, token) in enumerate(zip(before, tokens))
-        )
+        return sum(self.log_probs(sentence, tokens[:i])[token] for i, token in enumerate(tokens))
 
     def coverage(self, sentence, tokens):
         return sum(self.attention[sentence, i, last] for i, last in enumerate((0, *tokens[:-1])))
 
-    def outputs(self):
-        others = [token for token in range(self.vocab_size) if token != EOS]
-        for length in range(1, self.length + 1):
+    def outputs(self, limit=None):
+        others, limit = [token for token in range(self.vocab_size) if token != EOS], limit or self.length
+        for length in range(1, limit + 1):
             for start in itertools.product(others, repeat=length - 1):
                 for last in range(self.vocab_size):
-                    if last == EOS or length == self.length:
+                    if last == EOS or length == limit:
                         yield (*start, last)
 
-    def best(self, sentence, allowed, added=lambda tokens: 0.0):
-        """[(score, log_prob, tokens)] of the allowed outputs, best first, with alpha 0.6."""
+    def best(self, sentence, allowed=lambda tokens: True, added=lambda tokens: 0.0, alpha=0.6, limit=None):
+        """[(score, log_prob, tokens)] of the allowed outputs of at most `limit` tokens, best first."""
         found = []
-        for tokens in filter(allowed, self.outputs()):
+        for tokens in filter(allowed, self.outputs(limit)):
             log_prob = self.log_prob(sentence, tokens)
-            found.append((log_prob / ((5 + len(tokens)) / 6) ** 0.6 + added(tokens), log_prob, tokens))
+            found.append((score(log_prob, len(tokens), alpha) + added(tokens), log_prob, tokens))
         return sorted(found, reverse=True)
+
+
+def log_softmax(logits):
+    return logits - np.log(np.sum(np.exp(logits), -1, keepdims=True))
+
+
+def score(log_prob, length, alpha):
+    return log_prob / ((5 + length) / 6) ** alpha
 
 
 def assert_finds(result, sentence, expected):

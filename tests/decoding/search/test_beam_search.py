@@ -1,48 +1,13 @@
 """Beam search against exhaustive, greedy and plain NumPy searches over small random models."""
 
-import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from support.beams import beam_search
+from support.random_model import EOS, Random, log_softmax, score
 
-EOS = 1
 EMPTY = -1e9  # score of a slot without hypothesis
-
-
-def log_softmax(logits):
-    return logits - np.log(np.sum(np.exp(logits), -1, keepdims=True))
-
-
-def score(log_prob, length, alpha):
-    return log_prob / ((5 + length) / 6) ** alpha
-
-
-class Markov:
-    """Logits that depend on the sentence, the position and the last token; the search needs no state."""
-
-    def __init__(self, sentences, vocab_size, max_length, seed=0, spread=2.0):
-        shape = (sentences, max_length, vocab_size, vocab_size)
-        self.table = (spread * np.random.default_rng(seed).normal(size=shape)).astype(np.float32)
-        self.vocab_size, self.max_length, self.positions_run = vocab_size, max_length, 0
-
-    def log_probs(self, sentence, history):
-        """[vocab]: the logits of the next token after `history`, a tuple of tokens."""
-        last = history[-1] if history else 0
-        return log_softmax(self.table[sentence, len(history), last].astype(np.float64))
-
-    def search(self, beam_size, sentences=None, dtype=tf.float32, **options):
-        """Runs beam_search with this model for the given sentences (default: all)."""
-        sentences = np.arange(len(self.table)) if sentences is None else np.array(sentences)
-        table = tf.constant(self.table[sentences])  # [batch, max_length, vocab, vocab]
-
-        def step(ids, position, state, ancestry):
-            self.positions_run += 1
-            return tf.cast(tf.gather(table[:, position], ids, batch_dims=1), dtype), state, None
-
-        options = {"alpha": 0.6, "max_length": self.max_length, "never": ()} | options
-        return beam_search(step, (), len(sentences), self.vocab_size, beam_size=beam_size, **options)
 
 
 class History:
@@ -55,10 +20,10 @@ class History:
         self.table = (2 * random.normal(size=(self.size, vocab_size))).astype(np.float32)
         self.weights = random.integers(1, self.size, size=max_length).astype(np.int32)
         self.offsets = random.integers(1, self.size, size=sentences).astype(np.int32)
-        self.vocab_size, self.max_length = vocab_size, max_length
+        self.vocab_size, self.length = vocab_size, max_length
 
     def log_probs(self, sentence, history):
-        seen = np.zeros(self.max_length, np.int64)
+        seen = np.zeros(self.length, np.int64)
         seen[1 : len(history) + 1] = history  # the step sees the tokens one position later, after the start symbol
         key = (self.offsets[sentence] + len(history) * 31 + np.sum(seen * self.weights)) % self.size
         return log_softmax(self.table[key].astype(np.float64))
@@ -68,7 +33,7 @@ class History:
 
         def step(ids, position, state, ancestry):
             # The tokens that each beam saw at each position stay where they were written; ancestry locates them.
-            here = tf.range(self.max_length) == position
+            here = tf.range(self.length) == position
             written = tf.where(here, ids[:, :, tf.newaxis], state["written"])  # [batch, beam, max_length]
             by_position = tf.transpose(written, [0, 2, 1])  # [batch, max_length, beam]
             ancestors = tf.transpose(ancestry.ancestors, [0, 2, 1])
@@ -84,39 +49,25 @@ class History:
             return logits, {"written": written, "more": (total,)}, None
 
         state = {
-            "written": tf.zeros([count, beam_size, self.max_length], tf.int32),
+            "written": tf.zeros([count, beam_size, self.length], tf.int32),
             "more": (tf.zeros([count, beam_size, 1]),),
         }
         batch_size = count if batch_size is None else batch_size
-        options = {"alpha": 0.6, "max_length": self.max_length, "never": ()} | options
+        options = {"alpha": 0.6, "max_length": self.length, "never": ()} | options
         return beam_search(step, state, batch_size, self.vocab_size, beam_size=beam_size, **options)
 
 
-def exhaustive(model, sentence, alpha, limit):
-    """All outputs of at most `limit` tokens as (score, log_prob, tokens), best first."""
-    found = []
-    others = [token for token in range(model.vocab_size) if token != EOS]
-    for length in range(1, limit + 1):
-        for start in itertools.product(others, repeat=length - 1):
-            for last in range(model.vocab_size):
-                if last == EOS or length == limit:
-                    tokens = (*start, last)
-                    log_prob = sum(model.log_probs(sentence, tokens[:i])[tokens[i]] for i in range(length))
-                    found.append((score(log_prob, length, alpha), log_prob, tokens))
-    return sorted(found, reverse=True)
-
-
 def greedy(model, sentence, alpha):
-    """The output of always taking the best token, as a list with one element, in the format of `exhaustive`."""
+    """The output of always taking the best token, as a list with one element, in the format of `Random.best`."""
     tokens, log_prob = (), 0.0
-    while len(tokens) < model.max_length and EOS not in tokens:
+    while len(tokens) < model.length and EOS not in tokens:
         following = model.log_probs(sentence, tokens)
         tokens, log_prob = (*tokens, int(np.argmax(following))), log_prob + np.max(following)
     return [(score(log_prob, len(tokens), alpha), log_prob, tokens)]
 
 
 def plain_beam_search(model, sentence, beam_size, alpha, limit):
-    """Beam search for one sentence with plain lists, always run to the limit, in the format of `exhaustive`."""
+    """Beam search for one sentence with plain lists, always run to the limit, in the format of `Random.best`."""
     alive, finished = [(0.0, ())], []
     for length in range(1, limit + 1):
         extended = []
@@ -154,22 +105,22 @@ def assert_same(one, other):
 @pytest.mark.parametrize("limits", [None, [4, 1, 3, 9]])
 @pytest.mark.parametrize("beam_size", [130, 64])  # more than the 121 possible outputs; just enough to keep every prefix
 def test_wide_beam_equals_exhaustive_search(alpha, limits, beam_size):
-    model = Markov(sentences=4, vocab_size=4, max_length=4)
+    model = Random(sentences=4, vocab_size=4, length=4)
     result = model.search(beam_size, alpha=alpha, length_limits=limits)
     for sentence in range(4):
-        expected = exhaustive(model, sentence, alpha, min((limits or [4] * 4)[sentence], 4))
+        expected = model.best(sentence, alpha=alpha, limit=min((limits or [4] * 4)[sentence], 4))
         assert_sentence(result, sentence, expected[:beam_size])
 
 
 def test_shapes_and_types():
-    result = Markov(sentences=2, vocab_size=5, max_length=6).search(3)
+    result = Random(sentences=2, vocab_size=5, length=6).search(3)
     assert [part.shape for part in result] == [(2, 3, 6), (2, 3), (2, 3), (2, 3)]
     assert [part.dtype for part in result] == [tf.int32, tf.int32, tf.float32, tf.float32]
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
 def test_one_beam_is_greedy_search(alpha):
-    model = Markov(sentences=20, vocab_size=6, max_length=8)
+    model = Random(sentences=20, vocab_size=6, length=8)
     result = model.search(1, alpha=alpha)
     for sentence in range(20):
         assert_sentence(result, sentence, greedy(model, sentence, alpha))
@@ -201,7 +152,7 @@ def test_large_vocabulary(vocab_size, beam_size):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_result_does_not_depend_on_the_other_sentences(alpha):
-    model = Markov(sentences=10, vocab_size=6, max_length=10, spread=3.0)
+    model = Random(sentences=10, vocab_size=6, length=10, spread=3.0)
     limits = np.random.default_rng(1).integers(2, 11, size=10)
     together = model.search(4, alpha=alpha, length_limits=limits)
     for sentence in range(10):
@@ -214,8 +165,8 @@ def test_result_does_not_depend_on_the_other_sentences(alpha):
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 def test_early_stop_changes_nothing(alpha):
-    model = Markov(sentences=6, vocab_size=5, max_length=40, spread=1.0)
-    model.table[..., EOS] += 2  # outputs of a few tokens
+    model = Random(sentences=6, vocab_size=5, length=40, spread=1.0)
+    model.logits[..., EOS] += 2  # outputs of a few tokens
     result = model.search(4, alpha=alpha)
     assert model.positions_run < 40
     for sentence in range(6):
@@ -224,11 +175,11 @@ def test_early_stop_changes_nothing(alpha):
 
 def tree_model(transitions, vocab_size, max_length):
     """A Markov model of one sentence from {last token: {next token: probability}}, the same at all positions."""
-    model = Markov(1, vocab_size, max_length)
-    model.table[:] = -1e9
+    model = Random(1, vocab_size, max_length)
+    model.logits[:] = -1e9
     for last, following in transitions.items():
         for token, probability in following.items():
-            model.table[0, :, last, token] = np.log(probability)
+            model.logits[0, :, last, token] = np.log(probability)
     return model
 
 
@@ -255,8 +206,8 @@ def test_length_penalty_prefers_the_longer_output():
 
 
 def test_forced_end_at_the_limit():
-    model = Markov(sentences=3, vocab_size=5, max_length=6)
-    model.table[..., EOS] = -1e9  # the model never produces the end symbol
+    model = Random(sentences=3, vocab_size=5, length=6)
+    model.logits[..., EOS] = -1e9  # the model never produces the end symbol
     result = model.search(4, length_limits=[6, 2, 0])  # no output is shorter than one token
     np.testing.assert_array_equal(result.lengths, [[6] * 4, [2] * 4, [1] * 4])
     assert EOS not in result.ids.numpy()
@@ -266,16 +217,16 @@ def test_forced_end_at_the_limit():
 
 @pytest.mark.parametrize("masked", [-1e9, -np.inf])
 def test_vocabulary_smaller_than_the_beam(masked):
-    model = Markov(sentences=2, vocab_size=2, max_length=3)
+    model = Random(sentences=2, vocab_size=2, length=3)
     for sentence in range(2):
-        assert_sentence(model.search(8), sentence, exhaustive(model, sentence, 0.6, 3))  # 4 outputs in 8 slots
-    model.table[:, 1:, :, 0] = masked  # only two outputs are left: end at once, or after one token
+        assert_sentence(model.search(8), sentence, model.best(sentence))  # 4 outputs in 8 slots
+    model.logits[:, 1:, :, 0] = masked  # only two outputs are left: end at once, or after one token
     result = model.search(8)
     np.testing.assert_array_equal(np.sort(result.lengths[:, :2], -1), [[1, 2]] * 2)
     assert (result.scores[:, :2] > -100).numpy().all() and (result.scores[:, 2:] == EMPTY).numpy().all()
     assert not result.ids[:, 2:].numpy().any() and not result.lengths[:, 2:].numpy().any()
-    only_end = Markov(sentences=2, vocab_size=2, max_length=30)
-    only_end.table[..., 0] = masked
+    only_end = Random(sentences=2, vocab_size=2, length=30)
+    only_end.logits[..., 0] = masked
     np.testing.assert_array_equal(only_end.search(3).lengths, [[1, 0, 0]] * 2)
     assert only_end.positions_run == 1  # nothing is alive after it
 
@@ -302,13 +253,13 @@ def test_sizes_known_only_at_run_time():
 
 
 def test_half_precision_logits():
-    model = Markov(sentences=3, vocab_size=5, max_length=4)
-    model.table = tf.cast(tf.cast(model.table, tf.bfloat16), tf.float32).numpy()
+    model = Random(sentences=3, vocab_size=5, length=4)
+    model.logits = tf.cast(tf.cast(model.logits, tf.bfloat16), tf.float32).numpy()
     assert_same(model.search(4, dtype=tf.bfloat16), model.search(4))
 
 
 def test_wrong_vocabulary_size_is_refused():
-    model = Markov(sentences=1, vocab_size=5, max_length=4)
+    model = Random(sentences=1, vocab_size=5, length=4)
     model.vocab_size = 6
     with pytest.raises(ValueError, match="shape"):
         tf.function(lambda: model.search(2))()

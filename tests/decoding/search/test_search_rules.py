@@ -93,23 +93,13 @@ def test_the_coverage_penalty_of_an_example():
 def test_a_search_for_the_best_output_only_stops_earlier(alpha):
     model = Random(sentences=20, vocab_size=6, length=30)
     model.logits[..., EOS] += 1
-    positions = []
-
-    def counted(step):
-        def run(ids, position, *others):
-            positions.append(int(position))
-            return step(ids, position, *others)
-
-        return run
-
     found, most = [], []
     for wanted in (0, 1):
         search = BeamSearch(6, 4, alpha, num_wanted=wanted)
         sentences = SearchInputs(tf.fill([20], 30))
-        positions.clear()
-        loop = search.advance(counted(model.step()), search.start(sentences, (), 30), sentences)
-        found.append(loop.finished)
-        most.append(max(positions))
+        model.positions_run = 0
+        found.append(search.advance(model.step(), search.start(sentences, (), 30), sentences).finished)
+        most.append(model.positions_run)
     np.testing.assert_array_equal(found[0].ids[:, 0], found[1].ids[:, 0])
     np.testing.assert_array_equal(found[0].scores[:, 0], found[1].scores[:, 0])
     assert most[1] < most[0]
