@@ -1,6 +1,5 @@
 """Beam search against exhaustive, greedy and plain NumPy searches over small random models."""
 
-
 import numpy as np
 import pytest
 import tensorflow as tf
