@@ -1,17 +1,17 @@
 """t2t-lite-serve: answers requests over HTTP with trained models."""
 
 import argparse
-import dataclasses
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.cli.option_flags import add_options, given
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.installed import check_installed
-from t2t_lite.serving.options import REQUEST_SETTINGS, ServingOptions
+from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.record import ACCESS_LOG
 
 if TYPE_CHECKING:
@@ -30,6 +30,14 @@ _PACKAGES = {
     "py3langid": "py3langid",
     "babel": "Babel",
     "jinja2": "Jinja",
+}
+_GROUPS = {
+    "batching": ("batch_tokens", "batch_delay_ms", "max_waiting"),
+    "limits of a request": (
+        *("max_requests", "max_body_bytes", "max_lines", "max_tokens", "max_beam_size", "timeout_seconds"),
+        *("read_seconds", "request_settings"),
+    ),
+    "access": ("api_keys", "allowed_hosts", "cors_origins", "log_texts"),
 }
 
 
@@ -59,91 +67,13 @@ def make_parser() -> cli.CommandParser:
     add("--decode_hparams", default="", metavar="NAME=VALUE,...", help="overrides of the models' search settings")
     add("--engine", choices=ENGINES, help="with --output_dir: what searches (default: tensorflow)")
     add("--checkpoint_path", default="", metavar="best|last|average|ckpt-N", help="with --output_dir: which checkpoint")
-    add(
-        "--watch",
-        type=cli.positive_number,
-        metavar="SECONDS",
-        help="look for changed models this often (default: on SIGHUP)",
-    )
+    add_options(add, ServingOptions, "watch")
     add(
         "--num_threads", type=cli.whole_number(1), help="batches searched in parallel (default: one for each processor)"
     )
-    _add_batching(parser)
-    _add_limits(parser)
-    _add_access(parser)
+    for group, names in _GROUPS.items():
+        add_options(parser.add_argument_group(group).add_argument, ServingOptions, *names)
     return parser
-
-
-def _add_batching(parser: cli.CommandParser) -> None:
-    add = _with_defaults(parser.add_argument_group("batching").add_argument)
-    parser.add_argument(
-        "--batch_tokens",
-        type=cli.whole_number(1),
-        help="source tokens of a batch, padding included (default: 1024 with CTranslate2, 4096 with TensorFlow)",
-    )
-    add("--batch_delay_ms", _not_negative, "how long a batch that is not full waits for more requests")
-    add("--max_waiting", cli.whole_number(1), "sentences that may wait for a model; further requests get 429")
-
-
-def _add_limits(parser: cli.CommandParser) -> None:
-    group = parser.add_argument_group("limits of a request")
-    add = _with_defaults(group.add_argument)
-    add("--max_requests", cli.whole_number(1), "requests at the same time; further ones get 429")
-    add("--max_body_bytes", cli.whole_number(1), "size of its body")
-    add("--max_lines", cli.whole_number(1), "sentences in it")
-    add("--max_tokens", cli.whole_number(1), "tokens in a sentence")
-    add("--max_beam_size", cli.whole_number(1), "beam_size and number of hypotheses")
-    add("--timeout_seconds", cli.positive_number, "time to an answer, then 504")
-    add("--read_seconds", cli.positive_number, "time for a client to send a request, and to take an answer")
-    group.add_argument(
-        "--request_settings",
-        type=_listed,
-        default=REQUEST_SETTINGS,
-        metavar="NAME,...",
-        help="the search settings that it may change; '': none (default: all that cost little)",
-    )
-
-
-def _add_access(parser: cli.CommandParser) -> None:
-    add = parser.add_argument_group("access").add_argument
-    add(
-        "--api_keys", type=cli.path, metavar="FILE", help="a key in each line; requests need one (default: none needed)"
-    )
-    add(
-        "--allowed_hosts",
-        type=_listed,
-        default=(),
-        metavar="NAME,...",
-        help="names by which browsers may reach the server, beside its addresses, names without a dot and that of this "
-        "machine; *: all (default: none)",
-    )
-    add(
-        "--cors_origins",
-        type=_listed,
-        default=(),
-        metavar="ORIGIN,...",
-        help="web pages of these origins may call the server; *: all (default: none)",
-    )
-    add("--log_texts", action="store_true", help="write the texts of requests into the access log")
-
-
-def _with_defaults(add: Callable[..., argparse.Action]) -> Callable[..., argparse.Action]:
-    """Returns an `add_argument` (flag, type, help) whose defaults are those of `ServingOptions`."""
-    usual = ServingOptions()
-
-    def add_with_default(flag: str, kind: Callable, text: str) -> argparse.Action:
-        default = getattr(usual, flag.removeprefix("--"))
-        return add(flag, type=kind, default=default, help=f"{text} (default: {default})")
-
-    return add_with_default
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def _not_negative(text: str) -> float:
-    return 0.0 if text == "0" else cli.positive_number(text)
 
 
 def _run(flags: Sequence[str]) -> None:
@@ -152,17 +82,11 @@ def _run(flags: Sequence[str]) -> None:
     if arguments.export_dir and (arguments.engine or arguments.checkpoint_path):
         parser.error("--engine and --checkpoint_path are for --output_dir; an export has one of each")
     check_installed("the server", _PACKAGES, "serve")
-    options, places = _options(arguments), _places(arguments)
+    options, places = ServingOptions(**given(arguments, ServingOptions)), _places(arguments)
     from t2t_lite.serving.server import serve
 
     _log_access()
     serve(places, options, arguments.host, arguments.port, cli.say)
-
-
-def _options(arguments: argparse.Namespace) -> ServingOptions:
-    given = vars(arguments)
-    names = [field.name for field in dataclasses.fields(ServingOptions) if field.name in given]
-    return ServingOptions(**{name: given[name] for name in names}, watch_seconds=arguments.watch or 0.0)
 
 
 def _places(arguments: argparse.Namespace) -> "list[Place]":

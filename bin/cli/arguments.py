@@ -84,3 +84,8 @@ def positive_number(text: str) -> float:
 def not_negative(text: str) -> float:
     """Argument type: a number of at least 0."""
     return 0.0 if text == "0" else positive_number(text)
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """Argument type: words, separated by commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())

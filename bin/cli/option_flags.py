@@ -3,8 +3,7 @@
 import argparse
 from collections.abc import Callable
 from os import PathLike
-from types import NoneType
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 from t2t_lite.bin.cli import arguments as types
 from t2t_lite.errors import as_flags
@@ -35,15 +34,16 @@ def given(arguments: argparse.Namespace, kind: type[Options]) -> dict[str, Any]:
 
 def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
     """Returns the argument type of an option."""
-    kinds = [kind for kind in get_args(hint) or (hint,) if kind is not NoneType]
+    if get_origin(hint) is tuple:
+        return types.listed
     if option.choices:
         return types.one_of(option.choices, name)
-    if PathLike in kinds:
-        return types.path
-    if bool in kinds:
-        return types.truth_or_auto
-    if int in kinds:
-        return types.whole_number(int(option.at_least or 0))
-    if float in kinds:
-        return types.positive_number if option.above == 0 else types.not_negative
-    return str
+    kinds = get_args(hint) or (hint,)
+    of_kinds = {
+        PathLike: types.path,
+        bool: types.truth_or_auto,
+        int: types.whole_number(int(option.at_least or 0)),
+        float: types.positive_number if option.above == 0 else types.not_negative,
+        str: str,
+    }
+    return next(parse for kind, parse in of_kinds.items() if kind in kinds)

@@ -9,6 +9,7 @@ from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.options import TYPE_NAMES, Options
 from t2t_lite.registry import REGISTRIES_OF_SETTINGS
+from t2t_lite.serving.options import ServingOptions
 from t2t_lite.training.options import TrainOptions
 
 _HEAD = """# Settings and options
@@ -20,6 +21,7 @@ _PAGES = {
     "Settings of models and trainings: `--hparams=NAME=VALUE,...`, `HParams`": HParams,
     "Settings of the search: `--decode_hparams=NAME=VALUE,...`, `DecodeHParams`": DecodeHParams,
     "Options of `t2t-lite-trainer` and `t2t_lite.train`": TrainOptions,
+    "Options of `t2t-lite-serve`": ServingOptions,
     "Options of `t2t-lite-datagen` and `t2t_lite.generate_data`": GenerateOptions,
 }
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from os import PathLike
 from pathlib import Path
 
 from t2t_lite.errors import UserError
@@ -17,7 +18,7 @@ class Keys:
       UserError: if the file has no key.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | PathLike | None) -> None:
         self._path = path
         self._digests: list[bytes] = []
         self.read()

@@ -3,8 +3,10 @@
 import dataclasses
 import math
 import re
+from os import PathLike
 
 from t2t_lite.errors import UserError
+from t2t_lite.options import Options, option
 
 # Settings of the search that a request may change, and the largest values of those that are numbers. The other settings
 # would cost a server time or memory without a limit. beam_size has a limit of its own.
@@ -31,47 +33,48 @@ MAX_ATTENTION_TOKENS = 256
 
 
 @dataclasses.dataclass(frozen=True)
-class ServingOptions:
-    """The options of a server.
+class ServingOptions(Options):
+    """What a server allows and how it batches. What is refused gets the status 400, 403, 413, 429 or 504."""
 
-    Args:
-      batch_tokens: source tokens of a batch, padding included; None: what is fastest for the engine of a model.
-      batch_delay_ms: how long a batch that is not full waits for more requests, in milliseconds.
-      max_waiting: sentences that may wait in the queue of a model; further requests are refused (429).
-      max_requests: requests that are answered at the same time; further ones are refused (429).
-      max_body_bytes: size of a request's body (413).
-      max_lines: sentences in a request (413).
-      max_tokens: tokens in a sentence (413).
-      max_beam_size: largest beam_size, number of hypotheses or samples that a request may ask for (400).
-      timeout_seconds: from the arrival of a request to its answer (504).
-      read_seconds: for a client to send a request, and to take its answer.
-      request_settings: the settings of the search that a request may change.
-      api_keys: a file with a key in each line; None: no keys are needed.
-      allowed_hosts: names by which browsers may reach the server, beside its addresses, names without a dot and that of
-        its machine (403); "*": all.
-      cors_origins: web pages of these origins may call the server; "*": all.
-      log_texts: whether the access log has the texts.
-      watch_seconds: how often changed models are looked for; 0: only when asked (SIGHUP).
-    """
-
-    batch_tokens: int | None = None
-    batch_delay_ms: float = 5.0
-    max_waiting: int = 16_384
-    max_requests: int = 1024
-    max_body_bytes: int = 2**20
-    max_lines: int = 2000
-    max_tokens: int = 512
-    max_beam_size: int = 16
-    timeout_seconds: float = 30.0
-    read_seconds: float = 10.0
-    request_settings: tuple[str, ...] = REQUEST_SETTINGS
-    api_keys: str | None = None
-    allowed_hosts: tuple[str, ...] = ()
-    cors_origins: tuple[str, ...] = ()
-    log_texts: bool = False
-    watch_seconds: float = 0.0
+    batch_tokens: int | None = option(
+        None,
+        "source tokens of a batch, padding included",
+        unset="1024 with CTranslate2, 4096 with TensorFlow",
+        at_least=1,
+    )
+    batch_delay_ms: float = option(5.0, "how long a batch that is not full waits for more requests", at_least=0)
+    max_waiting: int = option(16_384, "sentences that may wait for a model; further requests get 429", at_least=1)
+    max_requests: int = option(1024, "requests at the same time; further ones get 429", at_least=1)
+    max_body_bytes: int = option(2**20, "size of its body", at_least=1)
+    max_lines: int = option(2000, "sentences in it", at_least=1)
+    max_tokens: int = option(512, "tokens in a sentence", at_least=1)
+    max_beam_size: int = option(16, "beam_size and number of hypotheses", at_least=1)
+    timeout_seconds: float = option(30.0, "time to an answer, then 504", above=0)
+    read_seconds: float = option(10.0, "time for a client to send a request, and to take an answer", above=0)
+    request_settings: tuple[str, ...] = option(
+        REQUEST_SETTINGS,
+        "the search settings that it may change; '': none",
+        unset="all that cost little",
+        metavar="NAME,...",
+    )
+    api_keys: str | PathLike | None = option(
+        None, "a key in each line; requests need one", unset="none needed", metavar="FILE"
+    )
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        "names by which browsers may reach the server, beside its addresses, names without a dot and that of this "
+        "machine; *: all",
+        unset="none",
+        metavar="NAME,...",
+    )
+    cors_origins: tuple[str, ...] = option(
+        (), "web pages of these origins may call the server; *: all", unset="none", metavar="ORIGIN,..."
+    )
+    log_texts: bool = option(False, "write the texts of requests into the access log")
+    watch: float = option(0.0, "look for changed models this often", unset="on SIGHUP", at_least=0, metavar="SECONDS")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if unknown := sorted({*self.request_settings} - {*REQUEST_SETTINGS}):
             raise UserError(
                 f"`request_settings={','.join(unknown)}`: requests may change {', '.join(REQUEST_SETTINGS)}", status=2

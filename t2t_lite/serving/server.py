@@ -94,7 +94,7 @@ class _Loader:
         self, models: ModelSet, keys: Keys, options: ServingOptions, server: _Server, say: Callable[[str], None]
     ) -> None:
         self._models, self._keys, self._server, self._say = models, keys, server, say
-        self._watch_seconds = options.watch_seconds or None
+        self._watch = options.watch or None
         self._woken = threading.Event()
         self._is_asked = self._is_over = False
         self.error: Exception | None = None
@@ -123,7 +123,7 @@ class _Loader:
             return
         self._say(f"ready after {time.monotonic() - started:.1f} s")
         while True:
-            self._woken.wait(self._watch_seconds)
+            self._woken.wait(self._watch)
             self._woken.clear()
             if self._is_over:
                 return
