@@ -10,6 +10,7 @@ from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import add_options, given
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
 from t2t_lite.decoding.engine import ENGINES
+from t2t_lite.decoding.options import DecodeOptions, EngineOptions
 from t2t_lite.installed import check_installed
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.record import ACCESS_LOG
@@ -64,13 +65,10 @@ def make_parser() -> cli.CommandParser:
         metavar="en-de[,...]",
         help="the languages of each model, if it does not name them itself, as codes: en-de, pt-BR:de",
     )
-    add("--decode_hparams", default="", metavar="NAME=VALUE,...", help="overrides of the models' search settings")
     add("--engine", choices=ENGINES, help="with --output_dir: what searches (default: tensorflow)")
-    add("--checkpoint_path", default="", metavar="best|last|average|ckpt-N", help="with --output_dir: which checkpoint")
+    add_options(add, DecodeOptions, "checkpoint_path", "decode_hparams")
     add_options(add, ServingOptions, "watch")
-    add(
-        "--num_threads", type=cli.whole_number(1), help="batches searched in parallel (default: one for each processor)"
-    )
+    add_options(add, EngineOptions, "num_threads")
     for group, names in _GROUPS.items():
         add_options(parser.add_argument_group(group).add_argument, ServingOptions, *names)
     return parser

@@ -4,12 +4,14 @@ Its check, its flag, its lines in --help and in docs/options.md, and the documen
 """
 
 import dataclasses
+import inspect
 import math
+from collections.abc import Callable, Mapping
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Self, TypeVar, get_args, get_type_hints
 
 from t2t_lite.aliases import alias_hint
-from t2t_lite.errors import UserError
+from t2t_lite.errors import UserError, nearest
 
 T = TypeVar("T")
 TYPE_NAMES: dict[object, str] = {int: "a whole number", float: "a number", str: "a string", bool: "True or False"}
@@ -27,6 +29,7 @@ class Option:
     below: float | None = None
     choices: tuple[str, ...] = ()  # the allowed texts; () if there is no fixed list
     metavar: str | None = None  # what --help shows for the value
+    flag: str = ""  # the name of the flag, if it is another one
 
     def allows(self, value: object) -> bool:
         """Returns whether a value is in range."""
@@ -95,6 +98,19 @@ class Options:
                 self.require(name, False, about.rule(simple[0]) + hint)
 
     @classmethod
+    def of_keywords(cls, values: Mapping[str, Any], function: Callable[..., object]) -> Self:
+        """Returns the options that a function was given as further keywords.
+
+        Raises:
+          UserError: if one is unknown (with the nearest names), or a value is out of range.
+        """
+        for name in values:
+            if name not in cls.declared():
+                known = [*cls.declared(), *inspect.signature(function).parameters]
+                raise UserError(f"{function.__name__}() has no argument '{name}'{nearest(name, known)}", status=2)
+        return cls(**values)
+
+    @classmethod
     def names(cls) -> list[str]:
         """Returns the names of all options."""
         return [field.name for field in dataclasses.fields(cls)]
@@ -108,6 +124,11 @@ class Options:
     def option(cls, name: str) -> Option:
         """Returns what is declared of an option; nothing if it is a plain field."""
         return cls.__dataclass_fields__[name].metadata.get("option", Option())
+
+    @classmethod
+    def field(cls, name: str) -> Any:  # noqa: ANN401  the default of a field
+        """Returns the declaration of an option, for a field of another class."""
+        return option(getattr(cls, name), **vars(cls.option(name)))
 
     @classmethod
     def called(cls, text: str) -> str:

@@ -7,6 +7,9 @@ from typing import get_args, get_type_hints
 
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.generation.options import GenerateOptions
+from t2t_lite.decoding.options import DecodeOptions, EngineOptions
+from t2t_lite.evaluation.options import EvalOptions
+from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.options import TYPE_NAMES, Options
 from t2t_lite.registry import REGISTRIES_OF_SETTINGS
 from t2t_lite.serving.options import ServingOptions
@@ -21,6 +24,10 @@ _PAGES = {
     "Settings of models and trainings: `--hparams=NAME=VALUE,...`, `HParams`": HParams,
     "Settings of the search: `--decode_hparams=NAME=VALUE,...`, `DecodeHParams`": DecodeHParams,
     "Options of `t2t-lite-trainer` and `t2t_lite.train`": TrainOptions,
+    "Options of `t2t-lite-decoder`; of `t2t-lite-serve`, too": DecodeOptions,
+    "Options of engines: `t2t_lite.Translator.from_run_dir`, `from_export`": EngineOptions,
+    "Options of `t2t-lite-eval` and `t2t_lite.score_split`": EvalOptions,
+    "Options of `t2t-lite-export` and `t2t_lite.export`": ExportOptions,
     "Options of `t2t-lite-serve`": ServingOptions,
     "Options of `t2t-lite-datagen` and `t2t_lite.generate_data`": GenerateOptions,
 }
@@ -42,8 +49,9 @@ def _table(kind: type[Options]) -> str:
         registry = REGISTRIES_OF_SETTINGS.get(name) if kind is HParams else None
         names = [each for each in registry if registry.source(each) is None] if registry else option.choices
         bounds = "" if names else option.rule(first)
-        takes = " or ".join(names) or ", ".join(filter(None, (TYPE_NAMES.get(first, "a text"), bounds)))
-        said = option.unset or (f"`{default}`" if default not in ("", None) else "")
+        takes = " or ".join(names) or ", ".join(filter(None, (TYPE_NAMES.get(first, "a list"), bounds)))
+        said = option.unset or (f"`{default}`" if default not in ("", None, ()) else "")
+        name = f"{option.flag}`, `{name}" if option.flag else name
         lines.append(f"| `{name}` | {takes} | {said} | {option.help} |")
     return "\n".join(lines) + "\n"
 

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.cli.option_flags import add_options
 from t2t_lite.bin.decoder import attention
 from t2t_lite.bin.decoder.models import chosen_model
 from t2t_lite.decoding.engine import ENGINES
+from t2t_lite.decoding.options import DecodeOptions, EngineOptions
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
@@ -59,24 +61,8 @@ def make_parser() -> cli.CommandParser:
         help="what searches (default: tensorflow, or that of the export). ctranslate2 exports the run first, into "
         "exports/ in the run directory, and is faster",
     )
-    parser.add_argument(
-        "--checkpoint_path",
-        type=cli.path,
-        metavar="best|last|average|ckpt-N|PATH",
-        help="which checkpoint; best:METRIC is the best by another metric than the run's (default: the run's average "
-        "if it exists, else the last one)",
-    )
-    parser.add_argument(
-        "--decode_hparams",
-        default="",
-        metavar="NAME=VALUE,...",
-        help="overrides of the problem's defaults, such as beam_size=8,alpha=1.0",
-    )
-    parser.add_argument(
-        "--xla_compile",
-        type=cli.truth_or_auto,
-        help="compile the search with XLA: True, False, or auto: in the background, once it pays (default: auto)",
-    )
+    add_options(parser.add_argument, DecodeOptions, "checkpoint_path", "decode_hparams")
+    add_options(parser.add_argument, EngineOptions, "xla_compile")
     _add_input(parser)
     _add_output(parser)
     attention.add_flags(parser)

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
+from t2t_lite.bin.cli.option_flags import add_options, given
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.evaluation.options import EvalOptions
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.comparison import RunComparison
@@ -34,39 +36,15 @@ def make_parser() -> cli.CommandParser:
         metavar="RUN[,RUN,...]",
         help="the run directory; several are compared with the first",
     )
-    add("--split", type=cli.one_of(("dev", "test"), "split"), help="dev or test (default: test)")
-    add("--data_dir", type=cli.path, help="the folder with the data (default: where it was in the training)")
-    add(
-        "--checkpoint_path",
-        type=cli.path,
-        metavar="best|last|average|ckpt-N|PATH",
-        help="which checkpoint; best:METRIC is the best by another metric than the run's (default: the run's average "
-        "if it exists, else the last one)",
-    )
-    add(
-        "--decode_hparams",
-        default="",
-        metavar="NAME=VALUE,...",
-        help="overrides of the problem's search settings, such as beam_size=4,alpha=0.6",
-    )
-    add("--metric", metavar="NAME,...", help="further metrics of the outputs; the problem's are always there")
-    add(
-        "--references",
-        type=cli.paths,
-        default=[],
-        metavar="FILE,...",
-        help="further references, with one line for each line of the split",
-    )
-    add("--again", action="store_true", help="decode even if the outputs are stored")
+    add_options(add, EvalOptions, *EvalOptions.declared())
     add("--json", action="store_true", help="print one JSON object instead of the reports")
-    add("--xla_compile", type=cli.truth_or_auto, help="compile the search with XLA: True, False or auto, the default")
     add(
         "--heads",
         type=cli.whole_number(1),
         nargs="?",
         const=500,
         metavar="LINES",
-        help="instead: measure the attention heads on so many lines of the split (default: 500, of dev): how far and "
+        help="instead: measure the attention heads on so many lines of the split (default: 500): how far and "
         "how sharply they look, and which dependencies between words they follow",
     )
     add = parser.add_argument_group("search settings").add_argument
@@ -135,20 +113,9 @@ def _score(arguments: argparse.Namespace, run: Path) -> "SplitScores":
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.run_dir import open_run_dir
 
-    checkpoint_path = arguments.checkpoint_path or None
-    chosen = select(open_run_dir(run).path, checkpoint_path, warn=lambda line: None)
-    cli.warn(f"using {chosen}")
-    scores = score_split(
-        run,
-        arguments.split or "test",
-        data_dir=arguments.data_dir,
-        checkpoint_path=checkpoint_path,
-        decode_hparams=arguments.decode_hparams,
-        metrics=arguments.metric.split(",") if arguments.metric else (),
-        references=arguments.references,
-        again=arguments.again,
-        xla_compile=arguments.xla_compile,
-    )
+    options = given(arguments, EvalOptions)
+    cli.warn(f"using {select(open_run_dir(run).path, options.get('checkpoint_path'), warn=lambda line: None)}")
+    scores = score_split(run, **options)
     cli.warn(f"{'wrote' if scores.decoded_now else 'answered from'} {scores.path}")
     return scores
 
@@ -160,9 +127,9 @@ def _measure_heads(arguments: argparse.Namespace) -> None:
     found = [
         measure_heads(
             run,
-            arguments.split or "dev",
+            arguments.split,
             data_dir=arguments.data_dir,
-            checkpoint_path=arguments.checkpoint_path or None,
+            checkpoint_path=arguments.checkpoint_path,
             lines=arguments.heads,
         )
         for run in arguments.output_dir
@@ -205,17 +172,7 @@ def _tune(arguments: argparse.Namespace) -> None:
         from t2t_lite.visualization.figures import check_plot_file
 
         check_plot_file(Path(arguments.plot_file))
-    request = make_request(
-        run_dir,
-        "dev",
-        arguments.data_dir,
-        arguments.checkpoint_path or None,
-        arguments.decode_hparams,
-        again=arguments.again,
-        xla_compile=arguments.xla_compile,
-        warn=cli.warn,
-        ignored=grid,
-    )
+    request = make_request(run_dir, EvalOptions(**given(arguments, EvalOptions)), cli.warn, ignored=grid)
     cli.warn(f"using {request.selection}")
     found = tune(request, grid)
     cli.warn(f"{'wrote' if found.searched_now else 'answered from'} {found.path}")

@@ -80,7 +80,7 @@ def _add_files(parser: cli.CommandParser) -> None:
         metavar="RUN[,RUN,...]",
         help="instead of files: what t2t-lite-eval stored of these runs, with --split and --checkpoint_path",
     )
-    add("--split", type=cli.one_of(("dev", "test"), "split"), help="with --output_dir: dev or test (default: test)")
+    add("--split", type=cli.one_of(("dev", "test"), "split"), help="with --output_dir: dev or test (default: dev)")
     add(
         "--checkpoint_path",
         type=cli.path,
@@ -188,7 +188,7 @@ def _use_stored_files(arguments: argparse.Namespace) -> str:
     from t2t_lite.run_dir import open_run_dir
 
     runs = [open_run_dir(Path(run)) for run in arguments.output_dir]
-    found = [stored_evaluation(run, arguments.split or "test", arguments.checkpoint_path or None) for run in runs]
+    found = [stored_evaluation(run, arguments.split or "dev", arguments.checkpoint_path or None) for run in runs]
     for one in found:
         if one.reference_digests != found[0].reference_digests:
             raise UserError(f"{one.path} and {found[0].path} have different references")

@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainOptions
@@ -120,15 +121,8 @@ def evaluate(
 
 def score_split(
     output_dir: str | PathLike,
-    split: str = "test",
-    *,
-    data_dir: str | PathLike | None = None,
-    checkpoint_path: str | PathLike | None = None,
-    decode_hparams: str | Mapping[str, SettingValue] = "",
-    metrics: Sequence[str] = (),
-    references: Sequence[str | PathLike] = (),
-    again: bool = False,
-    xla_compile: bool | None = None,
+    split: str = "dev",
+    **options: Any,
 ) -> "SplitScores":
     """Scores a checkpoint on a split, as t2t-lite-eval does, and keeps outputs and scores in the run directory.
 
@@ -138,15 +132,7 @@ def score_split(
     Args:
       output_dir: the run directory.
       split: "dev" or "test".
-      data_dir: the folder with the data of the run's problem; None: where it was in the training.
-      checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
-        one, else the last checkpoint.
-      decode_hparams: changes to the run's search settings, as a dict or "name=value,...": those of its problem, or of
-        its decode_hparams.json if they were tuned.
-      metrics: further metrics of the outputs, such as ("exact_match",).
-      references: files of further references, with one line for each line of the split.
-      again: whether to decode even if the outputs are stored.
-      xla_compile: whether to compile the search with XLA; None: if it pays.
+      options: `EvalOptions`: data_dir, checkpoint_path, decode_hparams, metrics, references, again ...
 
     Raises:
       UserError: if the run, the checkpoint or the data is unusable, or a metric does not fit the problem.
@@ -155,12 +141,10 @@ def score_split(
     from t2t_lite.evaluation.scoring import score
     from t2t_lite.run_dir import open_run_dir
 
+    checked = EvalOptions.of_keywords({"split": split, **options}, score_split)
     run_dir = open_run_dir(Path(output_dir))
-    check_search(decode_hparams, run_dir.problem)
-    request = make_request(
-        run_dir, split, data_dir, checkpoint_path, decode_hparams, references, again=again, xla_compile=xla_compile
-    )
-    return score(request, metrics)
+    check_search(checked.decode_hparams, run_dir.problem)
+    return score(make_request(run_dir, checked), checked.metrics)
 
 
 def measure_heads(
@@ -192,6 +176,7 @@ def measure_heads(
     from t2t_lite.quiet import settings_restored
     from t2t_lite.run_dir import open_run_dir
 
-    request = make_request(open_run_dir(Path(output_dir)), split, data_dir, checkpoint_path, "")
+    options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
+    request = make_request(open_run_dir(Path(output_dir)), options)
     with settings_restored():
         return heads_of(request, lines)

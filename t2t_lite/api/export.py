@@ -5,7 +5,7 @@ import dataclasses
 import datetime
 import importlib.metadata
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any
 from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.config import DecodeHParams
 from t2t_lite.errors import UserError
-from t2t_lite.export_dir import FORMATS, MODEL_CARD, ExportDir, check_target, open_export, write_export
+from t2t_lite.export_dir import MODEL_CARD, ExportDir, check_target, open_export, write_export
+from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.files import sha256_of
 from t2t_lite.log import LOG
-from t2t_lite.settings import SettingValue
 from t2t_lite.tuned_settings import search_settings
 
 if TYPE_CHECKING:
     from t2t_lite.models.base import Seq2SeqModel
     from t2t_lite.run_dir import RunDir
 
-QUANTIZATIONS = ("int8", "int16", "float16", "bfloat16")
 _PACKAGES = {"saved_model": ("tensorflow", "tensorflow-text"), "ctranslate2": ("ctranslate2",), "keras": ("keras",)}
 
 
@@ -31,26 +30,16 @@ def export(
     output_dir: str | PathLike,
     export_dir: str | PathLike,
     *,
-    format: str = "saved_model",
-    quantization: str | None = None,
-    checkpoint_path: str | PathLike | None = None,
-    decode_hparams: str | Mapping[str, SettingValue] = "",
-    overwrite: bool = False,
     warn: Callable[[str], None] = LOG.warning,
+    **options: Any,
 ) -> ExportDir:
     """Exports a trained model, with its vocabularies and a model card. The directory is written whole or not at all.
 
     Args:
       output_dir: the run directory.
       export_dir: the directory to write.
-      format: "saved_model" (TensorFlow alone serves it), "ctranslate2" (fast on CPUs) or "keras".
-      quantization: for CTranslate2, "int8", "int16", "float16" or "bfloat16"; None: float32.
-      checkpoint_path: which checkpoint: "best", "last", "average", "ckpt-2000" or a path; None: the average if there is
-        one, else the last checkpoint.
-      decode_hparams: changes to the run's search settings, which become the defaults of the export; those of a
-        SavedModel are fixed.
-      overwrite: whether to replace an existing export.
       warn: receives a line about the checkpoint and tuned settings.
+      options: `ExportOptions`: format, quantization, checkpoint_path, decode_hparams, overwrite.
 
     Raises:
       UserError: if the run is unusable, the directory exists, or the format has no equivalent of the model.
@@ -58,13 +47,13 @@ def export(
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.run_dir import open_run_dir
 
-    _check(format, quantization)
+    checked = ExportOptions.of_keywords(options, export)
     export_dir = Path(export_dir).resolve()  # not a link, which would be replaced
-    check_target(export_dir, overwrite)
+    check_target(export_dir, checked.overwrite)
     run_dir = open_run_dir(Path(output_dir))
-    selection = select(run_dir.path, checkpoint_path, warn)
-    settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams, warn)
-    return _Export(run_dir, selection.path, settings, format, quantization, export_dir).write()
+    selection = select(run_dir.path, checked.checkpoint_path or None, warn)
+    settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, checked.decode_hparams, warn)
+    return _Export(run_dir, selection.path, settings, checked.format, checked.quantization, export_dir).write()
 
 
 def exported_run(
@@ -86,7 +75,7 @@ def exported_run(
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.run_dir import open_run_dir
 
-    _check("ctranslate2", None)
+    ExportOptions(format="ctranslate2")  # checks that CTranslate2 is installed
     checkpoint = select(Path(output_dir), checkpoint_path, warn).path
     path = Path(output_dir) / "exports" / f"ctranslate2.{checkpoint.name}"
     with contextlib.suppress(UserError):
@@ -99,19 +88,6 @@ def exported_run(
 
 def _digest_of(checkpoint: Path) -> str:
     return sha256_of(Path(f"{checkpoint}{INDEX}"))
-
-
-def _check(format: str, quantization: str | None) -> None:
-    if format not in FORMATS:
-        raise UserError(f"`format={format}` is not one of {', '.join(FORMATS)}", status=2)
-    if quantization is not None and quantization not in QUANTIZATIONS:
-        raise UserError(f"`quantization={quantization}` is not one of {', '.join(QUANTIZATIONS)}", status=2)
-    if quantization is not None and format != "ctranslate2":
-        raise UserError(f"`quantization={quantization}` is for `format=ctranslate2`, not {format}", status=2)
-    if format == "ctranslate2":
-        from t2t_lite.decoding.ctranslate2_engine import imported
-
-        imported()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import inspect
 import signal
 from collections.abc import Collection, Iterable, Mapping
 from os import PathLike
@@ -13,7 +12,7 @@ from t2t_lite.api.settings import resolve_hparams
 from t2t_lite.config import AUTO_PRECISION, HParams
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import Display
-from t2t_lite.errors import UserError, nearest
+from t2t_lite.errors import UserError
 from t2t_lite.recipes import Recipe, recipe_of
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.settings import SettingValue
@@ -175,19 +174,13 @@ def _settings(
 def _options(
     options: Mapping[str, Any], problem_flags: Collection[str], recipe: Recipe | None, hparams: HParams
 ) -> TrainOptions:
-    known = [*TrainOptions.declared(), *inspect.signature(train).parameters]
-    for name in options:
-        if name not in TrainOptions.declared():
-            if name in problem_flags:
-                raise UserError(
-                    f"`{name}` is an option of the problem: give it to get_problem, and its result to train"
-                )
-            raise UserError(f"train() has no argument '{name}'{nearest(name, known)}", status=2)
+    for name in options.keys() & set(problem_flags) - set(TrainOptions.declared()):
+        raise UserError(f"`{name}` is an option of the problem: give it to get_problem, and its result to train")
     if options.get("schedule") == "eval":
         raise UserError("train() cannot only evaluate; use t2t_lite.evaluate, or t2t-lite-trainer --schedule=eval")
     if recipe is None:
-        return TrainOptions(**options)
-    checked = TrainOptions(**{"save_checkpoints_secs": recipe.save_checkpoints_secs, **options})
+        return TrainOptions.of_keywords(options, train)
+    checked = TrainOptions.of_keywords({"save_checkpoints_secs": recipe.save_checkpoints_secs, **options}, train)
     kept = max(checked.keep_checkpoint_max, hparams.average_checkpoints if recipe.averages else 1)
     return dataclasses.replace(checked, keep_checkpoint_max=kept)
 

@@ -15,7 +15,8 @@ import numpy as np
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length
-from t2t_lite.decoding.engine import EngineOptions, Found, Needs, Outcome, Query
+from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
 from t2t_lite.installed import check_installed

@@ -3,14 +3,12 @@
 Everything around it (tokens, files, prefixes as texts, trees, n-best output) is written once, for all engines.
 """
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary
-from t2t_lite.log import LOG
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,22 +17,6 @@ if TYPE_CHECKING:
 
 # The names that `--engine` takes.
 ENGINES = ("tensorflow", "ctranslate2")
-
-
-@dataclasses.dataclass(frozen=True)
-class EngineOptions:
-    """How an engine runs. None of it changes what is found, but for rounding.
-
-    Args:
-      warn: receives a line about settings that are probably a mistake, and about texts that are cut.
-      xla_compile: whether to compile searches with XLA, which takes seconds for each of a few shapes and makes searches
-        faster after that; None: in the background, once it pays. Only for TensorFlow.
-      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
-    """
-
-    warn: Callable[[str], None] = LOG.warning
-    xla_compile: bool | None = None
-    num_threads: int | None = None
 
 
 class Lines(NamedTuple):

@@ -8,8 +8,9 @@ from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.selection import names_one_file, select
 from t2t_lite.config import HParams
 from t2t_lite.data.vocab import open_vocabulary
-from t2t_lite.decoding.engine import EngineOptions, Loaded
+from t2t_lite.decoding.engine import Loaded
 from t2t_lite.decoding.ensemble import Ensemble
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
 from t2t_lite.errors import UserError
 from t2t_lite.gpus import warn_if_unused

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
-from t2t_lite.decoding.engine import Engine, EngineOptions, Loaded
+from t2t_lite.decoding.engine import Engine, Loaded
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
 from t2t_lite.export_dir import ExportDir, open_export, warn_of_version

@@ -14,10 +14,11 @@ import tensorflow as tf
 from t2t_lite.config import WIDE_BEAM, DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length, padded
-from t2t_lite.decoding.engine import EngineOptions, Found, Needs, Outcome, Query
+from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.lexical import PhraseVocabulary
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.adaptive_searcher import AdaptiveSearcher
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty

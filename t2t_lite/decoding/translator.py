@@ -11,8 +11,9 @@ from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import alignment
-from t2t_lite.decoding.engine import Engine, EngineOptions, Lines, Loaded
+from t2t_lite.decoding.engine import Engine, Lines, Loaded
 from t2t_lite.decoding.line_search import Hypothesis, LineSearch
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.single_text import or_a_single_text, translates
 from t2t_lite.decoding.tokenizing import encode_lines
 from t2t_lite.errors import UserError

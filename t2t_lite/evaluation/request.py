@@ -2,8 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from os import PathLike
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,14 @@ from t2t_lite.config import DecodeHParams, names_in
 from t2t_lite.data.problem import SIDES
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.errors import UserError
+from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.files import sha256_of
 from t2t_lite.log import LOG
 from t2t_lite.plugin_code import code_digest
 from t2t_lite.registry import CONSTRAINTS, METRICS, PROBLEMS, REGISTRIES_OF_SETTINGS, SCORERS, Registry
 from t2t_lite.run_dir import RunDir
-from t2t_lite.settings import SettingValue
 from t2t_lite.tuned_settings import search_settings
 
-SPLITS = ("dev", "test")
 FOLDER = "scores"
 # Settings that the name of a folder always has.
 _NAMED = ("beam_size", "alpha")
@@ -121,28 +119,21 @@ def folder_name(split: str, checkpoint: Path, settings: str) -> str:
 
 def make_request(
     run_dir: RunDir,
-    split: str,
-    data_dir: str | PathLike | None,
-    checkpoint_path: str | PathLike | None,
-    decode_hparams: str | Mapping[str, SettingValue],
-    references: Sequence[str | PathLike] = (),
-    again: bool = False,
-    xla_compile: bool | None = None,
+    options: EvalOptions,
     warn: Callable[[str], None] = LOG.warning,
     ignored: Collection[str] = (),
 ) -> Request:
-    """Returns a checked request; for the arguments see `t2t_lite.score_split`, for `ignored` `search_settings`.
+    """Returns a checked request; for `warn` and `ignored` see `search_settings`.
 
     Raises:
-      UserError: if the split, the checkpoint, the data or a file of references does not exist, or a setting is invalid.
+      UserError: if the checkpoint, the data or a file of references does not exist, or a setting is invalid.
     """
-    if split not in SPLITS:
-        raise UserError(f"`split={split}` is not one of {' and '.join(SPLITS)}", status=2)
-    settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, decode_hparams, warn, ignored)
+    data_dir, references = options.data_dir, options.references
+    settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, options.decode_hparams, warn, ignored)
     for path in references:
         if not Path(path).is_file():
             raise UserError(f"`references`: no such file: {path}")
-    selection = select(run_dir.path, checkpoint_path, warn)
+    selection = select(run_dir.path, options.checkpoint_path or None, warn)
     paths = tuple(map(Path, references))
     folder = run_dir.data_dir if data_dir is None else Path(data_dir)
     if folder is None:
@@ -151,7 +142,8 @@ def make_request(
         )
     if data_dir is None and not folder.is_dir():
         raise UserError(f"the data of {run_dir.path} is no longer in {folder}; give its place with `data_dir`")
-    request = Request(run_dir, split, folder, selection, settings, paths, again, xla_compile, warn)
+    how = (options.again, options.xla_compile, warn)
+    request = Request(run_dir, options.split, folder, selection, settings, paths, *how)
     for path in request.text_paths:
         if not path.exists():
             raise UserError(

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.examples import read_examples
 from t2t_lite.evaluation.figures import Figure
-from t2t_lite.evaluation.request import FOLDER, SPLITS
+from t2t_lite.evaluation.options import SPLITS
+from t2t_lite.evaluation.request import FOLDER
 from t2t_lite.evaluation.split_scores import SplitScores, read_scores
 from t2t_lite.report.values import number, text
 

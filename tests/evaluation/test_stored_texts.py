@@ -21,7 +21,7 @@ def byte_run(tmp_path):
 
 def test_outputs_with_line_breaks_are_stored_as_the_decoder_writes_them(byte_run, command, tmp_path):
     run, data, broken = byte_run / "run", byte_run / "data", 0
-    inputs = data / "text_pairs-test.inputs.txt"
+    inputs = data / "text_pairs-dev.inputs.txt"
     for seed in range(1, 4):
         flags = (f"--output_dir={run}", f"--decode_hparams={SAMPLING.format(seed)}", "--xla_compile=False")
         scored = command("eval", *flags, f"--data_dir={data}", "--json")

@@ -23,10 +23,10 @@ def run(small_run, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def evaluated(run, command):
-    """(the folder, scores.json, printed) of the first evaluation of ckpt-6 on the test split."""
+    """(the folder, scores.json, printed) of the first evaluation of ckpt-6 on the dev split."""
     result = command("eval", f"--output_dir={run}", "--checkpoint_path=last", *QUICK)
     assert result.returncode == 0, result.stderr
-    folder = run / "scores" / "test.ckpt-6.beam_size=1.alpha=0.6.extra_length=3"
+    folder = run / "scores" / "dev.ckpt-6.beam_size=1.alpha=0.6.extra_length=3"
     assert result.stderr.splitlines() == [f"using {run / 'ckpt-6'}", f"wrote {folder}"]
     return folder, json.loads((folder / "scores.json").read_text()), result.stdout
 
@@ -53,7 +53,7 @@ def test_the_texts_are_those_of_the_data_and_of_the_decoder(evaluated, run, gram
     }
     for name in ("inputs", "targets"):
         stored = lines_of(folder / ("references.txt" if name == "targets" else "inputs.txt"))
-        assert stored == lines_of(grammar_data / f"grammar_ende-test.{name}.txt")
+        assert stored == lines_of(grammar_data / f"grammar_ende-dev.{name}.txt")
     translator = t2t.Translator.from_run_dir(run, SEARCH, checkpoint_path="ckpt-6", xla_compile=False)
     assert lines_of(folder / "hypotheses.txt") == translator.translate(lines_of(folder / "inputs.txt"))
     assert content["lines"] == 20 and content["checkpoint"]["members"] == []
@@ -175,12 +175,12 @@ def test_runs_are_compared_with_the_first(evaluated, run, command, tmp_path):
 
 def test_runs_with_other_references_are_not_compared(evaluated, run, grammar_data, command, tmp_path):
     other, data = shutil.copytree(run, tmp_path / "other"), shutil.copytree(grammar_data, tmp_path / "data")
-    (targets,) = data.glob("*-test.targets.txt")
+    (targets,) = data.glob("*-dev.targets.txt")
     targets.write_text(targets.read_text().replace(".", "!"))
     about = json.loads((other / "run.json").read_text())
     (other / "run.json").write_text(json.dumps(about | {"data_dir": str(data)}))
     result = command("eval", f"--output_dir={run},{other}", "--checkpoint_path=last", *QUICK)
-    assert result.returncode == 1 and "have different references of the split 'test'" in result.stderr
+    assert result.returncode == 1 and "have different references of the split 'dev'" in result.stderr
 
 
 @pytest.mark.parametrize(

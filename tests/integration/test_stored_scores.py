@@ -144,7 +144,7 @@ def test_a_changed_constraint_decodes_again(run, process, tmp_path):
         (mine / "constraint.py").write_text(text)
         found, _ = evaluate(process, (*flags, f"--t2t_usr_dir={mine}"))
         assert found["decoded_now"] == decoded_now
-    assert len(list(directory.glob("scores/test.*"))) == 1
+    assert len(list(directory.glob("scores/dev.*"))) == 1
 
 
 def test_code_that_was_changed_after_it_was_loaded_is_like_no_other(tmp_path):

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 import t2t_lite as t2t
+from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.evaluation.request import make_request
 from t2t_lite.evaluation.tuning_search import candidates_of
 from t2t_lite.run_dir import open_run_dir
@@ -64,7 +65,8 @@ def test_averages_are_tried_without_replacing_that_of_the_run(run, tune, command
 
 def test_an_average_that_is_tried_is_the_one_that_would_be_written(run, command, grammar_data):
     inputs = (grammar_data / "grammar_ende-dev.inputs.txt").read_text().splitlines()
-    request = make_request(open_run_dir(run), "dev", grammar_data, "ckpt-2", "beam_size=2", xla_compile=False)
+    options = EvalOptions("ckpt-2", "beam_size=2", data_dir=grammar_data, xla_compile=False)
+    request = make_request(open_run_dir(run), options)
     grid = {"average_checkpoints": (1, 2, 3)}
     tried = {each.average_checkpoints: each.hypotheses for each in candidates_of(request, inputs, grid)}
     for number in (1, 2, 3):

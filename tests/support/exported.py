@@ -7,7 +7,7 @@ import numpy as np
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
-from t2t_lite.decoding.engine import EngineOptions
+from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
 from t2t_lite.decoding.translator import Translator
 from t2t_lite.exporting import ctranslate2_model

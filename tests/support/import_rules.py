@@ -66,6 +66,7 @@ RULES = {
     "exporting": (
         (
             "exporting",
+            "export_dir",
             "decoding",
             "models",
             "layers",
@@ -184,6 +185,7 @@ RULES = {
 ALSO = {"t2t_lite.models.traced_cost": ("tensorflow",)}  # it reads graphs; models with formulas do not need it
 # What answers from stored outputs, without TensorFlow.
 STORED_EVALUATION = (
+    "options",
     "request",
     "figures",
     "split_scores",
@@ -202,6 +204,7 @@ WITHOUT_TENSORFLOW = (
     "ctranslate2_engine",
     "engine",
     "line_search",
+    "options",
     "loading_exports",
     "single_text",
     "tokenizing",
@@ -236,6 +239,9 @@ RULES_AT_LOADING = {
             "data.problem",
             "data.manifest",
             "data.generation.options",
+            "decoding.options",
+            "evaluation.options",
+            "exporting.options",
             "training.callbacks",
             "training.options",
             "training.evaluation.model_selection",
@@ -269,6 +275,7 @@ RULES_AT_LOADING = {
     **{
         f"evaluation.{name}": (
             (
+                "decoding.options",
                 *(f"evaluation.{other}" for other in STORED_EVALUATION),
                 "checkpoints.selection",
                 "checkpoints.versions",

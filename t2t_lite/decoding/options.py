@@ -1,0 +1,39 @@
+"""Options of everything that searches with a trained model: the decoder, evaluation, export and server."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from os import PathLike
+
+from t2t_lite.log import LOG
+from t2t_lite.options import Options, option
+from t2t_lite.settings import SettingValue
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeOptions(Options):
+    """Which checkpoint of a run searches, and with which settings."""
+
+    checkpoint_path: str | PathLike | None = option(
+        None,
+        "which checkpoint; best:METRIC is the best by another metric than the run's",
+        unset="the run's average if it exists, else the last one",
+        metavar="best|last|average|ckpt-N|PATH",
+    )
+    decode_hparams: str | Mapping[str, SettingValue] = option(
+        "", "overrides of the search settings, such as beam_size=8,alpha=1.0", metavar="NAME=VALUE,..."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EngineOptions(Options):
+    """How an engine runs. None of it changes what is found, but for rounding."""
+
+    # receives a line about settings that are probably a mistake, and about texts that are cut
+    warn: Callable[[str], None] = LOG.warning
+    # TensorFlow only: it takes seconds for each of a few shapes, and makes searches faster after that.
+    xla_compile: bool | None = option(
+        None, "compile the search with XLA: True, False or auto", unset="auto: in the background, once it pays"
+    )
+    num_threads: int | None = option(
+        None, "batches searched in parallel", unset="one for each processor, or one on a GPU", at_least=1
+    )

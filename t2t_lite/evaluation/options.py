@@ -1,0 +1,28 @@
+"""Options of an evaluation, which are keywords of `t2t_lite.score_split` and flags of t2t-lite-eval."""
+
+import dataclasses
+from collections.abc import Sequence
+from os import PathLike
+
+from t2t_lite.decoding.options import DecodeOptions, EngineOptions
+from t2t_lite.options import option
+
+SPLITS = ("dev", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvalOptions(DecodeOptions):
+    """What is evaluated, and how."""
+
+    split: str = option("dev", "the split: dev or test", choices=SPLITS)
+    data_dir: str | PathLike | None = option(
+        None, "the folder with the data", unset="where it was in the training", metavar="DIR"
+    )
+    metrics: Sequence[str] = option(
+        (), "further metrics of the outputs; the problem's are always there", flag="metric", metavar="NAME,..."
+    )
+    references: Sequence[str | PathLike] = option(
+        (), "further references, with one line for each line of the split", metavar="FILE,..."
+    )
+    again: bool = option(False, "decode even if the outputs are stored")
+    xla_compile: bool | None = EngineOptions.field("xla_compile")
