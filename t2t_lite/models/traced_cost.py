@@ -143,6 +143,7 @@ def _products_of(operation: "tf.Operation") -> float:
 
 
 def _function(graph: "tf.Graph", name: str) -> "tf.Graph":
+    # TensorFlow has no public function for it; tests/training/test_cost.py counts the products of a loop's body.
     return graph._get_function(name).graph  # pyright: ignore[reportAttributeAccessIssue]
 
 

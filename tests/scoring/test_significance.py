@@ -105,6 +105,15 @@ def test_intervals_equal_those_of_sacrebleu(translations):
         assert ours.low < expected._mean < ours.high
 
 
+def test_a_metric_may_resample_as_sacrebleu(registered):
+    class OfSacrebleu(Metric):
+        def resampled(self):
+            return BLEU()
+
+    registered(METRICS, "of_sacrebleu", OfSacrebleu)
+    assert interval("of_sacrebleu", HYPOTHESES, REFERENCES) == interval("bleu", HYPOTHESES, REFERENCES)
+
+
 def bleu_of(sums):
     """BLEU of summed statistics [..., length, reference length, 4 matches, 4 totals]."""
     length, reference_length, matches, totals = sums[..., 0], sums[..., 1], sums[..., 2:6], sums[..., 6:]
