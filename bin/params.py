@@ -83,13 +83,8 @@ def _count(arguments: argparse.Namespace) -> None:
 
 def _print_one(counts: dict[str, int], printed: int | None) -> None:
     """Prints one line per part."""
-    import rich.table
-
     total = sum(counts.values())
-    table = rich.table.Table(box=None)
-    table.add_column("part")
-    for title in ("parameters", "share"):
-        table.add_column(title, justify="right")
+    table = cli.table("part", "parameters", "share", pad_edge=True)
     for part, count in counts.items():
         table.add_row(part, f"{count:,}", f"{count / total:.1%}")
     table.add_row("total", f"{total:,}", "")
@@ -100,13 +95,9 @@ def _print_one(counts: dict[str, int], printed: int | None) -> None:
 
 def _print_several(counts: dict[str, dict[str, int]], printed: dict[str, int | None]) -> None:
     """Prints one line per set."""
-    import rich.table
-
     parts = list(dict.fromkeys(part for count in counts.values() for part in count))
-    table = rich.table.Table(box=None)
-    table.add_column("set (millions)")
-    for title in (*parts, "total", "paper", "deviation"):
-        table.add_column(title.replace(" ", "\n"), justify="right")
+    titles = (title.replace(" ", "\n") for title in (*parts, "total", "paper", "deviation"))
+    table = cli.table("set (millions)", *titles, pad_edge=True)
     for name, count in counts.items():
         total, of_paper = sum(count.values()), printed.get(name)
         millions = [f"{number / MILLION:.2f}" for number in (*(count.get(part, 0) for part in parts), total)]

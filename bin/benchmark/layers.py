@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from t2t_lite.bin import cli
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from t2t_lite.benchmark.layers import Sweep
 
 COMPARED_LENGTH = 4096
@@ -47,22 +45,13 @@ def show(arguments: argparse.Namespace) -> None:
         print(f"\nplot: {arguments.plot_file}")
 
 
-def _table(*columns: str) -> "Table":
-    import rich.table
-
-    table = rich.table.Table(box=None, pad_edge=False)
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="right" if i else "left")
-    return table
-
-
 def _print_points(sweep: "Sweep") -> None:
     case = sweep.case
-    lengths = _table(case.name, *(str(point.length) for point in sweep.by_length))
+    lengths = cli.table(case.name, *(str(point.length) for point in sweep.by_length))
     lengths.add_row(f"ms, d = {case.hidden_size}", *(f"{point.seconds * 1e3:.2f}" for point in sweep.by_length))
     lengths.add_row("MiB (peak)", *(f"{point.memory / 2**20:.0f}" for point in sweep.by_length))
     cli.print_table(lengths)
-    widths = _table("d", *(str(point.hidden_size) for point in sweep.by_width))
+    widths = cli.table("d", *(str(point.hidden_size) for point in sweep.by_width))
     widths.add_row(f"ms, n = {sweep.by_width[0].length}", *(f"{point.seconds * 1e3:.2f}" for point in sweep.by_width))
     cli.print_table(widths)
     print()
@@ -71,7 +60,7 @@ def _print_points(sweep: "Sweep") -> None:
 def _print_exponents(sweeps: "Sequence[Sweep]", r: int) -> None:
     from t2t_lite.benchmark.layers import FITTED_LENGTHS, exponent
 
-    table = _table("fitted exponents", "work", "time, n", "table 1", "memory, n", "time, d", "table 1")
+    table = cli.table("fitted exponents", "work", "time, n", "table 1", "memory, n", "time, d", "table 1")
     for sweep in sweeps:
         time, of_table, over_width, of_table_over_width = sweep.exponents(r).values()
         memory = exponent(sweep.fitted, "memory", "length")
@@ -86,7 +75,7 @@ def _print_paths() -> dict[str, list[tuple[int, int]]]:
     from t2t_lite.benchmark.path_length import LAYERS, path_length, table_path_length
 
     r = PATH_NEIGHBORHOOD_SIZE
-    table = _table("path length, layers", *(f"n = {n}" for n in PATH_LENGTHS), "without factors", "exponent in n")
+    table = cli.table("path length, layers", *(f"n = {n}" for n in PATH_LENGTHS), "without factors", "exponent in n")
     paths = {}
     for name in LAYERS:
         paths[name] = [(n, path_length(name, n, r)) for n in PATH_LENGTHS]

@@ -98,17 +98,13 @@ UNITS = {"peak_flops_per_second": 1e12, "peak_memory_bytes": 2**20}
 
 
 def _print_table(costs: "Sequence[TrainingCost]") -> None:
-    import rich.table
-
     rows = [cost.figures() for cost in costs]
-    table = rich.table.Table(box=None, pad_edge=False)
     shown = {
         name: form
         for name, (_, form) in COLUMNS.items()
         if rows[0][name] is not None and ("per_device" not in name or costs[0].replicas > 1)
     }
-    for name in shown:
-        table.add_column(COLUMNS[name][0], justify="left" if name == "precision" else "right")
+    table = cli.table(*(COLUMNS[name][0] for name in shown))
     for row in rows:
         table.add_row(
             *(form.format(row[name] / UNITS[name] if name in UNITS else row[name]) for name, form in shown.items())

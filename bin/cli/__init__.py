@@ -2,7 +2,7 @@
 
 from t2t_lite.bin.cli.arguments import numbers, one_of, path, paths, positive_number, truth, truth_or_auto, whole_number
 from t2t_lite.bin.cli.command_parser import CommandParser
-from t2t_lite.bin.cli.run import print_table, program, run, say, warn
+from t2t_lite.bin.cli.run import print_table, program, run, say, table, warn
 
 __all__ = [
     "CommandParser",
@@ -15,6 +15,7 @@ __all__ = [
     "program",
     "run",
     "say",
+    "table",
     "truth",
     "truth_or_auto",
     "warn",

@@ -149,6 +149,16 @@ def warn(line: str) -> None:
     print(as_flags(line), file=sys.stderr)
 
 
+def table(*titles: str, left: int = 1, pad_edge: bool = False) -> "rich.table.Table":
+    """Returns an empty table without lines, whose first `left` columns are left-aligned, and the others right."""
+    import rich.table
+
+    columns = (
+        rich.table.Column(title, justify="left" if number < left else "right") for number, title in enumerate(titles)
+    )
+    return rich.table.Table(*columns, box=None, pad_edge=pad_edge)
+
+
 def print_table(table: "rich.table.Table") -> None:
     """Prints a `rich.table.Table` in its full width; lines longer than the terminal are better than cut ones."""
     import rich.console

@@ -50,11 +50,8 @@ def print_inspection(arguments: argparse.Namespace) -> None:
 
 
 def _print_lengths(found: "Inspection") -> None:
-    import rich.table
-
-    table = rich.table.Table(box=None)
-    for title in ("side", "vocabulary", "tokens", "mean", "median", "95%", "longest", "per word", "unknown"):
-        table.add_column(title, justify="left" if title in ("side", "vocabulary") else "right")
+    titles = ("side", "vocabulary", "tokens", "mean", "median", "95%", "longest", "per word", "unknown")
+    table = cli.table(*titles, left=2, pad_edge=True)
     for (side, counter), vocabulary in zip(found.lengths.items(), found.vocabularies):
         tokens = sum(length * count for length, count in counter.items())
         table.add_row(

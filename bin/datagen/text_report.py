@@ -14,9 +14,7 @@ def print_report(checks: TextChecks) -> None:
     """Prints the findings of a `TextChecks`."""
     import rich.table
 
-    lengths = rich.table.Table(box=None)
-    for title in ("side", "lines", "words per line: mean", "median", "95%", "longest"):
-        lengths.add_column(title, justify="left" if title == "side" else "right")
+    lengths = cli.table("side", "lines", "words per line: mean", "median", "95%", "longest", pad_edge=True)
     for side, counter in checks.words.items():
         figures = _figures(counter) if counter else ["-"] * 4
         lengths.add_row(side, f"{checks.lines[side]:,}", *figures)

@@ -178,15 +178,11 @@ def _finish(run: "Run", runner: "Runner") -> bool:
 
 
 def _print_plan(runs: "Sequence[Run]", scale: "Scale", cost: "Mapping[str, Cost]", folder: Path) -> None:
-    import rich.table
-
     from t2t_lite.formatting import format_duration
     from t2t_lite.reproduce.results import results_of
 
     done = {result.run.name for result in results_of(runs)}
-    table = rich.table.Table(box=None, pad_edge=False)
-    for i, title in enumerate(("run", "state", "parameters", "steps", "FLOPs", "time here", "disk, MiB")):
-        table.add_column(title, justify="left" if i < 2 else "right")
+    table = cli.table("run", "state", "parameters", "steps", "FLOPs", "time here", "disk, MiB", left=2)
     for run in runs:
         one = cost[run.name]
         table.add_row(

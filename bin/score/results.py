@@ -121,14 +121,11 @@ def changes_of(files: Files, metric: str, options: Mapping[str, Any], count: int
 
 def print_comparison(files: Files, metrics: Sequence[Scored], test: str, changes: Mapping[str, list[Change]]) -> None:
     """Prints a table for each metric, and the lines that changed most."""
-    import rich.table
     from rich.text import Text
 
     for scored in metrics:
         print(f"{scored.label}|{scored.signature}" if scored.signature else scored.label)
-        table = rich.table.Table(
-            "", *(rich.table.Column(title, justify="right") for title in ("score", "95% interval", "p-value")), box=None
-        )
+        table = cli.table("", "score", "95% interval", "p-value", pad_edge=True)
         for system in scored.systems:
             low_to_high = "-" if math.isnan(system.low) else f"{system.low:.2f} to {system.high:.2f}"
             p_value = "-" if system.p_value is None else f"{system.p_value:.4f}"
