@@ -146,7 +146,12 @@ def _decode(arguments: argparse.Namespace) -> None:
     decode_trees.check(arguments, model)
     inputs, targets, picture = _files(arguments, model.files)
     translator = model.load()
-    parser = decode_trees.make_tree_parser(translator, arguments) if model.writes_trees else None
+    parser = None
+    if model.writes_trees:
+        from t2t_lite.parsing.parser import Parser
+        from t2t_lite.trees.tokenizer import TOKENIZERS
+
+        parser = Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
     if arguments.draw_attention:
         attention.check_model(arguments, translator)
     if arguments.decode_interactive:

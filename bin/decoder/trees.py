@@ -4,14 +4,9 @@ import argparse
 import itertools
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from t2t_lite.bin.decoder.models import ChosenModel
 from t2t_lite.errors import UserError
-
-if TYPE_CHECKING:
-    from t2t_lite.decoding.translator import Translator
-    from t2t_lite.parsing.parser import Parser
 
 # A picture with more trees would be too large to be useful.
 MAX_DRAWN = 100
@@ -32,14 +27,6 @@ def check(arguments: argparse.Namespace, model: ChosenModel) -> None:
         raise UserError(f"--draw_trees={arguments.draw_trees}: trees are drawn as .svg, or as text", status=2)
     if arguments.draw_trees and settings.return_beams:
         raise UserError("--draw_trees draws the best tree of each line; leave out return_beams=True", status=2)
-
-
-def make_tree_parser(translator: "Translator", arguments: argparse.Namespace) -> "Parser":
-    """Returns the `Parser` according to the flags."""
-    from t2t_lite.parsing.parser import Parser
-    from t2t_lite.trees.tokenizer import TOKENIZERS
-
-    return Parser(translator, TOKENIZERS[arguments.tokenizer or "blanks"])
 
 
 def draw_trees(trees: Path, picture: Path, warn: Callable[[str], None]) -> None:
