@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.vocab import Vocabulary
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from t2t_lite.data.vocab import Vocabulary
     from t2t_lite.decoding.search_requests import LineConstraint
 
 # The names that `--engine` takes.
@@ -160,8 +160,8 @@ class Loaded(NamedTuple):
     """What a translator is made of, loaded from run directories or an export."""
 
     engine: Engine
-    vocabulary: Vocabulary  # of the targets
-    inputs_vocabulary: Vocabulary
+    vocabulary: "Vocabulary"  # of the targets
+    inputs_vocabulary: "Vocabulary"
     decode_hparams: DecodeHParams  # the defaults, with the changes applied
     problem: str  # its name
     has_inputs: bool  # see `Problem`

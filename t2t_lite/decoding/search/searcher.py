@@ -113,9 +113,15 @@ class Searcher:
         results, graphs = _Results(count, self._search.beam_size), self._graphs_for(inputs)
         # Sentence index of each row; -1 for a row of padding.
         rows = np.where(np.arange(size) < count, np.arange(size), -1)
+
+        def begin() -> _Batch:
+            interruptible.check()
+            begun = source_ids, inputs, self._capacity
+            source, state = graphs.one_compilation_at_a_time(source_ids.shape, graphs.begin, *begun)
+            return source, graphs.advance_batch(source, state, inputs, _until(size), interruptible), inputs
+
         # Each batch is created only when its turn comes, to save memory.
-        begun = source_ids, inputs, self._capacity, _until(size), interruptible
-        waiting = [(rows, lambda: (*graphs.begin_batch(*begun), inputs))]
+        waiting: list[_Waiting] = [(rows, begin)]
         while waiting:
             rows, make = waiting.pop()
             waiting += self._split(graphs, rows, *make(), results, interruptible)
@@ -225,20 +231,6 @@ class _Graphs:
         for function in (self.advance, self.select):
             function.get_concrete_function()
 
-    def begin_batch(
-        self,
-        source_ids: np.ndarray,
-        inputs: SearchInputs,
-        capacity: int,
-        until: int,
-        interruptible: "_Interruptible",
-    ) -> tuple[EncodedSource, BeamState]:
-        """Calls `begin` and `advance`."""
-        interruptible.check()
-        shape = source_ids.shape
-        encoded_source, state = self._one_compilation_at_a_time(shape, self.begin, source_ids, inputs, capacity)
-        return encoded_source, self.advance_batch(encoded_source, state, inputs, until, interruptible)
-
     def advance_batch(
         self,
         encoded_source: EncodedSource,
@@ -252,15 +244,15 @@ class _Graphs:
         capacity = static_size(state.ids, 2)
 
         def advance(state: BeamState, steps: int) -> BeamState:
-            return self._one_compilation_at_a_time(shapes, self.advance, encoded_source, state, inputs, until, steps)
+            return self.one_compilation_at_a_time(shapes, self.advance, encoded_source, state, inputs, until, steps)
 
         def is_over(state: BeamState) -> bool:
             return int(state.position) == capacity or int(np.sum(~state.done.numpy().all(1))) <= until
 
         return interruptible.run(advance, state, is_over)
 
-    def _one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        # Parallel compilations take as long in total, and much more memory.
+    def one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+        """Calls a graph. Parallel compilations would take as long in total, and much more memory."""
         if not self._xla_compile or shapes in self._compiled:
             return graph(*arguments)
         with self._lock:
