@@ -34,52 +34,35 @@ class LinesToDecode(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class LineConstraint:
-    """A constraint and its inputs for each line.
+    """A constraint and its inputs for each line."""
 
-    Args:
-      constraint: the rule.
-      inputs: its `constraint_inputs` by name: for each line an int, or a list of ints.
-      min_limits: for each line, the minimum length limit of its output in tokens, end symbol included; None: none.
-    """
-
-    constraint: Constraint
+    constraint: Constraint  # the rule
+    # its `constraint_inputs` by name: for each line an int, or a list of ints
     inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    # for each line, the minimum length limit of its output in tokens, end symbol included; None: none
     min_limits: Sequence[int] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class LineTerm:
-    """A term of the score and its inputs for each line.
+    """A term of the score and its inputs for each line."""
 
-    Args:
-      term: the term.
-      inputs: its `constraint_inputs` by name: for each line an int, or a list of ints.
-    """
-
-    term: ScorerTerm
+    term: ScorerTerm  # the term
+    # its `constraint_inputs` by name: for each line an int, or a list of ints
     inputs: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     min_limits: None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class SearchRequest:
-    """Lines to decode, as token ids.
+    """Lines to decode, as token ids."""
 
-    Args:
-      sources: the ids of each line, with the end symbol.
-      decode_hparams: the decoding settings.
-      constraints: in the order in which they apply.
-      terms: further terms of the score.
-      max_positions: see `Seq2SeqModel.max_positions`.
-      first_line: the number of the first line, which seeds the random numbers of sampling.
-    """
-
-    sources: Sequence[list[int]]
-    decode_hparams: DecodeHParams
-    constraints: Sequence[LineConstraint]
-    max_positions: int | None
-    first_line: int
-    terms: Sequence[LineTerm] = ()
+    sources: Sequence[list[int]]  # the ids of each line, with the end symbol
+    decode_hparams: DecodeHParams  # the decoding settings
+    constraints: Sequence[LineConstraint]  # in the order in which they apply
+    max_positions: int | None  # see `Seq2SeqModel.max_positions`
+    first_line: int  # the number of the first line, which seeds the random numbers of sampling
+    terms: Sequence[LineTerm] = ()  # further terms of the score
 
     def inputs_of(self, rows: Sequence[int]) -> SearchInputs:
         """Returns the search inputs of the lines `rows`, NumPy arrays."""

@@ -12,17 +12,11 @@ from t2t_lite.decoding.search_requests import LineConstraint
 
 @dataclasses.dataclass(frozen=True)
 class TreeSymbols:
-    """The role of each token of a vocabulary in linear trees (`t2t_lite.trees.linear`).
+    """The role of each token of a vocabulary in linear trees (`t2t_lite.trees.linear`)."""
 
-    Args:
-      opens: for each token, the number, from 1, of the label that it opens; 0: none.
-      closes: for each token, the number of the label that it closes; 0: none.
-      leaves: for each token, whether it is a leaf.
-    """
-
-    opens: tuple[int, ...]
-    closes: tuple[int, ...]
-    leaves: tuple[bool, ...]
+    opens: tuple[int, ...]  # for each token, the number, from 1, of the label that it opens; 0: none
+    closes: tuple[int, ...]  # for each token, the number of the label that it closes; 0: none
+    leaves: tuple[bool, ...]  # for each token, whether it is a leaf
 
     @classmethod
     def of(cls, tokens: Sequence[str], leaf: str) -> "TreeSymbols":

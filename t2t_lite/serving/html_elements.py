@@ -97,23 +97,14 @@ _INTEGRATION = _names("foreignobject desc title annotation-xml mi mo mn ms mtext
 
 @dataclasses.dataclass(slots=True)
 class _Element:
-    """An element.
+    """An element."""
 
-    Args:
-      order: the number of its start tag.
-      kept: whether it says that its texts stay as they are; None: it says nothing.
-      groups: what it is looked up by.
-      is_foreign: whether it is of SVG or MathML.
-      has_html: whether it has HTML in it.
-      is_open: whether it is.
-    """
-
-    order: int
-    kept: bool | None
-    groups: tuple[str, ...]
-    is_foreign: bool = False
-    has_html: bool = True
-    is_open: bool = True
+    order: int  # the number of its start tag
+    kept: bool | None  # whether it says that its texts stay as they are; None: it says nothing
+    groups: tuple[str, ...]  # what it is looked up by
+    is_foreign: bool = False  # whether it is of SVG or MathML
+    has_html: bool = True  # whether it has HTML in it
+    is_open: bool = True  # whether it is
 
 
 class OpenElements:

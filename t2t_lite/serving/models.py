@@ -18,15 +18,10 @@ AUTO = "auto"
 
 
 class Place(NamedTuple):
-    """A model to serve.
+    """A model to serve."""
 
-    Args:
-      source: where it comes from.
-      languages: its (source, target) languages; None: those that it names itself.
-    """
-
-    source: Source
-    languages: tuple[str, str] | None = None
+    source: Source  # where it comes from
+    languages: tuple[str, str] | None = None  # its (source, target) languages; None: those that it names itself
 
 
 def places_of(sources: Sequence[Source], pairs: str | None) -> list[Place]:

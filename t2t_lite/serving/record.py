@@ -17,28 +17,18 @@ _KEY = "t2t_lite.record"
 
 @dataclasses.dataclass
 class Record:
-    """The notes about a request.
+    """The notes about a request."""
 
-    Args:
-      method, path, client: of the request; the path has no query string.
-      arrived: when it came, by time.monotonic().
-      status: of the answer; 499 if the client left before.
-      model: the model's name.
-      lines, tokens: sentences and source tokens of the request.
-      job: the request's job.
-      texts: the texts, if they are logged.
-    """
-
-    method: str
-    path: str
-    client: str
-    arrived: float = dataclasses.field(default_factory=time.monotonic)
-    status: int = 499
-    model: str = ""
-    lines: int = 0
-    tokens: int = 0
-    job: "Job | None" = None
-    texts: list[str] | None = None
+    method: str  # of the request; the path has no query string
+    path: str  # of the request; the path has no query string
+    client: str  # of the request; the path has no query string
+    arrived: float = dataclasses.field(default_factory=time.monotonic)  # when it came, by time.monotonic()
+    status: int = 499  # of the answer; 499 if the client left before
+    model: str = ""  # the model's name
+    lines: int = 0  # sentences and source tokens of the request
+    tokens: int = 0  # sentences and source tokens of the request
+    job: "Job | None" = None  # the request's job
+    texts: list[str] | None = None  # the texts, if they are logged
 
     @classmethod
     def of(cls, request: "Request") -> "Record":

@@ -15,15 +15,10 @@ MAX_PARAGRAPH = 50_000
 
 
 class SplitText(NamedTuple):
-    """A text as sentences, and what lies before, between and after them.
+    """A text as sentences, and what lies before, between and after them."""
 
-    Args:
-      sentences: without blanks at their ends.
-      between: blanks and line breaks; one more than there are sentences.
-    """
-
-    sentences: list[str]
-    between: list[str]
+    sentences: list[str]  # without blanks at their ends
+    between: list[str]  # blanks and line breaks; one more than there are sentences
 
     def joined(self, sentences: Sequence[str]) -> str:
         """Returns the text with other sentences, such as their translations."""

@@ -11,17 +11,11 @@ _TOKENS = re.compile(r"[()]|[^()\s]+", re.ASCII)
 
 
 class Tree(NamedTuple):
-    """A constituent with its children, or a tag with its word.
+    """A constituent with its children, or a tag with its word."""
 
-    Args:
-      label: the constituent's label, or the word's tag (part of speech).
-      children: the children of a constituent, at least one; () for a tag.
-      word: the word of a tag; "" for a constituent.
-    """
-
-    label: str
-    children: tuple["Tree", ...] = ()
-    word: str = ""
+    label: str  # the constituent's label, or the word's tag (part of speech)
+    children: tuple["Tree", ...] = ()  # the children of a constituent, at least one; () for a tag
+    word: str = ""  # the word of a tag; "" for a constituent
 
     def __str__(self) -> str:
         return to_brackets(self)

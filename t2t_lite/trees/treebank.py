@@ -18,15 +18,10 @@ ENDINGS = (".mrg", ".ptb", ".mrg.gz", ".ptb.gz")
 
 
 class Malformed(NamedTuple):
-    """Takes the place of a tree that cannot be read.
+    """Takes the place of a tree that cannot be read."""
 
-    Args:
-      where: the file and the first line of the tree.
-      reason: what is wrong with it.
-    """
-
-    where: str
-    reason: str
+    where: str  # the file and the first line of the tree
+    reason: str  # what is wrong with it
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"

@@ -36,17 +36,12 @@ class HasAttention(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """The tokens, or the words, along one side of a map.
+    """The tokens, or the words, along one side of a map."""
 
-    Args:
-      labels: what a picture shows of each. A token that does not end its word ends in "@@".
-      words: the number of the word that each belongs to, in order from 0; the start and the end symbol have their own.
-      special: whether each is the start or the end symbol.
-    """
-
-    labels: list[str]
+    labels: list[str]  # what a picture shows of each. A token that does not end its word ends in "@@"
+    # the number of the word that each belongs to, in order from 0; the start and the end symbol have their own
     words: list[int]
-    special: list[bool]
+    special: list[bool]  # whether each is the start or the end symbol
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -54,21 +49,13 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class AttentionMap:
-    """The weights of one layer for a pair of texts.
+    """The weights of one layer for a pair of texts."""
 
-    Args:
-      kind: "encoder" or "decoder" for self-attention, "cross" for the decoder's attention to the source.
-      layer: the index of the layer, from 0.
-      weights: float [heads, queries, keys]; each row sums to 1.
-      queries: the queries. Those of the decoder are labelled with the token that they predict.
-      keys: the keys. Those of the decoder are labelled with the token that they have read: first the start symbol.
-    """
-
-    kind: str
-    layer: int
-    weights: np.ndarray = dataclasses.field(repr=False)
-    queries: Axis
-    keys: Axis
+    kind: str  # "encoder" or "decoder" for self-attention, "cross" for the decoder's attention to the source
+    layer: int  # the index of the layer, from 0
+    weights: np.ndarray = dataclasses.field(repr=False)  # float [heads, queries, keys]; each row sums to 1
+    queries: Axis  # the queries. Those of the decoder are labelled with the token that they predict
+    keys: Axis  # the keys. Those of the decoder are labelled with the token that they have read: first the start symbol
 
     @property
     def num_heads(self) -> int:

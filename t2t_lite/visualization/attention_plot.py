@@ -35,17 +35,11 @@ def title_of(kind: str, layer: int) -> str:
 
 
 class Panel(NamedTuple):
-    """One panel of the paper's form.
+    """One panel of the paper's form."""
 
-    Args:
-      map: the weights.
-      heads: the heads, each in its colour.
-      query: the only query whose lines are drawn, as in figure 3; None: all.
-    """
-
-    map: AttentionMap
-    heads: Sequence[int]
-    query: int | None = None
+    map: AttentionMap  # the weights
+    heads: Sequence[int]  # the heads, each in its colour
+    query: int | None = None  # the only query whose lines are drawn, as in figure 3; None: all
 
 
 def draw_lines(panels: Sequence[Panel]) -> "Figure":

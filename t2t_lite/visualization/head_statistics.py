@@ -39,20 +39,14 @@ _MEASURED = {
 
 
 class HeadStatistics(NamedTuple):
-    """The measures of the heads of one layer.
+    """The measures of the heads of one layer."""
 
-    Args:
-      kind, layer: which layer.
-      heads: the value of each head, by the name of the measure; those that a kind does not have are left out.
-      uniform: the value of uniform attention, by the name of the measure.
-      queries: the number of tokens that were measured.
-    """
-
-    kind: str
-    layer: int
+    kind: str  # which layer
+    layer: int  # which layer
+    # the value of each head, by the name of the measure; those that a kind does not have are left out
     heads: dict[str, list[float]]
-    uniform: dict[str, float]
-    queries: int
+    uniform: dict[str, float]  # the value of uniform attention, by the name of the measure
+    queries: int  # the number of tokens that were measured
 
 
 def head_statistics(maps: Sequence[AttentionMap]) -> HeadStatistics:

@@ -50,20 +50,16 @@ class Places(NamedTuple):
 class Phrases:
     """A `Constraint` and a `Feature`: outputs contain the phrases of their sentence, and end only then.
 
-    Args:
-      begins_in_word: for each token, whether its text begins with a letter or digit, and so continues a word.
-      ends_in_word: for each token, whether its text ends with a letter or digit.
-      never_first: for each token, whether no output begins with it, such as one that begins with a blank; (): none.
-      eos_id: the end symbol.
-
     Source: Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural Machine
     Translation" (https://arxiv.org/abs/1804.06609), with whole words and overlapping phrases added.
     """
 
+    # for each token, whether its text begins with a letter or digit, and so continues a word
     begins_in_word: tuple[bool, ...]
-    ends_in_word: tuple[bool, ...]
+    ends_in_word: tuple[bool, ...]  # for each token, whether its text ends with a letter or digit
+    # for each token, whether no output begins with it, such as one that begins with a blank; (): none
     never_first: tuple[bool, ...] = ()
-    eos_id: int = 1
+    eos_id: int = 1  # the end symbol
 
     def start(self, inputs: SearchInputs, beam_size: int) -> PhraseState:
         """Returns the state of empty hypotheses."""
