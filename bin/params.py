@@ -50,8 +50,8 @@ def _run(flags: Sequence[str]) -> None:
 def _count(arguments: argparse.Namespace) -> None:
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
-    from t2t_lite.quiet import import_tensorflow
     from t2t_lite.registry import HPARAMS, MODELS
+    from t2t_lite.system.quiet import import_tensorflow
     from t2t_lite.visualization.figures import COLORS, check_plot_file
 
     load_all(arguments.t2t_usr_dir)

@@ -11,9 +11,9 @@ from t2t_lite.bin.cli.option_flags import add_options, given
 from t2t_lite.bin.cli.plugin_flags import trust_plugins
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
-from t2t_lite.installed import check_installed
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.record import ACCESS_LOG
+from t2t_lite.system.installed import check_installed
 
 if TYPE_CHECKING:
     from t2t_lite.serving.models import Place

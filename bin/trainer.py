@@ -131,8 +131,8 @@ def _warm_start_run(arguments: argparse.Namespace) -> list[str]:
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
-    from t2t_lite.quiet import import_tensorflow
     from t2t_lite.run_dir import open_run_dir, wait_for_run_dir
+    from t2t_lite.system.quiet import import_tensorflow
 
     wait_for_run_dir(Path(arguments.output_dir), arguments.eval_wait_secs, cli.say)
     trust_plugins(arguments, [arguments.output_dir])

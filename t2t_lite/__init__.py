@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from t2t_lite.config import DecodeHParams, HParams
     from t2t_lite.data.problem import Example, Problem, get_problem
     from t2t_lite.decoding.translator import Hypothesis, Translator
-    from t2t_lite.display import Display
+    from t2t_lite.display import Display, log_to_stdout
     from t2t_lite.errors import UserError
     from t2t_lite.evaluation.split_scores import SplitScores
-    from t2t_lite.log import log_to_stdout
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.registry import HPARAMS, MODELS, PROBLEMS
     from t2t_lite.report.writing import write_report
@@ -48,11 +47,10 @@ _NAMES = {
     "config": "DecodeHParams HParams",
     "data.problem": "Example Problem get_problem",
     "decoding.translator": "Hypothesis Translator",
-    "display": "Display",
+    "display": "Display log_to_stdout",
     "errors": "UserError",
     "evaluation.split_scores": "SplitScores",
     "layers": "layers",
-    "log": "log_to_stdout",
     "losses": "losses",
     "models": "models",
     "parsing.parser": "Parser",

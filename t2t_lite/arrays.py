@@ -1,4 +1,4 @@
-"""Types in signatures that a type checker cannot check: arrays, states, and arguments that are passed on."""
+"""Arrays: types in signatures that a type checker cannot check, and sizes that are known before a graph runs."""
 
 from typing import Any, TypeAlias
 
@@ -12,3 +12,15 @@ State: TypeAlias = Any
 
 # An argument that is passed on to another function, whose documentation gives its type.
 Forwarded: TypeAlias = Any
+
+
+def static_size(tensor: Array, axis: int) -> int:
+    """Returns the size of a dimension.
+
+    Raises:
+      ValueError: if it is known only when the graph runs.
+    """
+    size = tensor.shape[axis]
+    if size is None:
+        raise ValueError(f"dimension {axis} of a tensor of shape {tensor.shape} must be known when the graph is made")
+    return size

@@ -1,13 +1,15 @@
 """What the library shows while it works: lines for the logger. Commands show tables and a progress bar instead."""
 
+import logging
 import math
+import sys
 import time
 from typing import TYPE_CHECKING
 
-from t2t_lite.log import LOG
-
 if TYPE_CHECKING:
     from t2t_lite.data.generation.text_checks import TextChecks
+
+LOG = logging.getLogger("t2t_lite")
 
 
 class Display:
@@ -60,3 +62,29 @@ class Display:
 
     def end_training(self) -> None:
         """Ends what `start_training` began."""
+
+
+class _Output(logging.StreamHandler):
+    """Writes to what is standard output at the time, because notebooks and tests replace it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes one line."""
+        self.stream = sys.stdout
+        super().emit(record)
+
+
+def log_to_stdout(level: int | str = logging.INFO) -> None:
+    """Shows the library's progress as text on standard output, as in a notebook. Calling it again changes the level.
+
+    Args:
+      level: the lowest level to show; "WARNING" hides progress.
+    """
+    for handler in [handler for handler in LOG.handlers if isinstance(handler, _Output)]:
+        LOG.removeHandler(handler)
+    handler = _Output()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setLevel(level)
+    LOG.addHandler(handler)
+    if not LOG.isEnabledFor(handler.level):  # never less for other handlers
+        LOG.setLevel(handler.level)
+    LOG.propagate = False

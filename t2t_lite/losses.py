@@ -4,7 +4,7 @@ import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.errors import UserError
-from t2t_lite.keras_ops import ops
+from t2t_lite.layers.ops import ops
 
 _REDUCTIONS = ("mean_with_sample_weight", "sum", "none")
 

@@ -33,9 +33,9 @@ from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder, sha256_of, write_text, written_whole
 from t2t_lite.plugins import load_usr_dir
+from t2t_lite.plugins.trust import is_trusted, trust
 from t2t_lite.registry import PROBLEMS, REGISTRIES_OF_SETTINGS, Origin, Registry
 from t2t_lite.settings import SettingValue
-from t2t_lite.trust import is_trusted, trust
 
 # Settings that may change when a run is resumed.
 _MAY_CHANGE = ("train_steps", "average_checkpoints")

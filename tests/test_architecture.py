@@ -102,9 +102,7 @@ def test_the_source_was_found():
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["registry", "options", "settings", "config", "errors", "files", "aliases", "arrays", "log"]
-)
+@pytest.mark.parametrize("name", ["registry", "options", "settings", "config", "errors", "files", "aliases", "arrays"])
 def test_base_modules_need_only_the_standard_library(name):
     assert forbidden(imports(f"t2t_lite.{name}"), BASIS, ()) == []
 
@@ -133,7 +131,7 @@ SEARCH = [
 
 @pytest.mark.parametrize("name", SEARCH)
 def test_the_search_imports_no_model_and_no_vocabulary(name):
-    own = ("decoding.search", "layers.beam_ancestry", "arrays", "static_shapes")
+    own = ("decoding.search", "layers.beam_ancestry", "arrays")
     assert forbidden(imports(name), own, ("tensorflow", "numpy")) == []
 
 

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from t2t_lite.errors import UserError
-from t2t_lite.locks import TRAINING, locked, training_in
+from t2t_lite.system.locks import TRAINING, locked, training_in
 
 
 def refusal(directory):

@@ -273,7 +273,7 @@ def test_a_serving_machine_says_in_one_line_what_needs_tensorflow(serving, small
 
 
 def test_a_missing_extra_is_named_with_the_wheel_or_the_checkout(environment, wheels, built, tmp_path):
-    program = "from t2t_lite.installed import install_command as command; print(command('plot')); print(command(''))"
+    program = "from t2t_lite.system import installed; print(*map(installed.install_command, ('plot', '')), sep='\\n')"
     run_pip = f"{environment / 'python'} -m pip install"
     printed = run(environment / "python", "-c", program, cwd=tmp_path).stdout
     assert printed == f"{run_pip} '{wheels[1]}[plot]'\n{run_pip} {wheels[1]}\n"

@@ -8,9 +8,9 @@ import pytest
 from t2t_lite.config import HParams
 from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError
+from t2t_lite.plugins.trust import is_trusted, trust, trusted_list
 from t2t_lite.registry import PROBLEMS
 from t2t_lite.run_dir import open_run_dir, prepare_run_dir, stored_setting, trust_plugins_of
-from t2t_lite.trust import is_trusted, trust, trusted_list
 
 
 @pytest.fixture(autouse=True)

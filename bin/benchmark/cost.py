@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from t2t_lite.bin import cli
 from t2t_lite.config import HParams
 from t2t_lite.plugins import load_all
-from t2t_lite.quiet import import_tensorflow
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import DEVICE, NUM_DEVICES, PAPER_FIGURES
+from t2t_lite.system.quiet import import_tensorflow
 from t2t_lite.training.cost import ASSUMED_UTILISATION, Rate, estimated_flops, rate_of, training_step_flops
 
 SETS_OF_TABLE_2 = ("transformer_base", "transformer_big")

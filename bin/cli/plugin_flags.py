@@ -26,8 +26,8 @@ def add_plugin_flags(parser: argparse.ArgumentParser, runs: bool) -> None:
 
 def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
     """Applies --trust_plugins, if given. Call it before the run directories are opened."""
+    from t2t_lite.plugins.trust import trust
     from t2t_lite.run_dir import trust_plugins_of
-    from t2t_lite.trust import trust
 
     if not arguments.trust_plugins:
         return

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from t2t_lite.bin.cli.command_parser import PROGRAM
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError, as_flags
-from t2t_lite.installed import missing_package
-from t2t_lite.log import LOG
-from t2t_lite.quiet import prepare_process
+from t2t_lite.system.installed import missing_package
+from t2t_lite.system.quiet import prepare_process
 
 if TYPE_CHECKING:
     import rich.table
@@ -49,7 +49,7 @@ def run(
     if argv is None:  # not inside another program, because it cannot be undone
         prepare_process("--debug" in flags)
         if one_heap:
-            from t2t_lite.startup import use_one_heap
+            from t2t_lite.system.startup import use_one_heap
 
             use_one_heap()
     try:

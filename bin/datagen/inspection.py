@@ -17,7 +17,7 @@ def print_inspection(arguments: argparse.Namespace) -> None:
     """Prints the content of the shard or the split named by --inspect, and draws the plot if --plot_file is given."""
     from t2t_lite.data.problem import SPLITS, get_problem
     from t2t_lite.errors import UserError
-    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.system.quiet import import_tensorflow
     from t2t_lite.visualization.figures import check_plot_file
 
     asked = arguments.inspect

@@ -41,8 +41,8 @@ def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
 def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     """Returns the model of run directories, for the TensorFlow engine."""
     from t2t_lite.checkpoints.selection import select
+    from t2t_lite.decoding.tuned_settings import search_settings
     from t2t_lite.run_dir import files_of, open_run_dir
-    from t2t_lite.tuned_settings import search_settings
 
     problems = [open_run_dir(run).problem for run in runs]
     checkpoint_path = arguments.checkpoint_path or None
@@ -51,7 +51,7 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     settings = search_settings(runs[0], usual, arguments.decode_hparams, warn=lambda line: None)
 
     def load() -> "Translator":
-        from t2t_lite.quiet import import_tensorflow
+        from t2t_lite.system.quiet import import_tensorflow
 
         _prepare(arguments)
         import_tensorflow()
@@ -71,8 +71,8 @@ def _of_runs(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
 def _of_run(arguments: argparse.Namespace, runs: list[Path]) -> ChosenModel:
     """Returns the model of a run directory for CTranslate2, exported before if it is not yet."""
     from t2t_lite.api.export import exported_run
+    from t2t_lite.decoding.tuned_settings import search_settings
     from t2t_lite.run_dir import files_of, open_run_dir
-    from t2t_lite.tuned_settings import search_settings
 
     if len(runs) > 1:
         raise UserError("--engine=ctranslate2 searches with one model; several run directories need tensorflow")
@@ -89,7 +89,7 @@ def _of_export(
     arguments: argparse.Namespace, path: Path, decode_hparams: "str | dict[str, str | float]"
 ) -> ChosenModel:
     """Returns the model of an export directory."""
-    from t2t_lite.export_dir import MANIFEST, read_export
+    from t2t_lite.exporting.export_dir import MANIFEST, read_export
 
     export = read_export(path)
     engine = "ctranslate2" if export.format == "ctranslate2" else "tensorflow"
@@ -114,7 +114,7 @@ def _of_export(
 
 def _prepare(arguments: argparse.Namespace) -> None:
     """Makes the settings of the process for searches with TensorFlow."""
-    from t2t_lite.startup import keep_compiled, use_one_thread_per_operation
+    from t2t_lite.system.startup import keep_compiled, use_one_thread_per_operation
 
     keep_compiled()
     if not arguments.xla_compile:

@@ -63,7 +63,7 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     _check(parser, arguments)
     from t2t_lite.plugins import load_all
-    from t2t_lite.startup import keep_compiled
+    from t2t_lite.system.startup import keep_compiled
 
     load_all(arguments.t2t_usr_dir)
     trust_plugins(arguments, arguments.output_dir)
@@ -157,10 +157,10 @@ def _compared(scores: Sequence["SplitScores"]) -> "RunComparison | None":
 
 def _tune(arguments: argparse.Namespace) -> None:
     """Tunes search settings on dev and prints the report, or forgets what was tuned."""
+    from t2t_lite.decoding.tuned_settings import FILE, forget
     from t2t_lite.evaluation.request import make_request
     from t2t_lite.evaluation.tuning import FORGET, parse_grid, tune
     from t2t_lite.run_dir import open_run_dir
-    from t2t_lite.tuned_settings import FILE, forget
 
     run_dir = open_run_dir(Path(arguments.output_dir[0]))
     if arguments.tune == FORGET:

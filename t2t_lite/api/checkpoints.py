@@ -35,8 +35,8 @@ def average_checkpoints(
       UserError: if it is not a run directory, there are fewer checkpoints, or one cannot be read.
     """
     from t2t_lite.checkpoints.selection import members
-    from t2t_lite.quiet import import_tensorflow, settings_restored
     from t2t_lite.run_dir import stored_setting
+    from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
     directory = Path(output_dir)
     if n is None and steps is None and best is None:

@@ -67,7 +67,7 @@ def generate_data(
       UserError: if sources are missing, damaged or changed, or `data_dir` has other data of this problem.
     """
     from t2t_lite.data.generation.sources import check_obtainable
-    from t2t_lite.quiet import import_tensorflow, settings_restored
+    from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
     own = {name: value for name, value in options.items() if name not in GenerateOptions.declared()}
     if isinstance(problem, str):

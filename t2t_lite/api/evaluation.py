@@ -6,12 +6,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from t2t_lite.decoding.tuned_settings import search_settings
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.tuned_settings import search_settings
 
 if TYPE_CHECKING:
     from t2t_lite.evaluation.split_scores import SplitScores
@@ -75,8 +75,8 @@ def evaluate(
       UserError: if the run, the checkpoint or the data is unusable.
     """
     from t2t_lite.data.manifest import check_data
-    from t2t_lite.quiet import import_tensorflow, settings_restored
     from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
     if split not in ("dev", "test"):
         raise UserError(f"`split={split}` is not one of dev and test", status=2)
@@ -173,8 +173,8 @@ def measure_heads(
     """
     from t2t_lite.evaluation.request import make_request
     from t2t_lite.evaluation.stored_heads import heads_of
-    from t2t_lite.quiet import settings_restored
     from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.system.quiet import settings_restored
 
     options = EvalOptions(checkpoint_path, split=split, data_dir=data_dir)
     request = make_request(open_run_dir(Path(output_dir)), options)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.config import DecodeHParams
+from t2t_lite.decoding.tuned_settings import search_settings
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.export_dir import MODEL_CARD, ExportDir, check_target, open_export, write_export
+from t2t_lite.exporting.export_dir import MODEL_CARD, ExportDir, check_target, open_export, write_export
 from t2t_lite.exporting.options import ExportOptions
 from t2t_lite.files import sha256_of
-from t2t_lite.log import LOG
-from t2t_lite.tuned_settings import search_settings
 
 if TYPE_CHECKING:
     from t2t_lite.models.base import Seq2SeqModel
@@ -103,7 +103,7 @@ class _Export:
 
     def write(self) -> ExportDir:
         """Writes it in place of what is there."""
-        from t2t_lite.quiet import import_tensorflow, settings_restored
+        from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
         with settings_restored():
             import_tensorflow()

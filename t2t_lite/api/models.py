@@ -27,8 +27,8 @@ def load_model(path: str | PathLike, checkpoint_path: str | PathLike | None = No
         from t2t_lite.models.loading import load_model_file
 
         return load_model_file(path)
-    from t2t_lite.quiet import load_tensorflow
     from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.system.quiet import load_tensorflow
 
     run_dir = open_run_dir(path)
     load_tensorflow()

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from t2t_lite.display import Display
-from t2t_lite.recipes import Recipe
+from t2t_lite.training.recipes import Recipe
 
 REPORT = "report.md"
 

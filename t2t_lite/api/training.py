@@ -13,12 +13,12 @@ from t2t_lite.config import AUTO_PRECISION, HParams
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
-from t2t_lite.recipes import Recipe, recipe_of
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.callbacks import Callback, check_callbacks
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainOptions
+from t2t_lite.training.recipes import Recipe, recipe_of
 
 if TYPE_CHECKING:
     from t2t_lite.data.manifest import Manifest
@@ -98,7 +98,7 @@ def train(
       UserError: if settings, data or checkpoints are unusable, another process trains in `output_dir`, disk or memory
         is full, or loss or gradients are no longer finite.
     """
-    from t2t_lite.locks import training_in
+    from t2t_lite.system.locks import training_in
     from t2t_lite.training.tf_config import workers_of_environment
 
     workers, worker = workers_of_environment()
@@ -199,8 +199,8 @@ class _Run:
 
     def train(self, callbacks: Iterable[Callback], display: Display | None) -> TrainResult:
         """Prepares the run directory and trains."""
-        from t2t_lite.quiet import import_tensorflow, settings_restored
         from t2t_lite.run_dir import stored_setting
+        from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
         manifest = self._check()
         # Before TensorFlow is imported, which takes seconds, unless it has to choose the precision.
@@ -226,7 +226,7 @@ class _Run:
     def check_warm_start(self) -> None:
         """Raises UserError if the run that this one starts from is none; one with checkpoints starts from them."""
         from t2t_lite.checkpoints.versions import list_checkpoints
-        from t2t_lite.quiet import import_tensorflow, settings_restored
+        from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
         if self.options.warm_start_from and not list_checkpoints(self.output_dir):
             with settings_restored():

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from t2t_lite.checkpoints.evaluations import best_steps, read_evaluations
 from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.log import LOG
 from t2t_lite.run_dir import recorded, stored_setting
 from t2t_lite.scoring.metric import figure_of, is_of_outputs, metric_named
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from t2t_lite.checkpoints import versions
 from t2t_lite.errors import UserError
-from t2t_lite.locks import locked
+from t2t_lite.system.locks import locked
 
 # The group of variables that only averages have.
 _ABOUT_AVERAGE = "average"

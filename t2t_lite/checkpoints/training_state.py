@@ -11,8 +11,8 @@ import tensorflow as tf
 from t2t_lite.checkpoints import storage, versions
 from t2t_lite.checkpoints.storage import KerasVariable
 from t2t_lite.checkpoints.versions import list_checkpoints
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.log import LOG
 
 
 class Model(Protocol):

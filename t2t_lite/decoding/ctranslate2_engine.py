@@ -19,7 +19,7 @@ from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
-from t2t_lite.installed import check_installed
+from t2t_lite.system.installed import check_installed
 
 # How many times the beam size of finished hypotheses end a search.
 PATIENCE = 2

@@ -12,13 +12,13 @@ from t2t_lite.decoding.engine import Loaded
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine
+from t2t_lite.decoding.tuned_settings import search_settings
 from t2t_lite.errors import UserError
-from t2t_lite.gpus import warn_if_unused
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.run_dir import open_run_dir
 from t2t_lite.settings import SettingValue
-from t2t_lite.tuned_settings import search_settings
+from t2t_lite.system.gpus import warn_if_unused
 
 
 def load_runs(

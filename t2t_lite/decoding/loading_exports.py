@@ -9,7 +9,7 @@ from t2t_lite.decoding.engine import Engine, Loaded
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
-from t2t_lite.export_dir import ExportDir, open_export, warn_of_version
+from t2t_lite.exporting.export_dir import ExportDir, open_export, warn_of_version
 from t2t_lite.settings import SettingValue
 
 
@@ -47,7 +47,7 @@ def load_export(path: Path, decode_hparams: str | Mapping[str, SettingValue], op
 def _keras_engine(
     export: ExportDir, vocabularies: tuple[Vocabulary, Vocabulary], settings: DecodeHParams, options: EngineOptions
 ) -> Engine:
-    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.system.quiet import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.decoding.tensorflow_engine import TensorFlowEngine

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from os import PathLike
 
-from t2t_lite.log import LOG
+from t2t_lite.display import LOG
 from t2t_lite.options import Options, option
 from t2t_lite.settings import SettingValue
 

@@ -16,10 +16,10 @@ from t2t_lite.decoding.line_search import Hypothesis, LineSearch
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.single_text import or_a_single_text, translates
 from t2t_lite.decoding.tokenizing import encode_lines
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.log import LOG
-from t2t_lite.quiet import load_tensorflow
 from t2t_lite.settings import SettingValue
+from t2t_lite.system.quiet import load_tensorflow
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.ensemble import Ensemble

@@ -11,14 +11,14 @@ from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.config import DecodeHParams, names_in
 from t2t_lite.data.problem import SIDES
 from t2t_lite.data.text_files import read_lines
+from t2t_lite.decoding.tuned_settings import search_settings
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.files import sha256_of
-from t2t_lite.log import LOG
-from t2t_lite.plugin_code import code_digest
+from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import CONSTRAINTS, METRICS, PROBLEMS, REGISTRIES_OF_SETTINGS, SCORERS, Registry
 from t2t_lite.run_dir import RunDir
-from t2t_lite.tuned_settings import search_settings
 
 FOLDER = "scores"
 # Settings that the name of a folder always has.

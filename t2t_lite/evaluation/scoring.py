@@ -35,11 +35,11 @@ from t2t_lite.evaluation.split_scores import (
 )
 from t2t_lite.files import sha256_of, write_text, written_folder
 from t2t_lite.formatting import as_json
-from t2t_lite.plugin_code import code_digest
-from t2t_lite.quiet import import_tensorflow, settings_restored
+from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import TOKENS, make_metric, options_for, references_taken, score_of
 from t2t_lite.scoring.token_metrics import TokenSums
+from t2t_lite.system.quiet import import_tensorflow, settings_restored
 
 
 class _Outputs(NamedTuple):

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from t2t_lite.decoding.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE, FILE, TunedSettings
 from t2t_lite.evaluation.report import interval_of, p_of, table
 from t2t_lite.scoring.metric import figure_of, label_of
 from t2t_lite.scoring.significance import BOOTSTRAP, EXPLANATIONS, RANDOMISATION
-from t2t_lite.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE, FILE, TunedSettings
 from t2t_lite.visualization.figures import make_figure, save
 
 _TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "length penalty alpha"}

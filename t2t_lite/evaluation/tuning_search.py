@@ -11,10 +11,10 @@ from t2t_lite.checkpoints.averaging import write_average_of
 from t2t_lite.checkpoints.selection import members
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.translator import Hypothesis, Translator
+from t2t_lite.decoding.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE
 from t2t_lite.evaluation.request import Request
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.training.evaluation.evaluator import decoder_of
-from t2t_lite.tuned_settings import ALPHA, AVERAGE, BEAM_SIZE
 
 # The length penalty of a search whose own is 0: lengths are computed from the ratio of log-probability and score.
 _INSTEAD_OF_0 = 0.6

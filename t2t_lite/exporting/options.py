@@ -4,7 +4,7 @@ import dataclasses
 
 from t2t_lite.decoding.options import DecodeOptions
 from t2t_lite.errors import UserError
-from t2t_lite.export_dir import FORMATS
+from t2t_lite.exporting.export_dir import FORMATS
 from t2t_lite.options import option
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 import keras
 
 from t2t_lite.arrays import Array
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.cost import StepBytes, bytes_of_weights, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
+from t2t_lite.layers.ops import ops
 
 # Added to masked scores before the softmax, instead of the paper's minus infinity. exp() of it is exactly 0, but a
 # fully masked row (an empty row that fills up a batch) gets uniform weights and not NaN.

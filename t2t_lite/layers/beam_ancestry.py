@@ -7,7 +7,7 @@ in the beam in which they were computed, and a hypothesis looks them up in its a
 from typing import NamedTuple
 
 from t2t_lite.arrays import Array
-from t2t_lite.keras_ops import ops
+from t2t_lite.layers.ops import ops
 
 
 class BeamAncestry(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from t2t_lite.arrays import Array
-from t2t_lite.keras_ops import ops
+from t2t_lite.layers.ops import ops
 
 # (array, place, part, axis) -> the array with `part` written at `place` along an axis, -1 or -2.
 Write: TypeAlias = Callable[[Array, int | Array, Array, int], Array]

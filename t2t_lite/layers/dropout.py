@@ -7,8 +7,8 @@ from typing import Protocol
 import keras
 
 from t2t_lite.arrays import Array
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.base import Layer
+from t2t_lite.layers.ops import ops
 
 
 class Seeds(Protocol):

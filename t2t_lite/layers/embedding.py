@@ -3,8 +3,8 @@
 import keras
 
 from t2t_lite.arrays import Array
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.layers.ops import ops
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")

@@ -1,7 +1,7 @@
 """Boolean attention masks: True = may attend. They are made once per pass and passed down."""
 
 from t2t_lite.arrays import Array
-from t2t_lite.keras_ops import ops
+from t2t_lite.layers.ops import ops
 
 
 def padding_mask(ids: Array) -> Array:

@@ -7,9 +7,9 @@ import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.errors import UserError
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.cost import FLOAT32, StepBytes, compute_bytes
+from t2t_lite.layers.ops import ops
 from t2t_lite.registry import NORM_TYPES
 
 

@@ -3,11 +3,11 @@
 import keras
 
 from t2t_lite.arrays import Array
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.attention import attend
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.cost import StepBytes, bytes_of_weights, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
+from t2t_lite.layers.ops import ops
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 
 from t2t_lite.arrays import Array
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.base import Layer, Shape
+from t2t_lite.layers.ops import ops
 
 
 def sinusoids(positions: Array, hidden_size: int) -> Array:

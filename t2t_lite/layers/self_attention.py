@@ -7,7 +7,6 @@ The replacements for self-attention (table 1 of the paper) have the same methods
 import keras
 
 from t2t_lite.arrays import Array, Forwarded
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.attention import MultiHeadAttention, attention_weights
 from t2t_lite.layers.base import Shape
 from t2t_lite.layers.beam_ancestry import BeamAncestry, ancestry_mask
@@ -15,6 +14,7 @@ from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.cost import FLOAT32, StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Seeds
 from t2t_lite.layers.masks import causal_mask
+from t2t_lite.layers.ops import ops
 from t2t_lite.layers.positions import rotate
 
 

@@ -6,10 +6,10 @@ import keras
 
 from t2t_lite.arrays import Array, Forwarded, State
 from t2t_lite.config import HParams
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.beam_ancestry import BeamAncestry, gather_parents
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.dropout import Seeds
+from t2t_lite.layers.ops import ops
 from t2t_lite.models.transformer import Transformer
 
 

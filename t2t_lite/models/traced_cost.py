@@ -14,9 +14,9 @@ import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.errors import UserError
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.cost import FORWARD_PASSES_OF_A_STEP, GRAPH_BYTES, MIB, StepBytes
 from t2t_lite.layers.dropout import KerasSeeds
+from t2t_lite.layers.ops import ops
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -7,7 +7,6 @@ import keras
 from t2t_lite.arrays import Array, State
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
-from t2t_lite.keras_ops import ops
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import Cache
 from t2t_lite.layers.cost import StepBytes
@@ -15,6 +14,7 @@ from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.layers.masks import padding_mask
 from t2t_lite.layers.norm import make_norm
+from t2t_lite.layers.ops import ops
 from t2t_lite.layers.transformer import Stepping
 from t2t_lite.models import transformer_cost
 from t2t_lite.models.base import Seq2SeqModel, as_pair

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import t2t_lite
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.stored_heads import NOTE
 from t2t_lite.files import check_output, write_text
 from t2t_lite.formatting import encodable
-from t2t_lite.installed import check_installed
-from t2t_lite.log import LOG
 from t2t_lite.report.charts import curve_charts
 from t2t_lite.report.missing import remarks_on
 from t2t_lite.report.outputs import example_groups, sample_tables, score_tables, stored_heads
 from t2t_lite.report.overview import checkpoint_table, facts
 from t2t_lite.report.reading import StoredRun, check_run, read_run
 from t2t_lite.report.settings_table import set_of, settings_rows
+from t2t_lite.system.installed import check_installed
 from t2t_lite.training.callbacks import Callback
 from t2t_lite.visualization.html import render
 

@@ -39,7 +39,7 @@ def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -
       scale: their scale, for the sizes of sentences and vocabulary.
       times: what finished trainings took, from which the speed of the others follows; {}: it is measured.
     """
-    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.system.quiet import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.models.parameters import symbolic_model
@@ -82,7 +82,7 @@ def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
       "parameters" in millions, "steps", "tokens" (target tokens a step), "step_seconds", "flops" (operations of all
       steps, counted), "dev_perplexity" (of the last checkpoint that was evaluated) and "dev_step", its step.
     """
-    from t2t_lite.quiet import import_tensorflow
+    from t2t_lite.system.quiet import import_tensorflow
 
     import_tensorflow()
     from t2t_lite.data.vocab import open_vocabulary

@@ -5,7 +5,7 @@ import json
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.log import LOG
+from t2t_lite.display import LOG
 from t2t_lite.serving.metrics import Metrics
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.origins import Origins

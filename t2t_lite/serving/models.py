@@ -5,8 +5,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.log import LOG
 from t2t_lite.serving import languages
 from t2t_lite.serving.batching import Closed, Job
 from t2t_lite.serving.metrics import Metrics

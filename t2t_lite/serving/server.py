@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import uvicorn
 
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.log import LOG
 from t2t_lite.serving.app import make_app
 from t2t_lite.serving.keys import Keys
 from t2t_lite.serving.metrics import Metrics

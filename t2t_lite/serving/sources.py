@@ -5,9 +5,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.export_dir import MANIFEST, read_export
-from t2t_lite.log import LOG
+from t2t_lite.exporting.export_dir import MANIFEST, read_export
 
 if TYPE_CHECKING:
     from t2t_lite.decoding.translator import Translator
@@ -113,8 +113,8 @@ class RunSource(Source):
     def about(self) -> About:
         """See `Source`."""
         from t2t_lite.checkpoints.selection import select
+        from t2t_lite.decoding.tuned_settings import tuned_settings
         from t2t_lite.run_dir import open_run_dir
-        from t2t_lite.tuned_settings import tuned_settings
 
         problem = open_run_dir(self.path).problem
         checkpoint = select(self.path, self._checkpoint_path, warn=lambda line: None).path
@@ -143,8 +143,8 @@ class RunSource(Source):
     def _exported(self) -> ExportSource:
         """Returns the export of the run, made now if it is not there yet."""
         from t2t_lite.api.export import exported_run
+        from t2t_lite.decoding.tuned_settings import search_settings
         from t2t_lite.run_dir import open_run_dir
-        from t2t_lite.tuned_settings import search_settings
 
         problem = open_run_dir(self.path).problem
         settings = search_settings(self.path, problem.decode_hparams, self.decode_hparams)
@@ -161,8 +161,8 @@ def _warn(line: str) -> None:
 
 def _prepare_tensorflow() -> None:
     """Makes the settings of the process for searches with TensorFlow, and imports it."""
-    from t2t_lite.quiet import import_tensorflow
-    from t2t_lite.startup import keep_compiled, use_one_thread_per_operation
+    from t2t_lite.system.quiet import import_tensorflow
+    from t2t_lite.system.startup import keep_compiled, use_one_thread_per_operation
 
     keep_compiled()
     use_one_thread_per_operation()

@@ -10,7 +10,7 @@ from t2t_lite import schedules
 from t2t_lite.arrays import Array
 from t2t_lite.config import HParams
 from t2t_lite.errors import UserError
-from t2t_lite.keras_ops import ops
+from t2t_lite.layers.ops import ops
 from t2t_lite.registry import LEARNING_RATE_SCHEDULES
 
 

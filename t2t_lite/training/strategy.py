@@ -3,10 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.free_memory import free_memory
-from t2t_lite.gpus import warn_if_unused, why_unused
-from t2t_lite.log import LOG
+from t2t_lite.system.free_memory import free_memory
+from t2t_lite.system.gpus import warn_if_unused, why_unused
 from t2t_lite.training import private_names
 from t2t_lite.training.tf_config import workers_of_environment
 

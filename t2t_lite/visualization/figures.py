@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, written_whole
-from t2t_lite.installed import check_installed
+from t2t_lite.system.installed import check_installed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ import json
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.installed import check_installed
+from t2t_lite.system.installed import check_installed
 
 if TYPE_CHECKING:
     import jinja2

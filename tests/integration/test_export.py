@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import t2t_lite as t2t
-from t2t_lite.export_dir import open_export
+from t2t_lite.exporting.export_dir import open_export
 
 SENTENCES = ["The dog sleeps.", "", "A man sees the small dog.", "I know the man who sleeps in the garden."]
 SEARCH = "--decode_hparams=beam_size=2,extra_length=4"

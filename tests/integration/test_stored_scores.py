@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.plugin_code import code_digest
 from t2t_lite.plugins import load_usr_dir
+from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import CONSTRAINTS, METRICS
 
 FROZEN = Path(__file__).parents[1] / "frozen" / "0.2" / "tied"

@@ -8,10 +8,10 @@ from support.memory import peak_memory
 
 from t2t_lite.config import PRECISIONS, HParams, choices
 from t2t_lite.errors import UserError
-from t2t_lite.free_memory import free_memory
 from t2t_lite.layers.cost import MIB
 from t2t_lite.models.parameters import count_parameters, symbolic_model
 from t2t_lite.registry import HPARAMS
+from t2t_lite.system.free_memory import free_memory
 from t2t_lite.training.memory import ALLOCATOR_OVERHEAD, USABLE_SHARE, choose_max_tokens, estimate_memory
 
 VOCAB = 2000

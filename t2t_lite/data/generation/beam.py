@@ -28,9 +28,9 @@ from t2t_lite.data.manifest import StatisticsEntry
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text, written_whole
-from t2t_lite.installed import check_installed
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import PROBLEMS
+from t2t_lite.system.installed import check_installed
 
 RANGES = 16  # default number of ranges into which the text is divided
 _STATISTICS = -1  # the key of statistics, where records have the number of their shard

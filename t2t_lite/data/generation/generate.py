@@ -23,9 +23,9 @@ from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check
 from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, Example, Problem
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder
-from t2t_lite.log import LOG
 
 MANY_DROPPED = 0.1  # share of a dev or test split
 

@@ -13,7 +13,7 @@ import sentencepiece
 
 from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, UNKNOWN_ID, UNKNOWN_TEXT, Vocabulary
 from t2t_lite.errors import UserError
-from t2t_lite.quiet import stderr_held_back
+from t2t_lite.system.quiet import stderr_held_back
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from t2t_lite.arrays import static_size
 from t2t_lite.decoding.search.beam_state import NONE
 from t2t_lite.decoding.search.candidates import Candidates
-from t2t_lite.static_shapes import static_size
 
 
 class Sampling(NamedTuple):

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from t2t_lite.arrays import static_size
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.search.beam_search import ALL_STEPS, BeamSearch
 from t2t_lite.decoding.search.beam_state import BeamState, DecoderState, EncodedSource, SearchInputs, SearchResult
@@ -23,7 +24,6 @@ from t2t_lite.decoding.search.search_memory import check_search_memory, too_larg
 from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cache import entries_written_by
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.static_shapes import static_size
 
 # Sources are padded to at least this length, and caches start with this capacity.
 MIN_SOURCE_LENGTH = 16

@@ -5,7 +5,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import tensorflow as tf
 
-from t2t_lite.static_shapes import static_size
+from t2t_lite.arrays import static_size
 
 Number = TypeVar("Number", tf.Tensor, float)
 

@@ -14,7 +14,7 @@ from typing import TypeAlias, TypeVar
 
 import tensorflow as tf
 
-from t2t_lite.static_shapes import static_size
+from t2t_lite.arrays import static_size
 
 # A batch of `distribute_batches`: on each replica, "inputs" and "targets" and some scalars.
 DistributedBatch: TypeAlias = dict[str, tf.Tensor | tf.distribute.DistributedValues]

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from t2t_lite.config import DecodeHParams
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.files import sha256_of, written_folder
-from t2t_lite.log import LOG
 
 MANIFEST, MODEL_CARD = "export.json", "README.md"
 FORMATS = ("saved_model", "ctranslate2", "keras")

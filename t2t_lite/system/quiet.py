@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from t2t_lite.errors import UserError
-from t2t_lite.installed import check_tensorflow
+from t2t_lite.system.installed import check_tensorflow
 
 # How many blocks of `settings_restored` have not ended, and what the first of them found.
 _open_blocks = 0

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from t2t_lite.config import DecodeHParams
+from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text
-from t2t_lite.log import LOG
 from t2t_lite.settings import SettingValue
 
 FILE = "decode_hparams.json"

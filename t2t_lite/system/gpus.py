@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from t2t_lite.installed import install_command
+from t2t_lite.system.installed import install_command
 
 # The lines of TensorFlow's log that tell why, after "I0000 00:00:1795506525.663648   11437 cudart_stub.cc:31] ".
 _LINE = re.compile(
