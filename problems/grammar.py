@@ -91,12 +91,9 @@ class SentenceSampler:
     # Noun phrases
 
     def noun_phrase(self, kinds: tuple[str, ...], choice: str = "any", plurals: float = 0.3) -> NounPhrase:
-        """A noun of `kinds` with its determiner.
+        """A noun of `kinds` with its determiner; it is a plural with the probability `plurals`.
 
-        Args:
-          kinds: the kinds to choose from.
-          choice: the determiners: "any", "plain" (definite ones, and those that "kein" can negate) or "definite".
-          plurals: the probability of a plural.
+        The choice of determiners is "any", "plain" (definite ones, and those that "kein" can negate) or "definite".
         """
         nouns = NOUNS_OF[kinds]
         noun = self.rng.choice(nouns)
@@ -158,12 +155,8 @@ class SentenceSampler:
     ) -> Clause:
         """A clause with random parts.
 
-        Args:
-          verb: its verb; None: random, possibly "be" with a predicate.
-          subject: its subject; None: random.
-          kind: the kind of the subject; "": random.
-          negation: the probability of a negated clause.
-          tenses: the tenses to choose from: "present", "past", "modal".
+        A verb of None is random, possibly "be" with a predicate; so are a subject of None, and its kind "". It is
+        negated with the probability `negation`; tenses are "present", "past", "modal".
         """
         rng = self.rng
         if not kind:

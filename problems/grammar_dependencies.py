@@ -38,12 +38,7 @@ for _verb in VERBS:
 
 
 def dependencies_of(texts: tuple[str, str], sides: tuple[str, str]) -> list[Dependency]:
-    """Returns the dependencies in an English text and in its German translation.
-
-    Args:
-      texts: the English and the German text.
-      sides: the names of their sides.
-    """
+    """Returns the dependencies in an English text and in its German translation, given the names of their sides."""
     return [
         Dependency(relation, side, word, head)
         for find, text, side in zip((english_dependencies, german_dependencies), texts, sides)

@@ -64,10 +64,8 @@ def german_sentence(sentence: Sentence) -> str:
 def german_clause(clause: Clause, order: str = "main", front: str | None = None) -> list[str]:
     """The German words of `clause`, as a list of phrases.
 
-    Args:
-      clause: the clause.
-      order: "main" (the verb is second), "final" (the verb is last) or "infinitive" (with "zu", no subject).
-      front: the field that comes first, instead of the clause's own.
+    The order is "main" (the verb is second), "final" (the verb is last) or "infinitive" (with "zu", no subject).
+    `front` is the field that comes first, instead of the clause's own.
     """
     front = clause.front if front is None else front
     finite, tail = _verb_forms(clause, order)
@@ -178,13 +176,9 @@ def prepositional_phrase(preposition: str, nominal: Nominal, case: int) -> str:
 
 
 def german_nominal(nominal: Nominal, case: int, negated: bool = False, relative: bool = True) -> str:
-    """The German text of a noun phrase or pronoun.
+    """The German text of a noun phrase or pronoun in the case NOMINATIVE, ACCUSATIVE or DATIVE.
 
-    Args:
-      nominal: the phrase.
-      case: NOMINATIVE, ACCUSATIVE or DATIVE.
-      negated: whether its determiner becomes "kein".
-      relative: whether to append its relative clause, if any.
+    If it is negated, its determiner becomes "kein"; `relative` says whether to append its relative clause, if any.
     """
     if isinstance(nominal, Pronoun):
         return nominal.german[case]

@@ -72,10 +72,7 @@ def measure_engines(
 ) -> Iterable[EngineSpeed]:
     """Yields what is measured of each engine.
 
-    Args:
-      decoding: what is decoded.
-      names: the engines.
-      program: returns what executes a command of the package, given its name; None: no whole commands.
+    `program` returns what executes a command of the package, given its name; None: no whole commands are measured.
     """
     from t2t_lite.api.export import export
 
@@ -103,10 +100,7 @@ def measure_engines(
 def _stride(decoding: Decoding, name: str, path: Path) -> tuple[Speed, Speed | None]:
     """Returns the speed in batches and one by one; in a process of its own, because engines differ in its settings.
 
-    Args:
-      decoding: what is decoded.
-      name: the engine.
-      path: the run directory, or its export if the engine needs one.
+    The path is the run directory, or its export if the engine needs one.
     """
     format, _, xla_compile = ENGINES[name]
     if format:

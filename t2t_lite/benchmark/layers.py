@@ -100,14 +100,10 @@ class Sweep:
 
 
 def measure(name: str, neighborhood_size: int, lengths: Sequence[int] = LENGTHS) -> Sweep:
-    """Measures one layer of table 1 in a separate process, which isolates its memory.
+    """Measures one of CASES, a layer of table 1, in a separate process, which isolates its memory.
 
-    Attention is measured without its four projections, like in table 1, which has no O(n d^2) term for attention.
-
-    Args:
-      name: one of CASES.
-      neighborhood_size: r of local attention.
-      lengths: values of n, ascending.
+    Lengths are values of n, ascending; `neighborhood_size` is r of local attention. Attention is measured without its
+    four projections, like in table 1, which has no O(n d^2) term for attention.
     """
     case = CASES[name]
     by_length = [(n, case.hidden_size) for n in lengths]
@@ -122,12 +118,9 @@ def measure_whole_layer(name: str, neighborhood_size: int, length: int) -> Point
 
 
 def exponent(points: list[Point], of: str, over: str) -> float:
-    """Returns p of the best fit of c * x^p, by least squares on logarithms.
+    """Returns p of the best fit of c * x^p to two points or more, by least squares on logarithms.
 
-    Args:
-      points: at least two.
-      of: "seconds" or "memory".
-      over: "length" or "hidden_size".
+    It is of "seconds" or "memory", over "length" or "hidden_size".
     """
     return slope([getattr(point, over) for point in points], [getattr(point, of) for point in points])
 

@@ -25,11 +25,7 @@ class Machine:
 
 
 def describe_machine(strategy: "tf.distribute.Strategy") -> Machine:
-    """Describes this process' machine and measures its speed.
-
-    Args:
-      strategy: the `tf.distribute.Strategy` whose devices are listed.
-    """
+    """Describes this process' machine, with the devices of the strategy, and measures its speed."""
     import keras
     import tensorflow as tf
 

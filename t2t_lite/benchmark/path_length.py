@@ -19,13 +19,9 @@ WIDTH = 8
 def path_length(name: str, length: int, neighborhood_size: int) -> int:
     """Returns the number of layers after which every position of an encoder depends on every other one.
 
-    Args:
-      name: one of LAYERS. The dilation of "dilated_convolution" is KERNEL_SIZE times that of the layer below, and
-        restarts at 1 when it would reach the sequence length.
-      length: n, positions.
-      neighborhood_size: r of local attention.
-
-    For a recurrent layer, each sequential step counts as a layer.
+    The name is one of LAYERS, the length is in positions, `neighborhood_size` is r of local attention. The dilation of
+    "dilated_convolution" is KERNEL_SIZE times that of the layer below, and restarts at 1 when it would reach the
+    sequence length. For a recurrent layer, each sequential step counts as a layer.
     """
     reached = np.eye(length, dtype=bool)
     layers = 0

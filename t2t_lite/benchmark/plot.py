@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:
     """Plots four panels with logarithmic axes and a legend beside them into a file, which appears once it is complete.
 
-    Args:
-      sweeps: the measurements of each layer.
-      paths: (positions, path length in layers) of each layer, by name.
-      file: where to write.
+    `paths` has (positions, path length in layers) of each layer, by name.
     """
     figure = make_figure(13, 8)
     time, memory, width, path = figure.subplots(2, 2).flat

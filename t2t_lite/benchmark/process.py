@@ -17,15 +17,9 @@ T = TypeVar("T")
 
 
 def in_a_process(function: Callable[..., T], *arguments: object) -> T:
-    """Calls a function in a new process and returns its result.
+    """Calls a function, which can be imported by its name, in a new process and returns its result.
 
-    Args:
-      function: a function that can be imported by its name.
-      arguments: its arguments; they and the result are pickled.
-
-    Raises:
-      UserError: if the process is killed.
-      Exception: any exception of the function.
+    Arguments and result are pickled. Raises what the function raises, and a UserError if the process is killed.
     """
     # Not "fork": TensorFlow's threads do not survive a fork.
     context = multiprocessing.get_context("spawn")

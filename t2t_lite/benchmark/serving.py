@@ -66,18 +66,11 @@ class ServingFigures:
 def measure_serving(
     url: str, texts: Sequence[str], clients: int, lines: int, seconds: float, api_key: str = ""
 ) -> ServingFigures:
-    """Sends requests from several clients, each as soon as it has the answer to the one before.
+    """Sends requests of `lines` lines from several clients, each as soon as it has the answer to the one before.
 
-    Args:
-      url: the server's address, "http://host:port".
-      texts: the lines to translate, in turn, between the first pair of languages that the server names.
-      clients: number of clients.
-      lines: number of lines in a request.
-      seconds: when to stop; requests that are under way then are waited for.
-      api_key: sent with each request.
-
-    Raises:
-      UserError: if there is no such server, or it translates nothing.
+    The texts are translated in turn, between the first pair of languages that the server, "http://host:port", names.
+    After so many seconds it stops, and waits for the requests that are under way. Raises a UserError if there is no
+    such server, or it translates nothing.
     """
     parts = urlsplit(url)
     if parts.scheme != "http" or not parts.hostname:

@@ -24,9 +24,7 @@ class Counted(NamedTuple):
 def plot_settings(sets: Mapping[str, Counted], file: Path) -> None:
     """Plots parameters by part as bars, and beside them the learning rate over train_steps, a colour for each set.
 
-    Args:
-      sets: sets by name, at most as many as there are `COLORS`.
-      file: where to write; the file appears once it is complete.
+    There are at most as many sets as `COLORS`. The file appears once it is complete.
     """
     parts = list(dict.fromkeys(part for each in sets.values() for part in each.parameters))
     figure = make_figure(13, 3.5 + 0.08 * len(parts) * len(sets))

@@ -104,12 +104,7 @@ def data_of_problem(problem: Problem, data_dir: Path) -> TrainingData:
 
 
 def random_data(vocab_size: int, source_length: int, target_length: int) -> TrainingData:
-    """Returns data of random ids without padding.
-
-    Args:
-      vocab_size: size of the shared vocabulary, at least 2.
-      source_length, target_length: tokens per sentence.
-    """
+    """Returns data of random ids without padding, in sentences of so many tokens; the vocabulary has at least 2."""
     lengths = {"inputs": {str(source_length): 1}, "targets": {str(target_length): 1}}
     split = SplitEntry(examples=1, plan="", shards={}, dropped={}, lengths=lengths)
     vocabulary = VocabularyEntry(file="", sha256="", size=vocab_size)
@@ -190,20 +185,11 @@ def measure_training(
     num_steps: int = 10,
     warmup_steps: int = 3,
 ) -> TrainingCost:
-    """Trains a new model for a few steps and measures them. Writes nothing.
+    """Trains a new model for a few steps and measures the last `num_steps`. Writes nothing.
 
-    Memory is measured since the start of the process, so use a separate process for accurate figures.
-
-    Args:
-      hparams: the settings.
-      data: the data to train on.
-      strategy: the `tf.distribute.Strategy` to train with.
-      options: max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed are used.
-      num_steps: number of timed steps, at least 1.
-      warmup_steps: number of untimed steps before them.
-
-    Raises:
-      UserError: if the settings do not suit the data, or memory runs out.
+    Memory is measured since the start of the process, so use a separate process for accurate figures. Of the options,
+    max_tokens_per_replica, free_bytes, xla_compile, peak_tflops and random_seed are used. Raises a UserError if the
+    settings do not suit the data, or memory runs out.
     """
     import tensorflow as tf
 
@@ -276,11 +262,8 @@ def try_every_graph(
 ) -> None:
     """Makes a step for each graph that the batches need, so that no timed step includes tracing or compilation.
 
-    Args:
-      train_step: function of a batch.
-      batches: the batches of the measurement, from `distribute_batches`.
-      is_compiled: whether there is a graph per shape; otherwise there is one graph for batches of one micro-batch, and
-        one for batches of several.
+    If it is compiled, there is a graph per shape; otherwise there is one graph for batches of one micro-batch, and one
+    for batches of several. Batches are those of `distribute_batches`.
     """
     from t2t_lite.training.step.micro_batching import first_replica
 

@@ -14,17 +14,8 @@ from t2t_lite.errors import UserError
 def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
     """Writes `average-<step>`, the mean of the last n checkpoints, for inference only: it has no optimizer state.
 
-    Replaces an earlier average.
-
-    Args:
-      directory: a run directory.
-      n: number of checkpoints to average, the last ones by step; at least 1.
-
-    Returns:
-      (path of the average, the averaged steps).
-
-    Raises:
-      UserError: if there are fewer than n checkpoints, one cannot be read, or they hold different variables.
+    Replaces an earlier average. Returns (path of the average, the averaged steps). Raises a UserError if there are
+    fewer than n checkpoints, one cannot be read, or they hold different variables.
     """
     if n < 1:
         raise ValueError(f"n must be at least 1, not {n}")
@@ -35,12 +26,8 @@ def average_checkpoints(directory: Path, n: int) -> tuple[Path, list[int]]:
 def write_average_of(directory: Path, members: Sequence[tuple[int, Path]]) -> Path:
     """Writes `average-<step>`, the mean of some checkpoints, named after the last of them, and returns its path.
 
-    Args:
-      directory: a run directory; an earlier average in it is replaced.
-      members: (step, path) of the checkpoints, by step, see `selection.members`. The average keeps the steps.
-
-    Raises:
-      UserError: if a checkpoint cannot be read, or they hold different variables.
+    Members are (step, path) by step, see `selection.members`; the average keeps the steps and replaces an earlier one.
+    Raises a UserError if a checkpoint cannot be read, or they hold different variables.
     """
     variables = {name: tf.Variable(tf.constant(mean)) for name, mean in mean_weights(members).items()}
     steps = [step for step, _ in members]

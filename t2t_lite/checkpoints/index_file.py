@@ -30,14 +30,7 @@ class Tensor(NamedTuple):
 
 
 def read_index(path: Path) -> dict[str, Tensor]:
-    """Returns the tensors of a checkpoint by name.
-
-    Args:
-      path: the checkpoint, without suffix.
-
-    Raises:
-      UserError: if there is no such file, or it is damaged.
-    """
+    """Returns the tensors of a checkpoint, a path without suffix, by name. A UserError says that it is damaged."""
     file = Path(f"{path}{INDEX}")
     try:
         table = file.read_bytes()

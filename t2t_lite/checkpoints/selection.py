@@ -46,13 +46,9 @@ def select(
 ) -> Selection:
     """Returns the checkpoint of a run that a choice means.
 
-    Args:
-      directory: the run directory.
-      checkpoint_path: the choice, see above; None: the average if there is one, else the last checkpoint.
-      warn: receives a line if the average is older than the last checkpoint, or a better checkpoint was removed.
-
-    Raises:
-      UserError: if there is no such checkpoint; the message names those that exist.
+    None means the average if there is one, else the last checkpoint. `warn` receives a line if the average is older
+    than the last checkpoint, or a better checkpoint was removed. Raises a UserError, which names the existing
+    checkpoints, if there is no such one.
     """
     asked = "" if checkpoint_path is None else str(checkpoint_path).removesuffix(".index")
     if _is_best(asked):
@@ -81,14 +77,13 @@ def members(
     """Returns (step, path) of the checkpoints to average, by step.
 
     Args:
-      directory: the run directory.
-      n: how many: the last ones, at least 1.
-      steps: instead, those from one step to another: "2000-4000", "2000-" or "-4000".
-      best: instead, this many of the best ones: 3; or by a metric: "3:chrf".
-      checkpoint_path: with `n`, the last of them; None: the last one of the run.
+        n: how many: the last ones, at least 1.
+        steps: instead, those from one step to another: "2000-4000", "2000-" or "-4000".
+        best: instead, this many of the best ones: 3; or by a metric: "3:chrf".
+        checkpoint_path: with `n`, the last of them; None: the last one of the run.
 
     Raises:
-      UserError: if there are fewer checkpoints, or a value is malformed.
+        UserError: if there are fewer checkpoints, or a value is malformed.
     """
     if sum(value is not None for value in (n, steps, best)) != 1:
         raise UserError("give one of `n`, `steps` and `best`", status=2)
@@ -116,13 +111,8 @@ def members(
 def best_by(directory: Path, metric: str | None = None) -> tuple[str, list[int]]:
     """Returns (the figure, all evaluated steps by it, the best first), of removed checkpoints, too.
 
-    Args:
-      directory: the run directory.
-      metric: the name of a metric or figure. None: the run's `eval_metric`; if the run does not record it, the
-        problem's metric if evaluations decoded, else the loss.
-
-    Raises:
-      UserError: if no checkpoint was evaluated, or none with this metric.
+    The metric may be a figure. None: the run's `eval_metric`; if the run does not record it, the problem's metric if
+    evaluations decoded, else the loss. Raises a UserError if no checkpoint was evaluated, or none with this metric.
     """
     evaluations = read_evaluations(directory)
     if not evaluations:

@@ -43,17 +43,11 @@ def by_name(keras_variables: Collection[KerasVariable]) -> dict[str, tf.Variable
 
 
 def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
-    """Writes a checkpoint, and replaces one of the same name.
+    """Writes a checkpoint, whose path has no suffix, and replaces one of the same name.
 
-    Args:
-      path: the checkpoint's path without suffix.
-      groups: variables by name, in groups such as `model` and `optimizer`.
-
-    Returns:
-      the path of the checkpoint; with a version if it replaces another one, see `versions`.
-
-    Raises:
-      UserError: if it cannot be written, for example on a full disk; earlier checkpoints are unharmed.
+    Groups such as `model` and `optimizer` are variables by name. Returns the path, with a version if it replaces
+    another checkpoint, see `versions`. Raises a UserError if it cannot be written, for example on a full disk; earlier
+    checkpoints are unharmed.
     """
     with _locked_for_writing(path) as kind:
         return _write_and_publish(path, kind, groups)
@@ -62,13 +56,8 @@ def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
 def write_average(path: Path, model: dict[str, tf.Variable], members: Sequence[int] = ()) -> Path:
     """Writes `average-<step>`, for inference only, and replaces any other average in the same directory.
 
-    Args:
-      path: the checkpoint's path without suffix.
-      model: the averaged variables by name.
-      members: the steps of the averaged checkpoints, which the average keeps; none for a moving average of the weights.
-
-    Returns:
-      the path of the average, see `write`.
+    Members are the steps of the averaged checkpoints, which the average keeps; none for a moving average of the
+    weights. Returns the path of the average, see `write`.
     """
     with _locked_for_writing(path) as kind:
         before = versions.list_checkpoints(path.parent, kind)
@@ -161,9 +150,7 @@ def refuse_average(path: Path) -> None:
 def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) -> dict[str, np.ndarray]:
     """Returns arrays of a checkpoint with the names that their variables have now.
 
-    Args:
-      arrays: the arrays, by the names in the checkpoint.
-      names: names of variables; an array with one of them keeps it, and only a name among them replaces an old one.
+    An array with one of `names` keeps it, and only a name among them replaces an old one.
     """
     found = {}
     for name, array in arrays.items():

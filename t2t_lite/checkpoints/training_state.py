@@ -41,9 +41,7 @@ OptimizerT = TypeVar("OptimizerT", bound=Optimizer)
 class TrainingState(Generic[OptimizerT]):
     """Everything that a run needs to resume exactly where it stopped.
 
-    Args:
-      model: a built model.
-      optimizer: the model's optimizer, whose iteration count is the step.
+    The model is built; the optimizer's iteration count is the step.
     """
 
     def __init__(self, model: Model, optimizer: OptimizerT) -> None:
@@ -64,13 +62,7 @@ class TrainingState(Generic[OptimizerT]):
         return int(self.optimizer.iterations.numpy())
 
     def save(self, directory: Path, keep_max: int, keep: Iterable[int] = ()) -> Path:
-        """Writes `ckpt-<step>` and removes all but the last `keep_max` (at least 1) checkpoints.
-
-        Args:
-          directory: the run directory.
-          keep_max: number of latest checkpoints to keep.
-          keep: steps of other checkpoints to keep.
-        """
+        """Writes `ckpt-<step>` and removes all but the last `keep_max` (1 or more) checkpoints and steps of `keep`."""
         if keep_max < 1:
             raise ValueError(f"keep_max must be at least 1, not {keep_max}")
         path = storage.write(Path(directory) / f"ckpt-{self.step}", **self._groups)
@@ -88,13 +80,8 @@ class TrainingState(Generic[OptimizerT]):
     def restore(self, directory: Path, warn: Callable[[str], None] = LOG.warning) -> Path | None:
         """Reads the last readable checkpoint of a directory, and returns its path, or None if there is none.
 
-        Args:
-          directory: the run directory.
-          warn: receives a line about each damaged checkpoint that is skipped.
-
-        Raises:
-          UserError: if there are checkpoints but none can be read, or the last readable one does not fit the model or
-            is an average.
+        `warn` receives a line about each damaged checkpoint that is skipped. Raises a UserError if there are
+        checkpoints but none can be read, or the last readable one does not fit the model or is an average.
         """
         if versions.unfinished(directory, "ckpt"):
             warn(f"skipped an incomplete checkpoint in {directory}")

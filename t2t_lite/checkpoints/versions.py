@@ -85,12 +85,8 @@ def existing(path: Path) -> Path | None:
 def publish(partial: Path, path: Path) -> Path:
     """Renames a written checkpoint to its final name, and removes older versions of the same kind and step.
 
-    Args:
-      partial: where the checkpoint was written, without suffix.
-      path: the final name without version, "ckpt-<step>" or "average-<step>".
-
-    Returns:
-      the final name, with a version if there was a checkpoint of this step.
+    Both paths have no suffix; the final one has no version: "ckpt-<step>" or "average-<step>". Returns the final name,
+    with a version if there was a checkpoint of this step.
     """
     kind, step = path.name.rsplit("-", 1)
     old = dict(_found(path.parent, kind, INDEX)).get(int(step), [])

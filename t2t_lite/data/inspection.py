@@ -42,10 +42,8 @@ def padding_of_batches(
 ) -> tuple[Padding, Padding]:
     """Returns the padding of the inputs and of the targets if examples are cut into batches as in training.
 
-    Args:
-      lengths: the lengths of inputs and targets in tokens, end symbol included: int64 [examples] each.
-      batch_tokens: target tokens per batch.
-      max_length: examples with a longer side are left out, as in training.
+    Lengths of inputs and targets are in tokens with end symbol, int64 [examples] each; examples with a side longer than
+    `max_length` are left out, and a batch has `batch_tokens` target tokens.
     """
     kept = np.maximum(*lengths) <= max_length
     inputs, targets = (side[kept] for side in lengths)
@@ -101,16 +99,9 @@ class Inspection:
 
 
 def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int = 3) -> Inspection:
-    """Inspects all shards of a split.
+    """Inspects all shards of a split of the forward problem, and returns `num_texts` examples of it as text.
 
-    Args:
-      data_dir: the data directory.
-      problem_name: the name of the forward problem.
-      split: "train", "dev" or "test".
-      num_texts: number of examples to return as text.
-
-    Raises:
-      UserError: if there is no such data, or a shard is damaged.
+    Raises a UserError if there is no such data, or a shard is damaged.
     """
     manifest = manifest_of_file(data_dir / FILENAME.format(problem_name))
     if split not in manifest.splits:

@@ -23,11 +23,6 @@ def plot_inspection(found: Inspection, title: str, file: Path) -> None:
 
     Lengths are a histogram of the share of texts; tokens per word one of the share of words; padding is a point for
     each batch, over the length to which it is padded.
-
-    Args:
-      found: the inspection.
-      title: the title of the figure.
-      file: where to write.
     """
     figure = make_figure(14, 4.5)
     lengths, words, padding = figure.subplots(1, 3)

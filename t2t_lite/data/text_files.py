@@ -34,11 +34,11 @@ def lines_of(
     A byte-order mark at the start of the stream is dropped.
 
     Args:
-      stream: a binary file or standard input.
-      name: the name of the stream in reports to `invalid`.
-      invalid: called for a line that is not UTF-8 or is too long; returns the text to yield instead, or raises.
-        Arguments: the line's name ("in.txt, line 3"), what is wrong with it, its text with U+FFFD for invalid bytes.
-      max_bytes: cuts longer lines to this many bytes, which bounds the memory; -1: no limit.
+        name: the name of the stream in reports to `invalid`.
+        invalid: called for a line that is not UTF-8 or is too long; returns the text to yield instead, or raises.
+            Arguments: the line's name ("in.txt, line 3"), what is wrong with it, its text with U+FFFD for invalid
+            bytes.
+        max_bytes: cuts longer lines to this many bytes, which bounds the memory; -1: no limit.
     """
     number = 0
     while line := stream.readline(max_bytes):
@@ -91,13 +91,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> Iterator[str]:
-    """Yields the lines of any input: invalid bytes are replaced by U+FFFD and long lines are cut.
-
-    Args:
-      stream: a binary file or standard input.
-      name: the name of the stream in warnings.
-      warn: receives a line about each line that was replaced or cut.
-    """
+    """Yields the lines of any input: invalid bytes are replaced by U+FFFD and long lines are cut; `warn` gets each."""
 
     def invalid(where: str, problem: str, text: str) -> str:
         warn(f"{where}: {problem}" + ("; replaced by U+FFFD" if problem.startswith("not UTF-8") else ""))

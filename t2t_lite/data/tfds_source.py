@@ -23,15 +23,10 @@ def prepare(source: TfdsSource, tmp_dir: Path) -> Path:
 
 
 def read_pairs(folder: Path, split: str, inputs: str, targets: str) -> Iterator[Example]:
-    """Yields the pairs of a prepared data set, in the order of its files.
+    """Yields the pairs of a prepared data set, whose version has a folder, in the order of its files.
 
-    Args:
-      folder: the folder of the data set's version.
-      split: "train", "dev" or "test".
-      inputs, targets: the feature names of the two sides: "en", "de".
-
-    Raises:
-      UserError: if it has no such split or features, or a file is damaged.
+    Inputs and targets are the feature names of the two sides: "en", "de". Raises a UserError if there is no such split
+    or feature, or a file is damaged.
     """
     import tensorflow_datasets
 

@@ -24,11 +24,7 @@ def quantile(counter: Mapping[int, int], share: float) -> int:
 
 
 class WordCounter:
-    """Counts the tokens of each word; words are separated by blanks, and a blank belongs to the word after it.
-
-    Args:
-      vocabulary: that of the tokens.
-    """
+    """Counts the tokens of each word; words are separated by blanks, and a blank belongs to the word after it."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         texts = [vocabulary.bytes_of(token) for token in range(vocabulary.size)]
@@ -39,9 +35,8 @@ class WordCounter:
     def tokens_per_word(self, ids: np.ndarray, row_lengths: np.ndarray) -> collections.Counter[int]:
         """Returns a histogram: how many words consist of 1, 2, ... tokens. End symbols are not counted.
 
-        Args:
-          ids: the token ids of all texts, int [tokens].
-          row_lengths: the number of tokens of each text, int [texts].
+        `ids` are the token ids of all texts, int [tokens]; `row_lengths` the number of tokens of each text, int
+        [texts].
         """
         rows = np.repeat(np.arange(len(row_lengths)), row_lengths)[self._is_text[ids]]
         ids = ids[self._is_text[ids]]

@@ -27,15 +27,8 @@ def by_length(
 ) -> list[dict[str, Any]]:
     """Returns a row for each bucket of lines, by the number of source words between blanks: 1-10, 11-20, ...
 
-    Args:
-      inputs, hypotheses: the lines.
-      references: one or several sets.
-      score: scores the lines of a bucket: score(hypotheses, references).
-      has_words: whether outputs are words; of trees, lengths mean nothing.
-
-    Returns:
-      rows {"words", "lines", "score", "length_ratio"}: the ratio is the words of the outputs by those of the first set
-      of references, or None.
+    `has_words` says whether outputs are words; of trees, lengths mean nothing. Rows are {"words", "lines", "score",
+    "length_ratio"}: the ratio is the words of the outputs by those of the first set of references, or None.
     """
     lengths = [len(line.split()) for line in inputs]
     width = 10 if max(lengths, default=0) > 20 else 5
@@ -65,13 +58,7 @@ def by_frequency(
     """Returns the F1 of output words by their frequency in the training targets, as compare-mt (Neubig 2019, N19-4007).
 
     A word of an output matches one of its reference, so that a repeated word matches as often as the reference has it.
-
-    Args:
-      hypotheses, references: the lines.
-      frequencies: how often the training targets have a word.
-
-    Returns:
-      rows {"frequency", "word_f1" (percent; None without words), "matches", "in_outputs", "in_references"}.
+    Rows are {"frequency", "word_f1" (percent; None without words), "matches", "in_outputs", "in_references"}.
     """
     matches, ours, theirs = (collections.Counter[int]() for _ in range(3))
 

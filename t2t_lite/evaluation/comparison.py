@@ -77,14 +77,9 @@ class RunComparison:
 
 
 def compare_runs(scores: Sequence[SplitScores], problem: Problem) -> RunComparison:
-    """Compares runs with the first of them.
+    """Compares runs, evaluated on the same split, with the first of them, whose problem is given.
 
-    Args:
-      scores: the evaluations of the runs on the same split.
-      problem: the problem of the first run.
-
-    Raises:
-      UserError: if their references differ, or the runs have no outputs.
+    Raises a UserError if their references differ, or the runs have no outputs.
     """
     first, *others = scores
     for other in others:

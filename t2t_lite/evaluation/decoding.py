@@ -43,12 +43,7 @@ class Decoded(NamedTuple):
 def decode(request: Request, inputs: Sequence[str]) -> Decoded:
     """Decodes the inputs of a split and scores its targets, in float32 unless the search settings say otherwise.
 
-    Args:
-      request: what to evaluate.
-      inputs: the inputs.
-
-    Raises:
-      UserError: if the checkpoint or the data cannot be read, or they do not fit together.
+    Raises a UserError if the checkpoint or the data cannot be read, or they do not fit together.
     """
     run_dir, problem = request.run_dir, request.run_dir.problem
     manifest = check_data(request.data_dir, problem)

@@ -63,11 +63,6 @@ def examples_of(
 
     Lines are scored by the problem's metric if it can score single lines, otherwise by chrF2. No line is among both the
     worst and the best ones, so a split of few lines has fewer of them.
-
-    Args:
-      problem: the problem.
-      translator: the model that has decoded.
-      inputs, hypotheses, references: the lines.
     """
     if not hypotheses:
         return None

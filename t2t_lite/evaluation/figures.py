@@ -81,14 +81,9 @@ def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
 def figure_of_outputs(
     metric: str, problem: Problem, hypotheses: Sequence[str], references: Sequence[Sequence[str]], suffix: str = ""
 ) -> Figure:
-    """Returns a metric's figure of outputs.
+    """Returns a metric's figure of outputs, with the suffix ONLY_TREES if the search was among trees only.
 
-    Args:
-      metric: its name.
-      problem: the problem, which knows the language.
-      hypotheses: the outputs.
-      references: sets of references; a metric that takes one gets the first.
-      suffix: ONLY_TREES if the search was among trees only.
+    There may be several sets of references; a metric that takes one gets the first.
     """
     references = references_taken(metric, references)
     options: dict[str, Any] = {**options_for(metric, problem)}
@@ -108,12 +103,9 @@ def figure_of_outputs(
 
 
 def figures_of_tokens(sums: TokenSums, words: int | None, lines: int) -> list[Figure]:
-    """Returns the figures of teacher forcing.
+    """Returns the figures of teacher forcing, given the sums over all target tokens of the split.
 
-    Args:
-      sums: over all target tokens of the split.
-      words: number of blank-separated words of the targets; None: words mean nothing, as in trees.
-      lines: number of lines of the split.
+    `words` is the number of blank-separated words of the targets; None: words mean nothing, as in trees.
     """
     found = []
     for name, score in scores_of_tokens(sums).items():

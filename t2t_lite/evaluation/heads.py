@@ -57,19 +57,15 @@ def pairs_of(problem: Problem, inputs: Iterable[str], targets: Iterable[str], nu
 
 
 def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
-    """Returns what is measured of all heads, as JSON.
-
-    Args:
-      model: a `Translator` or a `Parser`.
-      pairs: the lines.
+    """Returns what is measured of all heads of a `Translator` or `Parser`, as JSON.
 
     Returns:
-      {"format", "lines", "layers": [those of `head_statistics`], "relations": [{"relation", "cases", "head":
-      {"kind", "layer", "head"}, "accuracy", "interval", "offset", "baseline", "baseline_interval"}]}. Relations with
-      few cases are left out.
+        {"format", "lines", "layers": [those of `head_statistics`], "relations": [{"relation", "cases", "head": {"kind",
+            "layer", "head"}, "accuracy", "interval", "offset", "baseline", "baseline_interval"}]}. Relations with few
+            cases are left out.
 
     Raises:
-      UserError: if the model gives no weights.
+        UserError: if the model gives no weights.
     """
     layers, cases = [], {}
     for kind, numbers in chosen_layers(model).items():
@@ -112,9 +108,9 @@ def _of_words(weights: np.ndarray, tokens: Sequence[str], reads_before: bool) ->
     """Returns the weights between words as text has them between blanks, float [heads, words, words].
 
     Args:
-      weights: float [heads, queries, keys], with the end symbol.
-      tokens: without the end symbol.
-      reads_before: whether key k has read token k - 1, as in the decoder.
+        weights: float [heads, queries, keys], with the end symbol.
+        tokens: without the end symbol.
+        reads_before: whether key k has read token k - 1, as in the decoder.
     """
     of_tokens = words_of_tokens(tokens)
     number = 1 + max((word for words in of_tokens for word in words), default=-1)
@@ -149,14 +145,10 @@ def _scored(cases: Sequence[_Case]) -> dict[str, Any] | None:
 
 
 def _share(lines: Sequence[int], right: Sequence[bool]) -> tuple[float, list[float]]:
-    """Returns the share of the cases that are right, and its 95% interval.
+    """Returns the share of the cases that are right, and its 95% interval, given the line of each case.
 
     Cases of one line are not independent: what counts is how much lines differ. The interval is Wilson's for as many
     cases as would vary as much if they were independent (design effect; Kish 1965, Survey Sampling).
-
-    Args:
-      lines: the line of each case.
-      right: whether each case is right.
     """
     cases, share = len(right), float(np.mean(right))
     _, line = np.unique(lines, return_inverse=True)

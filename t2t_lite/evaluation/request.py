@@ -94,12 +94,7 @@ class Request:
 
 
 def code_of_outputs(run_dir: RunDir, settings: DecodeHParams) -> str:
-    """Returns the `code_digest` of what outputs, and the choice of the worst and best ones, depend on.
-
-    Args:
-      run_dir: the run.
-      settings: the search settings.
-    """
+    """Returns the `code_digest` of what outputs, and the choice of the worst and best ones, depend on."""
     names: list[tuple[Registry, str]] = [
         (PROBLEMS, run_dir.problem.data_name),
         (METRICS, run_dir.problem.metric),

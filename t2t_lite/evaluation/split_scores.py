@@ -114,14 +114,7 @@ def reference_names(number: int) -> list[str]:
 
 
 def read_scores(folder: Path, output_dir: Path, checkpoint: Path, decoded_now: bool = False) -> SplitScores | None:
-    """Returns what is stored in a folder; None if there is nothing, it cannot be read, or its texts were changed.
-
-    Args:
-      folder: the folder.
-      output_dir: the run directory.
-      checkpoint: the checkpoint's path, without suffix.
-      decoded_now: see `SplitScores`.
-    """
+    """Returns what is stored in a folder; None if there is nothing, it cannot be read, or its texts were changed."""
     try:
         content = json.loads((folder / SCORES).read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
@@ -153,13 +146,8 @@ def changed_texts(folder: Path) -> list[str]:
 def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLike | None) -> SplitScores:
     """Returns the stored evaluation of a checkpoint: that with the run's own search settings, else the only one.
 
-    Args:
-      run_dir: the run.
-      split: "dev" or "test".
-      checkpoint_path: which checkpoint, see `checkpoints.selection`.
-
-    Raises:
-      UserError: if there is none, or there are several with other settings.
+    `checkpoint_path` is a choice, see `checkpoints.selection`. Raises a UserError if there is no evaluation, or there
+    are several with other settings.
     """
     checkpoint = select(run_dir.path, checkpoint_path).path
     stored = stored_evaluations(run_dir, split, checkpoint)
@@ -180,13 +168,7 @@ def stored_evaluation(run_dir: RunDir, split: str, checkpoint_path: str | PathLi
 
 
 def stored_evaluations(run_dir: RunDir, split: str, checkpoint: Path) -> list[SplitScores]:
-    """Returns all stored evaluations of a checkpoint by the code of today.
-
-    Args:
-      run_dir: the run.
-      split: "dev" or "test".
-      checkpoint: the checkpoint's path, without suffix.
-    """
+    """Returns all stored evaluations of a checkpoint by the code of today."""
 
     def code_of(settings: Mapping[str, Any]) -> str:
         known = {name: value for name, value in settings.items() if name in DecodeHParams.names()}

@@ -48,14 +48,9 @@ class HeadsReport:
 
 
 def heads_of(request: Request, lines: int) -> HeadsReport:
-    """Returns what is stored of a checkpoint's heads, or measures and stores it.
+    """Returns what is stored of a checkpoint's heads, or measures and stores it, on at most so many lines of the split.
 
-    Args:
-      request: the checkpoint and the split.
-      lines: how many lines to measure at most.
-
-    Raises:
-      UserError: if the model gives no attention weights, or the checkpoint cannot be read.
+    Raises a UserError if the model gives no attention weights, or the checkpoint cannot be read.
     """
     name = folder_name(f"heads.{request.split}", request.selection.path, "").rstrip(".")
     folder = request.run_dir.path / FOLDER / name
@@ -115,8 +110,7 @@ class Table(NamedTuple):
 def heads_report(content: Mapping[str, Any]) -> str:
     """Returns the report: what stands out, the relations, and all heads.
 
-    Args:
-      content: see `measure_heads`, with "run", "checkpoint" and "split".
+    The content is that of `measure_heads`, with "run", "checkpoint" and "split".
     """
     lines = [
         f"# {content['run']}: attention heads of {content['checkpoint']} on {content['lines']:,} lines of "

@@ -109,15 +109,9 @@ def tune(request: Request, grid: Grid) -> Tuned:
     """Tries the settings of a grid, and remembers the best if it is significantly better than those of the problem.
 
     Settings that were tuned before are tried, too. If nothing is significantly better, they are forgotten: the settings
-    that are active afterwards are always among those that were compared.
-
-    Args:
-      request: the run, with its current checkpoint and settings, on dev. Of the settings in the grid, it has those of
-        the problem and not those that were tuned before, so that the same call finds the same.
-      grid: the values to try.
-
-    Raises:
-      UserError: if the problem's outputs or the settings cannot be tuned so.
+    that are active afterwards are always among those that were compared. The request is of the current checkpoint, on
+    dev. Of the settings in the grid, it has those of the problem and not those that were tuned before, so that the same
+    call finds the same. Raises a UserError if the problem's outputs or the settings cannot be tuned so.
     """
     problem, path = request.run_dir.problem, request.run_dir.path
     _check(problem, request.settings)
@@ -264,9 +258,7 @@ def _to_confirm(content: Mapping[str, Any], earlier: Mapping[str, Any]) -> list[
 def best_row(rows: Sequence[dict[str, Any]], content: Mapping[str, Any]) -> dict[str, Any] | None:
     """Returns the best of the rows that are significantly better than the current settings; None if none is.
 
-    Args:
-      rows: rows of tune.json.
-      content: the rest of it: "current" and "higher_is_better".
+    The content is the rest of tune.json: "current" and "higher_is_better".
     """
     sign = 1 if content["higher_is_better"] else -1
     return max((row for row in rows if _is_better(row, content)), key=lambda row: sign * row["score"], default=None)

@@ -14,12 +14,7 @@ _TITLES = {AVERAGE: "averaged checkpoints", BEAM_SIZE: "beam size", ALPHA: "leng
 
 
 def tuning_report(content: Mapping[str, Any], decides: bool, earlier: TunedSettings) -> str:
-    """Returns the report in Markdown.
-
-    Args:
-      content: that of tune.json.
-      decides, earlier: see `Tuned`.
-    """
+    """Returns the report in Markdown, given the content of tune.json; see `Tuned` for the others."""
     current, label = content["current"], label_of(figure_of(content["metric"]))
     rows = [["current", *_cells(current)], *([_checkpoint(row), *_cells(row)] for row in content["rows"])]
     lines = [
@@ -79,9 +74,7 @@ def _about(earlier: TunedSettings, content: Mapping[str, Any], decides: bool) ->
 def plot_tuning(content: Mapping[str, Any], file: Path) -> None:
     """Plots the scores over each tuned setting with their intervals; the others are the current ones, if in the grid.
 
-    Args:
-      content: that of tune.json.
-      file: where to write; it appears once it is complete.
+    The content is that of tune.json; the file appears once it is complete.
     """
     names = [name for name in _TITLES if name in content["grid"]]
     sign = 1 if content["higher_is_better"] else -1

@@ -32,15 +32,8 @@ class Candidate(NamedTuple):
 def candidates_of(request: Request, inputs: Sequence[str], grid: Mapping[str, Sequence[Any]]) -> Iterator[Candidate]:
     """Yields the outputs of every point of the grid and of the current alpha, at the current checkpoint first.
 
-    The search itself runs with the current alpha; its hypotheses are ranked anew for the others.
-
-    Args:
-      request: the run, its current checkpoint and settings.
-      inputs: the lines to decode.
-      grid: the values to try, see `tuning`.
-
-    Raises:
-      UserError: if there are fewer checkpoints than an average needs.
+    The search itself runs with the current alpha; its hypotheses are ranked anew for the others. Raises a UserError if
+    there are fewer checkpoints than an average needs.
     """
     current = request.settings
     search_alpha = current.alpha or _INSTEAD_OF_0
@@ -74,10 +67,7 @@ def candidates_of(request: Request, inputs: Sequence[str], grid: Mapping[str, Se
 def rescored(beams: Sequence[Hypothesis], search_alpha: float, alpha: float) -> Hypothesis:
     """Returns the best hypothesis of a line with another length penalty.
 
-    Args:
-      beams: the hypotheses, with scores log_prob / length_penalty(length, search_alpha).
-      search_alpha: above 0.
-      alpha: the other length penalty.
+    The hypotheses have scores log_prob / length_penalty(length, search_alpha); search_alpha is above 0.
     """
 
     def score(hypothesis: Hypothesis) -> float:

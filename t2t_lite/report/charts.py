@@ -79,11 +79,8 @@ def curve_charts(runs: Sequence[StoredRun]) -> list[Chart]:
 def length_chart(name: str, split: str, label: str, evaluations: Sequence[tuple[str, Evaluation]]) -> Chart | None:
     """Returns the chart of scores by the number of source words; None if none was stored.
 
-    Args:
-      name: differs from those of other charts.
-      split: the split, with its problem.
-      label: what the scores are.
-      evaluations: the evaluations with their names.
+    The name differs from those of other charts; the split is named with its problem; the label says what the scores
+    are.
     """
     names = list(dict.fromkeys(bucket.words for _, each in evaluations for bucket in each.by_length))
     names.sort(key=lambda words: int("".join(filter(str.isdigit, words.partition("-")[0])) or 0))
@@ -140,14 +137,10 @@ def thinned(points: list[tuple[int, float]], most: int = _MOST_POINTS) -> list[t
 def _chart(
     name: str, title: str, unit: str, curves: Sequence[Curve], axis: str = "step", ticks: Sequence[str] = ()
 ) -> Chart | None:
-    """Draws a chart; None if there is nothing to draw.
+    """Draws a chart of curves, whose name differs from those of the others; None if there is nothing to draw.
 
-    Args:
-      name: differs from those of the other charts.
-      title, unit: what it shows, and the label of the vertical axis.
-      curves: the lines.
-      axis: the label of the horizontal axis.
-      ticks: the labels of the places 0, 1 ... on it; none: numbers.
+    The unit and `axis` are the labels of the vertical and horizontal axes, `ticks` those of the places 0, 1 ... on the
+    latter; none: numbers.
     """
     curves = [curve for curve in curves if curve.values]
     if not curves:
@@ -234,17 +227,11 @@ def read_curves(run: Path, name: str) -> Curves:
 
 
 def plot_curves(runs: Sequence[Curves], file: Path) -> None:
-    """Plots a panel for each figure, with a line for each run, into a file.
+    """Plots a panel for each figure, with a line for each run, into a file, which appears once it is complete.
 
     The panels are training loss (a moving average of at most 5 reports), learning rate and speed; then dev loss, dev
-    perplexity, and the metrics of outputs if the evaluations decoded. Figures that no run has are left out.
-
-    Args:
-      runs: one or several; the same colour is the same run in all panels.
-      file: where to write; the file appears once it is complete.
-
-    Raises:
-      UserError: if there is nothing to plot.
+    perplexity, and the metrics of outputs if the evaluations decoded. Figures that no run has are left out; the same
+    colour is the same run in all panels. Raises a UserError if there is nothing to plot.
     """
     evaluated = dict.fromkeys([*_OF_TOKENS, *(name for run in runs for name in run.evaluations if name != "step")])
     of_dev = [name for name in evaluated if name in _OF_TOKENS or is_of_outputs(name)]

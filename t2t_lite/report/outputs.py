@@ -162,12 +162,7 @@ def example_groups(run: StoredRun) -> list[ExampleGroup]:
 
 
 def stored_heads(run: str, path: Path) -> list[Heads]:
-    """Returns what is stored of the heads of a run; a file that cannot be read is left out.
-
-    Args:
-      run: its name in the report.
-      path: the run directory.
-    """
+    """Returns what is stored of the heads of a run; a file that cannot be read is left out."""
     found = []
     for folder in sorted((path / FOLDER).glob("heads.*")):
         stored = read_heads(folder)

@@ -97,15 +97,7 @@ def check_run(path: Path) -> None:
 
 
 def read_run(path: Path, name: str) -> StoredRun:
-    """Returns what is stored of a run.
-
-    Args:
-      path: the run directory.
-      name: what to call it.
-
-    Raises:
-      UserError: if it is not a run directory.
-    """
+    """Returns what is stored of a run, to be called `name`. Raises a UserError if the path is no run directory."""
     check_run(path)
     remarks: list[Remark] = []
     about, settings = (_read_object(path / file, remarks) for file in ("run.json", "hparams.json"))

@@ -103,9 +103,7 @@ def _content(runs: Sequence[StoredRun]) -> dict[str, Any]:
 class ReportCallback(Callback):
     """Writes the report of a run after its checkpoints and evaluations. An error is a warning.
 
-    Args:
-      output_dir: the run directory.
-      evaluates: whether an evaluation follows each checkpoint, so that the report waits for it.
+    `evaluates` says that an evaluation follows each checkpoint, so that the report waits for it.
     """
 
     def __init__(self, output_dir: Path, evaluates: bool) -> None:

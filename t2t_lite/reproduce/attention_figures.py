@@ -47,17 +47,10 @@ class Choices:
 def draw_figure(
     number: int, model: HasAttention, line: str, output: str, folder: Path, choices: Choices | None = None
 ) -> FigureFiles:
-    """Draws a figure of the paper as figure<number>.svg, .png and .html, with a caption in .md.
+    """Draws figure 3, 4 or 5 of the paper as figure<number>.svg, .png and .html, with a caption in .md.
 
-    Args:
-      number: 3, 4 or 5.
-      model: a `Translator` or a `Parser`.
-      line, output: a sentence and its translation or tree.
-      folder: where to write.
-      choices: what is drawn.
-
-    Raises:
-      UserError: if the model has no such layer, head or word.
+    The line is a sentence, the output its translation or tree; the choices say what is drawn. Raises a UserError if the
+    model has no such layer, head or word.
     """
     choices = choices or Choices()
     line, output = encodable(line), encodable(output)

@@ -34,10 +34,8 @@ class Cost:
 def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -> dict[str, Cost]:
     """Returns the cost of each run, by its name. It imports TensorFlow.
 
-    Args:
-      runs: the runs.
-      scale: their scale, for the sizes of sentences and vocabulary.
-      times: what finished trainings took, from which the speed of the others follows; {}: it is measured.
+    The scale has the sizes of sentences and vocabulary. `times` is what finished trainings took, from which the speed
+    of the others follows; {}: it is measured.
     """
     from t2t_lite.system.quiet import import_tensorflow
 
@@ -74,13 +72,11 @@ def costs(runs: "Sequence[Run]", scale: "Scale", times: "Mapping[str, Spent]") -
 def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
     """Returns what a training was, as far as it is known. It imports TensorFlow.
 
-    Args:
-      run: the run directory.
-      data_dir: the folder with its data, for the lengths of sentences; if it is gone, operations are not counted.
+    If `data_dir`, which has the lengths of sentences, is gone, operations are not counted.
 
     Returns:
-      "parameters" in millions, "steps", "tokens" (target tokens a step), "step_seconds", "flops" (operations of all
-      steps, counted), "dev_perplexity" (of the last checkpoint that was evaluated) and "dev_step", its step.
+        "parameters" in millions, "steps", "tokens" (target tokens a step), "step_seconds", "flops" (operations of all
+            steps, counted), "dev_perplexity" (of the last checkpoint that was evaluated) and "dev_step", its step.
     """
     from t2t_lite.system.quiet import import_tensorflow
 

@@ -30,14 +30,9 @@ def run_report(
     scores: "SplitScores",
     wanted: int,
 ) -> Grid:
-    """Returns the report of a complete training.
+    """Returns the report of a complete training with a set (None: unknown); `wanted` checkpoints were to be averaged.
 
-    Args:
-      run: the run directory.
-      training: what the training was, see `training_figures`.
-      hparams_set: the set it was trained with; None: unknown.
-      scores: its evaluation.
-      wanted: how many checkpoints were to be averaged.
+    `training` is what the training was, see `training_figures`; `scores` is its evaluation.
     """
     paper_set = paper_set_of(hparams_set)
     paper = PAPER_FIGURES[paper_set] if paper_set else None

@@ -28,13 +28,10 @@ class Spent(NamedTuple):
 
 
 class Runner:
-    """Executes the commands of runs.
+    """Executes the commands of runs in the folder of the run directories.
 
-    Args:
-      output_dir: the folder of the run directories.
-      budget_seconds: after this time the running command gets SIGTERM, and no other starts; None: no limit.
-      program: returns what executes a command of the package, given its name: a program and its first arguments.
-      say: receives lines about the progress.
+    After `budget_seconds` the running command gets SIGTERM, and no other starts; None: no limit. `program` returns what
+    executes a command of the package, given its name: a program and its first arguments.
     """
 
     def __init__(

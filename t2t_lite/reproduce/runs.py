@@ -230,10 +230,9 @@ class Run:
             )
 
     def is_of_data(self, inputs: str, targets: str) -> bool:
-        """Returns whether texts with these checksums are those of the split that is evaluated, if that is still there.
+        """Returns whether texts with these SHA-256 are those of the split that is evaluated, if that is still there.
 
-        Args:
-          inputs, targets: the SHA-256 of the split's texts, in the direction of the problem.
+        Inputs and targets are in the direction of the problem.
         """
         problem = get_problem(self.problem)
         names = [problem.text_filename(self.split, side) for side in problem.in_direction(SIDES)]
@@ -254,19 +253,17 @@ def runs_of(
     data_flags: Mapping[str, str],
     device_flags: Mapping[str, int | str],
 ) -> list[Run]:
-    """Returns the runs of a table, all rows with the first seed before any with the second.
+    """Returns the runs of table 2, 3 or 4, all rows with the first seed before any with the second.
 
     Args:
-      table: 2, 3 or 4.
-      scale: the scale.
-      rows: names of the rows, which are those of their sets, with or without "transformer_"; none: all that the scale
-        has a problem for.
-      seeds: how many seeds, counted from 1.
-      output_dir: the folder of all run directories. Tables share runs: table 2's base model is table 3's.
-      data_flags, device_flags: the trainer's flags for the data and the devices.
+        rows: names of the rows, which are those of their sets, with or without "transformer_"; none: all that the scale
+            has a problem for.
+        seeds: how many seeds, counted from 1.
+        output_dir: the folder of all run directories. Tables share runs: table 2's base model is table 3's.
+        data_flags, device_flags: the trainer's flags for the data and the devices.
 
     Raises:
-      UserError: if a row is unknown or has no problem at this scale.
+        UserError: if a row is unknown or has no problem at this scale.
     """
     known = {short(name): name for name, _ in ROWS[table]}
     rows = [short(row.strip()) for row in rows]
@@ -322,12 +319,7 @@ def short(row: str) -> str:
 
 
 def changes_of(row: str, scale: Scale) -> dict[str, SettingValue]:
-    """Returns the settings in which a set of the paper differs from the base model, scaled to another base model.
-
-    Args:
-      row: an hparam set that is derived from transformer_base.
-      scale: the scale, whose base model the changes are for.
-    """
+    """Returns the settings in which a set of the paper differs from transformer_base, scaled to the scale's base model."""
     paper, wanted, ours = (dataclasses.asdict(_explicit(HPARAMS[name]())) for name in (PAPER_BASE, row, scale.base))
     named = dataclasses.asdict(HPARAMS[row]())
     changes = {}

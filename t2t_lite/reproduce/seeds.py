@@ -32,11 +32,7 @@ class Mean:
 
 
 class Seeds:
-    """The figures of rows over seeds.
-
-    Args:
-      figures: the figures of each row that has any, one for each seed.
-    """
+    """The figures of rows over seeds, one for each seed."""
 
     def __init__(self, figures: Mapping[str, Sequence[float]]) -> None:
         self._figures = {row: np.asarray(values, float) for row, values in figures.items() if len(values)}

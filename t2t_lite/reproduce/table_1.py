@@ -26,13 +26,9 @@ FILE = "table1.{}.json"
 
 
 def measure_table_1(scale: str, output_dir: Path, is_over: Callable[[], bool], say: Callable[[str], None]) -> None:
-    """Measures the layers that have not been measured yet, one after the other.
+    """Measures the layers that have not been measured yet, one after the other, until the time is over.
 
-    Args:
-      scale: "tiny", "small" or "paper": how long the longest sequences are.
-      output_dir: where the measurements are kept.
-      is_over: whether the time is over.
-      say: receives a line before each measurement.
+    The scale, "tiny", "small" or "paper", says how long the longest sequences are; `say` receives a line before each.
     """
     path = output_dir / FILE.format(scale)
     found = read(path)

@@ -129,11 +129,7 @@ def observations(results: Sequence[Result]) -> Grid | None:
 def verdict(expected: str, difference: Mean, higher_is_better: bool, same: float) -> str:
     """Returns whether an observation holds by one figure: HOLDS, FAILS or UNDECIDED.
 
-    Args:
-      expected: how the row should do.
-      difference: the row's figure minus the base model's.
-      higher_is_better: of this figure.
-      same: the largest difference that counts as the same.
+    The difference is the row's figure minus the base model's; up to `same` it counts as the same.
     """
     low, high = (difference.low, difference.high) if higher_is_better else (-difference.high, -difference.low)
     if expected == SAME:

@@ -11,8 +11,7 @@ from t2t_lite.scoring.summed_statistics import SummedStatistics
 class LabelledF1(Metric):
     """Labelled bracketing F1, 0 to 100, see `parseval`.
 
-    Args:
-      per_sentence: whether `report` has a line for each sentence, in EVALB's format.
+    With `per_sentence`, `report` has a line for each sentence, in EVALB's format.
     """
 
     def __init__(self, per_sentence: bool = False) -> None:

@@ -21,12 +21,7 @@ class Change(NamedTuple):
     metric: str  # the name of the metric of these scores
 
     def shown(self, first: str, other: str, sources: Sequence[str] | None) -> list[str]:
-        """Returns a line with the scores, and one for each text with its title.
-
-        Args:
-          first, other: the names of the systems.
-          sources: all source lines; None: not known.
-        """
+        """Returns a line with the scores, and one for each text with its title; first and other name the systems."""
         texts = [] if sources is None else [("source", sources[self.line - 1])]
         texts += [*(("reference", text) for text in self.references), (first, self.first), (other, self.other)]
         width = max(len(title) for title, _ in texts)
@@ -47,18 +42,12 @@ def most_changed(
     count: int = 10,
     **options: object,
 ) -> list[Change]:
-    """Returns the lines whose scores differ most between two systems, the largest difference first.
+    """Returns the `count` lines whose scores differ most between two systems, the largest difference first.
 
-    Args:
-      metric: the registered metric of the comparison; if it cannot score single lines (see `Metric.line_scores`), and
-        for None, the lines are scored by chrF2.
-      first, other: the outputs of the two systems.
-      references: one or several sets of references.
-      count: the greatest number of lines. Lines with equal outputs are left out.
-      options: of the metric's constructor; those that the metric of the lines does not take have no effect.
-
-    Raises:
-      UserError: if the numbers of lines differ, or the metric takes fewer sets of references.
+    The metric is that of the comparison; if it cannot score single lines (see `Metric.line_scores`), and for None, the
+    lines are scored by chrF2. Options that the metric of the lines does not take have no effect. Lines with equal
+    outputs are left out. Raises a UserError if the numbers of lines differ, or the metric takes fewer sets of
+    references.
     """
     by, theirs = scores_of_lines(metric, other, *references, **options)
     own, ours = scores_of_lines(by, first, *references, **options)
@@ -76,16 +65,7 @@ def most_changed(
 def scores_of_lines(
     metric: str | None, hypotheses: Sequence[str], *references: Sequence[str], **options: object
 ) -> tuple[str, list[float]]:
-    """Returns (the metric that scored the lines, the score of each line).
-
-    Args:
-      metric: the registered metric; if it cannot score single lines, and for None, chrF2 does.
-      hypotheses: the outputs.
-      references, options: see `most_changed`.
-
-    Raises:
-      UserError: as `most_changed` does.
-    """
+    """Returns (the metric that scored the lines, the score of each line); for arguments and errors see `most_changed`."""
     metric = metric or _OF_TEXTS
     check_references(metric, len(references))
     check_lines(hypotheses, *references)

@@ -7,11 +7,7 @@ from t2t_lite.scoring.summed_statistics import SummedStatistics
 
 
 class ExactMatch(Metric):
-    """The share of outputs that equal one of their references, in percent.
-
-    Args:
-      lowercase: whether to ignore case.
-    """
+    """The share of outputs that equal one of their references, in percent."""
 
     def __init__(self, lowercase: bool = False) -> None:
         self._lowercase = lowercase

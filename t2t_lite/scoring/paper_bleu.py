@@ -26,14 +26,9 @@ _OTHER_BLANK = re.compile(r"[^\S \t\n\r\f\v]")
 class PaperBleu(BySacrebleu):
     """BLEU of tokens with compounds split, as multi-bleu.perl computes it, 0 to 100.
 
-    Args:
-      language: the BCP 47 code of the texts, which decides how they are tokenised: "de". Languages without rules of
-        their own in Moses are tokenised as English.
-      tokenized: whether the texts are tokenised and their compounds split already.
-      lowercase: whether to ignore case.
-
-    Raises:
-      UserError: if `language` is no code.
+    The language is the BCP 47 code of the texts, which decides how they are tokenised; languages without rules of their
+    own in Moses are tokenised as English. `tokenized` texts are tokenised and their compounds split already. Raises a
+    UserError if `language` is no code.
     """
 
     def __init__(self, language: str = "en", tokenized: bool = False, lowercase: bool = False) -> None:
@@ -72,9 +67,7 @@ class PaperBleu(BySacrebleu):
 def tokens_with_split_compounds(text: str, language: str) -> str:
     """Returns a text's tokens, separated by blanks: Moses' tokens, with escapes, and compounds split at hyphens.
 
-    Args:
-      text: a detokenized line.
-      language: its BCP 47 code.
+    The text is a detokenized line, the language its BCP 47 code.
     """
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", _tokenizer(language)(text))
 

@@ -141,15 +141,10 @@ class _Counted(NamedTuple):
 
 
 def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "the gold trees") -> Parseval:
-    """Compares the candidates of a corpus with its gold trees.
+    """Compares the candidates of a corpus, "" if there is no parse, with its gold trees: trees in brackets, one a line.
 
-    Args:
-      golds: trees in brackets, one in each line.
-      candidates: the same; "" if there is no parse.
-      where: the name of the gold trees in errors, such as their file.
-
-    Raises:
-      UserError: if the numbers of lines differ, there is nothing to score, or a gold tree is malformed or missing.
+    `where` names the gold trees in errors, such as their file. Raises a UserError if the numbers of lines differ, there
+    is nothing to score, or a gold tree is malformed or missing.
     """
     if len(golds) != len(candidates):
         raise UserError(f"{len(golds)} gold trees but {len(candidates)} candidates: give one candidate per gold tree")
@@ -201,10 +196,8 @@ def f1_of(matched: float, gold: float, candidate: float) -> float:
 def report(parseval: Parseval, per_sentence: bool = False) -> list[str]:
     """Returns a readable summary of all sentences and of the sentences of at most 40 words, as lines.
 
-    Args:
-      parseval: the scores.
-      per_sentence: whether to begin with EVALB's table, one row per sentence and the total, for programs that read it.
-        The columns about tags show "-" if any candidate is untagged.
+    With `per_sentence` it begins with EVALB's table, one row per sentence and the total, for programs that read it. The
+    columns about tags show "-" if any candidate is untagged.
     """
     lines = _table(parseval) if per_sentence else []
     if lines:

@@ -13,11 +13,7 @@ from t2t_lite.scoring.summed_statistics import SummedStatistics, summed
 
 
 class BySacrebleu(Metric):
-    """A metric of texts that sacreBLEU computes.
-
-    Args:
-      metric: sacreBLEU's.
-    """
+    """A metric of texts that sacreBLEU computes."""
 
     def __init__(self, metric: SacrebleuMetric) -> None:
         self._metric = metric
@@ -54,22 +50,14 @@ class BySacrebleu(Metric):
 
 
 class Bleu(BySacrebleu):
-    """BLEU with 13a tokens, 0 to 100 (Papineni et al. 2002, P02-1040).
-
-    Args:
-      lowercase: whether to ignore case.
-    """
+    """BLEU with 13a tokens, 0 to 100 (Papineni et al. 2002, P02-1040)."""
 
     def __init__(self, lowercase: bool = False) -> None:
         super().__init__(BLEU(lowercase=lowercase))
 
 
 class Chrf(BySacrebleu):
-    """chrF2, 0 to 100 (Popović 2015, W15-3049).
-
-    Args:
-      lowercase: whether to ignore case.
-    """
+    """chrF2, 0 to 100 (Popović 2015, W15-3049)."""
 
     def __init__(self, lowercase: bool = False) -> None:
         super().__init__(CHRF(lowercase=lowercase))

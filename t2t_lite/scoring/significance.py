@@ -66,17 +66,10 @@ def interval(
     seed: int = 12345,
     **options: object,
 ) -> Interval | None:
-    """Returns a score with its confidence interval; None if the metric cannot be resampled.
+    """Returns a score with its confidence interval; None if the metric, a registered name, cannot be resampled.
 
-    Args:
-      metric: its registered name.
-      hypotheses, references: see `Metric.score`.
-      num_samples: number of samples of the lines, drawn with replacement.
-      seed: the seed of these samples.
-      options: of the metric's constructor.
-
-    Raises:
-      UserError: if the numbers of lines differ, or the metric takes fewer sets of references.
+    The seed is that of the `num_samples` samples of the lines, drawn with replacement; options are of the metric's
+    constructor. Raises a UserError if the numbers of lines differ, or the metric takes fewer sets of references.
     """
     sums = _resampled(metric, len(references), options)
     return _System(sums, hypotheses, references, num_samples, seed).interval() if sums else None
@@ -91,25 +84,20 @@ def compare(
     seed: int = 12345,
     **options: object,
 ) -> list[Comparison]:
-    """Compares systems with the first of them.
+    """Compares systems, hypotheses by name, with the first of them. For the other arguments see `interval`.
 
     Args:
-      metric: its registered name.
-      systems: the hypotheses of each system, by its name.
-      references: see `Metric.score`.
-      test: "bootstrap", paired bootstrap resampling (Koehn 2004), or "randomisation", paired approximate randomisation
-        (Riezler and Maxwell 2005, W05-0908).
-      num_samples: number of samples of the test; None: 1,000 for bootstrap, 10,000 for randomisation. The confidence
-        intervals are of as many samples with bootstrap, of 1,000 with randomisation.
-      seed: the seed of the samples.
-      options: of the metric's constructor.
+        test: "bootstrap", paired bootstrap resampling (Koehn 2004), or "randomisation", paired approximate
+            randomisation (Riezler and Maxwell 2005, W05-0908).
+        num_samples: number of samples of the test; None: 1,000 for bootstrap, 10,000 for randomisation. The confidence
+            intervals are of as many samples with bootstrap, of 1,000 with randomisation.
 
     Returns:
-      a `Comparison` for each system. The p-value of a system whose lines all score as the first one's is 1.
+        a `Comparison` for each system. The p-value of a system whose lines all score as the first one's is 1.
 
     Raises:
-      UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, or
-        there is no such test or no system.
+        UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, or
+            there is no such test or no system.
     """
     if test not in TESTS:
         raise UserError(f"`test={test}` is unknown; give {' or '.join(TESTS)}", status=2)
@@ -170,14 +158,10 @@ def _resampled(metric: str, num_references: int, options: Mapping[str, object]) 
 class _System:
     """The statistics of a system's lines, with the scores of bootstrap samples of them.
 
-    Args:
-      metric: makes scores of sums.
-      hypotheses, references, num_samples, seed: see `interval`.
-
     Attributes:
-      lines: the numbers of each line whose sums determine the score.
-      score: the score.
-      samples: the score of each sample.
+        lines: the numbers of each line whose sums determine the score.
+        score: the score.
+        samples: the score of each sample.
     """
 
     def __init__(

@@ -11,10 +11,8 @@ Numbers: TypeAlias = Sequence[float]
 class SummedStatistics:
     """A metric that is made of two functions.
 
-    Args:
-      name: the metric's name.
-      of_lines: returns a list of numbers for each line, given the hypotheses and one or several sets of references.
-      score_of_sums: returns the score, given the sums of these numbers over the lines.
+    `of_lines` returns a list of numbers for each line, given the hypotheses and one or several sets of references;
+    `score_of_sums` returns the score, given the sums of these numbers over the lines.
     """
 
     def __init__(

@@ -42,11 +42,7 @@ def check_callbacks(callbacks: Iterable[Callback]) -> None:
 
 
 class Callbacks:
-    """Calls several callbacks as one, and remembers whether one of them has asked to stop.
-
-    Args:
-      callbacks: the callbacks, called in this order.
-    """
+    """Calls several callbacks as one, in their order, and remembers whether one of them has asked to stop."""
 
     def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
         self._callbacks = list(callbacks)

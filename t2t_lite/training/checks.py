@@ -9,17 +9,7 @@ from t2t_lite.errors import UserError
 
 
 def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_dir: Path) -> None:
-    """Checks that a model with these settings can be trained on this data.
-
-    Args:
-      problem: the problem to train on.
-      hparams: the settings.
-      manifest: the manifest of the problem's data.
-      data_dir: where the data is, for messages.
-
-    Raises:
-      UserError: if it cannot.
-    """
+    """Checks that a model with these settings can be trained on this data; a UserError says why not."""
     problem.check_hparams(hparams)
     check_lengths(manifest, hparams)
     check_hard_alignment(manifest, hparams, data_dir)

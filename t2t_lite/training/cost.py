@@ -48,28 +48,19 @@ def _plain(name: str) -> str:
 
 
 def estimated_flops(seconds: float, devices: int, tflops: float) -> float:
-    """Returns the paper's estimate of training cost: time times devices times rate (section 6.1).
+    """Returns the paper's estimate of training cost: seconds times devices times rate (section 6.1).
 
-    Args:
-      seconds: training time.
-      devices: number of devices.
-      tflops: sustained rate of one device, in 10^12 operations per second, for example from `RATES`.
+    The rate is what one device sustains, in 10^12 operations per second, for example from `RATES`.
     """
     return seconds * devices * tflops * 1e12
 
 
 def training_step_flops(model: "Seq2SeqModel", source_length: float, target_length: float) -> dict[str, float]:
-    """Counts the operations of one optimizer step, forward and backward, see `Seq2SeqModel.step_flops`.
+    """Counts the operations by part of one optimizer step, forward and backward, see `Seq2SeqModel.step_flops`.
 
-    All sentences are taken to have the average length and no padding.
-
-    Args:
-      model: built, maybe without values; a step has the `batch_tokens` target tokens of its settings, and source tokens
-        in proportion to the lengths.
-      source_length, target_length: average tokens per sentence, end symbol included.
-
-    Returns:
-      operations by part.
+    All sentences are taken to have the average length in tokens, with end symbol, and no padding. A step has the
+    `batch_tokens` target tokens of the settings, and source tokens in proportion. The model is built, maybe without
+    values.
     """
     pairs = model.hparams.batch_tokens / target_length
     return {part: pairs * count for part, count in model.step_flops(source_length, target_length).items()}

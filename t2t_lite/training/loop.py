@@ -53,14 +53,7 @@ class Ending(NamedTuple):
 
 
 class TrainingLoop:
-    """Trains from the current step to the last one.
-
-    Args:
-      training: the return value of `set_up`.
-      progress: shows and records reports.
-      callbacks: they follow the training and can stop it.
-      signals: the signals that stop it.
-    """
+    """Trains from the current step to the last one, until callbacks or signals stop it."""
 
     def __init__(self, training: Training, progress: Progress, callbacks: Callbacks, signals: StopSignals) -> None:
         self._training, self._progress, self._callbacks = training, progress, callbacks

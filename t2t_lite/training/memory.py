@@ -36,11 +36,10 @@ class MemoryEstimate(NamedTuple):
 
 
 def estimate_memory(model: Seq2SeqModel, length: int) -> MemoryEstimate:
-    """Estimates the memory of a training step.
+    """Estimates the memory of a training step with sentences of `length` tokens on both sides.
 
-    Args:
-      model: built, maybe without values, see `symbolic_model`.
-      length: tokens of both sides of every sentence; attention needs more per position in longer sentences.
+    Attention needs more per position in longer sentences. The model is built, maybe without values, see
+    `symbolic_model`.
     """
     hparams, step = model.hparams, model.step_bytes(length)
     moments = OPTIMIZERS.fact(hparams.optimizer, "moments", _MOMENTS)
@@ -56,15 +55,9 @@ def choose_max_tokens(
 ) -> int:
     """Returns how many positions, rows times length of the longer side, a device can hold at once.
 
-    Args:
-      hparams: the settings.
-      vocab_size: size of the target vocabulary.
-      inputs_vocab_size: size of the source vocabulary; None: both sides share one.
-      free_bytes: the device's free memory before the model is built, from `free_memory`.
-      length: tokens of the longest possible sentence.
-
-    Raises:
-      UserError: if a single sentence of that length does not fit.
+    `inputs_vocab_size` is None if both sides share a vocabulary; `free_bytes` is the device's free memory before the
+    model is built; `length` is the tokens of the longest possible sentence. Raises a UserError if not even one such
+    sentence fits.
     """
     usable = USABLE_SHARE * free_bytes
     fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size, inputs_vocab_size), length)

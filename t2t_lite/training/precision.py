@@ -22,9 +22,8 @@ _measured: dict[str, float] = {}
 def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tuple[str, str]:
     """Returns what precision=auto means for a training, and a line that says why. Every worker must call it together.
 
-    Args:
-      strategy: the devices. With several workers, the first one chooses.
-      stored: the precision that the run began with, which it keeps on any device so that resuming is exact; None: new.
+    With several workers, the first one chooses. `stored` is the precision that the run began with, which it keeps on
+    any device so that resuming is exact; None: new.
     """
     if stored:
         choice, why = stored, "as the run began"
@@ -60,12 +59,9 @@ def slow_precision(precision: str) -> str:
 
 
 def product_gflops(precision: str) -> float:
-    """Returns the speed of a matrix product on the first device, in GFLOP/s; 0 if it cannot be computed.
+    """Returns the speed of a matrix product on the first device, in GFLOP/s; 0: it cannot be computed.
 
     It is measured once in a process. Call it after the strategy was made, because it initializes the devices.
-
-    Args:
-      precision: a value of HParams.precision, but not auto.
     """
     if precision not in _measured:
         kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"

@@ -35,12 +35,8 @@ NONE = "none"
 def recipe_of(recipe: str | Recipe | None, hparams_set: str | None) -> Recipe | None:
     """Returns the recipe of a training: the given one, or that of its hparam set; None if there is none.
 
-    Args:
-      recipe: a recipe or its name; "none": none, whatever the set says; None: the set's.
-      hparams_set: the name of the set. Any set can have a recipe: `HPARAMS.register(name=..., recipe="paper")`.
-
-    Raises:
-      UserError: if there is no such recipe.
+    "none" means none, whatever the set says; None: the set's. Any set can have a recipe: `HPARAMS.register(name=...,
+    recipe="paper")`. Raises a UserError if there is no such recipe.
     """
     if recipe is None and hparams_set is not None:
         HPARAMS.check(hparams_set)

@@ -15,14 +15,9 @@ from t2t_lite.registry import LEARNING_RATE_SCHEDULES
 
 
 def learning_rate(step: int | Array, hparams: HParams) -> Array:
-    """Returns the learning rate of an update by the schedule of the settings, float32 scalar.
+    """Returns the learning rate of update `step`, counted from 1, by the schedule of the settings, float32 scalar.
 
-    Args:
-      step: the number of the update, counted from 1; number or tensor.
-      hparams: the settings.
-
-    Raises:
-      UserError: if the schedule of a plug-in returns nothing.
+    Raises a UserError if the schedule of a plug-in returns nothing.
     """
     rate = LEARNING_RATE_SCHEDULES[hparams.learning_rate_schedule](step, hparams)
     if rate is None:

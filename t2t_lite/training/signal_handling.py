@@ -10,9 +10,7 @@ class StopSignals:
     """Records SIGTERM and SIGINT. The first one is only recorded; the second one has its default effect.
 
     Use as a context manager. Outside the main thread, the only one that receives signals, it records nothing.
-
-    Args:
-      on_signal: called in the signal handler.
+    `on_signal` is called in the signal handler.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -58,8 +58,7 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
 def device_memory(virtual_devices: int = 0) -> int | None:
     """Returns the free bytes of each device; None: unknown. Call it before `make_strategy`.
 
-    Args:
-      virtual_devices: the number of devices that the CPU will be split into; they share its memory.
+    The virtual devices that the CPU will be split into share its memory.
     """
     if tf.config.list_physical_devices("GPU") and not virtual_devices:
         return free_memory("GPU")

@@ -36,20 +36,15 @@ def train(
 ) -> Ending:
     """Trains up to step `hparams.train_steps`, starting from the last checkpoint if there is one.
 
-    Args:
-      run_dir: the return value of `prepare_run_dir`: settings, problem and vocabularies.
-      data_dir: where the problem's data is.
-      strategy: the devices.
-      options: see `TrainOptions`.
-      callbacks: they follow the training and can stop it.
-      display: where to show the progress; None: the logger.
+    The run directory is the return value of `prepare_run_dir`. Callbacks follow the training and can stop it. The
+    progress is shown in `display`; None: in the logger.
 
     Returns:
-      the step and the reason of the end.
+        the step and the reason of the end.
 
     Raises:
-      UserError: if data or checkpoints are unusable, the settings do not suit the data, disk or memory is full, or
-        loss or gradients are no longer finite.
+        UserError: if data or checkpoints are unusable, the settings do not suit the data, disk or memory is full, or
+            loss or gradients are no longer finite.
     """
     display = display or Display()
     with _lost_workers_reported(strategy):
@@ -90,14 +85,10 @@ FORMAT = 1
 def start_record(model: Seq2SeqModel, strategy: tf.distribute.Strategy) -> dict[str, object]:
     """Returns the record: versions, devices and the number of parameters.
 
-    Args:
-      model: the model.
-      strategy: the devices.
-
     Returns:
-      format, parameters, replicas (devices of all workers), workers, devices (names of the kinds of devices of this
-      worker), cores (processors of this machine), matmul_gflops (the measured speeds of a matrix product, by precision;
-      empty if none was needed), and the versions of t2t_lite, tensorflow, keras and python.
+        format, parameters, replicas (devices of all workers), workers, devices (names of the kinds of devices of this
+            worker), cores (processors of this machine), matmul_gflops (the measured speeds of a matrix product, by
+            precision; empty if none was needed), and the versions of t2t_lite, tensorflow, keras and python.
     """
     return {
         "format": FORMAT,

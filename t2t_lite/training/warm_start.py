@@ -25,17 +25,11 @@ _MAX_LINES = 8
 
 
 def resolve(path: Path) -> tuple[RunDir, Path]:
-    """Finds the checkpoint to start from.
+    """Returns (the opened run directory, the path without suffix) of the checkpoint to start from.
 
-    Args:
-      path: a run directory, which stands for its last checkpoint; or a checkpoint in a run directory, with or without
-        the suffix ".index". An average is refused: its weights are of no training.
-
-    Returns:
-      (the opened run directory, the path of the checkpoint without suffix).
-
-    Raises:
-      UserError: if the path is neither, there is no checkpoint yet, it is an average, or the run directory is damaged.
+    The path is a run directory, which stands for its last checkpoint; or a checkpoint in a run directory, with or
+    without the suffix ".index". An average is refused, because its weights are of no training. Raises a UserError if
+    the path is neither, there is no checkpoint yet, it is an average, or the run directory is damaged.
     """
     path = Path(path)
     checkpoint = path.with_suffix("") if path.suffix == ".index" else path
@@ -67,24 +61,19 @@ def _trained(checkpoint: Path, path: Path) -> Path:
 
 
 def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabulary: Path) -> list[str]:
-    """Loads the weights of another run that fit a model. Leaves optimizer and step unchanged.
+    """Loads the weights of another run that fit a built model. Leaves optimizer and step unchanged.
 
     A weight is loaded if its name and shape match. Embedding and output matrices are loaded row by row, for the tokens
     that both vocabularies contain; learned positions are loaded up to the shorter length. Padding, end and unknown are
-    the same in every vocabulary. All other weights keep their initial values.
-
-    Args:
-      model: a built `Seq2SeqModel`; variables that are mirrored on several devices are changed on all of them.
-      path: a run directory or a checkpoint in one, see `resolve`.
-      vocabulary: path of the model's target vocabulary.
-      inputs_vocabulary: path of the model's source vocabulary; the same path if both sides share one.
+    the same in every vocabulary. All other weights keep their initial values. Variables that are mirrored on several
+    devices are changed on all of them. The vocabularies are the model's files, the same if both sides share one.
 
     Returns:
-      report lines: what was loaded, what was not, and why; a few dozen at most.
+        report lines: what was loaded, what was not, and why; a few dozen at most.
 
     Raises:
-      UserError: see `resolve`; also if the checkpoint cannot be read or none of its matrices fits. The model is
-        unchanged then.
+        UserError: see `resolve`; also if the checkpoint cannot be read or none of its matrices fits. The model is
+            unchanged then.
     """
     run_dir, checkpoint = resolve(path)
     arrays = storage.read(checkpoint, "model")

@@ -69,14 +69,9 @@ class _Task:
 def write_split_with_beam(job: SplitJob, runner: str, options: str, num_workers: int) -> None:
     """Writes the missing shards of a split with Beam.
 
-    Args:
-      job: the split to generate.
-      runner: "direct" for this process, or the name of a Beam runner ("FlinkRunner").
-      options: flags of the pipeline, separated by blanks.
-      num_workers: number of ranges into which the text is divided; 0: RANGES.
-
-    Raises:
-      UserError: if Beam is not installed or does not know the runner.
+    The runner is "direct" for this process, or the name of a Beam runner ("FlinkRunner"); options are flags of the
+    pipeline, separated by blanks; the text is divided into `num_workers` ranges, 0: RANGES. Raises a UserError if Beam
+    is not installed or does not know the runner.
     """
     if not job.missing_shards() and job.name in job.manifest.splits:
         return

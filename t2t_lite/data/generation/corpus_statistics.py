@@ -39,17 +39,10 @@ def corpus_statistics(
     count_pair: Callable[[int], None],
     size: int = SAMPLE_PAIRS,
 ) -> CorpusStatistics:
-    """Reads the pairs once and returns their statistics. The same pairs give the same sample.
+    """Reads the `raw_pairs` once and returns their statistics; the same pairs give the same sample, of at most `size`.
 
-    Args:
-      problem: the problem.
-      pairs: its `raw_pairs`.
-      checks: receives each pair, if given.
-      count_pair: receives the number of pairs so far, after each pair.
-      size: maximum number of pairs in the sample.
-
-    Raises:
-      UserError: if an element of `pairs` is not an `Example`.
+    `checks` receives each pair, and `count_pair` the number of pairs so far, after each. Raises a UserError if an
+    element of `pairs` is not an `Example`.
     """
     generator = random.Random(size)
     sample: list[tuple[int, Example, Example]] = []  # number, pair, what the model sees of it
@@ -91,14 +84,8 @@ def examine_corpus(
 ) -> CorpusStatistics:
     """Computes the statistics of a problem's training text and reports defects of the text.
 
-    Args:
-      problem: the problem.
-      files: its sources.
-      say: receives lines about progress.
-      report: receives the text checks, if the problem asks for them.
-
-    Raises:
-      UserError: if no pair is usable.
+    `say` receives lines about progress, `report` the text checks if the problem asks for them. Raises a UserError if no
+    pair is usable.
     """
     checks = None
     if problem.checks_text:

@@ -44,12 +44,10 @@ def plan_of(
     """Returns the plan of one split of a problem.
 
     Args:
-      problem: the problem.
-      split: "train", "dev" or "test".
-      total: number of pairs, if known.
-      vocabularies: those of the inputs and the targets.
-      sources: the checksum of each source, by name.
-      max_cases: maximum number of pairs of the train split; 0: all.
+        total: number of pairs, if known.
+        vocabularies: those of the inputs and the targets.
+        sources: the checksum of each source, by name.
+        max_cases: maximum number of pairs of the train split; 0: all.
     """
     num_shards = problem.shards_of(split)
     return Plan(

@@ -9,13 +9,7 @@ SECONDS = 10  # between two lines
 
 
 class PairProgress:
-    """Reports the number of pairs from time to time.
-
-    Args:
-      what: a name for the pass: "wmt_ende: train: counting".
-      say: receives each line.
-      total: total number of pairs, if known.
-    """
+    """Reports the number of pairs, of `total` if known, from time to time in a pass named "wmt_ende: train: counting"."""
 
     def __init__(self, what: str, say: Callable[[str], None], total: int | None = None) -> None:
         self._what, self._say, self._total = what, say, total

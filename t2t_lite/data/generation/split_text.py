@@ -48,13 +48,7 @@ def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_
 
 
 def held_out_sources(problem: Problem, split: str, data_dir: Path) -> dict[str, frozenset[str]]:
-    """Returns the sources of the splits that a split is compared with: train with dev and test, test with dev.
-
-    Args:
-      problem: the problem.
-      split: "train", "dev" or "test".
-      data_dir: the folder with the text files of dev and test.
-    """
+    """Returns the sources of the splits that a split is compared with: train with dev and test, test with dev."""
     side = SIDES[0] if problem.has_inputs else SIDES[1]
     return {
         other: frozenset(read_lines(data_dir / problem.text_filename(other, side)))

@@ -110,12 +110,7 @@ class SplitJob:
 
 
 def write_split(job: SplitJob, num_workers: int) -> None:
-    """Writes the missing shards of a split.
-
-    Args:
-      job: the split to generate.
-      num_workers: number of chunks to encode, and of shards to write, in parallel; 0: the number of cores.
-    """
+    """Writes the missing shards of a split, so many chunks and shards in parallel; 0: the number of cores."""
     missing = job.missing_shards()
     if not missing and job.name in job.manifest.splits:
         return

@@ -92,14 +92,13 @@ class Finding:
 class TextChecks:
     """Checks the pairs of a training text one after another, and compares them with dev and test.
 
-    Args:
-      splits: the pairs of "dev" and "test", if they have their own files.
+    `splits` are the pairs of "dev" and "test", if they have their own files.
 
     Attributes:
-      pairs: number of pairs.
-      lines: number of lines on each side.
-      words: for each side, "inputs" or "targets", a histogram of the number of words in usable texts.
-      reversed_splits: the names of `splits` in which most pairs seem to have the opposite direction.
+        pairs: number of pairs.
+        lines: number of lines on each side.
+        words: for each side, "inputs" or "targets", a histogram of the number of words in usable texts.
+        reversed_splits: the names of `splits` in which most pairs seem to have the opposite direction.
     """
 
     def __init__(self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({})) -> None:
@@ -264,13 +263,10 @@ class Usual:
 
 
 def swapped(numbered: Sequence[tuple[int, Example]], usual: Usual | None = None, own: bool = True) -> list[int]:
-    """Returns the numbers of pairs whose sides seem to be swapped, judged by character trigrams.
+    """Returns the numbers of (number, pair) whose sides seem to be swapped, judged by character trigrams.
 
-    Args:
-      numbered: (number, pair).
-      usual: the trigram counts of each language; None: those of the given pairs.
-      own: whether `usual` includes these pairs. Then a pair's own trigrams are subtracted from the counts before it is
-        judged, so that it is not evidence for itself.
+    `usual` are the trigram counts of each language; None: those of the given pairs. If it includes these pairs (`own`),
+    a pair's own trigrams are subtracted from the counts before it is judged, so that it is not evidence for itself.
     """
     usual, found = usual or Usual(pair for _, pair in numbered), []
     for number, pair in numbered:

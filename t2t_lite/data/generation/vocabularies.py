@@ -21,20 +21,10 @@ def make_vocabularies(
     say: Callable[[str], None],
     manifest: Manifest | None,
 ) -> list[str]:
-    """Learns or imports the vocabulary of each side, or one for both.
+    """Learns or imports the vocabulary of each side, or one for both. Returns the files' names, inputs before targets.
 
-    Args:
-      problem: the problem.
-      statistics: has the sample to learn from.
-      data_dir: the folder to write to.
-      say: receives lines about progress.
-      manifest: the manifest of an interrupted run, whose file names are kept; None: a new run.
-
-    Returns:
-      the file names of the vocabularies of the inputs and the targets.
-
-    Raises:
-      UserError: if --vocab_file does not fit the problem, or a vocabulary made from other text exists.
+    The manifest is that of an interrupted run, whose file names are kept; None: a new run. Raises a UserError if
+    --vocab_file does not fit the problem, or a vocabulary made from other text exists.
     """
     imported = _imported(problem)
     # All vocabularies are learned before any is renamed, so that an interruption leaves both or none.

@@ -28,12 +28,9 @@ SYMBOLS = ("<pad>", "</s>", "<unk>")  # the names of ids 0 to 2 in lists of toke
 class Vocabulary(ABC):
     """A mapping between text and token ids. Id 0 is padding, 1 the end of sequence, 2 the unknown token.
 
-    Args:
-      path: the vocabulary's file.
-
     Attributes:
-      size: number of tokens, ids 0 to 2 included.
-      sha256: checksum of the file.
+        size: number of tokens, ids 0 to 2 included.
+        sha256: checksum of the file.
     """
 
     size: int

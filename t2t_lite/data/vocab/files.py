@@ -50,15 +50,13 @@ def train_vocabulary(
     """Learns a vocabulary and writes it to `path` atomically. The same texts give the same file.
 
     Args:
-      texts: sentences.
-      size: number of tokens; fewer if the text does not yield as many.
-      path: the file to write.
-      kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (split at blanks).
-      symbols: texts that are always one token (ignored by "characters" and "bytes"); with "words" they come first.
-      byte_fallback, character_coverage: for "bpe", see `train_bpe`.
+        size: number of tokens; fewer if the text does not yield as many.
+        kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (split at blanks).
+        symbols: texts that are always one token (ignored by "characters" and "bytes"); with "words" they come first.
+        byte_fallback, character_coverage: for "bpe", see `train_bpe`.
 
     Raises:
-      UserError: if there is no text, it has more distinct characters than `size` allows, or the kind is unknown.
+        UserError: if there is no text, it has more distinct characters than `size` allows, or the kind is unknown.
     """
     kinds = ("bpe", "wordpiece", "characters", "bytes", "words")
     if kind not in kinds:
@@ -81,12 +79,8 @@ def train_vocabulary(
 def import_vocabulary(source: Path, path: Path) -> None:
     """Imports a vocabulary file: copies a t2t-lite file, renumbers a SentencePiece model or a list of WordPiece tokens.
 
-    Args:
-      source: the file. A list has one token per line, and tokens that continue a word begin with "##".
-      path: the t2t-lite vocabulary file to write.
-
-    Raises:
-      UserError: if there is no such file or it has none of these formats.
+    A list has one token per line, and tokens that continue a word begin with "##". Raises a UserError if there is no
+    such file or it has none of these formats.
     """
     try:
         content = Path(source).read_bytes()

@@ -53,12 +53,9 @@ _CHINESE = (
 
 
 def parts_pattern(of_code_point: Callable[[int], str]) -> str:
-    """Returns the regular expression of the parts that a text is cut into.
+    """Returns the regular expression of the parts that a text is cut into, in the dialect that writes a character so.
 
     A part is a word or any other single character, each with the blank before it; or a blank on its own.
-
-    Args:
-      of_code_point: how the dialect writes a character.
     """
     letters = "".join(
         f"{first}-{last}" if isinstance(first, str) else f"{of_code_point(first)}-{of_code_point(int(last))}"
@@ -68,12 +65,7 @@ def parts_pattern(of_code_point: Callable[[int], str]) -> str:
 
 
 class TokenListVocabulary(Vocabulary):
-    """Bytes, characters or WordPiece tokens, all lossless.
-
-    Args:
-      path: the file.
-      content: its parsed content.
-    """
+    """Bytes, characters or WordPiece tokens, all lossless, from the parsed content of a file."""
 
     def __init__(self, path: Path, content: dict[str, Any]) -> None:
         super().__init__(path)

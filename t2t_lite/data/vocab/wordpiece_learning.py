@@ -17,16 +17,11 @@ _T = TypeVar("_T", str, bytes)
 
 
 def train_tokens(kind: str, texts: Sequence[str], size: int, symbols: Sequence[str] = ()) -> bytes:
-    """Learns a vocabulary and returns the content of its file.
+    """Learns a vocabulary of the kind "wordpiece", "characters" or "bytes" and returns the content of its file.
 
-    Args:
-      kind: "wordpiece", "characters" or "bytes".
-      texts: sentences; "bytes" needs none.
-      size: number of tokens, the first 259 included; fewer if the text does not yield as many.
-      symbols: texts that are always one WordPiece token.
-
-    Raises:
-      UserError: if `size` leaves no room for tokens, or a text cannot be a symbol.
+    `size` is the number of tokens, the first 259 included; fewer if the text does not yield as many. Symbols are texts
+    that are always one WordPiece token. "bytes" needs no texts. Raises a UserError if `size` leaves no room for tokens,
+    or a text cannot be a symbol.
     """
     for symbol in symbols if kind == "wordpiece" else ():
         if (

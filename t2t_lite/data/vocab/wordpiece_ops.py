@@ -89,15 +89,12 @@ def _bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:
 
 
 def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.RaggedTensor:
-    """Joins the ids of the parts of each text, with byte tokens for parts that have no tokens.
+    """Joins the ids of the parts of each text, with byte tokens for parts that have no tokens: int32 [batch, (length)].
 
     Args:
-      parts: strings [batch, (parts)].
-      ids: int32 [all parts, (tokens)], the ids of the flat values of `parts`.
-      unknown: the id that marks a part without tokens.
-
-    Returns:
-      int32 [batch, (length)].
+        parts: strings [batch, (parts)].
+        ids: int32 [all parts, (tokens)], the ids of the flat values of `parts`.
+        unknown: the id that marks a part without tokens.
     """
     is_known = tf.not_equal(ids, unknown)
     has_tokens = tf.reduce_all(is_known, axis=1)

@@ -28,12 +28,7 @@ _CLOSED = 1000
 
 
 class WordVocabulary(Vocabulary):
-    """Words separated by blanks; a word that is not in the list is unknown.
-
-    Args:
-      path: the file.
-      content: its parsed content.
-    """
+    """Words separated by blanks, from the parsed content of a file; a word that is not in it is unknown."""
 
     starts_with_blank = True
 

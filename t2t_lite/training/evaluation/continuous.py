@@ -30,17 +30,8 @@ def evaluate_continuously(
 ) -> None:
     """Evaluates all checkpoints of a run that have no figures yet, and new ones as they appear.
 
-    Ends after the checkpoint of the run's last step, or after `options.eval_wait_secs` without a new checkpoint.
-
-    Args:
-      run_dir: the run.
-      data_dir: where the problem's data is.
-      strategy: the devices.
-      options: eval_decode, decode_hparams, eval_lines, eval_metric, eval_wait_secs and max_tokens_per_replica are used.
-      display: where to show the figures; None: the logger.
-
-    Raises:
-      UserError: if the data is unusable.
+    Ends after the checkpoint of the run's last step, or after `options.eval_wait_secs` without a new checkpoint. Shows
+    the figures in `display`; None: in the logger. Raises a UserError if the data is unusable.
     """
     hparams = run_dir.hparams
     inputs_size, targets_size = vocab_sizes(run_dir, check_data(data_dir, run_dir.problem))

@@ -43,16 +43,8 @@ class Sample(NamedTuple):
 class SplitLosses:
     """Sums the losses of all targets of a split, of any length, with teacher forcing.
 
-    Args:
-      run_dir: the run, with its problem and settings.
-      data_dir: where the data is.
-      split: "dev" or "test".
-      strategy: the devices.
-      model: a built model on these devices.
-      limit: the limit on the size of micro-batches; or the options, whose memory says it.
-
-    Attributes:
-      num_tokens: the number of target tokens of the split.
+    The model is built on the devices of `strategy`. `limit` is that of micro-batches, or the options that say it.
+    `num_tokens` is the number of target tokens of the split.
     """
 
     def __init__(
@@ -92,23 +84,17 @@ def outputs_of(decoder: Translator | Parser, lines: Sequence[str], **options: An
 
 
 class Evaluator:
-    """Evaluates a model on all pairs of a split, of any length.
+    """Evaluates a model, built on the devices of `strategy`, on all pairs of a split, of any length.
 
     Args:
-      run_dir: the run, with its problem, settings and vocabularies.
-      data_dir: where the data is.
-      strategy: the devices.
-      model: a built model on these devices.
-      options: with eval_decode, the split is translated or parsed as well, on one device of the chief; decode_hparams
-        and eval_lines say how, eval_metric is computed beside the problem's metric.
-      limit: the limit on the size of micro-batches, as in training; None: as the options say.
-      metrics: further metrics of outputs.
-      split: "dev", or another one.
-      interruption: ends evaluations when a signal asks for it; None: nothing does.
-      is_chief: whether this worker is the chief.
+        options: with eval_decode, the split is translated or parsed as well, on one device of the chief; decode_hparams
+            and eval_lines say how, eval_metric is computed beside the problem's metric.
+        limit: the limit on the size of micro-batches, as in training; None: as the options say.
+        metrics: further metrics of outputs.
+        interruption: ends evaluations when a signal asks for it; None: nothing does.
 
     Attributes:
-      samples: some `Sample`s of the last evaluation, if it decoded.
+        samples: some `Sample`s of the last evaluation, if it decoded.
     """
 
     def __init__(
@@ -136,11 +122,7 @@ class Evaluator:
     def __call__(self, show: Show = lambda done, total, what: None) -> dict[str, float]:
         """Returns the figures by name: of all registered metrics of tokens and, on the chief, of those of outputs.
 
-        Args:
-          show: see `Show`.
-
-        Raises:
-          Interrupted: if a signal has reached any worker; all raise it.
+        Raises Interrupted, on all workers, if a signal has reached any of them.
         """
         done = 0.0
 
@@ -187,12 +169,9 @@ class _Translation:
     def figures(
         self, model: Seq2SeqModel, show: Show, check: Callable[[], None]
     ) -> tuple[dict[str, float], list[Sample]]:
-        """Decodes with the weights of `model`. Returns (the figures, some samples).
+        """Decodes with the weights of a model of the same settings. Returns (the figures, some samples).
 
-        Args:
-          model: a model of the same settings.
-          show: see `Show`.
-          check: called several times a second, in any thread; what it raises ends the evaluation.
+        `check` is called several times a second, in any thread; what it raises ends the evaluation.
         """
         done: list[int] = []  # of each batch; several threads append to it
 

@@ -18,12 +18,7 @@ class Interrupted(Exception):
 
 
 class Interruption:
-    """Checks, many times in an evaluation, whether a signal has reached any worker.
-
-    Args:
-      strategy: the devices.
-      signals: the signals of this worker; None: there are none, and nothing is interrupted.
-    """
+    """Checks, many times in an evaluation, whether a signal has reached any worker; without signals it never has."""
 
     def __init__(self, strategy: tf.distribute.Strategy, signals: StopSignals | None) -> None:
         self._strategy, self._signals = strategy, signals

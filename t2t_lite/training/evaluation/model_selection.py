@@ -20,12 +20,7 @@ _DUE = "evaluation_due"
 
 
 def metrics_of_outputs(problem: Problem, *names: str) -> list[str]:
-    """Returns the metrics that an evaluation with decoding computes: the problem's, and those of `names` that need it.
-
-    Args:
-      problem: the problem.
-      names: further metrics, or figures.
-    """
+    """Returns the metrics of an evaluation with decoding: the problem's, and those of `names` that need outputs."""
     named = [metric_named(name, "metric") for name in names]
     return with_companions([problem.metric, *(metric for metric in named if needs_of(metric) != TOKENS)])
 

@@ -34,12 +34,9 @@ def read_reports(directory: Path) -> Columns:
 
 
 def kept_reports(steps: Sequence[float]) -> list[int]:
-    """Returns the places of the reports that make a run's curve, whose steps increase.
+    """Returns the places of the reports that make a run's curve, whose steps increase, given all steps as written.
 
     A resumed training repeats the steps after its checkpoint; the reports of the first time are left out.
-
-    Args:
-      steps: the steps of all reports, in the order they were written.
     """
     kept: list[int] = []
     for row, step in enumerate(steps):

@@ -7,13 +7,7 @@ import tensorflow as tf
 
 
 def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -> float:
-    """Returns the speed of a matrix product in TensorFlow, in GFLOP/s.
-
-    Args:
-      size: rows and columns of both matrices.
-      dtype: type of the matrices.
-      repeats: number of measurements; the fastest one counts.
-    """
+    """Returns the speed of a product of square matrices in TensorFlow, the fastest of `repeats`, in GFLOP/s."""
     matrix = tf.cast(tf.random.normal((size, size)), dtype)
     # Fetches one number only: copying the product from a GPU takes longer than computing it.
     product = tf.function(lambda: tf.matmul(matrix, matrix)[0, 0])
@@ -29,10 +23,8 @@ def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -
 def peak_flops(strategy: tf.distribute.Strategy, precision: str, tflops: float | None = None) -> float:
     """Returns the peak rate of all devices of a strategy together, in operations per second.
 
-    Args:
-      strategy: the devices. Virtual devices of one CPU share its cores and count once.
-      precision: a value of HParams.precision.
-      tflops: peak rate of one device, in 10^12 operations per second; None: measured with a matrix product.
+    `tflops` is that of one device, in 10^12 operations per second; None: measured with a matrix product. Virtual
+    devices of one CPU share its cores and count once.
     """
     if tflops:
         return tflops * 1e12 * strategy.num_replicas_in_sync

@@ -9,11 +9,7 @@ PROFILED = range(5, 10)
 
 
 class Profiler:
-    """Traces the steps in `PROFILED`.
-
-    Args:
-      directory: where to write the trace; None: no trace.
-    """
+    """Traces the steps in `PROFILED` into a folder; None: no trace."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory

@@ -14,13 +14,9 @@ from t2t_lite.scoring.metric import is_of_outputs, label_of
 
 
 class Progress:
-    """Reports steps. Use as a context manager.
+    """Reports steps, after the `first_step` made before, up to the last one. Use as a context manager.
 
-    Args:
-      directory: the run directory, where `EventLog` writes.
-      first_step: number of steps already made.
-      last_step: the step at which training ends.
-      display: where lines go; None: show and write nothing, for workers other than the chief.
+    Lines go to `display` and an `EventLog`; None: nothing is shown or written, for workers other than the chief.
     """
 
     def __init__(self, directory: Path, first_step: int, last_step: int, display: Display | None) -> None:
@@ -124,11 +120,7 @@ def _number(value: float, digits: int) -> str:
 
 
 class EventLog:
-    """Writes reports.
-
-    Args:
-      directory: the run directory; event files go to its subdirectories `train` and `eval`.
-    """
+    """Writes reports into the run directory; event files go to its subdirectories `train` and `eval`."""
 
     def __init__(self, directory: Path) -> None:
         self._writers = {part: tf.summary.create_file_writer(str(directory / part)) for part in ("train", "eval")}
@@ -139,23 +131,11 @@ class EventLog:
             self._log.write("\n")
 
     def start(self, step: int, about: Mapping[str, object]) -> None:
-        """Writes the line of a start to log.jsonl.
-
-        Args:
-          step: the number of steps already made.
-          about: see `start_record`.
-        """
+        """Writes the line of a start to log.jsonl: the steps already made, and the return value of `start_record`."""
         self._write({"part": "start", "step": step, **about})
 
     def record(self, part: str, step: int, figures: dict[str, float], samples: Sequence = ()) -> None:
-        """Writes one report.
-
-        Args:
-          part: "train" or "eval".
-          step: the step that the report is about.
-          figures: numbers by name.
-          samples: the `Sample`s of an evaluation.
-        """
+        """Writes one report, of the part "train" or "eval", with the `Sample`s of an evaluation."""
         with self._writers[part].as_default():
             for name, value in figures.items():
                 tf.summary.scalar(name, value, step=step)

@@ -13,11 +13,9 @@ from t2t_lite.training.step.train_step import StepReport
 class Throughput:
     """Turns the reports of steps into figures.
 
-    Args:
-      replicas: number of devices that share a batch.
-      flops_per_token: training operations per real target token, including its share of the source.
-      peak: peak operations per second of all devices together, if known; without it there is no utilisation.
-      measure: measures the peak if it is not known.
+    `replicas` devices share a batch; `flops_per_token` are training operations per real target token, including its
+    share of the source. `peak` is the peak rate of all devices together, in operations per second; None: `measure`
+    measures it, or there is no utilisation.
     """
 
     def __init__(
@@ -49,12 +47,7 @@ class Throughput:
         self.restart()
 
     def add(self, report: StepReport, waited: float) -> None:
-        """Counts one step.
-
-        Args:
-          report: its `StepReport`.
-          waited: seconds spent waiting for its batch.
-        """
+        """Counts one step, which waited so many seconds for its batch."""
         self._steps += 1
         self._waited += waited
         self._tokens += report.sums.tokens

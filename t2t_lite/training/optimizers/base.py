@@ -22,11 +22,9 @@ class Optimizer(abc.ABC):
     and in mixed_float16 the loss scale is halved. Create an optimizer in the scope of the strategy.
 
     Args:
-      keras_variables: a model's trainable variables.
-      hparams: the settings; the schedule, clip_norm, ema_decay and the precision are used.
-      weight_decay: the share of each matrix that an update removes, times the learning rate (Loshchilov and Hutter
-        2019). Vectors, which are biases and the parameters of norms, do not decay.
-      prefix: begins the names of the state in checkpoints.
+        weight_decay: the share of each matrix that an update removes, times the learning rate (Loshchilov and Hutter
+            2019). Vectors, which are biases and the parameters of norms, do not decay.
+        prefix: begins the names of the state in checkpoints.
     """
 
     def __init__(
@@ -55,10 +53,8 @@ class Optimizer(abc.ABC):
         """Makes one update. Call it in cross-replica context.
 
         Args:
-          strategy: the devices.
-          gradients: one per variable, of the global batch's loss times the loss scale, summed over replicas.
-          loss_scale: float32 scalar.
-          norm: the global norm of the gradients of the loss itself, float32 scalar; clip_norm limits it.
+            gradients: one per variable, of the global batch's loss times the loss scale, summed over replicas.
+            norm: the global norm of the gradients of the loss itself, float32 scalar; clip_norm limits it.
         """
         made = tf.cast(self.iterations - self.skipped, tf.float32)  # updates so far
         rate = learning_rate(self.iterations + 1, self.hparams)
@@ -80,9 +76,7 @@ class Optimizer(abc.ABC):
     def _make_update(self, made: tf.Tensor, rate: tf.Tensor) -> Callable[..., None]:
         """Returns a function (variable, gradient, *slots) that updates a variable and its slots on one device.
 
-        Args:
-          made: number of updates so far, float32 scalar.
-          rate: the learning rate, float32 scalar.
+        `made` is the number of updates so far, `rate` the learning rate, both float32 scalars.
         """
 
     def _slots(self) -> Sequence[Sequence[tf.Variable]]:
@@ -98,10 +92,9 @@ class Optimizer(abc.ABC):
         return excess if divisor is None else divisor * excess
 
     def count(self, good: tf.Tensor) -> None:
-        """Counts a step, after `apply` or instead of it. Call it in cross-replica context.
+        """Counts a step, after `apply` or, if its gradients were not finite (`good` is false), instead of it.
 
-        Args:
-          good: bool scalar; False: the step was skipped, because its gradients were not finite.
+        Call it in cross-replica context.
         """
         self.iterations.assign_add(1)
         self.skipped.assign_add(tf.cast(tf.logical_not(good), tf.int64))

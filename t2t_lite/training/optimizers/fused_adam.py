@@ -10,12 +10,7 @@ from t2t_lite.training.optimizers.base import Optimizer, state_name
 
 
 class FusedAdam(Optimizer):
-    """Adam (Kingma and Ba 2015), and AdamW (Loshchilov and Hutter 2019) if the rule has a weight decay.
-
-    Args:
-      keras_variables, hparams: see `Optimizer`.
-      rule: its betas, epsilon and weight decay are used.
-    """
+    """Adam (Kingma and Ba 2015), and AdamW (Loshchilov and Hutter 2019) if the rule has a weight decay."""
 
     def __init__(
         self, keras_variables: Sequence[keras.Variable], hparams: HParams, rule: keras.optimizers.Adam

@@ -12,14 +12,11 @@ from t2t_lite.training.schedule import learning_rate
 
 
 class KerasOptimizer(Optimizer):
-    """Updates each variable by the `update_step` of an optimizer of Keras.
+    """Updates each variable by the `update_step` of a new optimizer of Keras, the rule.
 
     Keras would sum the gradients of all devices once more, and decide about steps by itself. Here its optimizer only
-    updates variables: skipped steps, its count of updates and the learning rate come from the trainer.
-
-    Args:
-      keras_variables, hparams: see `Optimizer`.
-      rule: the new optimizer of Keras; its weight_decay is used, its learning rate is not.
+    updates variables, with its weight_decay: skipped steps, its count of updates and the learning rate come from the
+    trainer.
     """
 
     def __init__(

@@ -26,12 +26,7 @@ _SETTINGS = {
 def make_optimizer(keras_variables: Sequence[keras.Variable], hparams: HParams) -> Optimizer:
     """Returns the optimizer of the settings. Call it in the scope of the strategy.
 
-    Args:
-      keras_variables: a model's trainable variables.
-      hparams: the settings.
-
-    Raises:
-      UserError: if a plug-in's optimizer is not one that training can use.
+    Raises a UserError if a plug-in's optimizer is not one that training can use.
     """
     rule = OPTIMIZERS[hparams.optimizer](hparams)
     _check(rule, f"the optimizer '{hparams.optimizer}'")

@@ -19,11 +19,8 @@ class DropoutSeeds:
     (place, block). Each row uses as many consecutive blocks of 8 numbers as its elements need. No two places, rows or
     steps of a training use the same block.
 
-    Args:
-      random_seed: int; only its last 32 bits are used.
-      step: int64 scalar below 2**32.
-      first_row: int64 scalar, index of the first row in the global batch.
-      rows: number of rows, int or int32 scalar.
+    Of the seed only the last 32 bits are used; step is below 2**32; `first_row`, an int64 scalar, is the index of the
+    first of the `rows` in the global batch.
     """
 
     def __init__(self, random_seed: int, step: tf.Tensor, first_row: tf.Tensor, rows: int | tf.Tensor) -> None:
@@ -33,13 +30,9 @@ class DropoutSeeds:
         self._places = 0
 
     def uint16(self, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
-        """Returns the numbers of the next place in the model.
+        """Returns the numbers of the next place in the model: uint16 of this shape, uniform from 0 to 65535.
 
-        Args:
-          shape: ints or int32 scalars; consists of consecutive rows of equal size.
-
-        Returns:
-          uint16 of the given shape, uniformly distributed from 0 to 65535.
+        The shape consists of consecutive rows of equal size; its elements are ints or int32 scalars.
         """
         self._places += 1
         of_row = math.prod(shape) // self._rows

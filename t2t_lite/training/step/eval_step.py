@@ -19,13 +19,7 @@ from t2t_lite.training.strategy import all_reduce_sum
 
 
 class EvalSums:
-    """Sums over a split, without dropout: sums(batches of `distribute_batches`) -> `TokenSums`.
-
-    Args:
-      strategy: the devices.
-      model: a built `Seq2SeqModel`.
-      element_spec: the element spec of the batches.
-    """
+    """Sums over a split, without dropout: sums(batches of `distribute_batches`) -> `TokenSums`."""
 
     def __init__(self, strategy: tf.distribute.Strategy, model: Seq2SeqModel, element_spec: ElementSpec) -> None:
         def on_replica(batch: ReplicaBatch, number: tf.Tensor) -> tf.Tensor:
@@ -44,10 +38,8 @@ class EvalSums:
     ) -> TokenSums:
         """Returns the sums over all batches and workers. The workers communicate once, at the end.
 
-        Args:
-          batches: the split.
-          on_done: called after each micro-batch with its number of target tokens on all devices, on average; what it
-            raises ends the evaluation.
+        `on_done` is called after each micro-batch with its number of target tokens on all devices, on average; what it
+        raises ends the evaluation.
         """
         totals = np.zeros(4)
         for batch in batches:

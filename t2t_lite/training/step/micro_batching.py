@@ -74,17 +74,13 @@ def distribute_batches(
     """Gives every replica an equal share of each global batch, split into micro-batches.
 
     Every worker produces the same global batches and takes its own shares. Shares and micro-batches are contiguous
-    rows. The limit on micro-batches does not change which replica gets a row.
-
-    Args:
-      strategy: the devices.
-      global_batches: dicts of "inputs" and "targets", int32 [rows, length], and any scalars.
-      micro_batches: the limit on the size of micro-batches.
+    rows. The limit on micro-batches does not change which replica gets a row. Global batches are dicts of "inputs" and
+    "targets", int32 [rows, length], and any scalars.
 
     Returns:
-      a distributed dataset of the same dicts, with "inputs" and "targets" as int32 [micro-batches, rows, length],
-      filled up with empty rows, which have no loss. It adds "first_row", int64: the index of a share's first row in the
-      global batch; and "tokens", float32: the number of real target tokens of the whole global batch.
+        a distributed dataset of the same dicts, with "inputs" and "targets" as int32 [micro-batches, rows, length],
+            filled up with empty rows, which have no loss. It adds "first_row", int64: the index of a share's first row
+            in the global batch; and "tokens", float32: the number of real target tokens of the whole global batch.
     """
     replicas = strategy.num_replicas_in_sync
 
@@ -119,15 +115,9 @@ def for_micro_batch(
     on_replica: Callable[[ReplicaBatch, tf.Tensor], OnReplica],
     element_spec: ElementSpec,
 ) -> Callable[[DistributedBatch, tf.Tensor], OnReplica]:
-    """Returns a graph that runs a function on every replica, for one micro-batch of a distributed batch.
+    """Returns a graph (distributed batch, number of the micro-batch) that runs a function on every replica.
 
-    Args:
-      strategy: the devices.
-      on_replica: a function of (a replica's batch, number of the micro-batch).
-      element_spec: the element spec of the batches of `distribute_batches`.
-
-    Returns:
-      a function of (distributed batch, number of the micro-batch).
+    The function gets (a replica's batch, number of the micro-batch); `element_spec` is that of `distribute_batches`.
     """
 
     def run(batch: DistributedBatch, number: tf.Tensor) -> OnReplica:

@@ -33,14 +33,8 @@ class TrainStep:
     """Makes optimizer steps: step(global batch of `distribute_batches`, requests=()) -> `StepReport`.
 
     Requests are numbers that each replica sends, such as 1.0 for "stop"; the report has their sums over all replicas.
-
-    Args:
-      strategy: the devices.
-      model: a built `Seq2SeqModel`.
-      optimizer: the model's optimizer.
-      element_spec: the element spec of the batches of `distribute_batches`.
-      random_seed: the seed of dropout, see `DropoutSeeds`.
-      xla_compile: whether to compile loss and gradients of a micro-batch with XLA, once for each shape.
+    The seed is that of dropout, see `DropoutSeeds`. With `xla_compile`, loss and gradients of a micro-batch are
+    compiled with XLA, once for each shape.
     """
 
     def __init__(
