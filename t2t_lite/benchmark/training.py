@@ -95,11 +95,7 @@ class TrainingData:
 
 
 def data_of_problem(problem: Problem, data_dir: Path) -> TrainingData:
-    """Returns the data of a problem.
-
-    Raises:
-      UserError: if it is missing or incomplete.
-    """
+    """Returns the data of a problem. Raises a UserError if it is missing or incomplete."""
     return TrainingData(check_data(data_dir, problem), problem, data_dir)
 
 

@@ -13,11 +13,7 @@ from t2t_lite.scoring.metric import figure_of, metric_named
 
 
 def read_evaluations(directory: Path) -> dict[int, dict[str, float]]:
-    """Returns {step: {metric: value}} of a run directory, sorted by step.
-
-    Raises:
-      UserError: if the file is damaged.
-    """
+    """Returns {step: {metric: value}} of a run directory, sorted by step. Raises a UserError if the file is damaged."""
     path = Path(directory) / "evaluations.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))

@@ -96,11 +96,7 @@ def _write_and_publish(path: Path, kind: str, groups: dict[str, dict[str, tf.Var
 
 
 def read(path: Path, group: str) -> dict[str, np.ndarray]:
-    """Returns the values of a group's variables, by name.
-
-    Raises:
-      UserError: if the checkpoint cannot be read.
-    """
+    """Returns the values of a group's variables, by name. Raises a UserError if the checkpoint cannot be read."""
     start = group + "/"
     with _damage_reported(path):
         reader = tf.train.load_checkpoint(str(path))
@@ -164,8 +160,7 @@ def with_current_names(arrays: dict[str, np.ndarray], names: Collection[str]) ->
 def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
     """Assigns the values of a checkpoint's group to variables.
 
-    Raises:
-      UserError: if the checkpoint cannot be read or has other variables; no variable is changed then.
+    Raises a UserError if the checkpoint cannot be read or has other variables; no variable is changed then.
     """
     assign(variables, read(path, group), f"checkpoint {path} does not fit the {group}")
 
@@ -173,8 +168,7 @@ def restore(path: Path, group: str, variables: dict[str, tf.Variable]) -> None:
 def assign(variables: dict[str, tf.Variable], arrays: dict[str, np.ndarray], complaint: str) -> None:
     """Assigns arrays to the variables of the same names.
 
-    Raises:
-      UserError: if names or shapes differ; the message begins with `complaint`. No variable is changed then.
+    Raises a UserError if names or shapes differ; the message begins with `complaint`. No variable is changed then.
     """
     arrays = with_current_names(arrays, variables)
     theirs = {name: array.shape for name, array in arrays.items()}

@@ -103,8 +103,7 @@ class TrainingState(Generic[OptimizerT]):
     def restore_from(self, path: Path) -> None:
         """Restores one checkpoint.
 
-        Raises:
-          UserError: if it cannot be read, does not fit the model, or is an average.
+        Raises a UserError if it cannot be read, does not fit the model, or is an average.
         """
         arrays = self._read(path)
         storage.refuse_average(path)

@@ -32,8 +32,7 @@ def list_checkpoints(directory: Path, kind: str = "ckpt") -> list[tuple[int, Pat
 def best_checkpoint(path: Path) -> Path:
     """Returns the checkpoint to use, without suffix: the average of checkpoints if there is one, else the last one.
 
-    Raises:
-      UserError: if there is no checkpoint.
+    Raises a UserError if there is no checkpoint.
     """
     for kind in ("average", "ckpt"):
         if found := list_checkpoints(path, kind):

@@ -112,8 +112,7 @@ def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int 
 def inspect_shard(path: Path, num_texts: int = 3) -> Inspection:
     """Inspects one shard. Its file name contains the problem and the split.
 
-    Raises:
-      UserError: if the file is not named like a shard, its manifest is missing, or it is damaged.
+    Raises a UserError if the file is not named like a shard, its manifest is missing, or it is damaged.
     """
     match = re.fullmatch(r"(.+)-(train|dev|test)-\d+-of-\d+", path.name)
     if not match:

@@ -107,21 +107,13 @@ class Manifest:
 
 
 def read_manifest(data_dir: Path, problem: Problem) -> Manifest | None:
-    """Returns the manifest of a problem's data, or None if there is none.
-
-    Raises:
-      UserError: if the file is damaged.
-    """
+    """Returns the manifest of a problem's data, or None if there is none. Raises a UserError if the file is damaged."""
     path = Path(data_dir) / FILENAME.format(problem.data_name)
     return manifest_of_file(path) if path.exists() else None
 
 
 def manifest_of_file(path: Path) -> Manifest:
-    """Returns the manifest in a file.
-
-    Raises:
-      UserError: if the file does not exist or is damaged.
-    """
+    """Returns the manifest in a file. Raises a UserError if the file does not exist or is damaged."""
     if not path.exists():
         raise UserError(f"no such file: {path}; t2t-lite-datagen writes it beside the data")
     try:
@@ -147,8 +139,7 @@ def _require_parts(manifest: Manifest) -> None:
 def check_data(data_dir: Path, problem: Problem) -> Manifest:
     """Returns the manifest after checking the data directory against it.
 
-    Raises:
-      UserError: if there is no such data, a shard is missing or truncated, or the vocabulary differs.
+    Raises a UserError if there is no such data, a shard is missing or truncated, or the vocabulary differs.
     """
     data_dir = Path(data_dir)
     command = f"t2t-lite-datagen --problem={problem.data_name} --data_dir={data_dir}"

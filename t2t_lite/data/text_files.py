@@ -104,8 +104,7 @@ def lenient_lines(stream: ByteLines, name: str, warn: Callable[[str], None]) -> 
 def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
     """Opens a file for reading bytes; gzip is recognised by content, whatever the file's name.
 
-    Raises:
-      UserError: if there is no such file, it is in UTF-16, or it is a damaged gzip file.
+    Raises a UserError if there is no such file, it is in UTF-16, or it is a damaged gzip file.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -130,8 +129,7 @@ def open_bytes(path: Path) -> Iterator[BufferedIOBase]:
 def read_parallel(inputs: Path, targets: Path) -> Iterator[Example]:
     """Yields the pairs of two files with one sentence per line, including pairs with an empty side.
 
-    Raises:
-      UserError: if one file has more lines than the other, or a line is not UTF-8.
+    Raises a UserError if one file has more lines than the other, or a line is not UTF-8.
     """
     left, right = read_lines(inputs), read_lines(targets)
     count = 0

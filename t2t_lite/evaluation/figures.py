@@ -62,8 +62,7 @@ def usual_metrics(problem: Problem) -> list[str]:
 def requested_metrics(names: Iterable[str], problem: Problem) -> list[str]:
     """Returns further metrics of outputs, by their names or those of their figures; figures of tokens need no request.
 
-    Raises:
-      UserError: if there is no such metric, or it cannot score the outputs of the problem.
+    Raises a UserError if there is no such metric, or it cannot score the outputs of the problem.
     """
     found = []
     for name in names:

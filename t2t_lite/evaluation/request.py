@@ -80,8 +80,7 @@ class Request:
     def texts(self) -> tuple[list[str], list[list[str]]]:
         """Returns (the inputs, the sets of references).
 
-        Raises:
-          UserError: if a file of references has another number of lines than the split.
+        Raises a UserError if a file of references has another number of lines than the split.
         """
         inputs, *references = (list(read_lines(path)) for path in (*self.text_paths, *self.references))
         for path, lines in zip((self.text_paths[1], *self.references), references):
@@ -120,8 +119,7 @@ def make_request(
 ) -> Request:
     """Returns a checked request; for `warn` and `ignored` see `search_settings`.
 
-    Raises:
-      UserError: if the checkpoint, the data or a file of references does not exist, or a setting is invalid.
+    Raises a UserError if the checkpoint, the data or a file of references does not exist, or a setting is invalid.
     """
     data_dir, references = options.data_dir, options.references
     settings = search_settings(run_dir.path, run_dir.problem.decode_hparams, options.decode_hparams, warn, ignored)

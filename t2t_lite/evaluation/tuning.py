@@ -51,8 +51,7 @@ _MOST_DECODED = 4  # searches that confirm a choice
 def parse_grid(text: str) -> Grid:
     """Returns the grid of --tune: names of settings, each with values or without.
 
-    Raises:
-      UserError: if a name is unknown, or a value is malformed or out of range.
+    Raises a UserError if a name is unknown, or a value is malformed or out of range.
     """
     values: Grid = {}
     for part in (part.strip() for part in text.split(",")):

@@ -215,11 +215,7 @@ class Curves(NamedTuple):
 
 
 def read_curves(run: Path, name: str) -> Curves:
-    """Returns the curves of a run directory.
-
-    Raises:
-      UserError: if a file is damaged.
-    """
+    """Returns the curves of a run directory. Raises a UserError if a file is damaged."""
     reports = read_reports(run)
     kept = kept_reports(reports["step"])
     training = {figure: [values[row] for row in kept] for figure, values in reports.items()}

@@ -24,8 +24,7 @@ class Result(NamedTuple):
 def results_of(runs: Sequence[Run]) -> list[Result]:
     """Returns the results of those runs that have been evaluated; the data may be gone.
 
-    Raises:
-      UserError: if a run directory is that of another training.
+    Raises a UserError if a run directory is that of another training.
     """
     found = []
     for run in runs:

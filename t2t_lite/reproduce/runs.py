@@ -181,8 +181,7 @@ class Run:
     def is_trained(self) -> bool:
         """Returns whether the last step has been made.
 
-        Raises:
-          UserError: if the directory is that of another training.
+        Raises a UserError if the directory is that of another training.
         """
         if (self.directory / "run.json").exists():
             self._check()
@@ -297,8 +296,7 @@ def runs_of(
 def check_trees(runs: Sequence[Run], given: Mapping[str, str]) -> None:
     """Checks the flags that say where treebanks are, before anything runs.
 
-    Raises:
-      UserError: if a parsing problem needs other flags, or a file is missing.
+    Raises a UserError if a parsing problem needs other flags, or a file is missing.
     """
     for run in runs:
         data = Path(run.data_flags["data_dir"]) / FILENAME.format(get_problem(run.problem).data_name)
@@ -319,7 +317,7 @@ def short(row: str) -> str:
 
 
 def changes_of(row: str, scale: Scale) -> dict[str, SettingValue]:
-    """Returns the settings in which a set of the paper differs from transformer_base, scaled to the scale's base model."""
+    """Returns the settings in which a set of the paper differs from its base model, scaled to that of the scale."""
     paper, wanted, ours = (dataclasses.asdict(_explicit(HPARAMS[name]())) for name in (PAPER_BASE, row, scale.base))
     named = dataclasses.asdict(HPARAMS[row]())
     changes = {}

@@ -29,8 +29,7 @@ class LabelledF1(Metric):
     ) -> list[str]:
         """Returns F1 and the other figures of EVALB. See `Metric.report`.
 
-        Raises:
-          UserError: if a reference is no tree, or no hypothesis is.
+        Raises a UserError if a reference is no tree, or no hypothesis is.
         """
         return report(_scored(hypotheses, references, names), self._per_sentence)
 

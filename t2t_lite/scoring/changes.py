@@ -65,7 +65,7 @@ def most_changed(
 def scores_of_lines(
     metric: str | None, hypotheses: Sequence[str], *references: Sequence[str], **options: object
 ) -> tuple[str, list[float]]:
-    """Returns (the metric that scored the lines, the score of each line); for arguments and errors see `most_changed`."""
+    """Returns (the metric that scored the lines, the score of each line). Arguments and errors: see `most_changed`."""
     metric = metric or _OF_TEXTS
     check_references(metric, len(references))
     check_lines(hypotheses, *references)

@@ -18,9 +18,8 @@ def check_training(problem: Problem, hparams: HParams, manifest: Manifest, data_
 def check_lengths(manifest: Manifest, hparams: HParams) -> None:
     """Checks that pairs are short enough for training and evaluation with these settings.
 
-    Raises:
-      UserError: if no training pair has at most `max_length` tokens on both sides, or if positions are learned and a
-        dev pair is longer than that (all dev pairs are evaluated).
+    Raises a UserError if no training pair has at most `max_length` tokens on both sides, or if positions are learned
+    and a dev pair is longer than that (all dev pairs are evaluated).
     """
     limit = hparams.max_length
     # Exact if the manifest has the histogram of longer sides; otherwise only a lower bound for the shortest pair.

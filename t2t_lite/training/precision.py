@@ -40,8 +40,7 @@ def choose_precision(strategy: tf.distribute.Strategy, stored: str | None) -> tu
 def slow_precision(precision: str) -> str:
     """Returns a warning if a precision of 16 bits gains nothing on this device, else "".
 
-    Raises:
-      UserError: if the device cannot compute in this precision.
+    Raises a UserError if the device cannot compute in this precision.
     """
     if precision == FLOAT32 or tf.config.list_logical_devices("TPU"):
         return ""

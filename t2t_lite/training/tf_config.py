@@ -9,8 +9,7 @@ from t2t_lite.errors import UserError
 def workers_of_environment() -> tuple[list[str], int]:
     """Returns (addresses of all workers, index of this worker); ([], 0) if TF_CONFIG is not set.
 
-    Raises:
-      UserError: if it is not JSON with a list of workers and the index of this one.
+    Raises a UserError if it is not JSON with a list of workers and the index of this one.
     """
     text = os.environ.get("TF_CONFIG", "")
     if not text:

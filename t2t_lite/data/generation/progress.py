@@ -9,7 +9,7 @@ SECONDS = 10  # between two lines
 
 
 class PairProgress:
-    """Reports the number of pairs, of `total` if known, from time to time in a pass named "wmt_ende: train: counting"."""
+    """Reports the number of pairs, of `total` if known, from time to time; `what` is "wmt_ende: train: counting"."""
 
     def __init__(self, what: str, say: Callable[[str], None], total: int | None = None) -> None:
         self._what, self._say, self._total = what, say, total

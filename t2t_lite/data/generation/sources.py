@@ -17,8 +17,7 @@ from t2t_lite.files import INCOMPLETE, sha256_of
 def find_or_fetch(problem: Problem, tmp_dir: Path) -> dict[str, Path]:
     """Returns the path of each of the problem's sources, by name. Existing files are used and never modified.
 
-    Raises:
-      UserError: if a source is missing and cannot be downloaded, or has the wrong checksum.
+    Raises a UserError if a source is missing and cannot be downloaded, or has the wrong checksum.
     """
     check_obtainable(problem, tmp_dir)
     found = {}

@@ -90,8 +90,8 @@ class SplitJob:
     def check(self, statistics: Statistics) -> None:
         """Compares the number of pairs with the published number, and reports a difference.
 
-        Raises:
-          UserError: if no pair is left, or the number differs for a test split: its scores would not be comparable.
+        Raises a UserError if no pair is left, or the number differs for a test split: its scores would not be
+        comparable.
         """
         name = self.problem.data_name
         if not statistics.examples:

@@ -88,10 +88,8 @@ class Vocabulary(ABC):
         """Turns the ids of one text into the texts of its tokens, up to the end symbol and without padding.
 
         Joined, they give the text, except that some vocabularies put a blank before the first word. In a run of byte
-        tokens, the first token gets the text of the whole run and the others are "".
-
-        Raises:
-          UserError: if an id is outside the vocabulary.
+        tokens, the first token gets the text of the whole run and the others are "". Raises a UserError if an id is
+        outside the vocabulary.
         """
         ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
         for token in (max(ids, default=0), min(ids, default=0)):

@@ -20,11 +20,7 @@ _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
 
 
 def open_vocabulary(path: Path) -> Vocabulary:
-    """Returns the vocabulary in a file.
-
-    Raises:
-      UserError: if there is no such file or it is not a vocabulary.
-    """
+    """Returns the vocabulary in a file. Raises a UserError if there is no such file or it is not a vocabulary."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:

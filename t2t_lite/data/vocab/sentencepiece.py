@@ -26,8 +26,7 @@ sentencepiece.set_min_log_level(2)
 class SentencePieceVocabulary(Vocabulary):
     """A SentencePiece model whose ids 0, 1, 2 are padding, end and unknown.
 
-    Raises:
-      UserError: if the file is not such a model.
+    Raises a UserError if the file is not such a model.
     """
 
     starts_with_blank = True  # SentencePiece's own decode drops all blanks at the start of a text
@@ -156,10 +155,8 @@ def train_bpe(
 def renumbered(model: bytes) -> bytes:
     """Returns a SentencePiece model whose ids 0, 1, 2 are padding, end and unknown, and which has no start symbol.
 
-    Its other tokens keep their order, so that a text is tokenized as before.
-
-    Raises:
-      UserError: if it is not a SentencePiece model.
+    Its other tokens keep their order, so that a text is tokenized as before. Raises a UserError if it is not a
+    SentencePiece model.
     """
     from google.protobuf import message
 
