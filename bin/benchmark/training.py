@@ -48,11 +48,13 @@ def show(arguments: argparse.Namespace) -> None:
 
 
 def _data(arguments: argparse.Namespace) -> "TrainingData":
-    from t2t_lite.benchmark.training import data_of_problem, random_data
+    from t2t_lite.benchmark.training import TrainingData, random_data
+    from t2t_lite.data.manifest import check_data
     from t2t_lite.data.problem import get_problem
 
     if arguments.problem:
-        return data_of_problem(get_problem(arguments.problem), Path(arguments.data_dir))
+        problem, data_dir = get_problem(arguments.problem), Path(arguments.data_dir)
+        return TrainingData(check_data(data_dir, problem), problem, data_dir)
     return random_data(arguments.vocab_size, int(arguments.source_length), int(arguments.target_length))
 
 

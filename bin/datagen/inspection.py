@@ -43,7 +43,7 @@ def print_inspection(arguments: argparse.Namespace) -> None:
         for side, parts in zip(("inputs ", "targets"), tokens):
             print(f"  {side}  {'|'.join(parts)}")
     if arguments.plot_file is not None:
-        from t2t_lite.data.inspection_plot import plot_inspection
+        from t2t_lite.data.inspection import plot_inspection
 
         plot_inspection(found, title, Path(arguments.plot_file))
         print(f"\nplot: {arguments.plot_file}")

@@ -14,7 +14,7 @@ import numpy as np
 
 from t2t_lite.benchmark.machine import Machine, describe_machine
 from t2t_lite.config import HParams
-from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry, check_data
+from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.training.checks import check_lengths
@@ -92,11 +92,6 @@ class TrainingData:
 
     def _in_direction(self, pair: tuple[_T, _T]) -> tuple[_T, _T]:
         return pair if self.problem is None else self.problem.in_direction(pair)
-
-
-def data_of_problem(problem: Problem, data_dir: Path) -> TrainingData:
-    """Returns the data of a problem. Raises a UserError if it is missing or incomplete."""
-    return TrainingData(check_data(data_dir, problem), problem, data_dir)
 
 
 def random_data(vocab_size: int, source_length: int, target_length: int) -> TrainingData:

@@ -77,13 +77,13 @@ def members(
     """Returns (step, path) of the checkpoints to average, by step.
 
     Args:
-        n: how many: the last ones, at least 1.
-        steps: instead, those from one step to another: "2000-4000", "2000-" or "-4000".
-        best: instead, this many of the best ones: 3; or by a metric: "3:chrf".
-        checkpoint_path: with `n`, the last of them; None: the last one of the run.
+      n: how many: the last ones, at least 1.
+      steps: instead, those from one step to another: "2000-4000", "2000-" or "-4000".
+      best: instead, this many of the best ones: 3; or by a metric: "3:chrf".
+      checkpoint_path: with `n`, the last of them; None: the last one of the run.
 
     Raises:
-        UserError: if there are fewer checkpoints, or a value is malformed.
+      UserError: if there are fewer checkpoints, or a value is malformed.
     """
     if sum(value is not None for value in (n, steps, best)) != 1:
         raise UserError("give one of `n`, `steps` and `best`", status=2)

@@ -4,7 +4,7 @@ import contextlib
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +13,9 @@ from t2t_lite.checkpoints import versions
 from t2t_lite.errors import UserError
 from t2t_lite.system.locks import locked
 
+if TYPE_CHECKING:  # averaging does not need it
+    import keras
+
 # The group of variables that only averages have.
 _ABOUT_AVERAGE = "average"
 _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -20,21 +23,7 @@ _KEY_END = "/.ATTRIBUTES/VARIABLE_VALUE"
 _RENAMED = ((re.compile(r"(decoder_\d+[._])memory_attention"), r"\1cross_attention"),)
 
 
-class KerasVariable(Protocol):
-    """What is used of a `keras.Variable`."""
-
-    @property
-    def path(self) -> str:
-        """Its name with those of its layers: "encoder_0/attention/kernel"."""
-        ...
-
-    @property
-    def value(self) -> tf.Variable:
-        """The variable of TensorFlow."""
-        ...
-
-
-def by_name(keras_variables: Collection[KerasVariable]) -> dict[str, tf.Variable]:
+def by_name(keras_variables: "Collection[keras.Variable]") -> dict[str, tf.Variable]:
     """Returns Keras variables by path, with "." for "/" because TensorFlow would write "/" as ".S"."""
     named = {variable.path.replace("/", "."): variable.value for variable in keras_variables}
     if len(named) != len(keras_variables):
@@ -119,11 +108,8 @@ def _damage_reported(path: Path) -> Iterator[None]:
 def members_of(path: Path) -> list[int]:
     """Returns the steps of the checkpoints that an average was made of.
 
-    Returns:
-      the steps; [] for a checkpoint of a training, a moving average, and an average that version 0.4 wrote.
-
-    Raises:
-      UserError: if the checkpoint cannot be read.
+    There are none for a checkpoint of a training, a moving average, and an average that version 0.4 wrote. Raises a
+    UserError if the checkpoint cannot be read.
     """
     return [int(step) for step in read(path, _ABOUT_AVERAGE).get("members", ())]
 

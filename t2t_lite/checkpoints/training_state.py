@@ -1,27 +1,20 @@
 """Saves and restores the state of a training."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.checkpoints import storage, versions
-from t2t_lite.checkpoints.storage import KerasVariable
 from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 
-
-class Model(Protocol):
-    """What is used of a `Seq2SeqModel`."""
-
-    @property
-    def variables(self) -> Collection[KerasVariable]:
-        """All its variables."""
-        ...
+if TYPE_CHECKING:
+    import keras
 
 
 class Optimizer(Protocol):
@@ -44,7 +37,7 @@ class TrainingState(Generic[OptimizerT]):
     The model is built; the optimizer's iteration count is the step.
     """
 
-    def __init__(self, model: Model, optimizer: OptimizerT) -> None:
+    def __init__(self, model: "keras.Model", optimizer: OptimizerT) -> None:
         # The position in the data: `position` batches of `epoch` have been used.
         self.epoch = tf.Variable(tf.constant(0, tf.int64))
         self.position = tf.Variable(tf.constant(0, tf.int64))

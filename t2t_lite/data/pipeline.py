@@ -73,9 +73,9 @@ def batches(
     pairs is divided into equal shares, so there is no short last batch. The sides of a reversed problem are swapped.
 
     Args:
-        max_length: drops pairs with a side of more tokens; None keeps all.
-        seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
-        epoch: counted from 0.
+      max_length: drops pairs with a side of more tokens; None keeps all.
+      seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
+      epoch: counted from 0.
     """
     manifest = read_manifest(data_dir, problem)
     names = [problem.shard_filename(split, i) for i in range(problem.shards_of(split))]

@@ -34,11 +34,10 @@ def lines_of(
     A byte-order mark at the start of the stream is dropped.
 
     Args:
-        name: the name of the stream in reports to `invalid`.
-        invalid: called for a line that is not UTF-8 or is too long; returns the text to yield instead, or raises.
-            Arguments: the line's name ("in.txt, line 3"), what is wrong with it, its text with U+FFFD for invalid
-            bytes.
-        max_bytes: cuts longer lines to this many bytes, which bounds the memory; -1: no limit.
+      name: the name of the stream in reports to `invalid`.
+      invalid: called for a line that is not UTF-8 or is too long; returns the text to yield instead, or raises.
+        Arguments: the line's name ("in.txt, line 3"), what is wrong with it, its text with U+FFFD for invalid bytes.
+      max_bytes: cuts longer lines to this many bytes, which bounds the memory; -1: no limit.
     """
     number = 0
     while line := stream.readline(max_bytes):

@@ -40,7 +40,7 @@ def by_length(
         outputs = [hypotheses[row] for row in chosen]
         theirs = [[lines[row] for row in chosen] for lines in references]
         is_last = bucket == _MOST_BUCKETS - 1
-        ratio = _num_words(outputs) / max(1, _num_words(theirs[0])) if has_words else None
+        ratio = len(" ".join(outputs).split()) / max(1, len(" ".join(theirs[0]).split())) if has_words else None
         found.append(
             {
                 "words": f"{bucket * width + 1}+" if is_last else f"{bucket * width + 1}-{(bucket + 1) * width}",
@@ -85,7 +85,3 @@ def by_frequency(
         }
         for number, name in enumerate([*ends, f"{_FREQUENCIES[-1]}+"])
     ]
-
-
-def _num_words(lines: Sequence[str]) -> int:
-    return sum(len(line.split()) for line in lines)

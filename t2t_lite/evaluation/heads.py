@@ -60,12 +60,12 @@ def measure_heads(model: HasAttention, pairs: Pairs) -> dict[str, Any]:
     """Returns what is measured of all heads of a `Translator` or `Parser`, as JSON.
 
     Returns:
-        {"format", "lines", "layers": [those of `head_statistics`], "relations": [{"relation", "cases", "head": {"kind",
-            "layer", "head"}, "accuracy", "interval", "offset", "baseline", "baseline_interval"}]}. Relations with few
-            cases are left out.
+      {"format", "lines", "layers": [those of `head_statistics`], "relations": [{"relation", "cases", "head": {"kind",
+      "layer", "head"}, "accuracy", "interval", "offset", "baseline", "baseline_interval"}]}. Relations with few cases
+      are left out.
 
     Raises:
-        UserError: if the model gives no weights.
+      UserError: if the model gives no weights.
     """
     layers, cases = [], {}
     for kind, numbers in chosen_layers(model).items():
@@ -108,9 +108,9 @@ def _of_words(weights: np.ndarray, tokens: Sequence[str], reads_before: bool) ->
     """Returns the weights between words as text has them between blanks, float [heads, words, words].
 
     Args:
-        weights: float [heads, queries, keys], with the end symbol.
-        tokens: without the end symbol.
-        reads_before: whether key k has read token k - 1, as in the decoder.
+      weights: float [heads, queries, keys], with the end symbol.
+      tokens: without the end symbol.
+      reads_before: whether key k has read token k - 1, as in the decoder.
     """
     of_tokens = words_of_tokens(tokens)
     number = 1 + max((word for words in of_tokens for word in words), default=-1)

@@ -75,8 +75,8 @@ def training_figures(run: RunDir, data_dir: Path) -> dict[str, float]:
     If `data_dir`, which has the lengths of sentences, is gone, operations are not counted.
 
     Returns:
-        "parameters" in millions, "steps", "tokens" (target tokens a step), "step_seconds", "flops" (operations of all
-            steps, counted), "dev_perplexity" (of the last checkpoint that was evaluated) and "dev_step", its step.
+      "parameters" in millions, "steps", "tokens" (target tokens a step), "step_seconds", "flops" (operations of all
+      steps, counted), "dev_perplexity" (of the last checkpoint that was evaluated) and "dev_step", its step.
     """
     from t2t_lite.system.quiet import import_tensorflow
 

@@ -54,11 +54,8 @@ class Runner:
     def execute(self, run: Run, command: Command) -> bool:
         """Executes a command of a run; its output is appended to a log beside the run directory.
 
-        Returns:
-          whether it is complete; False if it was stopped because the time is over.
-
-        Raises:
-          UserError: if it fails; the message shows the last line of its output.
+        Returns whether it is complete, and not stopped because the time is over. Raises a UserError with the last line
+        of its output if it fails.
         """
         make_folder(self._folder, "`output_dir`")
         log = run.directory.with_name(f"{run.name}.log")

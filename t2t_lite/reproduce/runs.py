@@ -255,14 +255,14 @@ def runs_of(
     """Returns the runs of table 2, 3 or 4, all rows with the first seed before any with the second.
 
     Args:
-        rows: names of the rows, which are those of their sets, with or without "transformer_"; none: all that the scale
-            has a problem for.
-        seeds: how many seeds, counted from 1.
-        output_dir: the folder of all run directories. Tables share runs: table 2's base model is table 3's.
-        data_flags, device_flags: the trainer's flags for the data and the devices.
+      rows: names of the rows, which are those of their sets, with or without "transformer_"; none: all that the scale
+        has a problem for.
+      seeds: how many seeds, counted from 1.
+      output_dir: the folder of all run directories. Tables share runs: table 2's base model is table 3's.
+      data_flags, device_flags: the trainer's flags for the data and the devices.
 
     Raises:
-        UserError: if a row is unknown or has no problem at this scale.
+      UserError: if a row is unknown or has no problem at this scale.
     """
     known = {short(name): name for name, _ in ROWS[table]}
     rows = [short(row.strip()) for row in rows]

@@ -151,7 +151,7 @@ def score_trees(golds: Sequence[str], candidates: Sequence[str], where: str = "t
     if not golds:
         raise UserError("nothing to score: both files are empty")
     parses = [_read_candidate(line) for line in candidates]
-    untagged = any(_is_untagged(parse) for parse in parses)
+    untagged = any(parse is not None and UNTAGGED in parse.tags for parse in parses)
     scores = []
     for number, (gold_line, parse) in enumerate(zip(golds, parses, strict=True), 1):
         try:
@@ -232,10 +232,6 @@ def _read_candidate(line: str) -> _Parse | None:
         return _read(line)
     except ValueError:
         return None
-
-
-def _is_untagged(candidate: _Parse | None) -> bool:
-    return candidate is not None and UNTAGGED in candidate.tags
 
 
 def _score(gold: _Parse, candidate: _Parse | None, untagged: bool) -> SentenceScore:

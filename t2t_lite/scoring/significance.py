@@ -87,17 +87,17 @@ def compare(
     """Compares systems, hypotheses by name, with the first of them. For the other arguments see `interval`.
 
     Args:
-        test: "bootstrap", paired bootstrap resampling (Koehn 2004), or "randomisation", paired approximate
-            randomisation (Riezler and Maxwell 2005, W05-0908).
-        num_samples: number of samples of the test; None: 1,000 for bootstrap, 10,000 for randomisation. The confidence
-            intervals are of as many samples with bootstrap, of 1,000 with randomisation.
+      test: "bootstrap", paired bootstrap resampling (Koehn 2004), or "randomisation", paired approximate randomisation
+        (Riezler and Maxwell 2005, W05-0908).
+      num_samples: number of samples of the test; None: 1,000 for bootstrap, 10,000 for randomisation. The confidence
+        intervals are of as many samples with bootstrap, of 1,000 with randomisation.
 
     Returns:
-        a `Comparison` for each system. The p-value of a system whose lines all score as the first one's is 1.
+      a `Comparison` for each system. The p-value of a system whose lines all score as the first one's is 1.
 
     Raises:
-        UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, or
-            there is no such test or no system.
+      UserError: if the numbers of lines differ, the metric takes fewer sets of references or cannot be resampled, or
+        there is no such test or no system.
     """
     if test not in TESTS:
         raise UserError(f"`test={test}` is unknown; give {' or '.join(TESTS)}", status=2)
@@ -159,9 +159,9 @@ class _System:
     """The statistics of a system's lines, with the scores of bootstrap samples of them.
 
     Attributes:
-        lines: the numbers of each line whose sums determine the score.
-        score: the score.
-        samples: the score of each sample.
+      lines: the numbers of each line whose sums determine the score.
+      score: the score.
+      samples: the score of each sample.
     """
 
     def __init__(

@@ -14,7 +14,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.training.callbacks import Callbacks
 from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.evaluation.evaluator import Evaluator
-from t2t_lite.training.evaluation.interruption import Interrupted, Interruption
+from t2t_lite.training.evaluation.interruption import Interrupted, Interruption, StopSignals
 from t2t_lite.training.evaluation.model_selection import (
     add_evaluation,
     announce_evaluation,
@@ -31,7 +31,6 @@ from t2t_lite.training.monitoring.throughput import Throughput
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.schedule import learning_rate
 from t2t_lite.training.setup import Training
-from t2t_lite.training.signal_handling import StopSignals
 from t2t_lite.training.step.micro_batching import DistributedBatch, distribute_batches, first_replica
 from t2t_lite.training.step.train_step import StepReport, TrainStep
 from t2t_lite.training.strategy import all_gather, has_workers

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from t2t_lite.checkpoints.training_state import TrainingState
 from t2t_lite.config import HParams
-from t2t_lite.data.generation.statistics import LONGER
+from t2t_lite.data.generation.records import LONGER
 from t2t_lite.data.manifest import Manifest, check_data
 from t2t_lite.data.pipeline import has_pair, reading_shards
 from t2t_lite.errors import UserError

@@ -16,12 +16,12 @@ from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.run_dir import RunDir
 from t2t_lite.training.callbacks import Callback, Callbacks
+from t2t_lite.training.evaluation.interruption import StopSignals
 from t2t_lite.training.loop import LAST_STEP, Ending, TrainingLoop
 from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.precision import measured_gflops
 from t2t_lite.training.setup import set_up
-from t2t_lite.training.signal_handling import StopSignals
 from t2t_lite.training.strategy import has_workers, kinds_of_devices
 from t2t_lite.training.tf_config import workers_of_environment
 
@@ -37,14 +37,8 @@ def train(
     """Trains up to step `hparams.train_steps`, starting from the last checkpoint if there is one.
 
     The run directory is the return value of `prepare_run_dir`. Callbacks follow the training and can stop it. The
-    progress is shown in `display`; None: in the logger.
-
-    Returns:
-        the step and the reason of the end.
-
-    Raises:
-        UserError: if data or checkpoints are unusable, the settings do not suit the data, disk or memory is full, or
-            loss or gradients are no longer finite.
+    progress is shown in `display`; None: in the logger. Raises a UserError if data or checkpoints are unusable, the
+    settings do not suit the data, disk or memory is full, or loss or gradients are no longer finite.
     """
     display = display or Display()
     with _lost_workers_reported(strategy):
@@ -83,12 +77,11 @@ FORMAT = 1
 
 
 def start_record(model: Seq2SeqModel, strategy: tf.distribute.Strategy) -> dict[str, object]:
-    """Returns the record: versions, devices and the number of parameters.
+    """Returns the record of a start: devices, versions and the number of parameters.
 
-    Returns:
-        format, parameters, replicas (devices of all workers), workers, devices (names of the kinds of devices of this
-            worker), cores (processors of this machine), matmul_gflops (the measured speeds of a matrix product, by
-            precision; empty if none was needed), and the versions of t2t_lite, tensorflow, keras and python.
+    `replicas` are the devices of all workers, `devices` the names of the kinds of devices of this worker, `cores` the
+    processors of this machine, `matmul_gflops` the measured speeds of a matrix product, by precision; empty if none was
+    needed.
     """
     return {
         "format": FORMAT,

@@ -69,11 +69,11 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
     devices are changed on all of them. The vocabularies are the model's files, the same if both sides share one.
 
     Returns:
-        report lines: what was loaded, what was not, and why; a few dozen at most.
+      report lines: what was loaded, what was not, and why; a few dozen at most.
 
     Raises:
-        UserError: see `resolve`; also if the checkpoint cannot be read or none of its matrices fits. The model is
-            unchanged then.
+      UserError: see `resolve`; also if the checkpoint cannot be read or none of its matrices fits. The model is
+        unchanged then.
     """
     run_dir, checkpoint = resolve(path)
     arrays = storage.read(checkpoint, "model")

@@ -26,7 +26,10 @@ RULES = {
     ),
     "losses": (("layers.ops", "errors", "arrays"), ("keras",)),
     "schedules": (("layers.ops", "errors", "arrays"), ("keras",)),
-    "checkpoints": (("checkpoints", "system.locks", "run_dir", "scoring.metric", *BASIS), ("tensorflow", "numpy")),
+    "checkpoints": (
+        ("checkpoints", "system.locks", "run_dir", "scoring.metric", *BASIS),
+        ("tensorflow", "keras", "numpy"),
+    ),
     "data": (
         ("data", "plugins", "scoring.metric", "visualization.figures", *BASIS),
         (

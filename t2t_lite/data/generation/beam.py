@@ -20,10 +20,9 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.data.generation import shuffle
-from t2t_lite.data.generation.plan import Plan
-from t2t_lite.data.generation.records import encode_pairs
+from t2t_lite.data.generation.records import Statistics, encode_pairs
+from t2t_lite.data.generation.shuffle import Plan
 from t2t_lite.data.generation.split_writer import SplitJob, pairs_of
-from t2t_lite.data.generation.statistics import Statistics
 from t2t_lite.data.manifest import StatisticsEntry
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError

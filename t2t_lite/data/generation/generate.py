@@ -15,7 +15,7 @@ from t2t_lite.data.generation.existing_data import (
     remove_leftovers,
 )
 from t2t_lite.data.generation.options import GenerateOptions
-from t2t_lite.data.generation.plan import plan_of
+from t2t_lite.data.generation.shuffle import plan_of
 from t2t_lite.data.generation.sources import check_unchanged, digests_of, find_or_fetch
 from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, text_exists, write_split_text
 from t2t_lite.data.generation.split_writer import SplitJob, write_split

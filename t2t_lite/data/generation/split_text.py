@@ -22,13 +22,9 @@ def text_exists(problem: Problem, split: str, data_dir: Path) -> bool:
 
 
 def write_split_text(problem: Problem, split: str, files: dict[str, Path], data_dir: Path) -> list[Example]:
-    """Writes a split as text, one sentence per line, in the order of the source.
+    """Writes a split as text, one sentence per line, in the order of the source; returns its first FIRST_PAIRS pairs.
 
-    Returns:
-      the first FIRST_PAIRS pairs.
-
-    Raises:
-      UserError: if a sentence contains a line break.
+    Raises a UserError if a sentence contains a line break.
     """
     first_pairs = []
     paths = [data_dir / name for name in text_filenames(problem, split)]

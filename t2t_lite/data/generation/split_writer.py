@@ -11,10 +11,9 @@ from typing import TypeVar
 
 from t2t_lite.data.generation import shuffle
 from t2t_lite.data.generation.corpus_statistics import no_examples
-from t2t_lite.data.generation.plan import Plan
 from t2t_lite.data.generation.progress import PairProgress
-from t2t_lite.data.generation.records import encode_pairs
-from t2t_lite.data.generation.statistics import Statistics
+from t2t_lite.data.generation.records import Statistics, encode_pairs
+from t2t_lite.data.generation.shuffle import Plan
 from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.data.vocab import Vocabulary

@@ -95,10 +95,10 @@ class TextChecks:
     `splits` are the pairs of "dev" and "test", if they have their own files.
 
     Attributes:
-        pairs: number of pairs.
-        lines: number of lines on each side.
-        words: for each side, "inputs" or "targets", a histogram of the number of words in usable texts.
-        reversed_splits: the names of `splits` in which most pairs seem to have the opposite direction.
+      pairs: number of pairs.
+      lines: number of lines on each side.
+      words: for each side, "inputs" or "targets", a histogram of the number of words in usable texts.
+      reversed_splits: the names of `splits` in which most pairs seem to have the opposite direction.
     """
 
     def __init__(self, splits: Mapping[str, Iterable[Example]] = types.MappingProxyType({})) -> None:

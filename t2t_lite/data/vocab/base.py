@@ -29,8 +29,8 @@ class Vocabulary(ABC):
     """A mapping between text and token ids. Id 0 is padding, 1 the end of sequence, 2 the unknown token.
 
     Attributes:
-        size: number of tokens, ids 0 to 2 included.
-        sha256: checksum of the file.
+      size: number of tokens, ids 0 to 2 included.
+      sha256: checksum of the file.
     """
 
     size: int

@@ -46,13 +46,13 @@ def train_vocabulary(
     """Learns a vocabulary and writes it to `path` atomically. The same texts give the same file.
 
     Args:
-        size: number of tokens; fewer if the text does not yield as many.
-        kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (split at blanks).
-        symbols: texts that are always one token (ignored by "characters" and "bytes"); with "words" they come first.
-        byte_fallback, character_coverage: for "bpe", see `train_bpe`.
+      size: number of tokens; fewer if the text does not yield as many.
+      kind: "bpe" (SentencePiece), "wordpiece", "characters", "bytes" or "words" (split at blanks).
+      symbols: texts that are always one token (ignored by "characters" and "bytes"); with "words" they come first.
+      byte_fallback, character_coverage: for "bpe", see `train_bpe`.
 
     Raises:
-        UserError: if there is no text, it has more distinct characters than `size` allows, or the kind is unknown.
+      UserError: if there is no text, it has more distinct characters than `size` allows, or the kind is unknown.
     """
     kinds = ("bpe", "wordpiece", "characters", "bytes", "words")
     if kind not in kinds:

@@ -112,14 +112,14 @@ def train_bpe(
     SentencePiece uses for blanks; without it, for texts whose characters all have tokens.
 
     Args:
-        size: number of tokens; fewer if the text does not yield as many.
-        symbols: texts that are always one token.
-        byte_fallback: whether 256 of the tokens are bytes, which encode the characters that have no token.
-        character_coverage: with `byte_fallback`, the share of the texts' characters that get tokens; the rarest ones
-            get none. Without it, all characters get tokens.
+      size: number of tokens; fewer if the text does not yield as many.
+      symbols: texts that are always one token.
+      byte_fallback: whether 256 of the tokens are bytes, which encode the characters that have no token.
+      character_coverage: with `byte_fallback`, the share of the texts' characters that get tokens; the rarest ones get
+        none. Without it, all characters get tokens.
 
     Raises:
-        UserError: if the text has more distinct characters than `size` allows.
+      UserError: if the text has more distinct characters than `size` allows.
     """
     model = io.BytesIO()
     try:

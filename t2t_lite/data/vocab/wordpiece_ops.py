@@ -92,9 +92,9 @@ def _join(parts: tf.RaggedTensor, ids: tf.RaggedTensor, unknown: int) -> tf.Ragg
     """Joins the ids of the parts of each text, with byte tokens for parts that have no tokens: int32 [batch, (length)].
 
     Args:
-        parts: strings [batch, (parts)].
-        ids: int32 [all parts, (tokens)], the ids of the flat values of `parts`.
-        unknown: the id that marks a part without tokens.
+      parts: strings [batch, (parts)].
+      ids: int32 [all parts, (tokens)], the ids of the flat values of `parts`.
+      unknown: the id that marks a part without tokens.
     """
     is_known = tf.not_equal(ids, unknown)
     has_tokens = tf.reduce_all(is_known, axis=1)

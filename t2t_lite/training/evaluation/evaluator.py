@@ -87,14 +87,14 @@ class Evaluator:
     """Evaluates a model, built on the devices of `strategy`, on all pairs of a split, of any length.
 
     Args:
-        options: with eval_decode, the split is translated or parsed as well, on one device of the chief; decode_hparams
-            and eval_lines say how, eval_metric is computed beside the problem's metric.
-        limit: the limit on the size of micro-batches, as in training; None: as the options say.
-        metrics: further metrics of outputs.
-        interruption: ends evaluations when a signal asks for it; None: nothing does.
+      options: with eval_decode, the split is translated or parsed as well, on one device of the chief; decode_hparams
+        and eval_lines say how, eval_metric is computed beside the problem's metric.
+      limit: the limit on the size of micro-batches, as in training; None: as the options say.
+      metrics: further metrics of outputs.
+      interruption: ends evaluations when a signal asks for it; None: nothing does.
 
     Attributes:
-        samples: some `Sample`s of the last evaluation, if it decoded.
+      samples: some `Sample`s of the last evaluation, if it decoded.
     """
 
     def __init__(

@@ -1,16 +1,47 @@
-"""Ends an evaluation when a signal has asked the training to stop."""
+"""Signals that stop a training: it finishes the step or ends the evaluation, and saves a checkpoint."""
 
+import signal
 import threading
 import time
+from collections.abc import Callable
+from types import FrameType
 
 import numpy as np
 import tensorflow as tf
 
-from t2t_lite.training.signal_handling import StopSignals
 from t2t_lite.training.strategy import all_reduce_sum
 
 # Seconds between two messages of a worker that the others wait for.
 _PAUSE = 0.25
+
+
+class StopSignals:
+    """Records SIGTERM and SIGINT. The first one is only recorded; the second one has its default effect.
+
+    Use as a context manager. Outside the main thread, the only one that receives signals, it records nothing.
+    `on_signal` is called in the signal handler.
+    """
+
+    SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+    def __init__(self, on_signal: Callable[[], None] = lambda: None) -> None:
+        self._on_signal = on_signal
+        self.number = 0  # number of the received signal, 0: none
+
+    def __enter__(self) -> "StopSignals":
+        receives_signals = threading.current_thread() is threading.main_thread()
+        self._before = {number: signal.signal(number, self._note) for number in self.SIGNALS if receives_signals}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        del frame
+        self.number = number
+        self._on_signal()
+        self.__exit__()
 
 
 class Interrupted(Exception):

@@ -22,9 +22,9 @@ class Optimizer(abc.ABC):
     and in mixed_float16 the loss scale is halved. Create an optimizer in the scope of the strategy.
 
     Args:
-        weight_decay: the share of each matrix that an update removes, times the learning rate (Loshchilov and Hutter
-            2019). Vectors, which are biases and the parameters of norms, do not decay.
-        prefix: begins the names of the state in checkpoints.
+      weight_decay: the share of each matrix that an update removes, times the learning rate (Loshchilov and Hutter
+        2019). Vectors, which are biases and the parameters of norms, do not decay.
+      prefix: begins the names of the state in checkpoints.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Optimizer(abc.ABC):
         """Makes one update. Call it in cross-replica context.
 
         Args:
-            gradients: one per variable, of the global batch's loss times the loss scale, summed over replicas.
-            norm: the global norm of the gradients of the loss itself, float32 scalar; clip_norm limits it.
+          gradients: one per variable, of the global batch's loss times the loss scale, summed over replicas.
+          norm: the global norm of the gradients of the loss itself, float32 scalar; clip_norm limits it.
         """
         made = tf.cast(self.iterations - self.skipped, tf.float32)  # updates so far
         rate = learning_rate(self.iterations + 1, self.hparams)

@@ -9,8 +9,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.registry import OPTIMIZERS
 from t2t_lite.training import private_names
 from t2t_lite.training.optimizers.base import Optimizer
-from t2t_lite.training.optimizers.fused_adam import FusedAdam
-from t2t_lite.training.optimizers.keras_optimizer import KerasOptimizer
+from t2t_lite.training.optimizers.updates import FusedAdam, KerasOptimizer
 
 # Arguments of Keras' optimizers that the trainer does not use, and the settings that do the same.
 _SETTINGS = {

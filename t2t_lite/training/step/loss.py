@@ -25,9 +25,9 @@ def smoothed_cross_entropy(logits: tf.Tensor, targets: tf.Tensor, label_smoothin
     """Cross-entropy against (1 - eps) on the target plus eps spread evenly over the vocabulary, in float32.
 
     Args:
-        logits: float [batch, length, vocab].
-        targets: int32 [batch, length]; 0 is padding and does not count.
-        label_smoothing: eps.
+      logits: float [batch, length, vocab].
+      targets: int32 [batch, length]; 0 is padding and does not count.
+      label_smoothing: eps.
     """
     vocab_size = logits.shape[-1]
     labels = tf.reshape(targets, [-1])

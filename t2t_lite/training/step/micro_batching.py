@@ -78,9 +78,9 @@ def distribute_batches(
     "targets", int32 [rows, length], and any scalars.
 
     Returns:
-        a distributed dataset of the same dicts, with "inputs" and "targets" as int32 [micro-batches, rows, length],
-            filled up with empty rows, which have no loss. It adds "first_row", int64: the index of a share's first row
-            in the global batch; and "tokens", float32: the number of real target tokens of the whole global batch.
+      a distributed dataset of the same dicts, with "inputs" and "targets" as int32 [micro-batches, rows, length],
+      filled up with empty rows, which have no loss. It adds "first_row", int64: the index of a share's first row in the
+      global batch; and "tokens", float32: the number of real target tokens of the whole global batch.
     """
     replicas = strategy.num_replicas_in_sync
 

@@ -76,10 +76,7 @@ class TrainStep:
         return self._micro_batch_gradients(inputs, targets, self._optimizer.iterations.read_value(), first_row, scale)
 
     def _add_parts(self, totals: list[tf.Tensor], parts: list[tf.Tensor]) -> list[tf.Tensor]:
-        def on_replica(totals: list[tf.Tensor], parts: list[tf.Tensor]) -> list[tf.Tensor]:
-            return [total + part for total, part in zip(totals, parts)]
-
-        return self._strategy.run(on_replica, args=(totals, parts))
+        return self._strategy.run(lambda *both: [total + part for total, part in zip(*both)], args=(totals, parts))
 
     def _reduce_and_apply(self, totals: list[tf.Tensor], requests: tf.Tensor) -> tf.Tensor:
         strategy, optimizer = self._strategy, self._optimizer

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from t2t_lite.data.generation import plan
+from t2t_lite.data.generation import shuffle
 from t2t_lite.data.generation.generate import GenerateOptions, generate
 from t2t_lite.data.manifest import check_data, read_manifest
 from t2t_lite.data.problem import Example, Problem
@@ -48,16 +48,16 @@ def contents_of(directory):
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """30 chunks, and several buckets per shard."""
-    monkeypatch.setattr(plan, "CHUNK_PAIRS", 100)
-    monkeypatch.setattr(plan, "BUCKET_RECORDS", 250)
+    monkeypatch.setattr(shuffle, "CHUNK_PAIRS", 100)
+    monkeypatch.setattr(shuffle, "BUCKET_RECORDS", 250)
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The data of an uninterrupted run."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan, "CHUNK_PAIRS", 100)
-        patch.setattr(plan, "BUCKET_RECORDS", 250)
+        patch.setattr(shuffle, "CHUNK_PAIRS", 100)
+        patch.setattr(shuffle, "BUCKET_RECORDS", 250)
         data_dir = tmp_path_factory.mktemp("whole")
         generate(Numerals(), data_dir, data_dir / "none", say=silent)
     return data_dir
@@ -143,7 +143,7 @@ KILLED = """
 import pathlib, sys
 sys.path.insert(0, {tests!r})
 import test_generate_at_size as tests
-tests.plan.CHUNK_PAIRS, tests.plan.BUCKET_RECORDS = 100, 250
+tests.shuffle.CHUNK_PAIRS, tests.shuffle.BUCKET_RECORDS = 100, 250
 print("begins", flush=True)
 tests.generate(tests.Numerals(), pathlib.Path({data_dir!r}), pathlib.Path("none"), say=tests.silent)
 """

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.data.generation import shuffle
-from t2t_lite.data.generation.plan import Plan
-from t2t_lite.data.generation.statistics import Statistics
+from t2t_lite.data.generation.records import Statistics
+from t2t_lite.data.generation.shuffle import Plan
 
 COUNT = 20_000
 

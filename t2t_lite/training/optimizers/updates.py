@@ -1,4 +1,4 @@
-"""Any optimizer of Keras that updates one variable at a time, on all devices."""
+"""How an update changes weights: by Adam with TensorFlow's fused kernel, or by any other optimizer of Keras."""
 
 import collections
 from collections.abc import Callable, Sequence
@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from t2t_lite.config import HParams
-from t2t_lite.training.optimizers.base import Optimizer
+from t2t_lite.training.optimizers.base import Optimizer, state_name
 from t2t_lite.training.schedule import learning_rate
 
 
@@ -55,3 +55,44 @@ def _by_name(rule: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
         found[f"{name}.{seen[name]}" if seen[name] else name] = variable.value
         seen[name] += 1
     return found
+
+
+class FusedAdam(Optimizer):
+    """Adam (Kingma and Ba 2015), and AdamW (Loshchilov and Hutter 2019) if the rule has a weight decay."""
+
+    def __init__(
+        self, keras_variables: Sequence[keras.Variable], hparams: HParams, rule: keras.optimizers.Adam
+    ) -> None:
+        super().__init__(keras_variables, hparams, rule.weight_decay or 0.0, "adam")
+        self._rule = rule
+        self._momentums, self._velocities = (
+            [tf.Variable(tf.zeros(variable.shape), trainable=False) for variable in self.variables] for _ in range(2)
+        )
+        names = [state_name(variable) for variable in keras_variables]
+        self.state |= {f"adam.{name}_momentum": slot for name, slot in zip(names, self._momentums)}
+        self.state |= {f"adam.{name}_velocity": slot for name, slot in zip(names, self._velocities)}
+
+    def _slots(self) -> Sequence[Sequence[tf.Variable]]:
+        return self._momentums, self._velocities
+
+    def _make_update(self, made: tf.Tensor, rate: tf.Tensor) -> Callable[..., None]:
+        rule = self._rule
+        powers = [tf.pow(beta, made + 1.0) for beta in (rule.beta_1, rule.beta_2)]
+        beta1, beta2, epsilon = (tf.constant(value) for value in (rule.beta_1, rule.beta_2, rule.epsilon))
+
+        def update(variable: tf.Variable, gradient: tf.Tensor, momentum: tf.Variable, velocity: tf.Variable) -> None:
+            # The fused kernel makes one pass over the four arrays; single operations would make about sixteen.
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=momentum.handle,
+                v=velocity.handle,
+                beta1_power=powers[0],
+                beta2_power=powers[1],
+                lr=rate,
+                beta1=beta1,
+                beta2=beta2,
+                epsilon=epsilon,
+                grad=gradient,
+            )
+
+        return update
