@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from t2t_lite.data.mixture import Mixture, Part
 from t2t_lite.data.problem import Example, Problem, Source
 from t2t_lite.data.text_files import read_parallel
 from t2t_lite.registry import PROBLEMS
@@ -65,3 +66,14 @@ class Multi30kEnfr(Multi30k):
     """English to French image captions: 29,000 pairs, dev 1,014, test_2016_flickr 1,000."""
 
     target_language = "fr"
+
+
+@PROBLEMS.register
+class Multi30kEndefr(Mixture):
+    """English captions into German and French: a sentence begins with <2de> or <2fr>; 58,000 pairs."""
+
+    source_language = "en"
+    vocab_size = 8000
+    byte_fallback = False  # like its parts
+    num_shards = 4
+    parts = (Part("multi30k_ende", tag="<2de>"), Part("multi30k_enfr", tag="<2fr>"))

@@ -39,7 +39,7 @@ def show(arguments: argparse.Namespace) -> None:
     if arguments.max_length >= COMPARED_LENGTH:
         _print_comparison(r)
     if arguments.plot_file is not None:
-        from t2t_lite.benchmark.plot import plot
+        from t2t_lite.benchmark.layers import plot
 
         plot(sweeps, paths, Path(arguments.plot_file))
         print(f"\nplot: {arguments.plot_file}")

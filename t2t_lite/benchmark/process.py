@@ -41,7 +41,7 @@ class WholeCommand(NamedTuple):
 
 
 def whole_command(command: Sequence[str], cache: Path) -> WholeCommand:
-    """Runs a command that keeps what it compiles in the folder `cache`; if it fails, a UserError has its last message."""
+    """Runs a command that keeps what it compiles in the folder `cache`. Raises a UserError if it fails."""
     # From a small process: Linux counts the memory of the process that starts a command as the command's own.
     status, error, measured = in_a_process(_run, list(command), str(cache))
     if status:

@@ -15,10 +15,10 @@ from t2t_lite.benchmark.layers import (
     attention_alone,
     exponent,
     make_layer,
+    plot,
     slope,
     table_exponent,
 )
-from t2t_lite.benchmark.plot import plot
 
 
 def points_of(seconds, memory, lengths=(64, 128, 512), widths=(256,)):
