@@ -31,19 +31,13 @@ from t2t_lite.registry import PROBLEMS
 
 MIN_WORDS, MAX_WORDS = 4, 18  # of the English sentences
 _SEED = 2017
-
-
-def _nouns_of(kinds: tuple[str, ...]) -> list[Noun]:
-    return [noun for noun in NOUNS if any(kind in kinds for kind in noun.kinds)]
-
-
 _KIND_SETS = (
     {verb.objects for verb in VERBS}
     | {verb.subjects for verb in VERBS}
     | {preposition.kinds for group in words.PREPOSITIONS.values() for preposition in group}
     | {("person",), ("animal",)}
 )
-NOUNS_OF = {kinds: _nouns_of(kinds) for kinds in _KIND_SETS}
+NOUNS_OF = {kinds: [noun for noun in NOUNS if set(kinds) & set(noun.kinds)] for kinds in _KIND_SETS}
 VERBS_FOR_SUBJECT = {kind: [verb for verb in VERBS if kind in verb.subjects] for kind in ("person", "animal")}
 VERBS_FOR_OBJECT = {noun.kinds: [verb for verb in VERBS if set(verb.objects) & set(noun.kinds)] for noun in NOUNS}
 ADJECTIVES_OF = {

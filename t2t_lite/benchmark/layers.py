@@ -156,7 +156,7 @@ def _measure_points(
     points = []
     for length, hidden_size in sizes:
         gc.collect()
-        _forget_peak()
+        Path("/proc/self/clear_refs").write_text("5")  # forgets the peak
         seconds = _seconds(_make_call(CASES[name], length, hidden_size, neighborhood_size, whole))
         points.append(Point(length, hidden_size, seconds, max(_resident("VmHWM") - at_start, 0)))
     # A second pass, because a disturbance may last as long as all calls of a point.
@@ -225,10 +225,6 @@ def _resident(what: str) -> int:
     if found is None:
         raise ValueError(f"/proc/self/status has no {what}")
     return 1024 * int(found[1])
-
-
-def _forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def plot(sweeps: list[Sweep], paths: dict[str, list[tuple[int, int]]], file: Path) -> None:

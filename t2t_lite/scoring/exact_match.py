@@ -26,8 +26,5 @@ class ExactMatch(Metric):
         )
 
     def _matches(self, hypotheses: Sequence[str], *references: Sequence[str]) -> list[bool]:
-        sets = [[self._compared(text) for text in texts] for texts in (hypotheses, *references)]
+        sets = [[text.lower() if self._lowercase else text for text in texts] for texts in (hypotheses, *references)]
         return [ours in theirs for ours, *theirs in zip(*sets)]
-
-    def _compared(self, text: str) -> str:
-        return text.lower() if self._lowercase else text

@@ -35,8 +35,10 @@ def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
     """Raises UserError if flags are missing, or a missing source cannot be downloaded. Takes seconds at most."""
     problem.check_options()
     for source in problem.sources:
-        if isinstance(source, OwnFile):
-            _check_own(source.path)
+        if isinstance(source, OwnFile) and source.path.is_dir():
+            raise UserError(f"{source.path} is a directory; give the files in it")
+        if isinstance(source, OwnFile) and not source.path.is_file():
+            raise UserError(f"no such file: {source.path}")
     lacking = _lacking(problem, tmp_dir)
     if lacking:
         for source in problem.sources:
@@ -48,13 +50,6 @@ def check_obtainable(problem: Problem, tmp_dir: Path) -> None:
                 f"cannot reach {host[1]} to fetch the sources of '{problem.data_name}' ({reason}); "
                 f"{_by_hand(lacking, tmp_dir)}"
             )
-
-
-def _check_own(path: Path) -> None:
-    if path.is_dir():
-        raise UserError(f"{path} is a directory; give the files in it")
-    if not path.is_file():
-        raise UserError(f"no such file: {path}")
 
 
 def _lacking(problem: Problem, tmp_dir: Path) -> list[Source | TfdsSource]:

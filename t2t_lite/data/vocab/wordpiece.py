@@ -75,7 +75,7 @@ class TokenListVocabulary(Vocabulary):
         ids = {token: id for id, token in enumerate(self._own, start=FIRST_TOKEN)}
         kinds: dict[str, Callable[[], Callable[[str], list[int]]]] = {
             "bytes": lambda: _byte_ids,
-            "characters": lambda: _Characters(ids),
+            "characters": lambda: functools.partial(_character_ids, ids),
             "wordpiece": lambda: _Words(ids, self._symbols),
         }
         self._ids_of_text = kinds[self._kind]()
@@ -172,16 +172,12 @@ def _byte_ids(text: str) -> list[int]:
     return [FIRST_BYTE + byte for byte in text.encode("utf-8", errors="replace")]
 
 
-class _Characters:
-    def __init__(self, ids: Mapping[str, int]) -> None:
-        self._ids = ids
-
-    def __call__(self, text: str) -> list[int]:
-        found = []
-        for character in text:
-            id = self._ids.get(character)
-            found += _byte_ids(character) if id is None else [id]
-        return found
+def _character_ids(ids: Mapping[str, int], text: str) -> list[int]:
+    found = []
+    for character in text:
+        id = ids.get(character)
+        found += _byte_ids(character) if id is None else [id]
+    return found
 
 
 class _Words:

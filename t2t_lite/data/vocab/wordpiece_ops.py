@@ -26,14 +26,6 @@ def tokenizer(tokens: Sequence[str], **options: Any) -> Any:  # noqa: ANN401  te
     )
 
 
-class _Bytes:
-    def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
-        del tokens, symbols
-
-    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        return _bytes_of(texts)
-
-
 class _Characters:
     def __init__(self, tokens: Sequence[str], symbols: Sequence[str]) -> None:
         del symbols
@@ -60,7 +52,7 @@ class _WordPiece:
         return _join(words, self._tokenizer.tokenize(words.flat_values) + FIRST_TOKEN, self._unknown)
 
 
-KINDS = {"bytes": _Bytes, "characters": _Characters, "wordpiece": _WordPiece}
+KINDS = {"bytes": lambda tokens, symbols: _bytes_of, "characters": _Characters, "wordpiece": _WordPiece}
 
 
 def cutter(symbols: Sequence[str]) -> Callable[[tf.Tensor], tf.RaggedTensor]:
