@@ -17,11 +17,7 @@ PROGRAM = "t2t-lite-{}"
 class CommandParser(argparse.ArgumentParser):
     """An argument parser without abbreviations that suggests the nearest flags for an unknown one.
 
-    Args:
-      command: the command's name without "t2t-lite-".
-      description: what the command does.
-      plugins: whether the command loads plug-ins.
-      runs: whether it opens run directories, which may name plug-ins.
+    The name of the command is without "t2t-lite-"; with `runs` it opens run directories, which may name plug-ins.
     """
 
     def __init__(self, command: str, description: str, plugins: bool = True, runs: bool = False) -> None:

@@ -8,11 +8,7 @@ from t2t_lite.bin.cli.command_parser import value_of
 
 
 def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Loads the registries and parses `argv`, including the flags of the problem named by --problem.
-
-    Returns:
-      the arguments; `problem_options` holds the values of the problem's flags.
-    """
+    """Loads the registries and parses `argv` with the flags of the problem that --problem names: `problem_options`."""
     from t2t_lite.data.problem import REVERSED_SUFFIX
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import PROBLEMS

@@ -69,14 +69,7 @@ def check_model(arguments: argparse.Namespace, translator: "Translator") -> None
 def draw(
     arguments: argparse.Namespace, translator: "Translator | Parser", pairs: Sequence[tuple[str, str]], lines: int
 ) -> None:
-    """Draws lines with their translations, and says how many.
-
-    Args:
-      arguments: the parsed flags.
-      translator: the model.
-      pairs: the first lines that are not blank, with their translations or trees.
-      lines: the number of all lines that are not blank.
-    """
+    """Draws the first lines that are not blank with their translations or trees; `lines`: the number of all of them."""
     file = Path(arguments.draw_attention)
     chosen = pairs[: MAX_SENTENCES if file.suffix.lower() == ".html" else 1]
     if not chosen:

@@ -194,11 +194,7 @@ def _files(arguments: argparse.Namespace, of_model: list[Path]) -> tuple[list[Pa
 def _decode_lines(
     arguments: argparse.Namespace, translator: "Translator | Parser", inputs: list[Path], targets: list[Path]
 ) -> tuple[list[tuple[str, str]], int]:
-    """Writes the outputs for all lines of files, or of standard input.
-
-    Returns:
-      `OutputWriter`'s pairs and num_pairs.
-    """
+    """Writes the outputs for all lines of files, or of standard input; returns `OutputWriter`'s pairs and num_pairs."""
     from t2t_lite.bin.decoder.outputs import OutputWriter
 
     writer = OutputWriter(translator, arguments)

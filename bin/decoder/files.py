@@ -43,15 +43,9 @@ def decode_file(
     made_by: object,
     warn: Callable[[str], None],
 ) -> None:
-    """Writes the outputs for the lines of files.
+    """Writes the outputs for the lines of files; without output files (`targets`), to standard output.
 
-    Args:
-      paths: the input files.
-      targets: the output files; if empty, standard output.
-      writer: makes the output lines.
-      batch_lines: lines per block; None: BLOCK_LINES.
-      made_by: what the outputs depend on, see `ResumableWriter`.
-      warn: receives warnings and reports, one line each.
+    For `made_by`, what the outputs depend on, see `ResumableWriter`; `batch_lines` None: BLOCK_LINES.
     """
     from t2t_lite.decoding.resumable_writer import ResumableWriter
 

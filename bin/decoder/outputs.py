@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 class OutputWriter:
     """Turns blocks of input lines into output lines. The flags determine their kind.
 
-    Args:
-      translator: a `Translator` or `Parser`.
-      arguments: the parsed flags.
-
     Attributes:
       pairs: the first lines that are not blank with their best translation, for a picture of attention.
       num_pairs: the number of all lines that are not blank.
@@ -35,12 +31,9 @@ class OutputWriter:
     def outputs_of(
         self, lines: Sequence[tuple[str, ...]], first_line: int, on_done: Callable[[int], None] | None = None
     ) -> list[list[str]]:
-        """Returns the lines for each output file.
+        """Returns the lines for each output file, given tuples: a text and, if there are such files, prefix, phrases.
 
-        Args:
-          lines: tuples with a line of each input file: the text and, if there are such files, prefix and phrases.
-          first_line: the number of the first line.
-          on_done: called after each batch with the number of lines that it translated.
+        `on_done` is called after each batch with the number of lines that it translated.
         """
         from t2t_lite.decoding.translator import Translator
 

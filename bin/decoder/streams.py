@@ -70,11 +70,7 @@ def decode_stream(
 
 
 def decode_interactively(translator: "Translator | Parser") -> None:
-    """Prompts for lines and prints their translations and the time each took, until the end of input.
-
-    Args:
-      translator: the translator; the trees of a parser are also drawn.
-    """
+    """Prompts for lines and prints translations, and trees also drawn, with the time of each, until the input ends."""
     from t2t_lite.parsing.parser import Parser
     from t2t_lite.trees.drawing import text_art
     from t2t_lite.trees.tree import parse_brackets

@@ -30,12 +30,9 @@ def check(arguments: argparse.Namespace, model: ChosenModel) -> None:
 
 
 def draw_trees(trees: Path, picture: Path, warn: Callable[[str], None]) -> None:
-    """Draws the first trees of a file that the decoder has written.
+    """Draws the first trees of a file that the decoder has written; as text art unless the picture is named .svg.
 
-    Args:
-      trees: the file, with a tree or nothing in each line.
-      picture: the file to write; text art unless its name ends in .svg.
-      warn: receives a line about the number of trees drawn and left out.
+    The file has a tree or nothing in each line; `warn` receives a line about the trees drawn and left out.
     """
     from t2t_lite.data.text_files import read_lines
     from t2t_lite.files import write_text

@@ -177,11 +177,8 @@ def _score(arguments: argparse.Namespace, metrics: list[str], options: dict[str,
 def _use_stored_files(arguments: argparse.Namespace) -> str:
     """Sets the flags that name files to those that t2t-lite-eval stored for the runs of --output_dir.
 
-    Returns:
-      the language of the outputs; "" if unknown.
-
-    Raises:
-      UserError: if nothing is stored, or several evaluations with different settings are.
+    Returns the language of the outputs, "" if unknown. Raises UserError if nothing is stored, or several evaluations
+    with different settings are.
     """
     from t2t_lite.errors import UserError
     from t2t_lite.evaluation.split_scores import HYPOTHESES, INPUTS, stored_evaluation

@@ -65,14 +65,7 @@ class Scored:
 
 
 def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool) -> None:
-    """Prints what the metrics say of one file.
-
-    Args:
-      files: the texts.
-      metrics: names of metrics.
-      options: of the metrics; each gets those that it takes.
-      intervals: whether to compute confidence intervals.
-    """
+    """Prints what the metrics say of one file; each gets those of the options that it takes."""
     ((name, hypotheses),) = files.hypotheses.items()
     references, printed = list(files.references.values()), []
     for metric in metrics:
@@ -88,12 +81,7 @@ def print_reports(files: Files, metrics: Sequence[str], options: Mapping[str, An
 def score_files(
     files: Files, metrics: Sequence[str], options: Mapping[str, Any], intervals: bool, test: str
 ) -> list[Scored]:
-    """Scores files, and compares them with the first of them.
-
-    Args:
-      files, metrics, options, intervals: see `print_reports`; intervals are always computed of several files.
-      test: the paired test.
-    """
+    """Scores files, and compares them with the first; intervals are always computed of several files."""
     references, found = list(files.references.values()), []
     for metric in metrics:
         taken = options_taken(metric, options)

@@ -8,12 +8,9 @@ from t2t_lite.data.vocab import PAD_ID
 
 
 def by_length(rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callable[[int], int]) -> Iterator[list[int]]:
-    """Groups rows into batches of similar length, the longest first.
+    """Groups rows, indices into `lengths`, into batches of similar length, the longest first.
 
-    Args:
-      rows: indices into `lengths`.
-      lengths: the length of every row.
-      batch_size_of: maps the longest length of a batch to its maximum number of rows.
+    `batch_size_of` maps the longest length of a batch to its maximum number of rows.
     """
     batch: list[int] = []
     for row in sorted(rows, key=lambda row: -lengths[row]):

@@ -39,16 +39,11 @@ _ONLY = {
 
 
 class CTranslate2Engine:
-    """An `Engine` with a model in CTranslate2's format.
+    """An `Engine` with a model in CTranslate2's format, in a folder with model.bin.
 
-    Args:
-      folder: the folder with model.bin.
-      vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
-      max_positions: the longest sequence that the model has positions for.
-      positions_limit: what messages call that limit.
-      alignment_layer: the decoder layer whose attention the model gives.
-      options: how it runs; `warn` also receives a line about settings that have another effect than with TensorFlow.
-      digest: the checksum of the model.
+    Messages call the limit `max_positions` by `positions_limit`. The model gives the attention of its decoder layer
+    `alignment_layer`, and has the checksum `digest`. `options.warn` also receives a line about settings that have
+    another effect than with TensorFlow.
     """
 
     name = "ctranslate2"

@@ -118,13 +118,8 @@ class Engine(Protocol):
     ) -> "list[np.ndarray]":
         """Returns the attention of given outputs to their sources, averaged over the heads of a decoder layer.
 
-        Args:
-          sources, outputs: ids, with the end symbol.
-          layer: the layer's number; None: the one closest to a word alignment.
-          settings: `batch_tokens` is used.
-
-        Returns:
-          float32 [output tokens, source tokens] for each pair.
+        That is float32 [output tokens, source tokens] for each pair; ids have the end symbol. The layer None is the one
+        closest to a word alignment; of the settings, `batch_tokens` is used.
 
         Raises:
           UserError: if the engine or the model does not give it.
@@ -139,15 +134,9 @@ class Engine(Protocol):
         layer: int | None,
         settings: DecodeHParams,
     ) -> "list[np.ndarray]":
-        """Returns the attention weights of one layer of given outputs.
+        """Returns the attention weights of one layer of given outputs: float32 [heads, queries, keys] for each pair.
 
-        Args:
-          sources, outputs: ids, with the end symbol.
-          kind, layer: see `Translator.attention`.
-          settings: `batch_tokens` is used.
-
-        Returns:
-          float32 [heads, queries, keys] for each pair.
+        For `kind` and `layer` see `Translator.attention`, for the others `cross_attention`.
         """
         ...
 

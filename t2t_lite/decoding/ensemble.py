@@ -11,12 +11,9 @@ from t2t_lite.models.base import Seq2SeqModel
 
 
 class Ensemble:
-    """Models with the same vocabulary behind the decoding interface of `Seq2SeqModel`.
+    """Built models with the same vocabulary behind the decoding interface of `Seq2SeqModel`.
 
     The probability of a token is the mean of the models' probabilities.
-
-    Args:
-      models: built models with their weights loaded.
     """
 
     def __init__(self, models: Sequence[Seq2SeqModel]) -> None:

@@ -21,10 +21,8 @@ _LOGITS = 2**24
 class GivenPairs:
     """Scores and attention weights of pairs. It is thread-safe.
 
-    In all methods, `sources` and `outputs` are the token ids of each side, with the end symbol.
-
-    Args:
-      model: a built `Seq2SeqModel` with its weights; only for scores also an `Ensemble`.
+    In all methods, `sources` and `outputs` are the token ids of each side, with the end symbol. The model is built and
+    has its weights; an `Ensemble` only gives scores.
     """
 
     def __init__(self, model: Seq2SeqModel | Ensemble) -> None:

@@ -14,11 +14,7 @@ _PART = "\N{REPLACEMENT CHARACTER}"
 
 
 class PhraseVocabulary:
-    """Turns phrases into tokens as they occur inside a text.
-
-    Args:
-      vocabulary: the vocabulary of the outputs.
-    """
+    """Turns phrases into tokens of a vocabulary, that of the outputs, as they occur inside a text."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
@@ -30,14 +26,9 @@ class PhraseVocabulary:
         self._constraint = Phrases(begins, ends, blanks, EOS_ID)
 
     def constraint(self, phrases: Sequence[Sequence[str]], first_line: int = 1) -> LineConstraint:
-        """Returns the constraint that outputs contain phrases as whole words.
+        """Returns the constraint that outputs contain the phrases of their line as whole words.
 
-        Args:
-          phrases: for each line, the phrases; blank ones and repeated ones are ignored.
-          first_line: the number of the first line, for errors.
-
-        Raises:
-          UserError: if the vocabulary cannot write a phrase.
+        Blank and repeated phrases do not count. Raises UserError if the vocabulary cannot write a phrase.
         """
         rows = []
         for number, line in enumerate(phrases, start=first_line):

@@ -32,11 +32,8 @@ class CutHypothesis(Hypothesis):
 class LineSearch:
     """Searches lines: search(lines, settings, number of hypotheses wanted) -> hypotheses. It is thread-safe.
 
-    Args:
-      engine: searches token ids.
-      vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
-      warn: receives a line about an input or an output that was cut.
-      has_inputs: False: the model reads no inputs, and the lines are the beginnings of their own outputs.
+    `warn` receives a line about an input or an output that was cut. Without `has_inputs`, the model reads no inputs,
+    and the lines are the beginnings of their own outputs.
     """
 
     def __init__(
@@ -51,12 +48,7 @@ class LineSearch:
         self._vocabulary, self._inputs_vocabulary = vocabulary, inputs_vocabulary
 
     def __call__(self, lines: Lines, settings: DecodeHParams, num_wanted: int) -> list[list[Hypothesis]]:
-        """Returns the hypotheses of each line: best first, or samples in the order they were drawn.
-
-        Args:
-          lines: the lines.
-          settings: the decoding settings.
-          num_wanted: how many hypotheses of a line are wanted; 0: all.
+        """Returns the hypotheses of each line: best first, or samples in the order they were drawn (num_wanted=0: all).
 
         Raises:
           UserError: if a setting is out of range, there are more or fewer prefixes or lists of phrases than lines, or

@@ -27,15 +27,9 @@ def load_runs(
     checkpoint_path: str | PathLike | None,
     options: EngineOptions,
 ) -> Loaded:
-    """Loads the models of run directories with the same vocabularies.
+    """Loads the models of run directories with the same vocabularies; for arguments see `Translator.from_run_dir`.
 
-    Args:
-      paths: the run directories.
-      decode_hparams: changes to the defaults of the first run: those of its problem, and those that were tuned for it;
-        as a dict or "name=value,...".
-      checkpoint_path: which checkpoint to load: "best", "last", "average", "ckpt-2000" or a path, see
-        `checkpoints.selection`. None: the average of each run directory if there is one, else the last checkpoint.
-      options: `warn` also receives a line if the loaded checkpoint is not the newest, and about tuned settings.
+    `options.warn` also receives a line if the loaded checkpoint is not the newest, and about tuned settings.
 
     Raises:
       UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
@@ -70,12 +64,7 @@ def load_runs(
 
 
 def restored_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int, checkpoint: Path) -> Seq2SeqModel:
-    """Returns a model with the weights of a checkpoint.
-
-    Args:
-      hparams: the settings of the model.
-      vocab_size, inputs_vocab_size: sizes of the vocabularies of the targets and the inputs.
-      checkpoint: the path of the checkpoint, without suffix.
+    """Returns a model with the weights of a checkpoint, given by its path without suffix.
 
     Raises:
       UserError: if the checkpoint cannot be read or does not fit.

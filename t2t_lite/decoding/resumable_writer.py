@@ -51,11 +51,9 @@ class ResumableWriter:
         self._lines = 0
 
     def rest_of(self, read: Callable[[], Iterator[Line]], say: Callable[[str], None]) -> Iterator[Line]:
-        """Opens the files and returns the input lines that they do not answer yet.
+        """Opens the files and returns those of the input lines, which `read` gives, that they do not answer yet.
 
-        Args:
-          read: returns the input lines from the first one on, each a text or a tuple of texts.
-          say: receives a line about where the run resumes.
+        `say` receives a line about where the run resumes.
         """
         before = self._known()
         if before:
@@ -86,13 +84,7 @@ class ResumableWriter:
     def append(
         self, lines: Sequence[Line], outputs: Sequence[Sequence[str]], notes: dict[str, object] | None = None
     ) -> None:
-        """Writes a block.
-
-        Args:
-          lines: lines of the input.
-          answers: for each file, one output line per input line.
-          notes: what a resumed run needs to know about all blocks so far, an object of JSON.
-        """
+        """Writes a block, a line per input line into each file; `notes`: what a resumed run must know of all blocks."""
         for path, file, in_place, texts in zip(self._paths, self._files, self._in_place, outputs, strict=True):
             block = "".join(text + "\n" for text in texts).encode("utf-8", errors="replace")
             file.write(gzip.compress(block, mtime=0) if path.suffix == ".gz" else block)

@@ -100,10 +100,7 @@ def constraints_of(
 ) -> list[LineConstraint]:
     """Returns the constraints for decoding lines, in the order in which they apply.
 
-    Args:
-      lines: the lines, with the settings that choose the constraints.
-      prefixes: the ids that each output begins with, without the end symbol; None: no prefixes.
-      others: further constraints.
+    `prefixes` are the ids that each output begins with, without the end symbol; None: no prefixes.
     """
     settings = lines.decode_hparams
     of_settings = [name for name in CONSTRAINTS if getattr(settings, CONSTRAINTS.fact(name, "setting", ""), None)]
@@ -141,15 +138,7 @@ def beam_search_of(
     constraints: Sequence[LineConstraint],
     terms: Sequence[LineTerm] = (),
 ) -> BeamSearch:
-    """Returns the search for the given settings.
-
-    Args:
-      decode_hparams: the decoding settings.
-      vocab_size: number of tokens in the target vocabulary.
-      num_wanted: see `BeamSearch`.
-      constraints: in the order in which they apply.
-      terms: further terms of the score.
-    """
+    """Returns the search for the given settings; constraints apply in their order."""
     random = decode_hparams.sampling_method == "random"
     rules = tuple(each.constraint for each in constraints)
     has_prefix = any(isinstance(rule, Prefix) for rule in rules)

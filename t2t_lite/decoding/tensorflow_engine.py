@@ -47,14 +47,9 @@ _Batch: TypeAlias = tuple[SearchRequest, Searcher | AdaptiveSearcher, list[int]]
 
 
 class TensorFlowEngine:
-    """An `Engine` with a model of this package.
+    """An `Engine` with a built model of this package that has its weights. `AdaptiveSearcher` says what is compiled.
 
-    Args:
-      model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
-      vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
-      options: how it runs; which searches pay to be compiled, `AdaptiveSearcher` says.
-      checkpoints: the checkpoints of the weights, for `description`.
-      digest: the checksum of weights from elsewhere, also for it.
+    `checkpoints` are those of the weights, `digest` is the checksum of weights from elsewhere; both for `description`.
     """
 
     name = "tensorflow"

@@ -37,15 +37,9 @@ def search_settings(
     warn: Callable[[str], None] = LOG.warning,
     ignored: Collection[str] = (),
 ) -> DecodeHParams:
-    """Returns the search settings of a run: those of its problem, changed by those that were tuned, then by `changes`.
+    """Returns the search settings of a run: `usual`, those of its problem, then those tuned for it, then `changes`.
 
-    Args:
-      path: the run directory.
-      usual: the settings of the problem.
-      changes: changes of the user, as a dict or "name=value,..."; they win.
-      warn: receives a line if tuned settings are used.
-      ignored: names of tuned settings that do not count.
-
+    `warn` receives a line if tuned settings are used; `ignored` names tuned settings that do not count.
     Raises:
       UserError: if a change is invalid, or decode_hparams.json is damaged.
     """
@@ -84,13 +78,7 @@ def tuned_settings(path: Path) -> TunedSettings:
 
 
 def remember(path: Path, tuned: TunedSettings, about: Mapping[str, Any]) -> Path:
-    """Writes decode_hparams.json and returns its path.
-
-    Args:
-      path: the run directory.
-      tuned: the tuned settings; they replace earlier ones.
-      about: how they were found, for readers.
-    """
+    """Writes decode_hparams.json and returns its path; `about` says for readers how the settings were found."""
     file = Path(path) / FILE
     write_text(file, json.dumps({**tuned._asdict(), **about}, indent=2) + "\n")
     return file

@@ -24,15 +24,10 @@ FORMATS = ("saved_model", "ctranslate2", "keras")
 
 @dataclasses.dataclass(frozen=True)
 class ExportDir:
-    """An opened export directory, whose files have been checked.
-
-    Args:
-      path: the directory.
-      content: the content of export.json.
-    """
+    """An opened export directory, whose files have been checked."""
 
     path: Path
-    content: dict[str, Any]
+    content: dict[str, Any]  # of export.json
 
     @property
     def format(self) -> str:
@@ -99,10 +94,8 @@ def open_export(path: str | os.PathLike) -> ExportDir:
 def write_export(path: Path, write: Callable[[Path], dict[str, Any]]) -> ExportDir:
     """Writes an export directory, whole or not at all. It takes the place of what is there: see `check_target`.
 
-    Args:
-      path: the directory.
-      write: writes all files but export.json into the folder that it is given, and returns the content of export.json,
-        without the files.
+    `write` writes all files but export.json into the folder that it is given, and returns the content of export.json,
+    without the files.
     """
     with written_folder(path, "`export_dir`") as folder:
         content = write(folder)

@@ -52,13 +52,9 @@ The Keras model itself, of the pair (inputs, targets): `t2t.load_model({{quoted}
 
 
 def model_card(content: Mapping[str, Any], name: str, scores: Sequence[SplitScores], example: str) -> str:
-    """Returns the text of the model card.
+    """Returns the text of the model card, given the content of export.json and the name of the export directory.
 
-    Args:
-      content: the content of export.json.
-      name: the name of the export directory.
-      scores: the evaluations of the checkpoint with its search settings that the run has stored.
-      example: an input.
+    `scores` are the stored evaluations of the checkpoint with its search settings; `example` is an input.
     """
     settings, checkpoint = content["decode_hparams"], content["checkpoint"]
     members = checkpoint["members"]

@@ -48,14 +48,7 @@ def write(
     settings: DecodeHParams,
     folder: Path,
 ) -> None:
-    """Writes a SavedModel into an existing folder.
-
-    Args:
-      model: a built model with its weights, not frozen.
-      vocabulary, inputs_vocabulary: the vocabularies of the targets and the inputs.
-      settings: the search settings.
-      folder: the folder.
-    """
+    """Writes a SavedModel of a built model with its weights, not frozen, into an existing folder."""
     module: Any = _Translator(model, vocabulary, inputs_vocabulary, settings)
     texts = tf.TensorSpec([None], tf.string, "inputs")
     alpha = tf.TensorSpec([], tf.float32, "alpha")

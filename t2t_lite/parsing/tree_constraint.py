@@ -20,14 +20,9 @@ class TreeSymbols:
 
     @classmethod
     def of(cls, tokens: Sequence[str], leaf: str) -> "TreeSymbols":
-        """Returns the tree symbols of a vocabulary.
+        """Returns the roles of a vocabulary's tokens, given their texts; `leaf` is the one that stands for a word.
 
-        Args:
-          tokens: the text of each token.
-          leaf: the token that stands for a word.
-
-        Raises:
-          ValueError: if the tokens are not symbols of trees.
+        Raises ValueError if the tokens are not symbols of trees.
         """
         labels = {token[1:] for token in tokens if token[0] == "("} & {token[1:] for token in tokens if token[0] == ")"}
         numbers = {label: number for number, label in enumerate(sorted(labels - {""}), start=1)}
@@ -48,14 +43,10 @@ class TreeConstraint:
     closing bracket for each open one, and the end symbol. A bracket may open only if the length limit also leaves room
     for it and its closing bracket. So some token is always allowed, provided that the limit has room for all leaves
     and the end symbol.
-
-    Args:
-      symbols: the roles of the tokens.
-      eos_id: the end symbol.
     """
 
     symbols: TreeSymbols
-    eos_id: int = EOS_ID
+    eos_id: int = EOS_ID  # the end symbol
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""

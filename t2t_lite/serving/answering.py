@@ -37,14 +37,7 @@ async def without_delay(size: int, function: Any, *arguments: Any) -> Any:  # no
 
 
 class Answering:
-    """What endpoints need.
-
-    Args:
-      models: the models.
-      options: the options of the server.
-      keys: the keys of clients.
-      metrics: the figures.
-    """
+    """What endpoints need: the models, the options of the server, the keys of clients and the figures."""
 
     def __init__(self, models: ModelSet, options: ServingOptions, keys: Keys, metrics: Metrics) -> None:
         self.models, self.options, self.keys, self.metrics = models, options, keys, metrics
@@ -93,11 +86,9 @@ class Answering:
         choose: Callable[[], ServedModel],
         wanted: Callable[[ServedModel], tuple[Task, Sequence[Text]]],
     ) -> tuple[ServedModel, list[Result]]:
-        """Returns the model that answered and its results.
+        """Returns the model that answered and its results; for `choose` and `wanted` see `ModelSet.submit`.
 
-        Args:
-          request: the request; if its client leaves, what still waits is dropped.
-          choose, wanted: see `ModelSet.submit`.
+        If the client of the request leaves, what still waits is dropped.
 
         Raises:
           HTTPException: if the time is up, or the model failed.

@@ -19,15 +19,7 @@ from t2t_lite.serving.page import add_page
 
 
 def loaded_app(places: Sequence[Place], options: ServingOptions | None = None) -> FastAPI:
-    """Returns an application whose models are loaded, for any ASGI server.
-
-    Args:
-      places: the models.
-      options: the options of the server.
-
-    Raises:
-      UserError: if a model is unusable.
-    """
+    """Returns an application whose models are loaded, for any ASGI server. Raises UserError if one is unusable."""
     options = options or ServingOptions()
     metrics = Metrics()
     models = ModelSet(places, options, metrics)
@@ -36,14 +28,7 @@ def loaded_app(places: Sequence[Place], options: ServingOptions | None = None) -
 
 
 def make_app(models: ModelSet, options: ServingOptions, keys: Keys, metrics: Metrics) -> FastAPI:
-    """Returns the application.
-
-    Args:
-      models: the models; until they are loaded, requests get 503.
-      options: the options of the server.
-      keys: the keys that clients must give.
-      metrics: the figures.
-    """
+    """Returns the application; until the models are loaded, requests get 503."""
     app = FastAPIOffline(
         title="t2t-lite",
         version=t2t_lite.__version__,

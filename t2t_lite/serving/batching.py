@@ -25,11 +25,7 @@ _WORTH_SHARING = 8
 
 
 class QueueFull(Exception):
-    """The queue has no room for a request.
-
-    Args:
-      retry_after: in how many seconds there is probably room.
-    """
+    """The queue has no room for a request; in `retry_after` seconds there probably is."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__()
@@ -85,14 +81,9 @@ class _Waiting(NamedTuple):
 class Batcher:
     """Searches the texts of jobs in batches, with several threads.
 
-    Args:
-      run: given a task and items, returns a result for each item.
-      tokens_of: the number of tokens of an item.
-      batch_tokens: see `ServingOptions`.
-      batch_delay: how long a batch that is not full waits for more texts, in seconds.
-      max_waiting: number of texts that may wait.
-      num_parallel: number of batches that the model searches at the same time.
-      on_batch: receives the number of texts of each batch and its seconds.
+    `run` returns a result for each item, given a task and items; `tokens_of` returns an item's number of tokens. A
+    batch that is not full waits `batch_delay` seconds for more texts, of which `max_waiting` may wait. The model
+    searches `num_parallel` batches at the same time; `on_batch` receives the number of texts of each and its seconds.
     """
 
     def __init__(

@@ -32,13 +32,7 @@ class _Refused(Exception):
 
 
 class Guard:
-    """An ASGI middleware. The application gets the whole body in one message.
-
-    Args:
-      app: the application.
-      options: the options of the server.
-      metrics: receives the figures.
-    """
+    """An ASGI middleware. The application gets the whole body in one message."""
 
     def __init__(self, app: "ASGIApp", options: ServingOptions, metrics: Metrics) -> None:
         self._app, self._options, self._metrics = app, options, metrics

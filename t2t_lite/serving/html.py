@@ -50,9 +50,6 @@ class Html:
     libraries do not say where texts begin and end in the markup, or do not know what is in an <svg>, which has rules of
     its own. Time and memory are linear in the length of the markup.
 
-    Args:
-      markup: the HTML.
-
     Attributes:
       texts: the texts between tags, in order. Each is translated by itself.
     """

@@ -127,15 +127,10 @@ class OpenElements:
         return bool(self._stack) and not self._stack[-1].has_html
 
     def open(self, name: str, kept: bool | None, closes_itself: bool) -> bool:
-        """Notes a start tag.
+        """Notes a start tag, with its name in small letters, and returns whether it is of SVG or MathML.
 
-        Args:
-          name: its name, in small letters.
-          kept: whether its attributes say that texts in it stay as they are; None: they say nothing.
-          closes_itself: whether it ends in "/>", which counts in SVG and MathML only.
-
-        Returns:
-          whether it is of SVG or MathML.
+        `kept`: whether its attributes say that texts in it stay as they are; None: they say nothing. `closes_itself`:
+        whether it ends in "/>", which counts in SVG and MathML only.
         """
         self._number += 1
         if name in _NOT_FOREIGN:

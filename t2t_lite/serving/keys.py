@@ -11,11 +11,7 @@ from t2t_lite.errors import UserError
 class Keys:
     """The keys of a file: one in each line; empty lines and lines that begin with # do not count.
 
-    Args:
-      path: the file; None: no key is needed, and any is accepted.
-
-    Raises:
-      UserError: if the file has no key.
+    Without a path no key is needed, and any is accepted. Raises UserError if the file has no key.
     """
 
     def __init__(self, path: str | PathLike | None) -> None:

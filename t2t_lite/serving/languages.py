@@ -54,12 +54,7 @@ def pairs_in(text: str) -> list[tuple[str, str]]:
 
 
 def detect(text: str, languages: tuple[str, ...] = ()) -> list[Detected]:
-    """Returns the probable languages of a text, the most probable first.
-
-    Args:
-      text: the text.
-      languages: the languages in question; none: all that are known.
-    """
+    """Returns the probable languages of a text, most probable first: of `languages`, or of all if there are none."""
     by_primary = {language.partition("-")[0].lower(): language for language in reversed(languages)}
     ranked = [(code, score) for code, score in _identifier().rank(text) if not languages or code in by_primary]
     if not ranked:

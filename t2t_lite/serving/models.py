@@ -25,14 +25,9 @@ class Place(NamedTuple):
 
 
 def places_of(sources: Sequence[Source], pairs: str | None) -> list[Place]:
-    """Returns the models to serve.
+    """Returns the models to serve; `pairs` are the languages of each, "en-de,de-en", if they name none themselves.
 
-    Args:
-      sources: where they come from.
-      pairs: the languages of each, "en-de,de-en"; None or "": those that they name themselves.
-
-    Raises:
-      UserError: if there are more or fewer pairs than models, or one is none.
+    Raises UserError if there are more or fewer pairs than models, or one is none.
     """
     if not pairs:
         return [Place(source) for source in sources]
@@ -55,10 +50,7 @@ class NotReady(Exception):
 class ModelSet:
     """The models of a server. Its methods may be called by several threads.
 
-    Args:
-      places: the models. With the same languages, the first one answers unless a request names another.
-      options: the options of the server.
-      metrics: receives the figures.
+    Of those with the same languages, the first one answers unless a request names another.
     """
 
     def __init__(self, places: Sequence[Place], options: ServingOptions, metrics: Metrics) -> None:
@@ -81,11 +73,7 @@ class ModelSet:
         return [self._models[place.source.name] for place in self._places if place.source.name in self._models]
 
     def load(self, on_loaded: Callable[[ServedModel], None] = lambda model: None) -> None:
-        """Loads all models.
-
-        Raises:
-          UserError: if one is unusable.
-        """
+        """Loads all models. Raises UserError if one is unusable."""
         with self._reloading:
             for place in self._places:
                 self._models[place.source.name] = model = self._loaded(place)
@@ -120,17 +108,10 @@ class ModelSet:
     def submit(
         self, choose: Callable[[], ServedModel], request: Callable[[ServedModel], tuple[Task, Sequence[Text]]]
     ) -> tuple[ServedModel, Job]:
-        """Queues a request with a model.
+        """Queues `request`, what a model is to do, with the model that `choose` returns; returns the model and the job.
 
-        Args:
-          choose: returns the model.
-          request: returns what the model is to do.
-
-        Returns:
-          (the model, the job). Another model may have taken the place of the chosen one before; then that one has it.
-
-        Raises:
-          NotReady, NoSuchModel, UserError, TooLong, QueueFull: see there.
+        Another model may have taken the place of the chosen one before; then that one has it. Raises NotReady,
+        NoSuchModel, UserError, TooLong, QueueFull: see there.
         """
         while True:
             model = choose()
@@ -159,12 +140,7 @@ class ModelSet:
     def translation(self, source: str, target: str, text: str) -> tuple[ServedModel, languages.Detected | None]:
         """Returns the model for a pair of languages, and the detected language if the source is "auto".
 
-        Args:
-          source, target: codes of languages.
-          text: the text, or the beginning of it, for detection.
-
-        Raises:
-          NotReady, NoSuchModel: see there.
+        The text, or the beginning of it, is for detection. Raises NotReady, NoSuchModel.
         """
         self.check_ready()
         models = self.translators

@@ -24,9 +24,7 @@ class Origins:
     Names that no public name server can give to another's machine are always allowed: IP addresses, names without a dot
     such as localhost or that of a container, names below localhost, and the name of this machine.
 
-    Args:
-      hosts: further names; "*": all.
-      origins: origins of other pages, such as https://example.org; "*": all.
+    `hosts` are further names, `origins` are those of other pages, such as https://example.org; "*": all.
     """
 
     def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
@@ -36,12 +34,7 @@ class Origins:
         self._origins = frozenset(origin.lower() for origin in origins)
 
     def refusal(self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]]) -> str:
-        """Returns why a request is not answered; "" if it is.
-
-        Args:
-          method, path: of the request.
-          headers: its headers, with names in small letters.
-        """
+        """Returns why a request is not answered; "" if it is. The headers have names in small letters."""
         texts = [(name, value.decode("latin-1").strip().lower()) for name, value in headers]
         hosts = [value for name, value in texts if name == b"host"]
         if path not in _OPEN_PATHS:

@@ -29,11 +29,9 @@ class SplitText(NamedTuple):
 
 
 def split_sentences(text: str, language: str) -> SplitText:
-    """Splits a text. A paragraph of more than `MAX_PARAGRAPH` characters is one sentence.
+    """Splits a text of any lines. A paragraph of more than `MAX_PARAGRAPH` characters is one sentence.
 
-    Args:
-      text: the text, of any number of lines.
-      language: its BCP 47 code, which decides what ends a sentence; "": unknown.
+    `language` is its BCP 47 code, which decides what ends a sentence; "": unknown.
     """
     sentences, between = [], [""]
     for piece in _pieces(text, language.partition("-")[0].lower() or "en"):

@@ -84,19 +84,9 @@ class TooLong(Exception):
 class ServedModel:
     """A model that answers requests. Its methods may be called by several threads.
 
-    Args:
-      source: where it comes from.
-      languages: its (source, target) languages, if they are not those that it names itself.
-      options: the options of the server.
-      on_batch: see `Batcher`.
-
-    Attributes:
-      about: what the model is.
-      translator: the model.
-      loaded_at: when it was loaded, in seconds since 1970.
-
-    Raises:
-      UserError: if the model is unusable.
+    `languages` are its (source, target), if they are not those that it names itself; for `on_batch` see `Batcher`.
+    `about` is what the model is, `loaded_at` when it was loaded, in seconds since 1970. Raises UserError if the model
+    is unusable.
     """
 
     def __init__(
@@ -147,12 +137,10 @@ class ServedModel:
         return max(self._options.max_beam_size, self.translator.decode_hparams.beam_size)
 
     def settings(self, changes: Mapping[str, Any], num_hypotheses: int = 1) -> DecodeHParams:
-        """Returns the search settings of a request.
+        """Returns the search settings of a request, with its changes.
 
-        Args:
-          changes: the settings that the request changes.
-          num_hypotheses: how many hypotheses it wants. Without a change of beam_size, the beam is at least as wide as
-            that, and as many samples are drawn.
+        Without a change of beam_size, the beam is at least as wide as the number of hypotheses that the request wants,
+        and as many samples are drawn.
 
         Raises:
           UserError: if a setting is unknown, out of range, not for requests, or costs too much.

@@ -31,16 +31,9 @@ def serve(
     port: int = 8000,
     say: Callable[[str], None] = LOG.info,
 ) -> None:
-    """Serves models until SIGTERM or SIGINT, and then finishes what was accepted.
+    """Serves models until SIGTERM or SIGINT, and then finishes what was accepted; port 0 is any that is free.
 
-    Args:
-      places: the models.
-      options: the options of the server.
-      host, port: where to listen; port 0 is any that is free.
-      say: receives lines about what is served, and where.
-
-    Raises:
-      UserError: if a model is unusable, or the port is taken.
+    `say` receives lines about what is served, and where. Raises UserError if a model is unusable, or the port is taken.
     """
     options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
     metrics = Metrics()

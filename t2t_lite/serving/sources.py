@@ -26,12 +26,9 @@ class About(NamedTuple):
 
 
 class Source(abc.ABC):
-    """A model on disk.
+    """A model on disk: its directory, and changes to its search settings.
 
-    Args:
-      path: its directory.
-      decode_hparams: changes to its search settings.
-      num_threads: number of batches that are searched in parallel; None: the number of processors, or one on a GPU.
+    `num_threads` batches are searched in parallel; None: the number of processors, or one on a GPU.
     """
 
     def __init__(self, path: str | os.PathLike, decode_hparams: str = "", num_threads: int | None = None) -> None:
@@ -93,10 +90,8 @@ class ExportSource(Source):
 class RunSource(Source):
     """A run directory.
 
-    Args:
-      path, decode_hparams, num_threads: see `Source`.
-      checkpoint_path: which checkpoint, as for the decoder; "": the average if there is one, else the last one.
-      engine: "tensorflow", or "ctranslate2", for which the run is exported first.
+    `checkpoint_path` is that of the decoder; "": the average if there is one, else the last one. For the engine
+    "ctranslate2", the run is exported first.
     """
 
     def __init__(

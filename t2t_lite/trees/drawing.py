@@ -46,11 +46,7 @@ def text_art(tree: Tree) -> str:
 
 
 def draw_svg(trees: Sequence[tuple[str, Tree]]) -> str:
-    """Returns one SVG document with all trees, one below the other. The tag XX and a TOP with one child are not shown.
-
-    Args:
-      trees: (caption, tree) pairs.
-    """
+    """Returns one SVG document with all (caption, tree) pairs, one below the other; `text_art` says what is shown."""
     parts, width, bottom = [], 0, _MARGIN
     for number, (caption, tree) in enumerate(trees):
         bottom += _BETWEEN if number else 0

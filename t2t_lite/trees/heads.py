@@ -48,12 +48,7 @@ _NOMINAL_STEPS = (
 
 
 def head_child(label: str, children: Sequence[str]) -> int:
-    """Returns the number of the child, from 0, that is the head of a constituent.
-
-    Args:
-      label: the label of the constituent, without function tags.
-      children: the labels or tags of its children, at least one.
-    """
+    """Returns the number of the child, from 0, that is the head of a constituent; labels have no function tags."""
     places = [place for place, child in enumerate(children) if child not in PUNCTUATION]
     places = places or list(range(len(children)))
     labels = [children[place] for place in places]
@@ -92,10 +87,8 @@ def head_dependencies(tree: Tree) -> list[tuple[str, int, int]]:
     """Returns (label, word, head) for each word but the head of the tree, in no particular order.
 
     The word is the head of a child of a constituent with this label, and depends on the head of the constituent. Words
-    are counted from 0. Punctuation is left out, if it is not itself a head.
-
-    Args:
-      tree: a tree without empty elements and function tags, see `clean`.
+    are counted from 0. Punctuation is left out, if it is not itself a head. The tree has no empty elements and function
+    tags, see `clean`.
     """
     found: list[tuple[str, int, int]] = []
     # For each open constituent, the label and the head word of its children so far.

@@ -25,12 +25,8 @@ def repair(symbols: str, words: Sequence[str]) -> tuple[Tree, frozenset[str]]:
     brackets around nothing are dropped. Surplus words are appended to the last outermost constituent, or to the tree
     if it ends with a word. If there is no symbol at all, the words become the children of one S.
 
-    Args:
-      symbols: the output of a model, symbols separated by blanks.
-      words: the words of the sentence, at least one.
-
-    Returns:
-      (tree, the elements of REPAIRS that it needed). If there are none, `linearise` gives the symbols again.
+    There is at least one word. Returns the tree and the elements of REPAIRS that it needed; if there are none,
+    `linearise` gives the symbols again.
     """
     listed = symbols.split()
     leaves = tuple(Tree(tag, word=word) for tag, word in zip(tags_of(words), words, strict=True))

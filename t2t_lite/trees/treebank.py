@@ -79,11 +79,7 @@ def _groups(path: Path, not_utf8: set[int]) -> Iterator[list[tuple[int, str]]]:
     """Yields groups of (number, line): the lines of one tree, or of several if a bracket is missing.
 
     Empty lines may occur anywhere. A line that begins with a root and is not indented begins a tree. Trees without a
-    root end when their brackets are closed.
-
-    Args:
-      path: the file.
-      not_utf8: receives the numbers of lines that are not UTF-8.
+    root end when their brackets are closed. `not_utf8` receives the numbers of lines that are not UTF-8.
     """
     lines, depth, has_roots = [], 0, False
     with open_bytes(path) as file:

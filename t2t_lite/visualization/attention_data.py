@@ -27,13 +27,7 @@ def attention_data(
 ) -> dict[str, Any]:
     """Returns the weights of some sentences, and what is measured of the heads on them.
 
-    Args:
-      model: a `Translator` or a `Parser`.
-      pairs: texts with their translations or trees.
-      kinds, layers: see `chosen_layers`.
-
-    Raises:
-      UserError: if the model gives no weights, or has no such layer.
+    For `kinds` and `layers` see `chosen_layers`. Raises UserError if the model gives no weights, or has no such layer.
     """
     chosen = chosen_layers(model, kinds, layers)
     maps: list[list[AttentionMap]] = []

@@ -83,16 +83,9 @@ def map_of(kind: str, layer: int, weights: np.ndarray, queries: Sequence[str], k
 
 
 def attention_map(model: HasAttention, line: str, output: str, kind: str, layer: int) -> AttentionMap:
-    """Returns the map of one layer for a line.
+    """Returns the map of one layer, from 0 or -1 for the last, for a line and its translation or tree.
 
-    Args:
-      model: a `Translator` or a `Parser`.
-      line, output: a text and its translation or tree.
-      kind: one of `KINDS`.
-      layer: the index of the layer, from 0; -1 is the last.
-
-    Raises:
-      UserError: if there is no such layer, or the model gives no weights.
+    Raises UserError if there is no such layer, or the model gives no weights.
     """
     (found,) = model.attention([line], [output], kind, layer)
     return map_of(kind, layer % model.attention_layers.get(kind, 1), *found)
@@ -101,15 +94,10 @@ def attention_map(model: HasAttention, line: str, output: str, kind: str, layer:
 def chosen_layers(
     model: HasAttention, kinds: Iterable[str] = KINDS, layers: Sequence[int] | None = None
 ) -> dict[str, list[int]]:
-    """Returns the chosen layers by kind, from 0.
+    """Returns the chosen layers by kind, from 0. Kinds of which the model has no weights are left out.
 
-    Args:
-      model: a `Translator` or a `Parser`.
-      kinds: the kinds; those of which the model has no weights are left out.
-      layers: the layers; None: all. One that a kind does not have is left out, if another kind has it.
-
-    Raises:
-      UserError: if the model has none of the kinds or of the layers.
+    `layers` None: all. One that a kind does not have is left out, if another kind has it. Raises UserError if the model
+    has none of the kinds or of the layers.
     """
     having = model.attention_layers
     kinds = list(kinds)

@@ -95,12 +95,7 @@ def _boxes(panel: "Axes", each: AttentionMap, head: int, query: int, x: float) -
 
 
 def draw_matrices(maps: Sequence[AttentionMap], heads: Sequence[int]) -> "Figure":
-    """Draws a matrix for each head: queries down, keys across, the opacity of a cell is the weight.
-
-    Args:
-      maps: the maps, a row of panels for each.
-      heads: the heads, a column of panels for each.
-    """
+    """Draws matrices, a row for each map, a column for each head: queries down, keys across, opacity is the weight."""
     rows, columns = (max(len(axis) for axis in axes) for axes in zip(*((each.queries, each.keys) for each in maps)))
     letters = max(len(label) for each in maps for axis in (each.queries, each.keys) for label in axis.labels)
     margin = letters * _LETTER

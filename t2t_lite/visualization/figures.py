@@ -53,9 +53,7 @@ def save(figure: "Figure", file: Path) -> None:
 def svg_of(figure: "Figure", name: str) -> str:
     """Returns a figure as an SVG element for HTML, whose lines and texts have the colour of the text around.
 
-    Args:
-      figure: the figure.
-      name: differs from those of other figures in the same file.
+    `name` differs from those of other figures in the same file.
     """
     import matplotlib as mpl
 

@@ -50,11 +50,7 @@ class HeadStatistics(NamedTuple):
 
 
 def head_statistics(maps: Sequence[AttentionMap]) -> HeadStatistics:
-    """Returns the measures over all tokens of several sentences, without the end symbol as a query.
-
-    Args:
-      maps: the maps of one layer for each sentence.
-    """
+    """Returns the measures over all tokens of sentences, given the maps of one layer; the end symbol is no query."""
     first = maps[0]
     heads = _measures(maps)
     uniform = {name: values[0] for name, values in _measures([each.uniform() for each in maps]).items()}

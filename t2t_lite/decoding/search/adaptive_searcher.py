@@ -28,12 +28,7 @@ MOST_SENTENCES = 16
 
 
 class AdaptiveSearcher:
-    """Searches batches as `Searcher` does, and chooses whether to run them compiled.
-
-    Args:
-      model, search, batch_tokens: see `Searcher`.
-      seconds: how long the batches of a shape must have taken until it is compiled.
-    """
+    """Searches batches as `Searcher` does, and compiled once those of a shape have taken `seconds` uncompiled."""
 
     def __init__(
         self,

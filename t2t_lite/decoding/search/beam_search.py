@@ -63,38 +63,25 @@ class BeamSearch:
       ancestry: the `BeamAncestry` that locates the entries of each hypothesis in the state;
       logits: [batch, beam, vocab] of any float dtype;
       attention: float32 [batch, beam, source], for the coverage penalty; may be None without that penalty.
-
-    Args:
-      vocab_size: tokens in the vocabulary.
-      beam_size: hypotheses kept per sentence.
-      alpha: exponent of the length penalty, at least 0; with 0, hypotheses are compared by log-probability.
-      groups: a divisor of beam_size.
-      diversity_strength: penalty for a token that an earlier group chose, in nats.
-      coverage_beta: strength of the coverage penalty; 0: none.
-      num_wanted: how many hypotheses of each group must be the best ones; the search stops when they are found, and
-        the others may not be optimal. 0: all.
-      sampling: `Sampling`, or None to search; requires groups = beam_size.
-      constraints: rules about the next token, applied in this order.
-      terms: further terms of the score.
-      min_length: the least number of tokens of an output, the end symbol not included.
-      never: ids that outputs never contain, such as padding, which would not be scored. With a `Prefix` constraint,
-        pass them to the constraint instead.
-      eos_id: the end symbol.
     """
 
     vocab_size: int
-    beam_size: int
+    beam_size: int  # hypotheses kept per sentence
+    # exponent of the length penalty, at least 0; with 0, hypotheses are compared by log-probability
     alpha: Array | float  # a scalar tensor only inside a graph
-    groups: int = 1
-    diversity_strength: float = 0.0
-    coverage_beta: float = 0.0
+    groups: int = 1  # a divisor of beam_size
+    diversity_strength: float = 0.0  # penalty for a token that an earlier group chose, in nats
+    coverage_beta: float = 0.0  # strength of the coverage penalty; 0: none
+    # how many hypotheses of each group must be the best ones; the search stops when they are found, and the others may
+    # not be optimal. 0: all
     num_wanted: int = 0
-    sampling: Sampling | None = None
-    constraints: tuple[Constraint, ...] = ()
-    terms: tuple[ScorerTerm, ...] = ()
-    min_length: int = 0
+    sampling: Sampling | None = None  # None: search; requires groups = beam_size
+    constraints: tuple[Constraint, ...] = ()  # rules about the next token, applied in this order
+    terms: tuple[ScorerTerm, ...] = ()  # further terms of the score
+    min_length: int = 0  # the least number of tokens of an output, the end symbol not included
+    # ids that outputs never contain, such as padding, which would not be scored; a `Prefix` constraint has its own
     never: tuple[int, ...] = (0,)
-    eos_id: int = 1
+    eos_id: int = 1  # the end symbol
 
     def __post_init__(self) -> None:
         if self.beam_size < 1 or self.vocab_size < 1:
@@ -118,10 +105,7 @@ class BeamSearch:
     def start(self, inputs: SearchInputs, decoder_state: DecoderState, max_length: int | tf.Tensor) -> BeamState:
         """Returns the state before the first token: one empty alive hypothesis per sentence and group, none finished.
 
-        Args:
-          inputs: the inputs of the sentences.
-          decoder_state: the model's state before the first step.
-          max_length: number of positions to allocate, int or scalar tensor.
+        `decoder_state` is the model's before the first step; `max_length` is the number of positions to allocate.
         """
         batch, beam = tf.shape(inputs.limits)[0], self.beam_size
         ids = tf.zeros([batch, beam, max_length], tf.int32)  # [batch, beam, max_length]

@@ -57,12 +57,9 @@ class BeamState(NamedTuple):
 
 
 def merge_finished(finished: SearchResult, new: SearchResult, ended: tf.Tensor) -> SearchResult:
-    """Returns the best hypotheses of a finished set and of the candidates that have ended: SearchResult.
+    """Returns the best of the finished hypotheses and of the candidates that have ended: SearchResult [batch, beam].
 
-    Args:
-      finished: SearchResult [batch, beam].
-      new: SearchResult [batch, candidates].
-      ended: bool [batch, candidates].
+    `new` is SearchResult [batch, candidates], `ended` is bool [batch, candidates].
     """
     # A candidate that has not ended or does not exist ranks below an empty slot, so it never enters the set.
     valid = ended & (new.log_probs > EXISTS)

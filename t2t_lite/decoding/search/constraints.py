@@ -25,13 +25,9 @@ class Constraint(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class MinLength:
-    """No output is shorter than `min_lengths` tokens (int32 [batch], end symbol included).
+    """No output is shorter than `min_lengths` tokens (int32 [batch], end symbol included)."""
 
-    Args:
-      eos_id: the end symbol.
-    """
-
-    eos_id: int = 1
+    eos_id: int = 1  # the end symbol
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
@@ -43,13 +39,9 @@ class MinLength:
 
 @dataclasses.dataclass(frozen=True)
 class NoRepeatNgram:
-    """No output contains an n-gram twice.
+    """No output contains an n-gram twice."""
 
-    Args:
-      size: n, at least 1.
-    """
-
-    size: int
+    size: int  # n, at least 1
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:
         """See `Constraint`."""
@@ -72,13 +64,9 @@ class NoRepeatNgram:
 
 @dataclasses.dataclass(frozen=True)
 class Prefix:
-    """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), regardless of other constraints.
+    """Outputs begin with `prefixes` (int32 [batch, length], padded with 0), regardless of other constraints."""
 
-    Args:
-      never: ids that are forbidden after the prefix. A search with prefixes forbids them here, because a prefix may
-        contain them.
-    """
-
+    # ids that are forbidden after the prefix; a search with prefixes forbids them here, because a prefix may have them
     never: tuple[int, ...] = (0,)
 
     def apply(self, logits: tf.Tensor, unconstrained: tf.Tensor, state: BeamState, inputs: SearchInputs) -> tf.Tensor:

@@ -80,10 +80,7 @@ class Phrases:
         They are its best token, the next tokens of its phrases and, where a phrase is complete but for the end of its
         last word, the best token that ends the word. 0 stands for no token.
 
-        Args:
-          logits: float32 [batch, beam, vocab], after all constraints.
-          state: the hypotheses so far.
-          inputs: the search inputs.
+        `logits` are float32 [batch, beam, vocab], after all constraints.
         """
         places, phrases = _places(inputs), state.features["phrases"]
         joins = self._joins(state.last[:, :, tf.newaxis], places.tokens[:, tf.newaxis])  # [batch, beam, places]
@@ -112,13 +109,7 @@ class Phrases:
         state: BeamState,
         inputs: SearchInputs,
     ) -> Candidates:
-        """Returns candidates and those that are proposed in addition, which may be forbidden.
-
-        Args:
-          candidates: the best ones.
-          logits, normalizer, log_probs: see `best_candidates`.
-          state, inputs: see `proposals`.
-        """
+        """Returns the best candidates and those of `proposals`, which may be forbidden; see `best_candidates`."""
         proposed = self.proposals(logits, state, inputs)
         batch, beam, count = tf.shape(proposed)[0], proposed.shape[1], tf.shape(proposed)[2]
         parents = tf.broadcast_to(tf.range(beam)[:, tf.newaxis], tf.shape(proposed))
@@ -207,11 +198,8 @@ def allocated(merits: tf.Tensor, banks: tf.Tensor, num_banks: tf.Tensor, width: 
     The best of each bank come first, from the highest bank to the lowest, then the second best, and so on. So the banks
     have equal shares, and the rest goes to the higher ones.
 
-    Args:
-      merits: float32 [batch, candidates], `NONE` for candidates that do not stay alive.
-      banks: int32 [batch, candidates].
-      num_banks: int32 [], more than the highest bank.
-      width: places.
+    `merits` are float32 [batch, candidates], `NONE` for candidates that do not stay alive; `banks` are int32 [batch,
+    candidates] and less than `num_banks`.
     """
     merits, order = tf.math.top_k(merits, merits.shape[1] or tf.shape(merits)[1])  # [batch, candidates]
     banks = tf.gather(banks, order, batch_dims=1)

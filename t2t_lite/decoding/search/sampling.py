@@ -19,11 +19,9 @@ class Sampling(NamedTuple):
     def candidates(
         self, logits: tf.Tensor, normalizer: tf.Tensor, log_probs: tf.Tensor, uniforms: tf.Tensor
     ) -> Candidates:
-        """Returns the extension of each sentence's only hypothesis by a token that is drawn.
+        """Returns the extension of each sentence's only hypothesis by a token that is drawn, see `best_candidates`.
 
-        Args:
-          logits, normalizer, log_probs: see `best_candidates`.
-          uniforms: float32 [batch, 1], random numbers in [0, 1).
+        `uniforms` is float32 [batch, 1], random numbers in [0, 1).
         """
         tokens = sample_tokens(logits[:, 0], uniforms[:, 0], self)[:, tf.newaxis]
         chosen = tf.gather(logits, tokens[:, :, tf.newaxis], batch_dims=2) - normalizer  # [batch, 1, 1]
@@ -32,17 +30,10 @@ class Sampling(NamedTuple):
 
 
 def sample_tokens(logits: tf.Tensor, uniforms: tf.Tensor, sampling: Sampling) -> tf.Tensor:
-    """Draws one token from the distribution of each row.
+    """Draws one token, int32 [rows], from the distribution of each row of logits, float32 [rows, vocab].
 
-    The caller passes the random numbers, so that a sample depends only on them and on the logits.
-
-    Args:
-      logits: float32 [rows, vocab].
-      uniforms: float32 [rows], random numbers in [0, 1).
-      sampling: `Sampling`.
-
-    Returns:
-      int32 [rows].
+    The caller passes the random numbers, `uniforms`, float32 [rows] in [0, 1), so that a sample depends only on them
+    and on the logits.
     """
     logits = logits / sampling.temperature
     size = static_size(logits, 1)

@@ -49,13 +49,9 @@ class Feature(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Coverage:
-    """The coverage penalty, a `Feature`: the attention that each source token received, float32 [batch, beam, source].
+    """The coverage penalty, a `Feature`: the attention that source tokens received, float32 [batch, beam, source]."""
 
-    Args:
-      beta: see `coverage_penalty`.
-    """
-
-    beta: float
+    beta: float  # see `coverage_penalty`
 
     def start(self, inputs: SearchInputs, beam_size: int) -> tf.Tensor:
         """See `Feature`."""

@@ -25,14 +25,7 @@ def tokens_of_batch(model: Seq2SeqModel | Ensemble, search: BeamSearch, batch_to
 
 
 def search_bytes(model: Seq2SeqModel | Ensemble, search: BeamSearch, rows: int, capacity: int) -> int:
-    """Returns a lower bound of the memory of one search step, in bytes.
-
-    Args:
-      model: a `Seq2SeqModel` or an `Ensemble`.
-      search: the search.
-      rows: number of sentences in the batch.
-      capacity: number of target positions in the caches.
-    """
+    """Returns a lower bound of the memory of a step, in bytes, for `rows` sentences and `capacity` target positions."""
     beam = search.beam_size
     logits = rows * beam * search.vocab_size * FLOAT32
     candidates = rows * beam * min(2 * beam, search.vocab_size) * FLOAT32

@@ -45,13 +45,9 @@ _Waiting: TypeAlias = tuple[np.ndarray, Callable[[], _Batch]]
 
 
 class Searcher:
-    """Searches the outputs of batches of sentences.
+    """Searches the outputs of batches of sentences, with a built model that has its weights.
 
-    Args:
-      model: a built `Seq2SeqModel` with its weights, or an `Ensemble`.
-      search: the search to run.
-      batch_tokens: maximum number of positions per batch, padding included, of the source and of one beam's cache.
-      xla_compile: whether to compile the search with XLA.
+    `batch_tokens` is the maximum number of positions of a batch, padding included, of the source and of a beam's cache.
     """
 
     def __init__(
@@ -264,8 +260,7 @@ class _Graphs:
 class _Interruptible:
     """Runs the steps of a search in parts that take about a quarter of a second each, but at least one step.
 
-    Args:
-      check: called after each part; what it raises ends the search. None: all steps are one part.
+    `check` is called after each part, and what it raises ends the search; None: all steps are one part.
     """
 
     def __init__(self, check: Callable[[], None] | None) -> None:
@@ -279,13 +274,7 @@ class _Interruptible:
         state: BeamState,
         is_over: Callable[[BeamState], bool],
     ) -> BeamState:
-        """Returns the state after the last part.
-
-        Args:
-          advance: makes at most a given number of steps.
-          state: the state before the first of them.
-          is_over: whether a state is the last one.
-        """
+        """Returns the state after the last part; `advance` makes at most a given number of steps."""
         while True:
             start = time.perf_counter()
             state = advance(state, self._steps)
@@ -355,11 +344,7 @@ def _exact_parts(alive: np.ndarray, most: int) -> Iterator[np.ndarray]:
 
 
 def _parts(alive: np.ndarray, size: int, most: int) -> Iterator[np.ndarray]:
-    """Divides the alive rows of a batch of `size` into batches of at most `most` rows.
-
-    Yields:
-      rows, int32, -1 for a row of padding.
-    """
+    """Divides the alive rows of a batch into batches of at most `most` rows: int32, -1 for a row of padding."""
     while size > most:
         size = max(1, size // SHRINK)
     size = _smallest(size, len(alive))
