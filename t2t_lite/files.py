@@ -18,8 +18,7 @@ INCOMPLETE = "incomplete"
 def written_whole(path: Path) -> Iterator[Path]:
     """Yields a temporary path to write to, which is renamed to `path` when the block ends without an error.
 
-    Raises:
-      UserError: if `path` is a directory, or its folder does not exist.
+    Raises UserError if `path` is a directory, or its folder does not exist.
     """
     check_output(path, str(path))
     if path.exists() and not path.is_file():
@@ -37,8 +36,7 @@ def written_whole(path: Path) -> Iterator[Path]:
 def make_folder(path: Path, flag: str) -> None:
     """Creates a folder and its parents, if they do not exist.
 
-    Raises:
-      UserError: if a path is a file, or the folder cannot be created or written to; the message names `flag`.
+    Raises UserError if a path is a file, or the folder cannot be created or written to; the message names `flag`.
     """
     path = Path(path)
     try:
@@ -56,8 +54,7 @@ def make_folder(path: Path, flag: str) -> None:
 def written_folder(path: Path, flag: str) -> Iterator[Path]:
     """Yields a temporary folder beside `path`, which takes the place of `path` when the block ends without an error.
 
-    Raises:
-      UserError: if the parent of `path` cannot be created; the message names `flag`.
+    Raises UserError if the parent of `path` cannot be created; the message names `flag`.
     """
     make_folder(path.parent, flag)
     partial = partial_path(path)

@@ -59,10 +59,8 @@ def open_run_dir(path: Path) -> RunDir:
     """Opens a run directory.
 
     A run may come from anywhere, so plug-in folders that it names are loaded only if the user trusts them, see `trust`.
-
-    Raises:
-      UserError: if it is not a run directory, a vocabulary is not the one that the model was trained with, or the
-        problem, the model or another part comes from a plug-in that is neither loaded nor trusted.
+    Raises UserError if it is not a run directory, a vocabulary is not the one that the model was trained with, or the
+    problem, the model or another part comes from a plug-in that is neither loaded nor trusted.
     """
     path = Path(path)
     about, settings, run = _read(path)
@@ -136,8 +134,7 @@ def files_of(path: Path) -> list[Path]:
 def stored_setting(path: Path, name: str) -> SettingValue:
     """Returns one setting of a run directory, as it is stored. Nothing else is checked, and no plug-in is needed.
 
-    Raises:
-      UserError: if it is not a run directory.
+    Raises UserError if it is not a run directory.
     """
     usual = getattr(HParams, name)
     value = _read(Path(path))[1].get(name, usual)
@@ -150,8 +147,7 @@ def stored_setting(path: Path, name: str) -> SettingValue:
 def recorded(path: Path, name: str) -> str | None:
     """Returns an optional text of run.json: data_dir, eval_metric or hparams_set; None if the run does not record it.
 
-    Raises:
-      UserError: if it is not a run directory.
+    Raises UserError if it is not a run directory.
     """
     about, _, run = _read(Path(path))
     value = run.get(name)
@@ -163,8 +159,7 @@ def recorded(path: Path, name: str) -> str | None:
 def data_digests(path: Path) -> list[str]:
     """Returns the checksums of all data that a run was trained on, see `Manifest.digest`; [] before version 0.9.
 
-    Raises:
-      UserError: if it is not a run directory.
+    Raises UserError if it is not a run directory.
     """
     about, _, run = _read(Path(path))
     found = run.get("data_sha256", [])
@@ -176,11 +171,8 @@ def data_digests(path: Path) -> list[str]:
 def trust_plugins_of(path: Path) -> list[Path]:
     """Permanently trusts the plug-in folders of a run that are not loaded yet.
 
-    Returns:
-      the folders.
-
-    Raises:
-      UserError: if it is not a run directory, or names a folder that cannot be trusted; no folder is trusted then.
+    Returns the folders. Raises UserError if it is not a run directory, or names a folder that cannot be trusted; no
+    folder is trusted then.
     """
     path = Path(path)
     about, settings, run = _read(path)
@@ -241,9 +233,8 @@ def _plugins(run: _Run, about: Path) -> dict[str, Origin]:
 def _missing_plugins(path: Path, about: Path, run: _Run, its_names: dict[Registry, str]) -> list[tuple[str, Path]]:
     """Returns (description, folder) of what is not registered and comes from a plug-in folder.
 
-    Raises:
-      UserError: if one comes from a package that is not installed, or from a folder that is inside the run directory,
-        is not an absolute path on a disk, or does not exist.
+    Raises UserError if one comes from a package that is not installed, or from a folder that is inside the run
+    directory, is not an absolute path on a disk, or does not exist.
     """
     origins, found = _plugins(run, about), []
     for registry, name in its_names.items():

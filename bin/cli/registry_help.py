@@ -16,8 +16,7 @@ _OTHERS = [registry for registry in REGISTRIES if registry not in (PROBLEMS, HPA
 def print_registry_help(name: str = "") -> None:
     """Prints all names with a summary of each; or, given a name, the details of everything that has it.
 
-    Raises:
-      UserError: if the name is unknown; the message suggests the nearest names.
+    Raises UserError if the name is unknown; the message suggests the nearest names.
     """
     if name:
         _print_entry(name)

@@ -17,8 +17,7 @@ BLOCK_LINES = 2048
 def read_aligned_lines(paths: list[Path], warn: Callable[[str], None]) -> Iterator[tuple[str, ...]]:
     """Yields tuples of corresponding lines of several files.
 
-    Raises:
-      UserError: if the files have different numbers of lines, or one cannot be read.
+    Raises UserError if the files have different numbers of lines, or one cannot be read.
     """
     from t2t_lite.data.text_files import lenient_lines, open_bytes
 

@@ -28,8 +28,7 @@ class ChosenModel(NamedTuple):
 def chosen_model(arguments: argparse.Namespace) -> ChosenModel:
     """Returns the model that the flags choose, after all checks that need no TensorFlow.
 
-    Raises:
-      UserError: if there is no such model, or its engine cannot do what the flags ask for.
+    Raises UserError if there is no such model, or its engine cannot do what the flags ask for.
     """
     if arguments.export_dir:
         return _of_export(arguments, Path(arguments.export_dir), arguments.decode_hparams)

@@ -317,11 +317,7 @@ def _cannot(what: str) -> UserError:
 
 
 def imported() -> Any:  # noqa: ANN401  a module
-    """Returns the module ctranslate2.
-
-    Raises:
-      UserError: if it is not installed.
-    """
+    """Returns the module ctranslate2. Raises UserError if it is not installed."""
     check_installed("this", {"ctranslate2": "CTranslate2"}, "ctranslate2")
     import ctranslate2
 

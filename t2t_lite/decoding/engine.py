@@ -102,8 +102,7 @@ class Engine(Protocol):
     def search(self, query: Query) -> Outcome:
         """Searches the outputs of lines.
 
-        Raises:
-          UserError: if the engine or the vocabulary cannot do what the query asks for, or memory does not suffice.
+        Raises UserError if the engine or the vocabulary cannot do what the query asks for, or memory does not suffice.
         """
         ...
 
@@ -119,10 +118,8 @@ class Engine(Protocol):
         """Returns the attention of given outputs to their sources, averaged over the heads of a decoder layer.
 
         That is float32 [output tokens, source tokens] for each pair; ids have the end symbol. The layer None is the one
-        closest to a word alignment; of the settings, `batch_tokens` is used.
-
-        Raises:
-          UserError: if the engine or the model does not give it.
+        closest to a word alignment; of the settings, `batch_tokens` is used. Raises UserError if the engine or the
+        model does not give it.
         """
         ...
 

@@ -35,8 +35,7 @@ class GivenPairs:
     ) -> list[tuple[float, float]]:
         """Returns (log_prob / length penalty, log_prob) of each pair.
 
-        Raises:
-          ValueError: if an output contains padding, which would not be scored.
+        Raises ValueError if an output contains padding, which would not be scored.
         """
         if any(PAD_ID in output for output in outputs):
             raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and not a token")

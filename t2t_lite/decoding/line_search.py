@@ -50,9 +50,8 @@ class LineSearch:
     def __call__(self, lines: Lines, settings: DecodeHParams, num_wanted: int) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each line: best first, or samples in the order they were drawn (num_wanted=0: all).
 
-        Raises:
-          UserError: if a setting is out of range, there are more or fewer prefixes or lists of phrases than lines, or
-            the engine or the vocabulary cannot do what is asked for.
+        Raises UserError if a setting is out of range, there are more or fewer prefixes or lists of phrases than lines,
+        or the engine or the vocabulary cannot do what is asked for.
         """
         lines, settings = self._checked(lines, settings)
         rows = [row for row, line in enumerate(lines.texts) if line.strip() or not self._has_inputs]

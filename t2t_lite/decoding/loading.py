@@ -29,10 +29,8 @@ def load_runs(
 ) -> Loaded:
     """Loads the models of run directories with the same vocabularies; for arguments see `Translator.from_run_dir`.
 
-    `options.warn` also receives a line if the loaded checkpoint is not the newest, and about tuned settings.
-
-    Raises:
-      UserError: if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
+    `options.warn` also receives a line if the loaded checkpoint is not the newest, and about tuned settings. Raises
+    UserError if there is no checkpoint, a checkpoint does not fit, or the vocabularies differ.
     """
     warn = options.warn
     warn_if_unused(warn)
@@ -66,8 +64,7 @@ def load_runs(
 def restored_model(hparams: HParams, vocab_size: int, inputs_vocab_size: int, checkpoint: Path) -> Seq2SeqModel:
     """Returns a model with the weights of a checkpoint, given by its path without suffix.
 
-    Raises:
-      UserError: if the checkpoint cannot be read or does not fit.
+    Raises UserError if the checkpoint cannot be read or does not fit.
     """
     model = make_model(hparams, vocab_size, inputs_vocab_size)
     storage.restore(checkpoint, "model", storage.by_name(model.variables))

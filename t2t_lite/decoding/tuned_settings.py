@@ -62,8 +62,7 @@ def search_settings(
 def tuned_settings(path: Path) -> TunedSettings:
     """Returns the settings that were tuned for a run; none if it has no decode_hparams.json.
 
-    Raises:
-      UserError: if decode_hparams.json is damaged.
+    Raises UserError if decode_hparams.json is damaged.
     """
     file = Path(path) / FILE
     try:

@@ -51,11 +51,7 @@ class ExportDir:
 
 
 def read_export(path: str | os.PathLike) -> ExportDir:
-    """Reads what an export directory is. Its files are not checked.
-
-    Raises:
-      UserError: if it is none.
-    """
+    """Reads what an export directory is. Its files are not checked. Raises UserError if it is none."""
     path = Path(path)
     try:
         content = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
@@ -75,8 +71,7 @@ def read_export(path: str | os.PathLike) -> ExportDir:
 def open_export(path: str | os.PathLike) -> ExportDir:
     """Reads what an export directory is, and checks all of its files.
 
-    Raises:
-      UserError: if it is none, or a file is missing, truncated or changed.
+    Raises UserError if it is none, or a file is missing, truncated or changed.
     """
     export = read_export(path)
     for name, entry in export.content["files"].items():

@@ -212,8 +212,7 @@ class Parser:
 def _symbols_of(text: str, num_words: int, where: str) -> str:
     """Returns the symbols of a tree in brackets.
 
-    Raises:
-      UserError: if the text is not one tree over `num_words` words; the message begins with `where`.
+    Raises UserError if the text is not one tree over `num_words` words; the message begins with `where`.
     """
     try:
         trees = [clean(tree) for tree in parse_brackets(text)]

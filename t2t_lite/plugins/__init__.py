@@ -67,8 +67,7 @@ def load_all_once() -> None:
 def load_usr_dir(usr_dir: str) -> None:
     """Imports a user folder: its __init__.py if there is one, otherwise all its Python files.
 
-    Raises:
-      UserError: if the folder does not exist, cannot be imported, or registers nothing.
+    Raises UserError if the folder does not exist, cannot be imported, or registers nothing.
     """
     folder = Path(usr_dir).expanduser().absolute()
     if not folder.is_dir():

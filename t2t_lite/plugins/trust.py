@@ -15,20 +15,12 @@ def trusted_list() -> Path:
 
 
 def is_trusted(folder: Path) -> bool:
-    """Returns whether the user trusts a folder.
-
-    Raises:
-      UserError: if the list is damaged.
-    """
+    """Returns whether the user trusts a folder. Raises UserError if the list is damaged."""
     return str(Path(folder).resolve()) in _read()
 
 
 def trust(folder: Path) -> None:
-    """Adds a folder to the list.
-
-    Raises:
-      UserError: if the list is damaged.
-    """
+    """Adds a folder to the list. Raises UserError if the list is damaged."""
     folders = sorted({*_read(), str(Path(folder).resolve())})
     path = trusted_list()
     path.parent.mkdir(parents=True, exist_ok=True)

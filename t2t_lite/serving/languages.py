@@ -41,8 +41,7 @@ def find(code: str, known: list[str]) -> str | None:
 def pairs_in(text: str) -> list[tuple[str, str]]:
     """Returns pairs of languages: "en-de,pt-BR:de" -> [("en", "de"), ("pt-BR", "de")].
 
-    Raises:
-      UserError: if a part is no pair.
+    Raises UserError if a part is no pair.
     """
     pairs = []
     for part in text.split(","):

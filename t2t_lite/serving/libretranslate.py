@@ -197,8 +197,7 @@ def _beams(
 async def _read(request: Request, kind: type[_Asked]) -> _Asked:
     """Returns a request's values, from JSON, a form and the query string.
 
-    Raises:
-      HTTPException: if they are not what the endpoint takes.
+    Raises HTTPException if they are not what the endpoint takes.
     """
     body = await request.body()
     content_type = request.headers.get("content-type", "").lower().partition(";")[0].strip()

@@ -140,10 +140,8 @@ class ServedModel:
         """Returns the search settings of a request, with its changes.
 
         Without a change of beam_size, the beam is at least as wide as the number of hypotheses that the request wants,
-        and as many samples are drawn.
-
-        Raises:
-          UserError: if a setting is unknown, out of range, not for requests, or costs too much.
+        and as many samples are drawn. Raises UserError if a setting is unknown, out of range, not for requests, or
+        costs too much.
         """
         for name in changes:
             if name not in self._options.request_settings:
@@ -174,8 +172,7 @@ class ServedModel:
     ) -> list[Text]:
         """Returns texts with their numbers of tokens.
 
-        Raises:
-          TooLong: if one has more tokens than the server takes, or its prefix or phrases have.
+        Raises TooLong if one has more tokens than the server takes, or its prefix or phrases have.
         """
         inputs, targets = self.translator.inputs_vocabulary, self.translator.vocabulary
         prefixes, phrases = prefixes or [""] * len(texts), phrases or [()] * len(texts)

@@ -42,11 +42,7 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def about(self) -> About:
-        """Returns what the model is now.
-
-        Raises:
-          UserError: if it cannot be served.
-        """
+        """Returns what the model is now. Raises UserError if it cannot be served."""
 
     @abc.abstractmethod
     def load(self) -> "Translator":

@@ -78,8 +78,7 @@ def stderr_held_back() -> Iterator[None]:
 def load_tensorflow() -> None:
     """Imports TensorFlow in silence and makes Keras use it, whatever keras.json selects.
 
-    Raises:
-      UserError: if it is not installed, or Keras has been imported with another backend.
+    Raises UserError if it is not installed, or Keras has been imported with another backend.
     """
     check_tensorflow()
     keras = sys.modules.get("keras")
@@ -99,8 +98,7 @@ def load_tensorflow() -> None:
 def import_tensorflow() -> None:
     """Loads TensorFlow and configures it for a longer job; afterwards it logs errors only.
 
-    Raises:
-      UserError: see `load_tensorflow`.
+    Raises UserError: see `load_tensorflow`.
     """
     # TensorFlow and its graphs are millions of permanent objects. With the default thresholds, garbage collection takes
     # a quarter of the time to the first step.

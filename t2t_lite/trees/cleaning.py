@@ -11,10 +11,8 @@ def clean(tree: Tree) -> Tree | None:
     """Returns a tree without empty elements and function tags, under the label TOP; None if no word is left.
 
     Constituents that contain only empty elements are removed; all others are kept, including those with a single child.
-    Labels and tags are cut at "=" or "-".
-
-    Raises:
-      ValueError: if the root of a tree is inside another tree, which happens if a bracket is missing.
+    Labels and tags are cut at "=" or "-". Raises ValueError if the root of a tree is inside another tree, which happens
+    if a bracket is missing.
     """
     builder = TreeBuilder()
     has_root = tree.label in _ROOTS and bool(tree.children)

@@ -84,8 +84,7 @@ class TreeBuilder:
 def parse_brackets(text: str) -> list[Tree]:
     """Parses trees such as "(S (NP (NN rain)) (VP (VBZ falls)))"; a label may be missing: "( (S ...))".
 
-    Raises:
-      ValueError: if the text is malformed.
+    Raises ValueError if the text is malformed.
     """
     builder, tokens = TreeBuilder(), _TOKENS.findall(text)
     place, last = 0, len(tokens)
@@ -108,8 +107,7 @@ def parse_brackets(text: str) -> list[Tree]:
 def _open(builder: TreeBuilder, tokens: Sequence[str], place: int) -> int:
     """Reads an opening bracket with its label, and the word and closing bracket of a tag; returns the next place.
 
-    Raises:
-      ValueError: if the text is malformed.
+    Raises ValueError if the text is malformed.
     """
     last = len(tokens)
     label = tokens[place + 1] if place + 1 < last else ""

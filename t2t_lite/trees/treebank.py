@@ -30,8 +30,7 @@ class Malformed(NamedTuple):
 def treebank_files(path: Path) -> list[Path]:
     """Returns the files of a treebank: the path itself, or all .mrg and .ptb files below a folder, in order.
 
-    Raises:
-      UserError: if there is no such file.
+    Raises UserError if there is no such file.
     """
     if path.is_file():
         return [path]
@@ -46,10 +45,8 @@ def treebank_files(path: Path) -> list[Path]:
 def read_trees(path: Path) -> Iterator[Tree | Malformed]:
     """Yields the clean trees of a file, plain or gzip, and a `Malformed` for each tree that cannot be read.
 
-    Reading continues after a malformed tree. A tree without words is left out.
-
-    Raises:
-      UserError: if there is no such file, or it is a damaged gzip file.
+    Reading continues after a malformed tree. A tree without words is left out. Raises UserError if there is no such
+    file, or it is a damaged gzip file.
     """
     not_utf8: set[int] = set()
     for group in _groups(path, not_utf8):

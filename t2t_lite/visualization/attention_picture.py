@@ -186,8 +186,7 @@ def _checked_heads(heads: Sequence[int] | None, number: int) -> list[int]:
 def query_of(each: AttentionMap, query: str | int, argument: str = "query") -> int:
     """Returns the index of a query: the one with a number, or the first with a text.
 
-    Raises:
-      UserError: if there is none.
+    Raises UserError if there is none.
     """
     labels = each.queries.labels
     if isinstance(query, str):
