@@ -1,6 +1,5 @@
 """t2t-lite-params: counts the parameters of hparam sets and compares them with the paper's figures."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -38,22 +37,18 @@ def make_parser() -> cli.CommandParser:
 
 
 def _run(flags: Sequence[str]) -> None:
-    parser = make_parser()
-    arguments = parser.parse_args(flags)
-    if arguments.hparams and not arguments.hparams_set:
-        parser.error("--hparams needs --hparams_set")
-    if arguments.plot_file is not None and not arguments.hparams_set:
-        parser.error("--plot_file needs --hparams_set")
-    _count(arguments)
-
-
-def _count(arguments: argparse.Namespace) -> None:
     from t2t_lite.errors import UserError
     from t2t_lite.plugins import load_all
     from t2t_lite.registry import HPARAMS, MODELS
     from t2t_lite.system.quiet import import_tensorflow
     from t2t_lite.visualization.figures import COLORS, check_plot_file
 
+    parser = make_parser()
+    arguments = parser.parse_args(flags)
+    if arguments.hparams and not arguments.hparams_set:
+        parser.error("--hparams needs --hparams_set")
+    if arguments.plot_file is not None and not arguments.hparams_set:
+        parser.error("--plot_file needs --hparams_set")
     load_all(arguments.t2t_usr_dir)
     names = list(dict.fromkeys(arguments.hparams_set.split(","))) if arguments.hparams_set else HPARAMS.names()
     sets = {name: HPARAMS[name]().override(arguments.hparams) for name in names}

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
     # The other workers may still read what this one has sent.
     has_workers = bool(os.environ.get("TF_CONFIG"))
-    return cli.run("trainer", _main, argv, exit_at_once=not has_workers)
+    return cli.run("trainer", _run, argv, exit_at_once=not has_workers)
 
 
 def make_parser() -> cli.CommandParser:
@@ -71,7 +71,8 @@ def make_parser() -> cli.CommandParser:
     return parser
 
 
-def _main(flags: Sequence[str]) -> int:
+def _run(flags: Sequence[str]) -> int:
+    """Executes the command and returns its exit status."""
     parser = make_parser()
     arguments = parse_with_problem(parser, flags)
     needed = {"train": ("problem", "hparams_set", "data_dir", "output_dir"), "eval": ("data_dir", "output_dir")}
@@ -86,11 +87,6 @@ def _main(flags: Sequence[str]) -> int:
     TrainOptions(**given(arguments, TrainOptions))  # checks the flags before anything is waited for or trusted
     if arguments.problem_options and not arguments.generate_data:
         parser.error(f"--{next(iter(arguments.problem_options))} applies to data generation and needs --generate_data")
-    return _run(arguments)
-
-
-def _run(arguments: argparse.Namespace) -> int:
-    """Executes the command and returns its exit status."""
     if arguments.make_tf_config:
         for number, config in enumerate(make_tf_configs(arguments.make_tf_config.split(","))):
             print(f"# worker {number}{', the chief' if number == 0 else ''}\nexport TF_CONFIG='{config}'")
@@ -102,17 +98,11 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _train(arguments: argparse.Namespace) -> int:
-    trust_plugins(arguments, _warm_start_run(arguments))
+    path = arguments.warm_start_from  # a run directory, or a checkpoint of one
+    trust_plugins(arguments, [] if not path else [path if Path(path).is_dir() else str(Path(path).parent)])
     names = (
-        "data_dir",
-        "output_dir",
-        "hparams",
-        "model",
-        "train_steps",
-        "generate_data",
-        "tmp_dir",
-        "recipe",
-        "report",
+        *("data_dir", "output_dir", "hparams", "model", "train_steps"),
+        *("generate_data", "tmp_dir", "recipe", "report"),
     )
     result = train(
         get_problem(arguments.problem, **arguments.problem_options),
@@ -122,12 +112,6 @@ def _train(arguments: argparse.Namespace) -> int:
         **given(arguments, TrainOptions),
     )
     return 128 + signal.Signals[result.signal] if result.signal else 0
-
-
-def _warm_start_run(arguments: argparse.Namespace) -> list[str]:
-    """Returns the run directory of --warm_start_from, or [] without that flag."""
-    path = arguments.warm_start_from
-    return [] if not path else [path if Path(path).is_dir() else str(Path(path).parent)]
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:

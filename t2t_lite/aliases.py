@@ -203,10 +203,8 @@ PROGRAMS = {
 def alias_hint(where: str, name: str) -> str:
     """Returns a hint if another toolkit uses a name: "; NAME is ... here" or "; tensor2tensor's NAME is ..."; else "".
 
-    Args:
-      where: the flag that got the name as a value ("problem", "hparams_set", "hparams", "decode_hparams", "schedule"),
-        or the command that got it as a flag ("trainer").
-      name: the name, without dashes.
+    `where` is the flag that got the name as a value ("problem", "hparams_set", "hparams", "decode_hparams",
+    "schedule"), or the command that got it as a flag ("trainer"); the name has no dashes.
     """
     if ours := _USUAL.get(where, {}).get(name):
         return f"; {name} is {ours} here"

@@ -102,12 +102,8 @@ def check_output(path: Path, what: str) -> None:
 def check_outputs(outputs: Mapping[str, Path], inputs: Mapping[str, Path]) -> None:
     """Checks that outputs can be written and that neither they nor their partial files overwrite another file.
 
-    Args:
-      outputs, inputs: paths by the flag that names them, or "standard input".
-
-    Raises:
-      UserError: if not; the message names the flags. Links to the same file are recognized. A device or a pipe may be
-        given several times.
+    The paths are named by their flag, or "standard input". Raises UserError, with the flags, if not. Links to the same
+    file are recognized. A device or a pipe may be given several times.
     """
     before = dict(inputs)
     for flag, path in outputs.items():

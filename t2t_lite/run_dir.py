@@ -95,15 +95,9 @@ def open_run_dir(path: Path) -> RunDir:
 
 
 def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> None:
-    """Waits until a training has created a run directory.
+    """Waits at most so many seconds until a training has created a run directory; `say` receives a line if it has to.
 
-    Args:
-      path: the directory.
-      seconds: maximum time to wait.
-      say: receives a line if it has to wait.
-
-    Raises:
-      UserError: if the run directory does not appear in time.
+    Raises UserError if the run directory does not appear in time.
     """
     about, end = Path(path) / "run.json", time.monotonic() + seconds
     if not about.exists() and seconds > 0:
@@ -285,23 +279,10 @@ def prepare_run_dir(
 ) -> RunDir:
     """Creates a run directory, or checks that an existing one has the same settings, problem and vocabularies.
 
-    Args:
-      path: the directory.
-      hparams: the settings.
-      problem: the problem, possibly reversed.
-      vocabulary: path of the problem's target vocabulary.
-      random_seed: fixes the run's initial weights and data order.
-      inputs_vocabulary: path of the problem's source vocabulary, if it is a separate one.
-      data_dir: where the data is, for evaluations; None: not recorded.
-      eval_metric: the metric that ranks checkpoints; None: not recorded.
-      hparams_set: the name of the set that the settings were made from, for reports; None: not recorded.
-      data_digest: the checksum of the data, see `Manifest.digest`; None: not recorded.
-
-    Returns:
-      the opened directory.
-
-    Raises:
-      UserError: if something differs; the message names the differences.
+    A problem may be reversed; `inputs_vocabulary` is given if it is a separate one. The seed fixes the run's initial
+    weights and data order. What is None from `data_dir` on is not recorded: where the data is, for evaluations; the
+    metric that ranks checkpoints; the set that the settings were made from, for reports; `Manifest.digest` of the data.
+    Raises UserError if something differs; the message names the differences.
     """
     path = Path(path)
     inputs_vocabulary = inputs_vocabulary or vocabulary

@@ -1,6 +1,5 @@
 """t2t-lite-datagen: generates the vocabulary, shards and manifest of a problem, or shows their content."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,10 +51,6 @@ def _run(flags: Sequence[str]) -> None:
         for flag in ("problem", "data_dir"):
             if not getattr(arguments, flag):
                 parser.error(f"--{flag} is required")
-    _datagen(arguments)
-
-
-def _datagen(arguments: argparse.Namespace) -> None:
     if arguments.inspect:
         from t2t_lite.bin.datagen.inspection import print_inspection
 

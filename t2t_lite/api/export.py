@@ -64,13 +64,8 @@ def exported_run(
 ) -> Path:
     """Returns an export of a run for CTranslate2, in exports/ in the run directory; it is made if it is not there yet.
 
-    Args:
-      output_dir: the run directory.
-      checkpoint_path, warn: see `export`.
-      settings: the search settings of a new export.
-
-    Raises:
-      UserError: if the run is unusable, or CTranslate2 has no equivalent of its model.
+    A new export has the search settings; for the other arguments see `export`. Raises UserError if the run is unusable,
+    or CTranslate2 has no equivalent of its model.
     """
     from t2t_lite.checkpoints.selection import select
     from t2t_lite.run_dir import open_run_dir

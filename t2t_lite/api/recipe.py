@@ -12,20 +12,9 @@ REPORT = "report.md"
 def finish(recipe: Recipe, output_dir: Path, data_dir: Path, hparams_set: str | None, display: Display) -> Path:
     """Averages the last checkpoints of a complete training, evaluates, and writes `report.md` into the run directory.
 
-    If there are fewer checkpoints than the settings want to average, all are averaged, and the report says so.
-
-    Args:
-      recipe: the recipe.
-      output_dir: the run directory.
-      data_dir: the folder with its data.
-      hparams_set: the set it was trained with, for the paper's figures; None: unknown.
-      display: where to show the progress.
-
-    Returns:
-      the path of the report.
-
-    Raises:
-      UserError: if a checkpoint or the data is unusable.
+    If there are fewer checkpoints than the settings want to average, all are averaged, and the report says so. The
+    hparams set is for the paper's figures; None: unknown. Returns the path of the report. Raises UserError if a
+    checkpoint or the data is unusable.
     """
     from t2t_lite.api.checkpoints import average_checkpoints
     from t2t_lite.api.evaluation import evaluate, score_split

@@ -26,13 +26,8 @@ def resolve_hparams(
 ) -> HParams:
     """Returns the settings of a set with changes, given as a dict or as "name=value,..."; or complete settings.
 
-    Args:
-      hparams_set: the name of the set; None if `hparams` is complete.
-      hparams: changes, or complete settings.
-      model: the name of the model, whose own settings may be among the changes; None: the set's.
-
-    Raises:
-      UserError: as `get_hparams`, and if neither a set nor complete settings are given, or both.
+    Complete settings have no set. The own settings of `model` may be among the changes; None: the set's model. Raises
+    UserError as `get_hparams` does, and if neither a set nor complete settings are given, or both.
     """
     if isinstance(hparams, HParams):
         if hparams_set is not None:

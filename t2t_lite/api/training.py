@@ -139,11 +139,7 @@ def train(
 
 
 def _follower(output_dir: Path, options: TrainOptions) -> "ReportCallback":
-    """Returns what keeps the report up to date.
-
-    Raises:
-      UserError: if a package that reports need is missing.
-    """
+    """Returns what keeps the report up to date. Raises UserError if a package that reports need is missing."""
     from t2t_lite.report.writing import ReportCallback, check_packages
 
     check_packages("report")

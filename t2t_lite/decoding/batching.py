@@ -1,10 +1,11 @@
-"""Batches of sentences of similar length."""
+"""What engines share: batches of sentences of similar length, and the scores of given outputs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from t2t_lite.data.vocab import PAD_ID
+from t2t_lite.decoding.search.length_penalty import length_penalty
 
 
 def by_length(rows: Sequence[int], lengths: Sequence[int], batch_size_of: Callable[[int], int]) -> Iterator[list[int]]:
@@ -28,3 +29,15 @@ def padded(sequences: Sequence[Sequence[int]]) -> np.ndarray:
     for row, sequence in zip(ids, sequences, strict=True):
         row[: len(sequence)] = sequence
     return ids
+
+
+def scores_of(
+    outputs: Sequence[Sequence[int]], log_probs: Callable[[], Iterable[float]], alpha: float
+) -> list[tuple[float, float]]:
+    """Returns (log-probability / length penalty, log-probability) of given outputs.
+
+    Raises ValueError if an output contains padding, which would not be scored.
+    """
+    if any(PAD_ID in output for output in outputs):
+        raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and not a token")
+    return [(each / length_penalty(len(output), alpha), each) for each, output in zip(log_probs(), outputs)]

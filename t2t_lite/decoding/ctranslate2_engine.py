@@ -14,8 +14,8 @@ import numpy as np
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary
-from t2t_lite.decoding.batching import by_length
-from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
+from t2t_lite.decoding.batching import by_length, scores_of
+from t2t_lite.decoding.engine import Found, Needs, Outcome, Pairs, Query
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
@@ -110,23 +110,14 @@ class CTranslate2Engine:
                 warnings[request.row] = f"the output was cut at {self._limit} tokens, which is {self.positions_limit}"
         return Outcome(found, warnings)
 
-    def score(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], settings: DecodeHParams
-    ) -> list[tuple[float, float]]:
+    def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
         """See `Engine`."""
-        if any(PAD_ID in output for output in outputs):
-            raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and not a token")
-        log_probs = self._log_probs(sources, outputs, settings)
-        return [
-            (log_prob / length_penalty(len(output), settings.alpha), log_prob)
-            for log_prob, output in zip(log_probs, outputs)
-        ]
+        return scores_of(pairs.outputs, lambda: self._log_probs(pairs, settings), settings.alpha)
 
-    def cross_attention(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int | None, settings: DecodeHParams
-    ) -> list[np.ndarray]:
+    def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         """See `Engine`."""
         _check_layer(layer, self._alignment_layer)
+        sources, outputs = pairs
         # All of the attention to the only token of a blank line is 1; CTranslate2 gives none for it.
         found = [np.ones([len(output), 1], np.float32) for output in outputs]
         lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
@@ -153,14 +144,7 @@ class CTranslate2Engine:
         """None: see `attention`."""
         return {}
 
-    def attention(
-        self,
-        sources: Sequence[list[int]],
-        outputs: Sequence[list[int]],
-        kind: str,
-        layer: int | None,
-        settings: DecodeHParams,
-    ) -> list[np.ndarray]:
+    def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         """See `Engine`."""
         raise UserError("CTranslate2 gives no attention weights of single heads; use the TensorFlow engine")
 
@@ -230,19 +214,17 @@ class CTranslate2Engine:
         Those of CTranslate2's search lack the prefix, and are normalized without the tokens that outputs never contain.
         """
         flat = [(row, each) for row, beams in found.items() for each in beams]
-        log_probs = self._log_probs(
-            [query.sources[row] for row, _ in flat], [each.ids for _, each in flat], query.settings
-        )
+        pairs = Pairs([query.sources[row] for row, _ in flat], [list(each.ids) for _, each in flat])
+        log_probs = self._log_probs(pairs, query.settings)
         exact: dict[int, list[Found]] = {row: [] for row in found}
         for (row, each), log_prob in zip(flat, log_probs, strict=True):
             score = log_prob / length_penalty(len(each.ids), query.settings.alpha)
             exact[row].append(Found(each.ids, score, log_prob))
         return {row: _ranked(beams, query.settings) for row, beams in exact.items()}
 
-    def _log_probs(
-        self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], settings: DecodeHParams
-    ) -> list[float]:
+    def _log_probs(self, pairs: Pairs, settings: DecodeHParams) -> list[float]:
         """Returns the log-probability of each output; without that of an end symbol that it lacks."""
+        sources, outputs = pairs
         ended = [bool(output) and output[-1] == EOS_ID for output in outputs]
         results = self._translator.score_batch(
             [self._named(source, self._inputs_tokens) for source in sources],

@@ -65,6 +65,13 @@ class Outcome(NamedTuple):
     warnings: Mapping[int, str]  # of rows whose output is not what one would expect: why
 
 
+class Pairs(NamedTuple):
+    """Sources and given outputs of them, as token ids with the end symbol."""
+
+    sources: Sequence[list[int]]
+    outputs: Sequence[list[int]]
+
+
 class Needs(NamedTuple):
     """What a decoding needs of an engine, besides its settings."""
 
@@ -106,31 +113,20 @@ class Engine(Protocol):
         """
         ...
 
-    def score(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], settings: DecodeHParams
-    ) -> list[tuple[float, float]]:
-        """Returns (log-probability / length penalty, log-probability) of given outputs; ids have the end symbol."""
+    def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
+        """Returns (log-probability / length penalty, log-probability) of given outputs."""
         ...
 
-    def cross_attention(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int | None, settings: DecodeHParams
-    ) -> "list[np.ndarray]":
+    def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> "list[np.ndarray]":
         """Returns the attention of given outputs to their sources, averaged over the heads of a decoder layer.
 
-        That is float32 [output tokens, source tokens] for each pair; ids have the end symbol. The layer None is the one
+        That is float32 [output tokens, source tokens] for each pair. The layer None is the one
         closest to a word alignment; of the settings, `batch_tokens` is used. Raises UserError if the engine or the
         model does not give it.
         """
         ...
 
-    def attention(
-        self,
-        sources: Sequence[list[int]],
-        outputs: Sequence[list[int]],
-        kind: str,
-        layer: int | None,
-        settings: DecodeHParams,
-    ) -> "list[np.ndarray]":
+    def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> "list[np.ndarray]":
         """Returns the attention weights of one layer of given outputs: float32 [heads, queries, keys] for each pair.
 
         For `kind` and `layer` see `Translator.attention`, for the others `cross_attention`.

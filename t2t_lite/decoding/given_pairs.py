@@ -1,17 +1,16 @@
 """What a model says of pairs of a source and a given output, with teacher forcing."""
 
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams
-from t2t_lite.data.vocab import PAD_ID
-from t2t_lite.decoding.batching import by_length, padded
+from t2t_lite.decoding.batching import by_length, padded, scores_of
+from t2t_lite.decoding.engine import Pairs
 from t2t_lite.decoding.ensemble import Ensemble
-from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.models.base import Seq2SeqModel
 
 # Maximum number of logits in memory at once, about 64 MiB; a single output may exceed it.
@@ -21,8 +20,7 @@ _LOGITS = 2**24
 class GivenPairs:
     """Scores and attention weights of pairs. It is thread-safe.
 
-    In all methods, `sources` and `outputs` are the token ids of each side, with the end symbol. The model is built and
-    has its weights; an `Ensemble` only gives scores.
+    The model is built and has its weights; an `Ensemble` only gives scores.
     """
 
     def __init__(self, model: Seq2SeqModel | Ensemble) -> None:
@@ -30,15 +28,11 @@ class GivenPairs:
         self._graphs: dict[Hashable, Callable[..., tf.Tensor]] = {}
         self._lock = threading.Lock()
 
-    def score(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], settings: DecodeHParams
-    ) -> list[tuple[float, float]]:
+    def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
         """Returns (log_prob / length penalty, log_prob) of each pair.
 
         Raises ValueError if an output contains padding, which would not be scored.
         """
-        if any(PAD_ID in output for output in outputs):
-            raise ValueError(f"an output to be scored has id {PAD_ID}, which is padding and not a token")
 
         def log_probs(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
             logits = tf.cast(self._model(inputs, targets), tf.float32)
@@ -46,32 +40,26 @@ class GivenPairs:
             return -tf.reduce_sum(tf.where(targets != 0, losses, 0.0), 1)
 
         positions = max(1, min(settings.batch_tokens, _LOGITS // self._model.vocab_size))
-        found = map(float, _by_pair(self._graph("score", log_probs), sources, outputs, positions))
-        return [
-            (log_prob / length_penalty(len(output), settings.alpha), log_prob)
-            for log_prob, output in zip(found, outputs)
-        ]
+        graph = self._graph("score", log_probs)
+        return scores_of(pairs.outputs, lambda: map(float, _by_pair(graph, pairs, positions)), settings.alpha)
 
-    def cross_attention(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int, batch_tokens: int
-    ) -> list[np.ndarray]:
+    def cross_attention(self, pairs: Pairs, layer: int, batch_tokens: int) -> list[np.ndarray]:
         """Returns the attention of each pair, averaged over a layer's heads: float32 [output tokens, source tokens]."""
 
         def mean(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
             return tf.reduce_mean(self._model.attention(inputs, targets, "cross", layer), 1)
 
-        found = _by_pair(self._graph(layer, mean), sources, outputs, batch_tokens)
-        return [weights[: len(output), : len(source)] for weights, source, output in zip(found, sources, outputs)]
+        found = _by_pair(self._graph(layer, mean), pairs, batch_tokens)
+        return [weights[: len(output), : len(source)] for weights, source, output in zip(found, *pairs)]
 
-    def attention(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], kind: str, layer: int, batch_tokens: int
-    ) -> list[np.ndarray]:
+    def attention(self, pairs: Pairs, kind: str, layer: int, batch_tokens: int) -> list[np.ndarray]:
         """Returns the weights of one layer for each pair, float32 [heads, queries, keys]. See `Seq2SeqModel`."""
 
         def weights(inputs: np.ndarray, targets: np.ndarray) -> np.ndarray:
             return np.asarray(self._model.attention(inputs, targets, kind, layer))
 
-        found = _by_pair(weights, sources, outputs, batch_tokens)
+        found = _by_pair(weights, pairs, batch_tokens)
+        sources, outputs = pairs
         queries, keys = sources if kind == "encoder" else outputs, outputs if kind == "decoder" else sources
         return [each[:, : len(query), : len(key)] for each, query, key in zip(found, queries, keys)]
 
@@ -90,15 +78,12 @@ class GivenPairs:
 
 
 def _by_pair(
-    function: Callable[[np.ndarray, np.ndarray], np.ndarray],
-    sources: Sequence[list[int]],
-    outputs: Sequence[list[int]],
-    batch_tokens: int,
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray], pairs: Pairs, batch_tokens: int
 ) -> list[np.ndarray]:
     """Returns a function's result for each pair, from padded batches of at most `batch_tokens` positions."""
-    found = [np.zeros(0)] * len(sources)
-    lengths = [max(len(source), len(output)) for source, output in zip(sources, outputs, strict=True)]
+    found = [np.zeros(0)] * len(pairs.sources)
+    lengths = [max(len(source), len(output)) for source, output in zip(*pairs, strict=True)]
     for rows in by_length(range(len(lengths)), lengths, lambda length: batch_tokens // length):
-        for row, result in zip(rows, function(*(padded([side[row] for row in rows]) for side in (sources, outputs)))):
+        for row, result in zip(rows, function(*(padded([side[row] for row in rows]) for side in pairs))):
             found[row] = result
     return found

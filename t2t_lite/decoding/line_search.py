@@ -75,7 +75,9 @@ class LineSearch:
     def _checked(self, lines: Lines, settings: DecodeHParams) -> tuple[Lines, DecodeHParams]:
         """Returns lines and settings as the search needs them. Errors: see `__call__`."""
         if not self._has_inputs:
-            lines = _as_prefixes(lines)
+            if lines.prefixes is not None:
+                raise UserError("the model reads no inputs: the lines themselves are the beginnings of the outputs")
+            lines = lines._replace(texts=[""] * len(lines.texts), prefixes=lines.texts)
         if isinstance(lines.constraints, str):
             settings = settings.replace(constraints=lines.constraints)
         if lines.prefixes is not None and len(lines.prefixes) != len(lines.texts):
@@ -113,13 +115,6 @@ class LineSearch:
             for text, each in zip(texts, found)
         ]
         return hypotheses or [CutHypothesis(prefix, float("-inf"), float("-inf"))]
-
-
-def _as_prefixes(lines: Lines) -> Lines:
-    """Returns lines without inputs, whose outputs begin with the texts."""
-    if lines.prefixes is not None:
-        raise UserError("the model reads no inputs: the lines themselves are the beginnings of the outputs")
-    return lines._replace(texts=[""] * len(lines.texts), prefixes=lines.texts)
 
 
 def _check_phrases(lines: Lines, settings: DecodeHParams) -> None:

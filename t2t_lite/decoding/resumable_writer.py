@@ -28,6 +28,7 @@ class ResumableWriter:
       made_by: what the lines depend on besides the input, any JSON value. If it has changed, a run starts over.
 
     Attributes:
+      lines: number of input lines that the files answer.
       notes: the notes stored with the last block, an object of JSON; {} if there are none or the run starts over.
 
     Raises:
@@ -48,7 +49,7 @@ class ResumableWriter:
         self._files: list[BinaryIO] = []
         self.notes: dict[str, Any] = {}
         self._digest = hashlib.sha256()
-        self._lines = 0
+        self.lines = 0
 
     def rest_of(self, read: Callable[[], Iterator[Line]], say: Callable[[str], None]) -> Iterator[Line]:
         """Opens the files and returns those of the input lines, which `read` gives, that they do not answer yet.
@@ -60,26 +61,21 @@ class ResumableWriter:
             lines = read()
             for line in itertools.islice(lines, before["lines"]):
                 self._count([line])
-            if (self._lines, self._digest.hexdigest()) == (before["lines"], before["sha256"]):
+            if (self.lines, self._digest.hexdigest()) == (before["lines"], before["sha256"]):
                 for partial, size in zip(self._partials, before["sizes"]):
                     os.truncate(partial, size)
                 self._open()
                 self.notes = before.get("notes", {})
-                say(f"resumes after line {self._lines:,}: the output up to there is in {self._partials[0]}")
+                say(f"resumes after line {self.lines:,}: the output up to there is in {self._partials[0]}")
                 return lines
             say(f"starts over: {self._partials[0]} was made from another input")
-        self._digest, self._lines = hashlib.sha256(), 0
+        self._digest, self.lines = hashlib.sha256(), 0
         self._progress.unlink(missing_ok=True)  # before the files that it describes are emptied
         for partial, in_place in zip(self._partials, self._in_place):
             if not in_place:
                 partial.write_bytes(b"")
         self._open()
         return read()
-
-    @property
-    def lines(self) -> int:
-        """Number of input lines that the files answer."""
-        return self._lines
 
     def append(
         self, lines: Sequence[Line], outputs: Sequence[Sequence[str]], notes: dict[str, object] | None = None
@@ -95,7 +91,7 @@ class ResumableWriter:
         if not any(self._in_place):
             state = {
                 "made_by": self._made_by,
-                "lines": self._lines,
+                "lines": self.lines,
                 "sha256": self._digest.hexdigest(),
                 "sizes": [partial.stat().st_size for partial in self._partials],
                 "notes": notes or {},
@@ -108,7 +104,7 @@ class ResumableWriter:
         try:
             yield
         except BaseException:
-            if not self._lines:
+            if not self.lines:
                 for partial, in_place in zip(self._partials, self._in_place):
                     if not in_place:
                         partial.unlink(missing_ok=True)
@@ -117,7 +113,7 @@ class ResumableWriter:
     def finish(self) -> None:
         """Closes the files and gives them their final names."""
         for path, partial, file in zip(self._paths, self._partials, self._files):
-            if path.suffix == ".gz" and not self._lines:
+            if path.suffix == ".gz" and not self.lines:
                 file.write(gzip.compress(b"", mtime=0))  # an empty file is not a valid gzip file
             file.close()
             if path != partial:
@@ -131,7 +127,7 @@ class ResumableWriter:
     def _count(self, lines: Sequence[Line]) -> None:
         for line in lines:
             self._digest.update(repr(line).encode("utf-8", errors="replace") + b"\n")
-        self._lines += len(lines)
+        self.lines += len(lines)
 
     def _known(self) -> dict[str, Any] | None:
         """Returns the progress after the last block, or None if the run cannot be resumed."""

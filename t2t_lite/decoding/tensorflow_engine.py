@@ -14,7 +14,7 @@ import tensorflow as tf
 from t2t_lite.config import WIDE_BEAM, DecodeHParams
 from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.batching import by_length, padded
-from t2t_lite.decoding.engine import Found, Needs, Outcome, Query
+from t2t_lite.decoding.engine import Found, Needs, Outcome, Pairs, Query
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.lexical import PhraseVocabulary
@@ -74,7 +74,7 @@ class TensorFlowEngine:
         self._vocabulary, self._inputs_vocabulary, self._options = vocabulary, inputs_vocabulary, options
         self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the last used one at the end
         self._lock = threading.Lock()
-        self._pairs = GivenPairs(model)
+        self._given_pairs = GivenPairs(model)
 
     def check(self, settings: DecodeHParams, needs: Needs) -> None:
         """See `Engine`."""
@@ -110,33 +110,22 @@ class TensorFlowEngine:
         self._map(search_batch, self._batches(query))
         return Outcome(found, warnings)
 
-    def score(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], settings: DecodeHParams
-    ) -> list[tuple[float, float]]:
+    def score(self, pairs: Pairs, settings: DecodeHParams) -> list[tuple[float, float]]:
         """See `Engine`."""
-        return self._pairs.score(sources, outputs, settings)
+        return self._given_pairs.score(pairs, settings)
 
-    def cross_attention(
-        self, sources: Sequence[list[int]], outputs: Sequence[list[int]], layer: int | None, settings: DecodeHParams
-    ) -> list[np.ndarray]:
+    def cross_attention(self, pairs: Pairs, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         """See `Engine`."""
-        return self._pairs.cross_attention(sources, outputs, self._layer(layer), settings.batch_tokens)
+        return self._given_pairs.cross_attention(pairs, self._layer(layer), settings.batch_tokens)
 
     @property
     def attention_layers(self) -> dict[str, int]:
         """See `Engine`."""
         return {} if isinstance(self.model, Ensemble) else self.model.attention_layers()
 
-    def attention(
-        self,
-        sources: Sequence[list[int]],
-        outputs: Sequence[list[int]],
-        kind: str,
-        layer: int | None,
-        settings: DecodeHParams,
-    ) -> list[np.ndarray]:
+    def attention(self, pairs: Pairs, kind: str, layer: int | None, settings: DecodeHParams) -> list[np.ndarray]:
         """See `Engine`."""
-        return self._pairs.attention(sources, outputs, kind, self._layer(layer), settings.batch_tokens)
+        return self._given_pairs.attention(pairs, kind, self._layer(layer), settings.batch_tokens)
 
     def description(self) -> dict[str, Any]:
         """See `Engine`."""

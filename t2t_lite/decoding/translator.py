@@ -11,7 +11,7 @@ from t2t_lite.arrays import Forwarded
 from t2t_lite.config import DecodeHParams
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary
 from t2t_lite.decoding.alignment import alignment
-from t2t_lite.decoding.engine import Engine, Lines, Loaded
+from t2t_lite.decoding.engine import Engine, Lines, Loaded, Pairs
 from t2t_lite.decoding.line_search import Hypothesis, LineSearch
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.single_text import or_a_single_text, translates
@@ -285,7 +285,7 @@ class Translator:
         Returns:
           a `Hypothesis` for each pair. Its score does not include the coverage penalty.
         """
-        scores = self.engine.score(*self._pairs(inputs, targets, first_line), self.decode_hparams)
+        scores = self.engine.score(self._pairs(inputs, targets, first_line), self.decode_hparams)
         return [Hypothesis(text, *scored) for text, scored in zip(targets, scores, strict=True)]
 
     @or_a_single_text("line", "translation")
@@ -310,14 +310,14 @@ class Translator:
         kind = "cross" if kind == "memory" else kind  # its name before version 0.2
         if kind not in ("encoder", "decoder", "cross"):
             raise UserError(f"attention kinds are encoder, decoder and cross, not '{kind}'")
-        sources, outputs = self._pairs(line, translation)
+        pairs = self._pairs(line, translation)
         try:
-            found = self.engine.attention(sources, outputs, kind, layer, self.decode_hparams)
+            found = self.engine.attention(pairs, kind, layer, self.decode_hparams)
         except ValueError as error:
             raise UserError(str(error)) from error
         queries, keys = {"encoder": (0, 0), "decoder": (1, 1), "cross": (1, 0)}[kind]
         results = []
-        for weights, source, output in zip(found, sources, outputs):
+        for weights, source, output in zip(found, *pairs):
             sides = ([*self.inputs_vocabulary.tokens_of(source), ""], [*self.vocabulary.tokens_of(output), ""])
             results.append((weights, sides[queries], sides[keys]))
         return results
@@ -337,24 +337,21 @@ class Translator:
         Raises:
           UserError: as `attention` does.
         """
-        sources, outputs = self._pairs(lines, translations)
+        pairs = self._pairs(lines, translations)
         try:
-            found = self.engine.cross_attention(sources, outputs, layer, self.decode_hparams)
+            found = self.engine.cross_attention(pairs, layer, self.decode_hparams)
         except ValueError as error:
             raise UserError(str(error)) from error
         return [
             alignment(weights, self.inputs_vocabulary.tokens_of(source), self.vocabulary.tokens_of(output))
-            for weights, source, output in zip(found, sources, outputs)
+            for weights, source, output in zip(found, *pairs)
         ]
 
-    def _pairs(
-        self, lines: Sequence[str], outputs: Sequence[str], first_line: int = 1
-    ) -> tuple[list[list[int]], list[list[int]]]:
-        """Returns (ids of the lines, ids of their outputs), with end symbols."""
+    def _pairs(self, lines: Sequence[str], outputs: Sequence[str], first_line: int = 1) -> Pairs:
         settings = self.decode_hparams, self.engine, self._warn, first_line
         sources, _ = encode_lines(self.inputs_vocabulary, lines, *settings, "line")
         targets, _ = encode_lines(self.vocabulary, outputs, *settings, "the translation of line")
-        return sources, targets
+        return Pairs(sources, targets)
 
     def _settings(self, changes: Mapping[str, SettingValue]) -> DecodeHParams:
         settings = self.decode_hparams.replace(**changes)

@@ -31,11 +31,7 @@ def load_all(usr_dir: str | None = None) -> None:
 
     The registries do the same, without a user folder, at the first unknown name.
 
-    Args:
-      usr_dir: a folder with Python files that register problems, hparams sets, models and so on.
-
-    Raises:
-      UserError: if a plug-in cannot be imported (with the whole traceback), or registers a name that is taken.
+    Raises UserError if a plug-in cannot be imported (with the whole traceback), or registers a name that is taken.
     """
     with _loading:
         _load_all(usr_dir)

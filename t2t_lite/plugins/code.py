@@ -21,8 +21,7 @@ def code_digest(names: Iterable[tuple[Registry, str]]) -> str:
     was changed after it was loaded, this process still computes what the old file says, and no other process can know
     what that was: the checksum is then like no other. So it is for code in no file, such as that of a notebook.
 
-    Args:
-      names: registries, each with a name that is registered there.
+    `names` are registries, each with a name that is registered there.
     """
     since: dict[Origin, float] = {}  # when the first name of each was registered
     for registry, name in names:

@@ -19,7 +19,7 @@ from t2t_lite.serving.batching import QueueFull
 from t2t_lite.serving.guard import ClientGone
 from t2t_lite.serving.keys import Keys
 from t2t_lite.serving.metrics import Metrics
-from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady
+from t2t_lite.serving.models import ModelSet, NoSuchModel, NotReady, Place
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.record import Record
 from t2t_lite.serving.served_model import Result, ServedModel, Task, Text, TooLong
@@ -37,10 +37,11 @@ async def without_delay(size: int, function: Any, *arguments: Any) -> Any:  # no
 
 
 class Answering:
-    """What endpoints need: the models, the options of the server, the keys of clients and the figures."""
+    """What endpoints need: the models, which are not loaded yet, the options, the keys of clients and the figures."""
 
-    def __init__(self, models: ModelSet, options: ServingOptions, keys: Keys, metrics: Metrics) -> None:
-        self.models, self.options, self.keys, self.metrics = models, options, keys, metrics
+    def __init__(self, places: Sequence[Place], options: ServingOptions) -> None:
+        self.options, self.metrics, self.keys = options, Metrics(), Keys(options.api_keys)
+        self.models = ModelSet(places, options, self.metrics)
 
     def add_error_answers(self, app: FastAPI) -> None:
         """Makes an application answer errors with {"error": line}, without a path of the machine; see also `Guard`."""

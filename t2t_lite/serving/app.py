@@ -11,7 +11,6 @@ import t2t_lite
 from t2t_lite.serving import libretranslate, v1
 from t2t_lite.serving.answering import Answering
 from t2t_lite.serving.guard import Guard
-from t2t_lite.serving.keys import Keys
 from t2t_lite.serving.metrics import Metrics
 from t2t_lite.serving.models import ModelSet, Place
 from t2t_lite.serving.options import ServingOptions
@@ -20,14 +19,12 @@ from t2t_lite.serving.page import add_page
 
 def loaded_app(places: Sequence[Place], options: ServingOptions | None = None) -> FastAPI:
     """Returns an application whose models are loaded, for any ASGI server. Raises UserError if one is unusable."""
-    options = options or ServingOptions()
-    metrics = Metrics()
-    models = ModelSet(places, options, metrics)
-    models.load()
-    return make_app(models, options, Keys(options.api_keys), metrics)
+    answering = Answering(places, options or ServingOptions())
+    answering.models.load()
+    return make_app(answering)
 
 
-def make_app(models: ModelSet, options: ServingOptions, keys: Keys, metrics: Metrics) -> FastAPI:
+def make_app(answering: Answering) -> FastAPI:
     """Returns the application; until the models are loaded, requests get 503."""
     app = FastAPIOffline(
         title="t2t-lite",
@@ -35,17 +32,17 @@ def make_app(models: ModelSet, options: ServingOptions, keys: Keys, metrics: Met
         description="Translation and parsing with a Transformer. LibreTranslate's API, and all of the search at /v1.",
         redoc_url=None,
     )
-    answering = Answering(models, options, keys, metrics)
+    options = answering.options
     answering.add_error_answers(app)
     app.include_router(libretranslate.router(answering))
     app.include_router(v1.router(answering))
     add_page(app, answering)
-    _add_monitoring(app, models, metrics)
+    _add_monitoring(app, answering.models, answering.metrics)
     if options.cors_origins:
         app.add_middleware(
             CORSMiddleware, allow_origins=list(options.cors_origins), allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(Guard, options=options, metrics=metrics)
+    app.add_middleware(Guard, options=options, metrics=answering.metrics)
     return app
 
 

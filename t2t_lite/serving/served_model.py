@@ -13,6 +13,7 @@ from t2t_lite.decoding.tokenizing import MAX_TOKEN_CHARACTERS
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
 from t2t_lite.formatting import encodable
+from t2t_lite.parsing.parser import Parser
 from t2t_lite.serving.batching import Batcher, Job
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
 from t2t_lite.serving.sources import About, Source
@@ -21,9 +22,6 @@ from t2t_lite.visualization.attention_map import AttentionMap, attention_map, ch
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from t2t_lite.parsing.parser import Parser
-
 
 # Source tokens of a batch: less is slower, and more only makes requests wait.
 _BATCH_TOKENS = {"ctranslate2": 1024, "tensorflow": 4096}
@@ -104,7 +102,7 @@ class ServedModel:
             self.about.source_language,
             self.about.target_language,
         )
-        self._parser = _parser(self.translator) if self.about.writes_trees else None
+        self._parser = Parser(self.translator) if self.about.writes_trees else None
         self.translator.warm_up(only_trees=False)
         self._attention = self._attention_of_layers()
         if self._parser is not None:
@@ -318,12 +316,6 @@ class ServedModel:
             layer = layers[0] if attention.layer is not None else paper_layer(len(layers))
             return attention_map(model, line, found[0].text, attention.kind, layer)
         return Weights(*self.translator.attention(line, found[0].text, attention.kind, attention.layer))
-
-
-def _parser(translator: Translator) -> "Parser":
-    from t2t_lite.parsing.parser import Parser
-
-    return Parser(translator)
 
 
 def _processors() -> int:

@@ -13,10 +13,9 @@ import uvicorn
 
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
+from t2t_lite.serving.answering import Answering
 from t2t_lite.serving.app import make_app
-from t2t_lite.serving.keys import Keys
-from t2t_lite.serving.metrics import Metrics
-from t2t_lite.serving.models import ModelSet, Place
+from t2t_lite.serving.models import Place
 from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.protocol import bounded_protocol
 from t2t_lite.serving.served_model import ServedModel
@@ -36,14 +35,12 @@ def serve(
     `say` receives lines about what is served, and where. Raises UserError if a model is unusable, or the port is taken.
     """
     options = dataclasses.replace(options, allowed_hosts=(*options.allowed_hosts, *([] if ":" in host else [host])))
-    metrics = Metrics()
-    keys = Keys(options.api_keys)
-    models = ModelSet(places, options, metrics)
+    answering = Answering(places, options)
     for place in places:
         place.source.about()  # checks it, before anything else
     listener = _bound(host, port)
     config = uvicorn.Config(
-        make_app(models, options, keys, metrics),
+        make_app(answering),
         http=bounded_protocol(options.read_seconds),
         ws="none",
         log_config=None,
@@ -55,14 +52,14 @@ def serve(
         lifespan="off",
     )
     server = _Server(config)
-    loader = _Loader(models, keys, options, server, say)
+    loader = _Loader(answering, server, say)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
     say(f"listening at {address}, loading {', '.join(place.source.name for place in places)}")
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(_run(server, loader, listener))
     loader.stop()
     if not server.force_exit:
-        models.close()
+        answering.models.close()
     if loader.error is not None:
         raise loader.error
 
@@ -77,17 +74,11 @@ class _Server(uvicorn.Server):
 
 
 class _Loader:
-    """Loads the models, and loads changed ones again, in a thread of its own.
+    """Loads the models, and loads changed ones again, in a thread of its own; `error` is why the start failed."""
 
-    Attributes:
-      error: why the start failed.
-    """
-
-    def __init__(
-        self, models: ModelSet, keys: Keys, options: ServingOptions, server: _Server, say: Callable[[str], None]
-    ) -> None:
-        self._models, self._keys, self._server, self._say = models, keys, server, say
-        self._watch = options.watch or None
+    def __init__(self, answering: Answering, server: _Server, say: Callable[[str], None]) -> None:
+        self._models, self._keys, self._server, self._say = answering.models, answering.keys, server, say
+        self._watch = answering.options.watch or None
         self._woken = threading.Event()
         self._is_asked = self._is_over = False
         self.error: Exception | None = None
@@ -122,15 +113,12 @@ class _Loader:
                 return
             if self._is_asked:
                 self._is_asked = False
-                self._read_keys()
+                try:
+                    self._keys.read()
+                except UserError as error:
+                    LOG.warning("the API keys stay as they were: %s", error)
             for model in self._models.reload():
                 self._say(f"changed: {_line_of(model)}")
-
-    def _read_keys(self) -> None:
-        try:
-            self._keys.read()
-        except UserError as error:
-            LOG.warning("the API keys stay as they were: %s", error)
 
 
 async def _run(server: _Server, loader: _Loader, listener: socket.socket) -> None:

@@ -19,11 +19,7 @@ _PROGRAM = "import tensorflow as tf; tf.config.list_physical_devices()"
 
 
 def has_gpu(root: Path = Path("/")) -> bool:
-    """Returns whether the machine seems to have a GPU of NVIDIA, and CUDA_VISIBLE_DEVICES hides not all of them.
-
-    Args:
-      root: the folder that contains /dev.
-    """
+    """Returns whether there seems to be a GPU of NVIDIA, not hidden by CUDA_VISIBLE_DEVICES; /dev is in `root`."""
     if os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
         return False
     return any((root / "dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None

@@ -23,8 +23,7 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
 def training_in(directory: Path) -> Iterator[None]:
     """Holds the training lock of a run directory inside the block. Creates the directory if it does not exist.
 
-    Raises:
-      UserError: if another process, or another thread of this one, is training there; the message names the process.
+    Raises UserError, which names the process, if another process, or another thread of this one, is training there.
     """
     directory = Path(directory)
     is_new = not directory.exists()
@@ -53,14 +52,8 @@ def training_in(directory: Path) -> Iterator[None]:
 def locked(path: Path, wait: bool) -> Iterator[bool]:
     """Holds a file lock inside the block. The lock also excludes other threads of this process.
 
-    Yields True, or False if the file system does not support locks and there is no protection.
-
-    Args:
-      path: the lock file. It exists while the lock is held, and describes the holder.
-      wait: whether to wait until the lock is free.
-
-    Raises:
-      BlockingIOError: if the lock is taken and `wait` is False.
+    The file exists while the lock is held, and describes the holder. Yields True, or False if the file system does not
+    support locks and there is no protection. Raises BlockingIOError if the lock is taken and `wait` is False.
     """
     file, is_held = _acquired(path, wait)
     try:

@@ -29,11 +29,8 @@ _is_shown = False  # whether nothing is held back
 def prepare_process(debug: bool = False) -> None:
     """Prepares a process that belongs to a command, and not to another program, for TensorFlow's first import.
 
-    The import then prints nothing, wherever it happens, and skips optional packages, which saves a second. These can be
-    imported afterwards, but the plots of `keras.visualization` stay unusable.
-
-    Args:
-      debug: whether TensorFlow prints its whole log.
+    The import then prints nothing, unless `debug` is set, wherever it happens, and skips optional packages, which saves
+    a second. These can be imported afterwards, but the plots of `keras.visualization` stay unusable.
     """
     global _hidden, _is_shown
     _hidden, _is_shown = _OPTIONAL, debug

@@ -8,7 +8,7 @@ from support.exported import WORDS, engines, random_model, translators, word_voc
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.ctranslate2_engine import CTranslate2Engine
-from t2t_lite.decoding.engine import Needs
+from t2t_lite.decoding.engine import Needs, Pairs
 from t2t_lite.decoding.search.constraints import MinLength
 from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.decoding.translator import Translator
@@ -110,7 +110,7 @@ def test_given_outputs_have_the_same_scores_and_attention(both, lines):
     np.testing.assert_allclose([each[1:] for each in ours], [each[1:] for each in theirs], atol=1e-4)
     sources = both[0].inputs_vocabulary.ids_of(lines)
     targets = both[0].vocabulary.ids_of(outputs)
-    attention = [each.engine.cross_attention(sources, targets, None, each.decode_hparams) for each in both]
+    attention = [each.engine.cross_attention(Pairs(sources, targets), None, each.decode_hparams) for each in both]
     for mine, other in zip(*attention, strict=True):
         np.testing.assert_allclose(mine, other, atol=1e-5)
     lines, outputs = [*lines, "", "w1 w2", ""], [*outputs, "", "", "w3"]

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.config import DecodeHParams, HParams
+from t2t_lite.decoding.engine import Pairs
 from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.search.beam_search import BeamSearch
@@ -279,11 +280,11 @@ def test_scores_are_those_of_teacher_forcing(kind):
     outputs = [ids[:length].tolist() for ids, length in zip(result.ids.reshape(24, -1), result.lengths.ravel())]
     assert not any({0, 2} & set(output) for output in outputs)
     repeated = [row[row != 0].tolist() for row in np.repeat(inputs, 4, axis=0)]
-    scores, log_probs = zip(*GivenPairs(model).score(repeated, outputs, DecodeHParams()))
+    scores, log_probs = zip(*GivenPairs(model).score(Pairs(repeated, outputs), DecodeHParams()))
     np.testing.assert_allclose(result.scores.ravel(), scores, rtol=1e-5, atol=1e-4)
     np.testing.assert_allclose(result.log_probs.ravel(), log_probs, rtol=1e-5, atol=1e-4)
 
 
 def test_padding_within_an_output_is_not_scored():
     with pytest.raises(ValueError, match="has id 0, which is padding"):
-        GivenPairs(make()).score([[3, 1]], [[4, 0, 5, 1]], DecodeHParams())
+        GivenPairs(make()).score(Pairs([[3, 1]], [[4, 0, 5, 1]]), DecodeHParams())
