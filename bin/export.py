@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import add_options, given
-from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.bin.cli.option_flags import add_options, given, trust_plugins
 from t2t_lite.exporting.options import ExportOptions
 
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import add_options, given
-from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.bin.cli.option_flags import add_options, given, trust_plugins
 from t2t_lite.decoding.engine import ENGINES
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
 from t2t_lite.serving.options import ServingOptions

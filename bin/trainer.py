@@ -10,9 +10,7 @@ from pathlib import Path
 from t2t_lite.api.training import check_evaluation, train
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
-from t2t_lite.bin.cli.option_flags import DEVICES, add_options, given
-from t2t_lite.bin.cli.plugin_flags import trust_plugins
-from t2t_lite.bin.cli.problem_flags import parse_with_problem
+from t2t_lite.bin.cli.option_flags import DEVICES, add_options, given, parse_with_problem, trust_plugins
 from t2t_lite.data.problem import get_problem
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.tf_config import make_tf_configs

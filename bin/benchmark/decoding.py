@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.bin.cli.option_flags import trust_plugins
 
 if TYPE_CHECKING:
     from t2t_lite.benchmark.engines import EngineSpeed

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from t2t_lite.aliases import PROGRAMS, alias_hint
-from t2t_lite.bin.cli.plugin_flags import add_plugin_flags
 from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import as_flags, nearest
 
@@ -20,7 +19,7 @@ class CommandParser(argparse.ArgumentParser):
     The name of the command is without "t2t-lite-"; with `runs` it opens run directories, which may name plug-ins.
     """
 
-    def __init__(self, command: str, description: str, plugins: bool = True, runs: bool = False) -> None:
+    def __init__(self, command: str, description: str, runs: bool = False) -> None:
         epilog = f"In tensor2tensor: {PROGRAMS[command]}." if command in PROGRAMS else None
         super().__init__(prog=PROGRAM.format(command), description=description, epilog=epilog, allow_abbrev=False)
         self._command = command
@@ -34,8 +33,19 @@ class CommandParser(argparse.ArgumentParser):
             metavar="NAME",
             help="list all that is registered (problems, hparam sets, models ...), or describe NAME, and exit",
         )
-        if plugins:
-            add_plugin_flags(self, runs)
+        self.add_argument(
+            "--t2t_usr_dir",
+            type=os.path.expanduser,
+            metavar="DIR",
+            help="a folder with your Python files that register problems, hparam sets, models, metrics and so on",
+        )
+        if runs:
+            self.add_argument(
+                "--trust_plugins",
+                action="store_true",
+                help="permanently trust the folder of --t2t_usr_dir and the folders that the run names: their code "
+                "runs whenever a run names them",
+            )
 
     def parse_args(self, args: Sequence[str], namespace: argparse.Namespace | None = None) -> argparse.Namespace:
         """Parses the arguments; exits with status 2 on unknown flags, before missing flags are reported."""

@@ -1,11 +1,15 @@
-"""Flags that are made of declared options, see `t2t_lite.options`."""
+"""Flags that commands share: declared options, those of a problem, and what --trust_plugins does."""
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from t2t_lite.bin import cli
 from t2t_lite.bin.cli import arguments as types
+from t2t_lite.bin.cli.command_parser import value_of
 from t2t_lite.errors import as_flags
 from t2t_lite.options import Option, Options
 
@@ -50,3 +54,41 @@ def _type(name: str, option: Option, hint: object) -> Callable[[str], object]:
         str: str,
     }
     return next(parse for kind, parse in of_kinds.items() if kind in kinds)
+
+
+def trust_plugins(arguments: argparse.Namespace, runs: Sequence[str]) -> None:
+    """Applies --trust_plugins, if given. Call it before the run directories are opened."""
+    from t2t_lite.plugins.trust import trust
+    from t2t_lite.run_dir import trust_plugins_of
+
+    if not arguments.trust_plugins:
+        return
+    folders = []
+    if arguments.t2t_usr_dir:
+        folders.append(Path(arguments.t2t_usr_dir).resolve())
+        trust(folders[0])
+    for run in runs:
+        folders += trust_plugins_of(Path(run))
+    for folder in dict.fromkeys(folders):
+        print(f"trusted from now on: {folder}", file=sys.stderr)
+
+
+def parse_with_problem(parser: cli.CommandParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Loads the registries and parses `argv` with the flags of the problem that --problem names: `problem_options`."""
+    from t2t_lite.data.problem import REVERSED_SUFFIX
+    from t2t_lite.plugins import load_all
+    from t2t_lite.registry import PROBLEMS
+
+    name, usr_dir = (value_of(argv, flag) or "" for flag in ("--problem", "--t2t_usr_dir"))
+    load_all(cli.path(usr_dir) if usr_dir else None)
+    name = name if name in PROBLEMS else name.removesuffix(REVERSED_SUFFIX)
+    if name and value_of(argv, "--registry_help") is None and not {"-h", "--help"} & set(argv):
+        PROBLEMS.check(name)  # report an unknown problem before its flags are reported as unknown
+    flags, switches = (PROBLEMS[name].flags, PROBLEMS[name].switches) if name in PROBLEMS else ({}, ())
+    group = parser.add_argument_group(f"data of {name}") if flags else parser
+    for flag, text in flags.items():
+        nargs, const = ("?", "True") if flag in switches else (None, None)
+        group.add_argument(f"--{flag}", metavar="VALUE", help=text, nargs=nargs, const=const)
+    arguments = parser.parse_args(argv)
+    arguments.problem_options = {flag: value for flag in flags if (value := getattr(arguments, flag)) is not None}
+    return arguments

@@ -6,8 +6,7 @@ from pathlib import Path
 from t2t_lite.api.data import generate_data
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
-from t2t_lite.bin.cli.option_flags import add_options, given
-from t2t_lite.bin.cli.problem_flags import parse_with_problem
+from t2t_lite.bin.cli.option_flags import add_options, given, parse_with_problem
 from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.errors import UserError
 

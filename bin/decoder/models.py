@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.bin.cli.option_flags import trust_plugins
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding.engine import Needs
 from t2t_lite.errors import UserError

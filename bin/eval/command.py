@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.option_flags import add_options, given
-from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.bin.cli.option_flags import add_options, given, trust_plugins
 from t2t_lite.evaluation.options import EvalOptions
 
 if TYPE_CHECKING:

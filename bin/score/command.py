@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_lite.bin import cli
-from t2t_lite.bin.cli.plugin_flags import trust_plugins
+from t2t_lite.bin.cli.option_flags import trust_plugins
 
 # The flags that are arguments of metrics.
 _OPTIONS = ("lowercase", "per_sentence", "language", "tokenized")

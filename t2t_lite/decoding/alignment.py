@@ -9,12 +9,9 @@ import numpy as np
 def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str]) -> str:
     """Links each output word to the source word that its tokens attend to most.
 
-    Args:
-      weights: float [output tokens, source tokens], the attention of each output token to each source token.
-      source, output: the texts of the tokens, blanks included. The tokens of a word are adjacent.
-
-    Returns:
-      "i-j ..." in Pharaoh format: one pair for each output word j, in order, with its source word i. Both count from 0.
+    The weights are float [output tokens, source tokens]; `source` and `output` are the texts of the tokens, see
+    `words_of_tokens`. Returns "i-j ..." in Pharaoh format: one pair for each output word j, in order, with its source
+    word i. Both count from 0.
     """
     source_words, output_words = words_of_tokens(source), words_of_tokens(output)
     links = []
@@ -32,8 +29,7 @@ def alignment(weights: np.ndarray, source: Sequence[str], output: Sequence[str])
 def words_of_tokens(tokens: Sequence[str]) -> list[list[int]]:
     """Returns, for each token, the indices of the words that it overlaps; empty for a token that is only blanks.
 
-    Args:
-      tokens: the texts of the tokens, blanks included. The tokens of a word are adjacent.
+    The texts of the tokens include blanks. The tokens of a word are adjacent.
     """
     found, word, inside = [], -1, False
     for token in tokens:

@@ -26,9 +26,7 @@ from t2t_lite.decoding.search.phrases import MISSING
 from t2t_lite.decoding.search.search_memory import tokens_of_batch
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.decoding.search_requests import (
-    LineConstraint,
     LinesToDecode,
-    LineTerm,
     SearchRequest,
     beam_search_of,
     constraints_of,
@@ -151,7 +149,7 @@ class TensorFlowEngine:
             more = [self._phrase_vocabulary.constraint(phrases, query.lines.first_line)] if has_phrases else []
             constraints = constraints_of(about, query.prefixes, [*query.constraints, *more])
             request = SearchRequest(sources, settings, constraints, self.max_positions, query.lines.first_line, terms)
-            searcher = self._searcher(settings, query.num_wanted, constraints, terms)
+            searcher = self._searcher(request, query.num_wanted)
             lengths = [len(source) for source in sources]
             batches += [(request, searcher, part) for part in self._parts(rows, lengths, searcher)]
         return batches
@@ -176,32 +174,24 @@ class TensorFlowEngine:
         with ThreadPoolExecutor(self.num_threads) as threads:
             list(threads.map(function, items))
 
-    def _searcher(
-        self,
-        decode_hparams: DecodeHParams,
-        num_wanted: int,
-        constraints: Sequence[LineConstraint],
-        terms: Sequence[LineTerm],
-    ) -> Searcher | AdaptiveSearcher:
+    def _searcher(self, request: SearchRequest, num_wanted: int) -> Searcher | AdaptiveSearcher:
+        settings = request.decode_hparams
         # The first position has no more hypotheses than there are tokens; a few empty beams do no harm.
-        if (
-            decode_hparams.beam_size > max(self._vocabulary.size, WIDE_BEAM)
-            and decode_hparams.sampling_method != "random"
-        ):
+        if settings.beam_size > max(self._vocabulary.size, WIDE_BEAM) and settings.sampling_method != "random":
             raise UserError(
-                f"beam_size={decode_hparams.beam_size} is more than the {self._vocabulary.size:,} tokens of "
+                f"beam_size={settings.beam_size} is more than the {self._vocabulary.size:,} tokens of "
                 f"{self._vocabulary.path.name}; 4 is common for translation, and more than 100 rarely helps"
             )
-        search = beam_search_of(decode_hparams, self._vocabulary.size, num_wanted, constraints, terms)
-        key = search, decode_hparams.batch_tokens
+        search = beam_search_of(settings, self._vocabulary.size, num_wanted, request.constraints, request.terms)
+        key = search, settings.batch_tokens
         with self._lock:
             if key not in self._searchers:
-                for line in decode_hparams.warnings():
+                for line in settings.warnings():
                     self._options.warn(line)
-                parts = self.model, search, tokens_of_batch(self.model, search, decode_hparams.batch_tokens)
+                parts = self.model, search, tokens_of_batch(self.model, search, settings.batch_tokens)
                 # Samples would depend on when a search is compiled: its rounding differs.
                 xla_compile = self._options.xla_compile
-                adapts = xla_compile is None and decode_hparams.sampling_method != "random"
+                adapts = xla_compile is None and settings.sampling_method != "random"
                 self._searchers[key] = AdaptiveSearcher(*parts) if adapts else Searcher(*parts, bool(xla_compile))
                 while len(self._searchers) > _MAX_SEARCHERS:
                     del self._searchers[next(iter(self._searchers))]

@@ -140,9 +140,8 @@ def _cells(
 def draw_overview(maps: Sequence[AttentionMap], statistics: Sequence[HeadStatistics]) -> "Figure":
     """Draws all heads of all layers as thumbnails with what is measured of them, beside uniform attention.
 
-    Args:
-      maps: the maps of one sentence; those of each kind have the same number of heads.
-      statistics: what is measured of the same layers, possibly on more sentences.
+    The maps are of one sentence; those of each kind have the same number of heads. The statistics are of the same
+    layers, possibly on more sentences.
     """
     columns = max(each.num_heads for each in maps)
     lines = max(len(each.uniform) for each in statistics)

@@ -10,7 +10,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
@@ -38,8 +38,15 @@ MIN_BATCH = 8
 # How long a part of a search should take, after which its caller can end it.
 _PART_SECONDS = 0.25
 
-# A batch in the middle of its search.
-_Batch: TypeAlias = tuple[EncodedSource, BeamState, SearchInputs]
+
+class _Batch(NamedTuple):
+    """A batch in the middle of its search."""
+
+    encoded_source: EncodedSource
+    state: BeamState
+    inputs: SearchInputs
+
+
 # A batch to be made: its sentences, int32 [rows], -1 for a row of padding; and the function that makes it.
 _Waiting: TypeAlias = tuple[np.ndarray, Callable[[], _Batch]]
 
@@ -75,18 +82,11 @@ class Searcher:
     def __call__(
         self, source_ids: np.ndarray, inputs: SearchInputs, check: Callable[[], None] | None = None
     ) -> SearchResult:
-        """Searches the outputs of one batch.
+        """Searches the outputs of one batch: the hypotheses, NumPy arrays [batch, beam, ...].
 
-        Args:
-          source_ids: int32 [batch, source length], padded with 0.
-          inputs: the search inputs, NumPy arrays, with the same fields set in each call; `source_mask` is set here.
-          check: called several times a second; what it raises ends the search.
-
-        Returns:
-          the hypotheses, NumPy arrays [batch, beam, ...].
-
-        Raises:
-          UserError: if the search does not fit into memory.
+        The sources are int32 [batch, source length], padded with 0; the inputs are NumPy arrays, with the same fields
+        set in each call; `source_mask` is set here. `check` is called several times a second, and what it raises ends
+        the search. Raises UserError if the search does not fit into memory.
         """
         count, size = len(source_ids), len(source_ids)
         if self._xla_compile:
@@ -114,26 +114,20 @@ class Searcher:
             interruptible.check()
             begun = source_ids, inputs, self._capacity
             source, state = graphs.one_compilation_at_a_time(source_ids.shape, graphs.begin, *begun)
-            return source, graphs.advance_batch(source, state, inputs, _until(size), interruptible), inputs
+            return graphs.advance_batch(_Batch(source, state, inputs), _until(size), interruptible)
 
         # Each batch is created only when its turn comes, to save memory.
         waiting: list[_Waiting] = [(rows, begin)]
         while waiting:
             rows, make = waiting.pop()
-            waiting += self._split(graphs, rows, *make(), results, interruptible)
+            waiting += self._split(graphs, rows, make(), results, interruptible)
         return results.stacked()
 
     def _split(
-        self,
-        graphs: "_Graphs",
-        rows: np.ndarray,
-        encoded_source: EncodedSource,
-        state: BeamState,
-        inputs: SearchInputs,
-        results: "_Results",
-        interruptible: "_Interruptible",
+        self, graphs: "_Graphs", rows: np.ndarray, batch: _Batch, results: "_Results", interruptible: "_Interruptible"
     ) -> list[_Waiting]:
         """Collects the finished sentences and returns the batches in which the others continue."""
+        state = batch.state
         done = state.done.numpy().all(1)
         finished, alive = np.flatnonzero(done & (rows >= 0)), np.flatnonzero(~done)
         if finished.size:
@@ -145,9 +139,8 @@ class Searcher:
 
         def advance(part: np.ndarray) -> _Batch:
             check_search_memory(self._model, self._search, len(part), capacity)
-            source, its_state, its_inputs = graphs.select(encoded_source, state, inputs, capacity, part)
-            until = _until(len(part))
-            return source, graphs.advance_batch(source, its_state, its_inputs, until, interruptible), its_inputs
+            selected = _Batch(*graphs.select(*batch, capacity, part))
+            return graphs.advance_batch(selected, _until(len(part)), interruptible)
 
         parts = _parts(alive, len(rows), most) if self._xla_compile else _exact_parts(alive, most)
         return [(np.where(part < 0, -1, rows[part]), functools.partial(advance, part)) for part in parts]
@@ -195,7 +188,7 @@ class _Graphs:
 
         def select(
             encoded_source: EncodedSource, state: BeamState, inputs: SearchInputs, capacity: tf.Tensor, rows: tf.Tensor
-        ) -> _Batch:
+        ) -> tuple[EncodedSource, BeamState, SearchInputs]:
             def kept(tensor: tf.Tensor) -> tf.Tensor:
                 return tf.gather(tensor, tf.maximum(rows, 0)) if tensor.shape.rank else tensor
 
@@ -227,15 +220,9 @@ class _Graphs:
         for function in (self.advance, self.select):
             function.get_concrete_function()
 
-    def advance_batch(
-        self,
-        encoded_source: EncodedSource,
-        state: BeamState,
-        inputs: SearchInputs,
-        until: int,
-        interruptible: "_Interruptible",
-    ) -> BeamState:
-        """Calls `advance`, in parts."""
+    def advance_batch(self, batch: _Batch, until: int, interruptible: "_Interruptible") -> _Batch:
+        """Calls `advance`, in parts, and returns the batch after it."""
+        encoded_source, state, inputs = batch
         shapes = tuple(tuple(tensor.shape) for tensor in tf.nest.flatten((encoded_source, state.ids)))
         capacity = static_size(state.ids, 2)
 
@@ -245,7 +232,7 @@ class _Graphs:
         def is_over(state: BeamState) -> bool:
             return int(state.position) == capacity or int(np.sum(~state.done.numpy().all(1))) <= until
 
-        return interruptible.run(advance, state, is_over)
+        return batch._replace(state=interruptible.run(advance, state, is_over))
 
     def one_compilation_at_a_time(self, shapes: Hashable, graph: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         """Calls a graph. Parallel compilations would take as long in total, and much more memory."""
