@@ -279,10 +279,23 @@ def prepare_run_dir(
 ) -> RunDir:
     """Creates a run directory, or checks that an existing one has the same settings, problem and vocabularies.
 
-    A problem may be reversed; `inputs_vocabulary` is given if it is a separate one. The seed fixes the run's initial
-    weights and data order. What is None from `data_dir` on is not recorded: where the data is, for evaluations; the
-    metric that ranks checkpoints; the set that the settings were made from, for reports; `Manifest.digest` of the data.
-    Raises UserError if something differs; the message names the differences.
+    Args:
+      path: the directory.
+      hparams: the settings.
+      problem: the problem, possibly reversed.
+      vocabulary: path of the problem's target vocabulary.
+      random_seed: fixes the run's initial weights and data order.
+      inputs_vocabulary: path of the problem's source vocabulary, if it is a separate one.
+      data_dir: where the data is, for evaluations; None: not recorded.
+      eval_metric: the metric that ranks checkpoints; None: not recorded.
+      hparams_set: the name of the set that the settings were made from, for reports; None: not recorded.
+      data_digest: the checksum of the data, see `Manifest.digest`; None: not recorded.
+
+    Returns:
+      the opened directory.
+
+    Raises:
+      UserError: if something differs; the message names the differences.
     """
     path = Path(path)
     inputs_vocabulary = inputs_vocabulary or vocabulary

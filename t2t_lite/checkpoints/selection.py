@@ -46,9 +46,13 @@ def select(
 ) -> Selection:
     """Returns the checkpoint of a run that a choice means.
 
-    None means the average if there is one, else the last checkpoint. `warn` receives a line if the average is older
-    than the last checkpoint, or a better checkpoint was removed. Raises a UserError, which names the existing
-    checkpoints, if there is no such one.
+    Args:
+      directory: the run directory.
+      checkpoint_path: the choice, see above; None: the average if there is one, else the last checkpoint.
+      warn: receives a line if the average is older than the last checkpoint, or a better checkpoint was removed.
+
+    Raises:
+      UserError: if there is no such checkpoint; the message names those that exist.
     """
     asked = "" if checkpoint_path is None else str(checkpoint_path).removesuffix(".index")
     if _is_best(asked):

@@ -32,11 +32,17 @@ def by_name(keras_variables: "Collection[keras.Variable]") -> dict[str, tf.Varia
 
 
 def write(path: Path, **groups: dict[str, tf.Variable]) -> Path:
-    """Writes a checkpoint, whose path has no suffix, and replaces one of the same name.
+    """Writes a checkpoint, and replaces one of the same name.
 
-    Groups such as `model` and `optimizer` are variables by name. Returns the path, with a version if it replaces
-    another checkpoint, see `versions`. Raises a UserError if it cannot be written, for example on a full disk; earlier
-    checkpoints are unharmed.
+    Args:
+      path: the checkpoint's path without suffix.
+      groups: variables by name, in groups such as `model` and `optimizer`.
+
+    Returns:
+      the path of the checkpoint; with a version if it replaces another one, see `versions`.
+
+    Raises:
+      UserError: if it cannot be written, for example on a full disk; earlier checkpoints are unharmed.
     """
     with _locked_for_writing(path) as kind:
         return _write_and_publish(path, kind, groups)

@@ -69,10 +69,14 @@ def batches(
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
-    Each batch has about `batch_tokens` target tokens, end symbols included, padding not. Every window of about WINDOW
-    pairs is divided into equal shares, so there is no short last batch. The sides of a reversed problem are swapped.
+    Each batch has about `batch_tokens` target tokens, padding not included. Every window of about WINDOW pairs is
+    divided into equal shares, so there is no short last batch. Only pairs longer than `max_length` are dropped.
 
     Args:
+      problem: the problem; if it is reversed, the sides are swapped.
+      data_dir: the folder with the shards.
+      split: "train", "dev" or "test".
+      batch_tokens: target tokens per batch, end symbols included, padding not included.
       max_length: drops pairs with a side of more tokens; None keeps all.
       seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
       epoch: counted from 0.
@@ -115,10 +119,15 @@ def epochs(
     first_epoch: int = 0,
     skip: int = 0,
 ) -> tf.data.Dataset:
-    """Returns the batches of the training split, epoch after epoch, without end; see `batches`.
+    """Returns the batches of the training split, epoch after epoch, without end.
 
-    They begin with `first_epoch`, without its first `skip` batches, which have been used, and have the additional int64
-    scalars "epoch" and "position".
+    Args:
+      problem, data_dir, batch_tokens, max_length, seed: see `batches`.
+      first_epoch: the epoch to begin with.
+      skip: number of batches of the first epoch to skip, because they have been used.
+
+    Returns:
+      a dataset like that of `batches`, with additional int64 scalars "epoch" and "position" in each batch.
     """
 
     def numbered(epoch: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:

@@ -26,8 +26,14 @@ def encode_lines(
 ) -> tuple[list[list[int]], set[int]]:
     """Returns the ids of each text, with the end symbol, and the indices of the texts that are cut.
 
-    `warn` receives a line about each text that is cut; it is called `name`, such as "line", and counted from
-    `first_line`.
+    Args:
+      vocabulary: the vocabulary of the texts.
+      lines: the texts.
+      decode_hparams: max_input_length is used.
+      engine: has a longest sequence.
+      warn: receives a line about each text that is cut.
+      first_line: the number of the first text, for warnings.
+      name: what warnings call a text, such as "line".
     """
     limit = decode_hparams.max_input_length
     reason = f"max_input_length={limit}; raise it in `decode_hparams`"

@@ -37,9 +37,15 @@ def search_settings(
     warn: Callable[[str], None] = LOG.warning,
     ignored: Collection[str] = (),
 ) -> DecodeHParams:
-    """Returns the search settings of a run: `usual`, those of its problem, then those tuned for it, then `changes`.
+    """Returns the search settings of a run: those of its problem, changed by those that were tuned, then by `changes`.
 
-    `warn` receives a line if tuned settings are used; `ignored` names tuned settings that do not count.
+    Args:
+      path: the run directory.
+      usual: the settings of the problem.
+      changes: changes of the user, as a dict or "name=value,..."; they win.
+      warn: receives a line if tuned settings are used.
+      ignored: names of tuned settings that do not count.
+
     Raises:
       UserError: if a change is invalid, or decode_hparams.json is damaged.
     """

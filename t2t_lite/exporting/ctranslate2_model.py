@@ -61,11 +61,16 @@ def _unsupported(what: str, instead: str) -> UserError:
 def write(
     model: Seq2SeqModel, tokens: Sequence[str], inputs_tokens: Sequence[str], folder: Path, quantization: str | None
 ) -> None:
-    """Writes a built `Transformer` with its weights into an existing folder: model.bin, config.json, lists of tokens.
+    """Writes a model into an existing folder: model.bin, config.json and the lists of tokens.
 
-    `tokens` and `inputs_tokens` are the names of the tokens of the targets and the inputs, by id. `quantization` is
-    "int8", "int16", "float16" or "bfloat16"; None: float32. Raises UserError if CTranslate2 has no equivalent of a part
-    of the model.
+    Args:
+      model: a built `Transformer` with its weights.
+      tokens, inputs_tokens: the names of the tokens of the targets and the inputs, by id.
+      folder: the folder.
+      quantization: "int8", "int16", "float16" or "bfloat16"; None: float32.
+
+    Raises:
+      UserError: if CTranslate2 has no equivalent of a part of the model.
     """
     from ctranslate2.specs import TransformerSpec
 

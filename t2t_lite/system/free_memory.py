@@ -8,11 +8,18 @@ from typing import Any
 
 
 def free_memory(device_type: str, root: Path = Path("/")) -> int | None:
-    """Returns the free memory of a "CPU" or, the minimum over the visible ones, of a "GPU", in bytes; None if unknown.
+    """Returns the free memory of one device, in bytes.
 
-    It is unknown if this is not Linux, there is no NVIDIA driver or no `nvidia-ml-py`, or for another kind of device.
-    All virtual devices of one CPU share its memory. For a GPU, call it before TensorFlow initializes its devices, which
-    allocates nearly all of their memory. `root` is the folder that contains /proc and /sys.
+    For a GPU, call it before TensorFlow initializes its devices, because TensorFlow then allocates nearly all of their
+    memory.
+
+    Args:
+      device_type: "CPU"; or "GPU": the minimum over the GPUs that CUDA_VISIBLE_DEVICES leaves visible. All virtual
+        devices of one CPU share its memory.
+      root: the folder that contains /proc and /sys.
+
+    Returns:
+      bytes; None if unknown: not on Linux, no NVIDIA driver, no `nvidia-ml-py`, or another kind of device.
     """
     if device_type == "GPU":
         return _free_on_gpus()

@@ -27,10 +27,13 @@ _LEFT_OUT = {
 
 
 def check_installed(what: str, modules: Mapping[str, str], extra: str, omit: str = "") -> None:
-    """Raises UserError if a package is missing; `modules` are the names of the packages by module.
+    """Raises UserError if a package is missing.
 
-    The message says what needs them, "a plot", the extra that has them ("": the plain install), and which argument to
-    omit instead, if there is one.
+    Args:
+      what: what needs the packages, for the message: "a plot".
+      modules: the names of the packages by module.
+      extra: the extra that has them; "": the plain install.
+      omit: the argument that can be left out instead, if there is one.
     """
     if missing := [name for module, name in modules.items() if importlib.util.find_spec(module) is None]:
         advice = f", or omit `{omit}`" if omit else ""

@@ -52,8 +52,14 @@ def training_in(directory: Path) -> Iterator[None]:
 def locked(path: Path, wait: bool) -> Iterator[bool]:
     """Holds a file lock inside the block. The lock also excludes other threads of this process.
 
-    The file exists while the lock is held, and describes the holder. Yields True, or False if the file system does not
-    support locks and there is no protection. Raises BlockingIOError if the lock is taken and `wait` is False.
+    Yields True, or False if the file system does not support locks and there is no protection.
+
+    Args:
+      path: the lock file. It exists while the lock is held, and describes the holder.
+      wait: whether to wait until the lock is free.
+
+    Raises:
+      BlockingIOError: if the lock is taken and `wait` is False.
     """
     file, is_held = _acquired(path, wait)
     try:

@@ -55,9 +55,15 @@ def choose_max_tokens(
 ) -> int:
     """Returns how many positions, rows times length of the longer side, a device can hold at once.
 
-    `inputs_vocab_size` is None if both sides share a vocabulary; `free_bytes` is the device's free memory before the
-    model is built; `length` is the tokens of the longest possible sentence. Raises a UserError if not even one such
-    sentence fits.
+    Args:
+      hparams: the settings.
+      vocab_size: size of the target vocabulary.
+      inputs_vocab_size: size of the source vocabulary; None: both sides share one.
+      free_bytes: the device's free memory before the model is built, from `free_memory`.
+      length: tokens of the longest possible sentence.
+
+    Raises:
+      UserError: if a single sentence of that length does not fit.
     """
     usable = USABLE_SHARE * free_bytes
     fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size, inputs_vocab_size), length)

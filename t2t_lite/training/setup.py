@@ -93,9 +93,14 @@ def build_model(
     random_seed: int,
     inputs_vocab_size: int | None = None,
 ) -> tuple[Seq2SeqModel, Optimizer]:
-    """Returns a built model with weights seeded by `random_seed`, and its optimizer, on the devices of `strategy`.
+    """Returns a built model with seeded weights, and its optimizer, on the devices of `strategy`.
 
-    `vocab_size` is that of the targets; `inputs_vocab_size` is None if both sides share a vocabulary.
+    Args:
+      hparams: the settings.
+      vocab_size: size of the target vocabulary.
+      strategy: the devices.
+      random_seed: fixes the initial weights.
+      inputs_vocab_size: size of the source vocabulary; None if both sides share one.
     """
     with strategy.scope():
         model = make_model(hparams, vocab_size, inputs_vocab_size, random_seed)
@@ -114,8 +119,17 @@ def bound_micro_batches(
     """Returns the micro-batch limit: the requested number of positions, or what fits in the free memory.
 
     The limit is at most 1.25 times a device's share of a batch: few batches have more padding, and every run starts by
-    testing the largest micro-batch. All workers use the smallest limit of any worker. Sizes are those of vocabularies.
-    Raises a UserError if not even one sentence fits.
+    testing the largest micro-batch. All workers use the smallest limit of any worker.
+
+    Args:
+      hparams: the settings.
+      manifest: the data's manifest, which has the sentence lengths.
+      inputs_size, targets_size: vocabulary sizes.
+      strategy: the devices.
+      options: max_tokens_per_replica, free_bytes and xla_compile.
+
+    Raises:
+      UserError: if not even one sentence fits.
     """
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
     largest = 5 * share // 4 + 1

@@ -36,9 +36,20 @@ def train(
 ) -> Ending:
     """Trains up to step `hparams.train_steps`, starting from the last checkpoint if there is one.
 
-    The run directory is the return value of `prepare_run_dir`. Callbacks follow the training and can stop it. The
-    progress is shown in `display`; None: in the logger. Raises a UserError if data or checkpoints are unusable, the
-    settings do not suit the data, disk or memory is full, or loss or gradients are no longer finite.
+    Args:
+      run_dir: the return value of `prepare_run_dir`: settings, problem and vocabularies.
+      data_dir: where the problem's data is.
+      strategy: the devices.
+      options: see `TrainOptions`.
+      callbacks: they follow the training and can stop it.
+      display: where to show the progress; None: the logger.
+
+    Returns:
+      the step and the reason of the end.
+
+    Raises:
+      UserError: if data or checkpoints are unusable, the settings do not suit the data, disk or memory is full, or
+        loss or gradients are no longer finite.
     """
     display = display or Display()
     with _lost_workers_reported(strategy):

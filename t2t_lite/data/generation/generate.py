@@ -39,9 +39,18 @@ def generate(
 ) -> Manifest:
     """Generates the data of a problem. Complete files are kept, so an interrupted run can be resumed.
 
-    A reversed problem uses the forward problem's data. Source files that `tmp_dir` lacks are downloaded to it. Of the
-    options only max_cases changes the data. Raises a UserError if sources are missing, damaged or changed, or
-    `data_dir` has unusable data.
+    Args:
+      problem: the problem; a reversed problem uses the forward problem's data.
+      data_dir: the folder to write to.
+      tmp_dir: the folder of the source files; missing ones are downloaded to it.
+      say: receives lines about progress.
+      options: further options; except for max_cases they do not change the data.
+
+    Returns:
+      the manifest.
+
+    Raises:
+      UserError: if sources are missing, damaged or changed, or `data_dir` has unusable data.
     """
     options = options or GenerateOptions()
     data_dir, tmp_dir = Path(data_dir), Path(tmp_dir)

@@ -80,8 +80,12 @@ def encode_pairs(
 ) -> tuple[list[bytes], Statistics]:
     """Returns (records of the pairs that the problem keeps, in order; statistics of all pairs).
 
-    The vocabularies are those of the inputs and the targets. `held_out` are the sources of other splits, by split;
-    pairs with one of them are counted.
+    Args:
+      problem: the problem.
+      split: the split of the pairs.
+      pairs: the pairs.
+      vocabularies: those of the inputs and the targets.
+      held_out: the sources of other splits, by split; pairs with one of them are counted.
     """
     statistics, kept = Statistics(), []
     for pair in pairs:

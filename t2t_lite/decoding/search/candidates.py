@@ -31,18 +31,21 @@ def best_candidates(
     never: Sequence[int] = (),
     penalty: tf.Tensor | None = None,
 ) -> Candidates:
-    """Returns the extensions with the highest log-probabilities.
+    """Returns the extensions with the highest log-probabilities: Candidates.
 
     The best tokens of each row are selected from the raw logits, and only these are normalized. The result equals a
     top_k over all beam * vocabulary log-probabilities of a sentence, but these are never written to memory.
 
-    The logits are float32 [batch, beam, vocab], the normalizer is float32 [batch, beam, 1], from `log_normalizer`, and
-    log_probs float32 [batch, beam], of the alive hypotheses. The ids of `never` are excluded, after the selection,
-    because a pass over all logits costs more. The penalty, float32 [batch, vocab], lowers the merits of tokens, but not
-    the log-probabilities; None: none.
+    Args:
+      logits: float32 [batch, beam, vocab].
+      normalizer: float32 [batch, beam, 1], from `log_normalizer`.
+      log_probs: float32 [batch, beam], of the alive hypotheses.
+      never: token ids to exclude. They are masked after the selection, because a pass over all logits costs more.
+      penalty: float32 [batch, vocab], lowers the merits of tokens, but not the log-probabilities; None: none.
 
-    There are 2 * beam candidates: at most beam of them end, so at least beam stay alive. With one beam there is one
-    candidate, because in greedy search the best token alone decides whether the hypothesis ends.
+    Returns:
+      2 * beam candidates: at most beam of them end, so at least beam stay alive. With one beam there is one candidate,
+      because in greedy search the best token alone decides whether the hypothesis ends.
     """
     beam_size, vocab_size = static_size(logits, 1), static_size(logits, 2)
     wanted = 1 if beam_size == 1 else 2 * beam_size
