@@ -13,12 +13,12 @@ from t2t_lite.config import AUTO_PRECISION, HParams
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
+from t2t_lite.recipes import Recipe, recipe_of
 from t2t_lite.registry import MODELS, PROBLEMS
 from t2t_lite.settings import SettingValue
 from t2t_lite.training.callbacks import Callback, check_callbacks
 from t2t_lite.training.evaluation.model_selection import check_metric, check_search
 from t2t_lite.training.options import TrainOptions
-from t2t_lite.training.recipes import Recipe, recipe_of
 
 if TYPE_CHECKING:
     from t2t_lite.data.manifest import Manifest

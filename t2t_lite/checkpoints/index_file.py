@@ -30,7 +30,7 @@ class Tensor(NamedTuple):
 
 
 def read_index(path: Path) -> dict[str, Tensor]:
-    """Returns the tensors of a checkpoint, a path without suffix, by name. A UserError says that it is damaged."""
+    """Returns the tensors of a checkpoint, a path without suffix, by name. Raises a UserError if it is damaged."""
     file = Path(f"{path}{INDEX}")
     try:
         table = file.read_bytes()

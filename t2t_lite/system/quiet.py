@@ -29,8 +29,8 @@ _is_shown = False  # whether nothing is held back
 def prepare_process(debug: bool = False) -> None:
     """Prepares a process that belongs to a command, and not to another program, for TensorFlow's first import.
 
-    The import then prints nothing, unless `debug` is set, wherever it happens, and skips optional packages, which saves
-    a second. These can be imported afterwards, but the plots of `keras.visualization` stay unusable.
+    The import then prints nothing and skips optional packages, which saves a second. These can be imported afterwards,
+    but the plots of `keras.visualization` stay unusable. With `debug`, TensorFlow prints its whole log.
     """
     global _hidden, _is_shown
     _hidden, _is_shown = _OPTIONAL, debug

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from t2t_lite.errors import UserError
+from t2t_lite.recipes import RECIPES, Recipe, recipe_of
 from t2t_lite.registry import HPARAMS
-from t2t_lite.training.recipes import RECIPES, Recipe, recipe_of
 
 
 @pytest.fixture(scope="module")

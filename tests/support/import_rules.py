@@ -241,7 +241,7 @@ RULES_AT_LOADING = {
     "api": (
         (
             "api",
-            "training.recipes",
+            "recipes",
             "scoring.metric",
             "data.problem",
             "data.manifest",
