@@ -64,6 +64,13 @@ class Display:
         """Ends what `start_training` began."""
 
 
+def format_duration(seconds: float) -> str:
+    """Formats a duration as hours, minutes and seconds: 3725.2 -> "1:02:05"."""
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
+
+
 class _Output(logging.StreamHandler):
     """Writes to what is standard output at the time, because notebooks and tests replace it."""
 

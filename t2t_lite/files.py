@@ -1,7 +1,9 @@
-"""Writes files atomically, so that a reader or a restarted run never sees a partial file."""
+"""Writes files atomically, so that a reader never sees a partial file; makes texts and numbers fit for them."""
 
 import contextlib
 import hashlib
+import json
+import math
 import os
 import secrets
 import shutil
@@ -140,3 +142,31 @@ def sha256_of(path: Path) -> str:
         while block := file.read(2**20):
             digest.update(block)
     return digest.hexdigest()
+
+
+def as_json(value: object) -> str:
+    """Returns JSON to read, in lines; null stands for numbers that are not finite, which JSON does not have."""
+    return json.dumps(without_nan(value), ensure_ascii=False, indent=1, allow_nan=False)
+
+
+def without_nan(value: object) -> object:
+    """Returns a value, and what it contains, with None for numbers that are not finite."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {name: without_nan(each) for name, each in value.items()}
+    return [without_nan(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+def one_line(text: str) -> str:
+    """Returns an output with blanks for line breaks, which vocabularies with byte tokens can produce.
+
+    Files of texts have a line for each output, and are read with `read_lines`: it knows no other ends of lines, such as
+    U+0085 or U+2028.
+    """
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def encodable(text: str) -> str:
+    """Returns a text with "?" for halves of characters, which JSON can hold and UTF-8 cannot."""
+    return text.encode("utf-8", errors="replace").decode()

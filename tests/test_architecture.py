@@ -125,7 +125,7 @@ def test_modules_loaded_by_listings_import_nothing_heavy(part):
 SEARCH = [
     name
     for name in modules_of("decoding.search")
-    if name.rpartition(".")[2] not in ("adaptive_searcher", "searcher", "search_memory")
+    if name.rpartition(".")[2] not in ("adaptive_xla", "searcher", "search_memory")
 ]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.errors import UserError
-from t2t_lite.formatting import one_line
+from t2t_lite.files import one_line
 from t2t_lite.visualization.choices import MAX_SENTENCES
 
 if TYPE_CHECKING:

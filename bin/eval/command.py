@@ -186,6 +186,6 @@ def _tune(arguments: argparse.Namespace) -> None:
 
 
 def _print_json(value: object) -> None:
-    from t2t_lite.formatting import as_json
+    from t2t_lite.files import as_json
 
     print(as_json(value))

@@ -150,11 +150,11 @@ def _other_table(arguments: argparse.Namespace, folder: Path, runner: "Runner") 
 
 def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path, quiet: bool) -> None:
     """Writes the table of the finished runs; below it, the observations and the time it took."""
-    from t2t_lite.benchmark.machine import cores
-    from t2t_lite.formatting import format_duration
+    from t2t_lite.display import format_duration
     from t2t_lite.reproduce.results import results_of, trainings_of
     from t2t_lite.reproduce.runner import spent
     from t2t_lite.reproduce.tables import TABLES, observations
+    from t2t_lite.system.cores import num_cores
 
     results = results_of(runs)
     if not results:
@@ -165,7 +165,7 @@ def _write_table(table: int, runs: "Sequence[Run]", scale: "Scale", folder: Path
     seconds, cpu_seconds = (sum(getattr(one, name) for one in taken) for name in ("seconds", "cpu_seconds"))
     line = (
         f"{len(taken)} runs took {format_duration(seconds)} and {format_duration(cpu_seconds)} of processor time on "
-        f"{cores()} cores, evaluations and killed commands included.\n"
+        f"{num_cores()} cores, evaluations and killed commands included.\n"
     )
     grid = TABLES[table](results, scale, trainings_of(results))
     _write(grid, folder, f"table{table}.{scale.name}", f"{found.markdown()}\n{line}" if found else line, quiet)
@@ -178,7 +178,7 @@ def _finish(run: "Run", runner: "Runner") -> bool:
 
 
 def _print_plan(runs: "Sequence[Run]", scale: "Scale", cost: "Mapping[str, Cost]", folder: Path) -> None:
-    from t2t_lite.formatting import format_duration
+    from t2t_lite.display import format_duration
     from t2t_lite.reproduce.results import results_of
 
     done = {result.run.name for result in results_of(runs)}

@@ -7,7 +7,7 @@ from typing import Any
 
 from t2t_lite.bin import cli
 from t2t_lite.errors import UserError
-from t2t_lite.formatting import as_json
+from t2t_lite.files import as_json
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
 from t2t_lite.scoring.metric import check_lines, figure_of, label_of, make_metric, options_taken, report, score_of

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from t2t_lite.system.cores import num_cores
+
 if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports it
     import tensorflow as tf
 
@@ -46,12 +48,7 @@ def cpu_threads() -> int:
     import tensorflow as tf
 
     asked_for = tf.config.threading.get_intra_op_parallelism_threads()
-    return asked_for or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or cores()
-
-
-def cores() -> int:
-    """Returns how many processor cores this process may use."""
-    return len(os.sched_getaffinity(0))
+    return asked_for or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
 
 
 def _device_names(strategy: "tf.distribute.Strategy") -> list[str]:

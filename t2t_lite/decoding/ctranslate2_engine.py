@@ -5,7 +5,6 @@ log-probability / length^alpha. Its n-best lists are therefore ranked again by t
 searches until twice as many hypotheses are finished as the beam is wide: with fewer, our best may not be among them.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from t2t_lite.decoding.engine import Found, Needs, Outcome, Pairs, Query
 from t2t_lite.decoding.options import EngineOptions
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.errors import UserError
+from t2t_lite.system.cores import num_cores
 from t2t_lite.system.installed import check_installed
 
 # How many times the beam size of finished hypotheses end a search.
@@ -63,7 +63,7 @@ class CTranslate2Engine:
         self.max_positions: int | None = max_positions
         self._limit = max_positions
         self.positions_limit = positions_limit
-        self.num_threads = options.num_threads or len(os.sched_getaffinity(0))
+        self.num_threads = options.num_threads or num_cores()
         self.model_name = f"{folder.name} ({self.name})"
         self._alignment_layer, self._digest, self._warn = alignment_layer, digest, options.warn
         self._has_warned = False

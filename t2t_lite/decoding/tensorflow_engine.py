@@ -1,7 +1,6 @@
 """The TensorFlow engine, which does everything: searches batches of lines in parallel with a model of this package."""
 
 import functools
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,7 @@ from t2t_lite.decoding.ensemble import Ensemble
 from t2t_lite.decoding.given_pairs import GivenPairs
 from t2t_lite.decoding.lexical import PhraseVocabulary
 from t2t_lite.decoding.options import EngineOptions
-from t2t_lite.decoding.search.adaptive_searcher import AdaptiveSearcher
+from t2t_lite.decoding.search.adaptive_xla import AdaptiveSearcher
 from t2t_lite.decoding.search.beam_state import EXISTS, NONE, SearchResult
 from t2t_lite.decoding.search.length_penalty import length_penalty
 from t2t_lite.decoding.search.phrases import MISSING
@@ -35,6 +34,7 @@ from t2t_lite.decoding.search_requests import (
 from t2t_lite.decoding.tokenizing import LEARNED_POSITIONS
 from t2t_lite.errors import UserError
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.system.cores import num_cores
 
 # Fewer sentences are not divided among threads.
 _WORTH_SHARING = 8
@@ -67,7 +67,7 @@ class TensorFlowEngine:
         self.max_positions: int | None = model.max_positions
         self.checkpoints = list(checkpoints)
         # On a CPU the matrix products of one batch are too small to use all cores; a GPU runs one batch at a time.
-        processors = 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
+        processors = 1 if tf.config.list_physical_devices("GPU") else num_cores()
         self.num_threads = options.num_threads or processors
         self._vocabulary, self._inputs_vocabulary, self._options = vocabulary, inputs_vocabulary, options
         self._searchers: dict[tuple, Searcher | AdaptiveSearcher] = {}  # the last used one at the end

@@ -9,8 +9,7 @@ from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.report import interval_of, p_of, table
 from t2t_lite.evaluation.split_scores import SplitScores
-from t2t_lite.files import write_text
-from t2t_lite.formatting import as_json
+from t2t_lite.files import as_json, write_text
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.changes import Change, most_changed
 from t2t_lite.scoring.metric import figure_of, label_of, make_metric, options_for, references_taken

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
-from t2t_lite.formatting import as_json
+from t2t_lite.files import as_json
 from t2t_lite.scoring.changes import scores_of_lines
 from t2t_lite.scoring.metric import figure_of, label_of, options_for
 

@@ -33,8 +33,7 @@ from t2t_lite.evaluation.split_scores import (
     reference_names,
     write_lines,
 )
-from t2t_lite.files import sha256_of, write_text, written_folder
-from t2t_lite.formatting import as_json
+from t2t_lite.files import as_json, sha256_of, write_text, written_folder
 from t2t_lite.plugins.code import code_digest
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import TOKENS, make_metric, options_for, references_taken, score_of

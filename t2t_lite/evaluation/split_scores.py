@@ -23,8 +23,7 @@ from t2t_lite.decoding.tuned_settings import search_settings
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.request import FOLDER, code_of_outputs, folder_name
-from t2t_lite.files import sha256_of
-from t2t_lite.formatting import one_line
+from t2t_lite.files import one_line, sha256_of
 from t2t_lite.run_dir import RunDir
 
 SCORES, REPORT = "scores.json", "report.md"

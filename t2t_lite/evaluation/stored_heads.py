@@ -15,8 +15,7 @@ from t2t_lite.checkpoints.versions import INDEX
 from t2t_lite.evaluation.heads import FORMAT, measure_heads, pairs_of
 from t2t_lite.evaluation.report import table
 from t2t_lite.evaluation.request import FOLDER, Request, folder_name
-from t2t_lite.files import sha256_of, write_text, written_folder
-from t2t_lite.formatting import as_json
+from t2t_lite.files import as_json, sha256_of, write_text, written_folder
 from t2t_lite.visualization.head_statistics import MEASURES
 
 HEADS, REPORT = "heads.json", "heads.md"

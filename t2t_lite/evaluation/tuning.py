@@ -24,8 +24,7 @@ from t2t_lite.errors import UserError, nearest
 from t2t_lite.evaluation.request import FOLDER, Request, folder_name
 from t2t_lite.evaluation.scoring import score
 from t2t_lite.evaluation.tuning_report import tuning_report
-from t2t_lite.files import write_text, written_folder
-from t2t_lite.formatting import as_json
+from t2t_lite.files import as_json, write_text, written_folder
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import make_metric, options_for, references_taken
 from t2t_lite.scoring.significance import compare_by_both_tests, holm

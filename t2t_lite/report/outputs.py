@@ -9,7 +9,7 @@ from t2t_lite.evaluation.figures import Figure
 from t2t_lite.evaluation.report import interval_of
 from t2t_lite.evaluation.request import FOLDER
 from t2t_lite.evaluation.stored_heads import Table, peaks, read_heads, relations
-from t2t_lite.formatting import encodable
+from t2t_lite.files import encodable
 from t2t_lite.report.charts import Chart, length_chart
 from t2t_lite.report.reading import Sample, StoredRun
 from t2t_lite.report.stored_scores import Evaluation, Examples

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from t2t_lite.checkpoints.index_file import num_parameters
 from t2t_lite.checkpoints.versions import DATA
+from t2t_lite.display import format_duration
 from t2t_lite.errors import UserError
-from t2t_lite.formatting import format_duration
 from t2t_lite.report.reading import StoredRun
 from t2t_lite.report.settings_table import HParamSet
 from t2t_lite.report.values import date, number, score, shown, text, whole

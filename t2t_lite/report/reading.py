@@ -19,7 +19,7 @@ from t2t_lite.config import HParams
 from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.problem import REVERSED_SUFFIX
 from t2t_lite.errors import UserError
-from t2t_lite.formatting import encodable
+from t2t_lite.files import encodable
 from t2t_lite.report.stored_scores import Evaluation, read_stored_scores
 from t2t_lite.report.values import is_step, number, text
 from t2t_lite.training.monitoring.history import kept_reports, read_log

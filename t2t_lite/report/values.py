@@ -3,7 +3,7 @@
 import datetime
 import math
 
-from t2t_lite.formatting import encodable
+from t2t_lite.files import encodable
 
 _MOST_CHARACTERS = 1500  # of a text
 

@@ -12,8 +12,7 @@ import t2t_lite
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
 from t2t_lite.evaluation.stored_heads import NOTE
-from t2t_lite.files import check_output, write_text
-from t2t_lite.formatting import encodable
+from t2t_lite.files import check_output, encodable, write_text
 from t2t_lite.report.charts import curve_charts
 from t2t_lite.report.missing import remarks_on
 from t2t_lite.report.outputs import example_groups, sample_tables, score_tables, stored_heads

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from t2t_lite.errors import UserError
-from t2t_lite.files import make_folder, write_text
-from t2t_lite.formatting import encodable
+from t2t_lite.files import encodable, make_folder, write_text
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map
 from t2t_lite.visualization.attention_picture import AttentionPicture, query_of

@@ -18,7 +18,7 @@ from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException as AnyHTTPException
 
 from t2t_lite.errors import UserError
-from t2t_lite.formatting import encodable
+from t2t_lite.files import encodable
 from t2t_lite.serving.batching import QueueFull
 from t2t_lite.serving.guard import ClientGone
 from t2t_lite.serving.metrics import Metrics

@@ -1,7 +1,6 @@
 """A loaded model and the queue in front of it."""
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,11 +11,12 @@ from t2t_lite.decoding.engine import Needs
 from t2t_lite.decoding.tokenizing import MAX_TOKEN_CHARACTERS
 from t2t_lite.decoding.translator import Hypothesis, Translator
 from t2t_lite.errors import UserError
-from t2t_lite.formatting import encodable
+from t2t_lite.files import encodable
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.serving.batching import Batcher, Job
 from t2t_lite.serving.options import LARGEST_SETTINGS, MAX_ATTENTION_TOKENS, ServingOptions
 from t2t_lite.serving.sources import About, Source
+from t2t_lite.system.cores import num_cores
 from t2t_lite.visualization.attention_data import paper_layer
 from t2t_lite.visualization.attention_map import AttentionMap, attention_map, chosen_layers
 
@@ -322,7 +322,7 @@ def _processors() -> int:
     """Returns how many batches TensorFlow searches well at the same time: one on a GPU."""
     import tensorflow as tf
 
-    return 1 if tf.config.list_physical_devices("GPU") else len(os.sched_getaffinity(0))
+    return 1 if tf.config.list_physical_devices("GPU") else num_cores()
 
 
 def _changes(usual: DecodeHParams, settings: DecodeHParams) -> dict[str, Any]:

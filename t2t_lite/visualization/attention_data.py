@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from t2t_lite.errors import UserError
-from t2t_lite.formatting import encodable
+from t2t_lite.files import encodable
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map, chosen_layers
 from t2t_lite.visualization.head_statistics import MEASURES, HeadStatistics, head_statistics
 

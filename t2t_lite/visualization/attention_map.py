@@ -11,7 +11,7 @@ import numpy as np
 from t2t_lite.data.vocab import UNKNOWN_TEXT
 from t2t_lite.decoding.alignment import words_of_tokens
 from t2t_lite.errors import UserError
-from t2t_lite.formatting import encodable
+from t2t_lite.files import encodable
 from t2t_lite.visualization.choices import KINDS
 
 START, END = "<start>", "<end>"

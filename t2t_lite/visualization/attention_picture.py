@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import t2t_lite
 from t2t_lite.errors import UserError
-from t2t_lite.files import check_output, write_text
-from t2t_lite.formatting import encodable
+from t2t_lite.files import check_output, encodable, write_text
 from t2t_lite.visualization.attention_data import attention_data, closest, paper_layer
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map, chosen_layers
 from t2t_lite.visualization.attention_plot import Panel, draw_lines, draw_matrices, draw_overview

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from t2t_lite.formatting import format_duration
+from t2t_lite.display import format_duration
 
 SECONDS = 10  # between two lines
 

@@ -3,7 +3,6 @@
 import concurrent.futures
 import dataclasses
 import itertools
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from t2t_lite.data.manifest import Manifest
 from t2t_lite.data.problem import Example, Problem
 from t2t_lite.data.vocab import Vocabulary
 from t2t_lite.errors import UserError
+from t2t_lite.system.cores import num_cores
 
 WORK = ".work"  # suffix of folders with intermediate files of a split
 _T = TypeVar("_T")
@@ -113,7 +113,7 @@ def write_split(job: SplitJob, num_workers: int) -> None:
     missing = job.missing_shards()
     if not missing and job.name in job.manifest.splits:
         return
-    workers = num_workers or len(os.sched_getaffinity(0))
+    workers = num_workers or num_cores()
     # Threads are enough: nearly all time is spent in TensorFlow, which releases Python's global lock.
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         chunks = _encode_missing(job, pool, workers)

@@ -13,7 +13,7 @@ from t2t_lite.data.problem import SIDES, Problem
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.decoding.translator import Translator
-from t2t_lite.formatting import one_line
+from t2t_lite.files import one_line
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.building import make_model
 from t2t_lite.parsing.parser import Parser

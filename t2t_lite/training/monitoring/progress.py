@@ -8,8 +8,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from t2t_lite.display import Display
-from t2t_lite.formatting import format_duration
+from t2t_lite.display import Display, format_duration
+from t2t_lite.files import without_nan
 from t2t_lite.scoring.metric import is_of_outputs, label_of
 
 
@@ -144,14 +144,13 @@ class EventLog:
                 text = "\n".join(f"    {name:<9}  {value}" for name, value in sample._asdict().items())
                 tf.summary.text(f"sample {number}", text, step=step)
         self._writers[part].flush()
-        # JSON has no NaN; null stands for a missing figure.
-        values: dict[str, object] = {name: value if value == value else None for name, value in figures.items()}
+        values: dict[str, object] = dict(figures)
         if samples:
             values["samples"] = [sample._asdict() for sample in samples]
         self._write({"part": part, "step": step} | values)
 
     def _write(self, line: Mapping[str, object]) -> None:
-        self._log.write(json.dumps({"time": round(time.time(), 3), **line}) + "\n")
+        self._log.write(json.dumps(without_nan({"time": round(time.time(), 3), **line})) + "\n")
         self._log.flush()
 
     def close(self) -> None:

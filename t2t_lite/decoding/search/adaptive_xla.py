@@ -20,6 +20,7 @@ from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs, SearchResult
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.models.base import Seq2SeqModel
+from t2t_lite.system.cores import num_cores
 
 # A shape is compiled when its batches have taken this long uncompiled: two or three times what compiling takes.
 WORTH_COMPILING_SECONDS = 15.0
@@ -88,4 +89,4 @@ def _most_sentences() -> float:
     thread, compiled batches run one after the other, and several cores search more in parallel uncompiled.
     """
     one_thread = os.environ.get("TF_NUM_INTRAOP_THREADS") == "1"
-    return MOST_SENTENCES if one_thread and len(os.sched_getaffinity(0)) > 1 else math.inf
+    return MOST_SENTENCES if one_thread and num_cores() > 1 else math.inf

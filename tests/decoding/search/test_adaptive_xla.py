@@ -10,7 +10,7 @@ from support.exported import WORDS, random_model, word_vocabulary
 
 from t2t_lite.config import DecodeHParams
 from t2t_lite.decoding import tensorflow_engine
-from t2t_lite.decoding.search.adaptive_searcher import AdaptiveSearcher
+from t2t_lite.decoding.search.adaptive_xla import AdaptiveSearcher
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
 from t2t_lite.decoding.search.searcher import Searcher
