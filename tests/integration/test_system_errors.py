@@ -3,6 +3,8 @@
 import errno
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -166,3 +168,15 @@ def test_an_evaluator_waits_for_the_run_directory_and_reports_it(small_run, gram
 def test_an_evaluator_that_waits_in_vain_is_an_error_with_a_remedy(refused, grammar_data, tmp_path):
     flags = ("--schedule=eval", f"--data_dir={grammar_data}", f"--output_dir={tmp_path / 'run'}", "--eval_wait_secs=0")
     assert "no training has started there; start one, or check the path" in refused("trainer", *flags)
+
+
+def test_a_command_that_ends_at_once_does_what_was_registered_for_the_exit():
+    code = """if True:
+        import atexit
+        from t2t_lite.bin.cli.run import run
+        atexit.register(print, "registered")
+        run("decoder", lambda flags: 3, None, exit_at_once=True)
+        print("not reached")
+    """
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (3, "registered\n", "")
