@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import NamedTuple
 
-from t2t_lite.checkpoints.evaluations import best_steps, read_evaluations
+from t2t_lite.checkpoints.best_checkpoints import best_steps, read_evaluations
 from t2t_lite.checkpoints.versions import best_checkpoint, existing, list_checkpoints, step_of
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError

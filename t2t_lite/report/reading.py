@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from t2t_lite.checkpoints.evaluations import read_evaluations
+from t2t_lite.checkpoints.best_checkpoints import read_evaluations
 from t2t_lite.checkpoints.index_file import members_of_average
 from t2t_lite.checkpoints.selection import best_by
 from t2t_lite.checkpoints.versions import list_checkpoints

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_lite.checkpoints.evaluations import read_evaluations
+from t2t_lite.checkpoints.best_checkpoints import read_evaluations
 from t2t_lite.data.manifest import FILENAME, manifest_of_file
 from t2t_lite.data.problem import SIDES
 from t2t_lite.run_dir import RunDir

@@ -11,8 +11,8 @@ import t2t_lite
 from t2t_lite.errors import UserError
 from t2t_lite.files import check_output, encodable, write_text
 from t2t_lite.visualization.attention_data import attention_data, closest, paper_layer
+from t2t_lite.visualization.attention_drawing import Panel, draw_lines, draw_matrices, draw_overview
 from t2t_lite.visualization.attention_map import AttentionMap, HasAttention, attention_map, chosen_layers
-from t2t_lite.visualization.attention_plot import Panel, draw_lines, draw_matrices, draw_overview
 from t2t_lite.visualization.choices import FORMS, KINDS, MAX_SENTENCES
 from t2t_lite.visualization.figures import FORMATS, check_plot_file, save
 from t2t_lite.visualization.head_statistics import head_statistics

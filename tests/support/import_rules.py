@@ -230,7 +230,7 @@ RULES_AT_LOADING = {
     "training.cost": (("config", "errors"), ()),
     "run_dir": (("data.problem", "plugins", "checkpoints.versions", "plugins.trust", *BASIS), ()),
     "checkpoints.versions": (("errors", "files"), ()),
-    "checkpoints.evaluations": (("scoring.metric", *BASIS), ()),
+    "checkpoints.best_checkpoints": (("scoring.metric", *BASIS), ()),
     "checkpoints.selection": (("checkpoints", "run_dir", "scoring.metric", *BASIS), ()),
     "data.generation.options": (("data.problem", *BASIS), ()),
     "training.checks": (("config", "errors", "data.problem", "data.manifest"), ()),

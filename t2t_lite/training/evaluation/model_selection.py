@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from t2t_lite.checkpoints.evaluations import best_steps, read_evaluations
+from t2t_lite.checkpoints.best_checkpoints import best_steps, read_evaluations
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import write_text

@@ -9,6 +9,7 @@ import tensorflow as tf
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.step.dropout_seeds import DropoutSeeds
+from t2t_lite.training.step.gradient_reduction import reduce_gradients
 from t2t_lite.training.step.loss import LossSums, smoothed_cross_entropy
 from t2t_lite.training.step.micro_batching import (
     DistributedBatch,
@@ -80,14 +81,7 @@ class TrainStep:
 
     def _reduce_and_apply(self, totals: list[tf.Tensor], requests: tf.Tensor) -> tf.Tensor:
         strategy, optimizer = self._strategy, self._optimizer
-        # Reduced tensors must be created on their device in this graph. TensorFlow does not know the device of plain
-        # arguments, and falls back to one collective per variable.
-        figures, *gradients = strategy.run(
-            lambda figures, *gradients: [tf.concat([figures, requests], 0), *map(tf.identity, gradients)],
-            args=tuple(totals),
-        )
-        figures = strategy.reduce("SUM", figures, axis=None)
-        gradients = strategy.extended.batch_reduce_to("SUM", list(zip(gradients, optimizer.variables)))
+        figures, gradients = reduce_gradients(strategy, totals, requests, optimizer.variables)
         loss_scale = self._loss_scale()
         norm = tf.linalg.global_norm([strategy.experimental_local_results(part)[0] for part in gradients]) / loss_scale
         finite = tf.math.is_finite(norm) & tf.math.is_finite(figures[0])

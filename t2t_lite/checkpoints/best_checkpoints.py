@@ -1,4 +1,4 @@
-"""The evaluations of a run: the figures of each evaluated checkpoint, and which checkpoints are the best.
+"""Which checkpoints are the best: the figures of each evaluated checkpoint, and their order by a metric.
 
 `evaluations.json` in a run directory is the only record. The trainer or a separate evaluator writes it.
 """
