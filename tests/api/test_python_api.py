@@ -3,6 +3,8 @@
 import json
 import logging
 import math
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -99,7 +101,15 @@ def test_a_callback_follows_and_stops_a_training(train, stop_at, last, evaluated
 
 
 def test_a_stopped_training_is_resumed_even_if_its_log_is_damaged(train, small_run):
-    run = train(callbacks=[Recorder(step=3)]).output_dir
+    class Signalled(Recorder):
+        def on_step(self, step, figures):
+            if step == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return super().on_step(step, figures)
+
+    stopped = train(callbacks=[Signalled(step=3)])
+    run = stopped.output_dir
+    assert (stopped.ended_by, stopped.signal) == ("signal", "SIGTERM")  # it ends a program, a callback does not
     with open(run / "log.jsonl", "a") as log:
         log.write('{"time": 1, "part": "tr')  # as a killed process leaves it
     resumed = train(run)
