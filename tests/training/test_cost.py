@@ -1,10 +1,12 @@
 """The paper's estimates to their printed digits; the formulas against the operations of the model's graph."""
 
 import pytest
+import tensorflow as tf
 
 from t2t_lite.config import HParams, choices
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.models.traced_cost import traced_step_flops
+from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 from t2t_lite.training.cost import RATES, estimated_flops, training_step_flops
@@ -69,6 +71,15 @@ def test_traced_flops_equal_a_count_by_hand():
     }
     traced = traced_step_flops(symbolic_model(hparams, VOCAB), SOURCE_LENGTH, TARGET_LENGTH)
     assert traced == {part: 3 * 2 * count for part, count in forward.items()}
+
+
+def test_a_traced_einsum_counts_as_its_product():
+    class WithEinsum(Transformer):
+        def _logits(self, x):
+            return tf.einsum("bth,vh->btv", x, tf.convert_to_tensor(self.projection.weight))
+
+    counts = [model(SMALL, VOCAB).step_flops(SOURCE_LENGTH, TARGET_LENGTH) for model in (Transformer, WithEinsum)]
+    assert sum(counts[0].values()) == sum(counts[1].values())
 
 
 def test_a_traced_loop_counts_once_per_position():
