@@ -31,6 +31,17 @@ def test_an_average_says_its_members(tmp_path, command):
     assert members_of_average(best_checkpoint(run)) == [200, 300]
 
 
+def test_members_of_more_than_a_mebibyte_are_damage_and_not_read(tmp_path):
+    weights = {"weight": tf.Variable([1.0])}
+    for members, is_read in ((2**17, True), (2**17 + 1, False)):  # of 8 bytes
+        path = storage.write_average(tmp_path / f"average-{members}", weights, range(members))
+        if is_read:
+            assert members_of_average(path) == list(range(members))
+        else:
+            with pytest.raises(t2t.UserError, match="is damaged"):
+                members_of_average(path)
+
+
 @pytest.mark.parametrize("keep", [0, 10, 200, -1])
 def test_a_damaged_file_is_an_error_of_one_line(keep, tmp_path):
     index = Path(f"{CHECKPOINTS[0]}.index").read_bytes()
