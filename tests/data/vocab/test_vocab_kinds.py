@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import hashlib
 import io
 import json
 import os
@@ -16,6 +17,7 @@ import tensorflow as tf
 
 from t2t_lite.data.text_files import read_lines
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID, import_vocabulary, open_vocabulary, train_vocabulary
+from t2t_lite.data.vocab.wordpiece_learning import train_tokens
 from t2t_lite.errors import UserError
 
 LOSSLESS = ("wordpiece", "characters", "bytes")
@@ -310,3 +312,15 @@ def test_a_file_that_is_not_a_vocabulary_is_an_error_that_names_it_and_writes_no
     with pytest.raises(UserError, match=str(tmp_path / "theirs")):
         import_vocabulary(tmp_path / "theirs", tmp_path / "ours")
     assert {path.name for path in tmp_path.iterdir()} <= {"theirs"}
+
+
+def test_the_wordpieces_of_a_text_stay_what_they_are():
+    ends = [
+        before + verb for before in ("un", "re", "over", "", "pre") for verb in ("walk", "talk", "jump", "read", "sing")
+    ]
+    words = [end + after for end in ends for after in ("ing", "ed", "s", "er", "", "ers")]
+    lines = [" ".join(words[(i * i + 7 * j) % len(words)] for j in range(i % 9 + 3)) for i in range(400)]
+    content = train_tokens("wordpiece", lines, 340)
+    assert (
+        hashlib.sha256(content).hexdigest() == "62457e6904618ce09ff92377fa2d8024b293877f20976f4d81442c9f822fe800"
+    )  # that of 0.9
