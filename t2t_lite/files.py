@@ -146,16 +146,16 @@ def sha256_of(path: Path) -> str:
 
 def as_json(value: object) -> str:
     """Returns JSON to read, in lines; null stands for numbers that are not finite, which JSON does not have."""
-    return json.dumps(without_nan(value), ensure_ascii=False, indent=1, allow_nan=False)
+    return json.dumps(none_if_nonfinite(value), ensure_ascii=False, indent=1, allow_nan=False)
 
 
-def without_nan(value: object) -> object:
+def none_if_nonfinite(value: object) -> object:
     """Returns a value, and what it contains, with None for numbers that are not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {name: without_nan(each) for name, each in value.items()}
-    return [without_nan(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: none_if_nonfinite(each) for name, each in value.items()}
+    return [none_if_nonfinite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 def one_line(text: str) -> str:

@@ -78,7 +78,7 @@ def run(
 
 def _end_process(status: int) -> NoReturn:
     """Ends the process, after what was registered to happen at its exit."""
-    # Python has no public function for it; a test runs it.
+    # Python has no public function for it; tests/integration/test_system_errors.py fails if this one changes.
     atexit._run_exitfuncs()
     logging.shutdown()
     sys.stderr.flush()

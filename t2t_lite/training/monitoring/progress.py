@@ -9,7 +9,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from t2t_lite.display import Display, format_duration
-from t2t_lite.files import without_nan
+from t2t_lite.files import none_if_nonfinite
 from t2t_lite.scoring.metric import is_of_outputs, label_of
 
 
@@ -150,7 +150,7 @@ class EventLog:
         self._write({"part": part, "step": step} | values)
 
     def _write(self, line: Mapping[str, object]) -> None:
-        self._log.write(json.dumps(without_nan({"time": round(time.time(), 3), **line})) + "\n")
+        self._log.write(json.dumps(none_if_nonfinite({"time": round(time.time(), 3), **line})) + "\n")
         self._log.flush()
 
     def close(self) -> None:
