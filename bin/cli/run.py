@@ -18,6 +18,7 @@ from t2t_lite.bin.cli.command_parser import PROGRAM
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError, as_flags
 from t2t_lite.system.installed import missing_package
+from t2t_lite.system.malloc import keep_freed_memory
 from t2t_lite.system.quiet import prepare_process
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ def run(
     command: str,
     body: Callable[[Sequence[str]], int | None],
     argv: Sequence[str] | None,
-    one_heap: bool = False,
     exit_at_once: bool = False,
 ) -> int:
     """Runs a command, in its own process or inside another program, such as a notebook.
@@ -37,7 +37,6 @@ def run(
       command: its name without "t2t-lite-".
       body: executes the command, given the flags, and returns its exit status, None for 0; or raises `SystemExit`.
       argv: the flags; None: those of this process, which then belongs to the command.
-      one_heap: whether to keep all threads on one heap if the process belongs to the command, see `use_one_heap`.
       exit_at_once: whether to end the process here, if it belongs to the command and no exception ended that. Python
         would take seconds to free TensorFlow's graphs one by one: two for a small model, ten for the paper's.
 
@@ -48,10 +47,7 @@ def run(
     flags = sys.argv[1:] if argv is None else list(argv)
     if argv is None:  # not inside another program, because it cannot be undone
         prepare_process("--debug" in flags)
-        if one_heap:
-            from t2t_lite.system.startup import use_one_heap
-
-            use_one_heap()
+        keep_freed_memory()
     try:
         with (
             restored_process_state(),

@@ -13,7 +13,7 @@ from t2t_lite.errors import UserError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
-    return cli.run("datagen", _run, argv, one_heap=True)
+    return cli.run("datagen", _run, argv)
 
 
 def make_parser() -> cli.CommandParser:

@@ -37,7 +37,7 @@ _SHAPING = ("score_file", "prefix_file", "constraint_file", "alignment_layer", "
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
-    return cli.run("decoder", _run, argv, one_heap=True, exit_at_once=True)
+    return cli.run("decoder", _run, argv, exit_at_once=True)
 
 
 def make_parser() -> cli.CommandParser:

@@ -14,6 +14,7 @@ from types import ModuleType
 
 from t2t_lite.errors import UserError
 from t2t_lite.system.installed import check_tensorflow
+from t2t_lite.system.malloc import keep_freed_memory
 
 # How many blocks of `settings_restored` have not ended, and what the first of them found.
 _open_blocks = 0
@@ -73,7 +74,7 @@ def stderr_held_back() -> Iterator[None]:
 
 
 def load_tensorflow() -> None:
-    """Imports TensorFlow in silence and makes Keras use it, whatever keras.json selects.
+    """Imports TensorFlow in silence and makes Keras use it, whatever keras.json selects; see also `keep_freed_memory`.
 
     Raises UserError if it is not installed, or Keras has been imported with another backend.
     """
@@ -85,6 +86,7 @@ def load_tensorflow() -> None:
             f"set the variable KERAS_BACKEND=tensorflow before Keras is imported"
         )
     os.environ["KERAS_BACKEND"] = "tensorflow"
+    keep_freed_memory()
     if "tensorflow" not in sys.modules:
         with _quiet_import():
             importlib.import_module("tensorflow")

@@ -1,23 +1,11 @@
 """Process settings for decoding that must be made before TensorFlow is imported."""
 
 import contextlib
-import ctypes
 import hashlib
 import importlib.metadata
 import os
 import platform
 from pathlib import Path
-
-_M_ARENA_MAX = -8  # from glibc's malloc.h
-
-
-def use_one_heap() -> None:
-    """Makes all threads share one heap, if the C library supports it.
-
-    By default each thread has its own heap and keeps its free memory, which adds 300 MB after a thousand sentences.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
 
 
 def use_one_thread_per_operation() -> None:

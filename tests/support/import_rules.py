@@ -12,6 +12,7 @@ BASIS = (
     "system.quiet",
     "system.installed",
     "system.cores",
+    "system.malloc",
     "aliases",
     "arrays",
     "display",
