@@ -134,6 +134,18 @@ class Seq2SeqModel(keras.Model):
         """
         raise NotImplementedError("a model defines call()")
 
+    def factors_of_logits(self, inputs: Array, targets: Array, seeds: Seeds | None) -> tuple[Array, Array] | None:
+        """Returns what the logits of `call` are the product of, so that a loss need not have them all at once.
+
+        Args:
+          inputs, targets, seeds: see the class.
+
+        Returns:
+          (the decoder's output, float [batch, target length, hidden]; the weight of the projection, [vocab, hidden]);
+          None if the logits are not the product of the first and the transposed second. Training then computes `call`.
+        """
+        return None
+
     def seeds_for(self, seeds: Seeds | None, training: bool | None) -> Seeds | None:
         """Returns the random numbers of a call: `seeds`, or with `training` those of Keras' generator, or None."""
         return (self._fit_seeds or KerasSeeds()) if seeds is None and training else seeds

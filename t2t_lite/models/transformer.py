@@ -113,13 +113,20 @@ class Transformer(Seq2SeqModel):
     ) -> Array:
         """Returns the logits, float [batch, target length, vocab]."""
         inputs, targets = as_pair(inputs, targets)
-        seeds = self.seeds_for(seeds, training)
-        source_mask = padding_mask(inputs)
-        encoded = self.encode(inputs, source_mask, seeds)
-        x = self._embed_targets(shift_right(targets), encoded, source_mask, seeds)
-        for layer in self.decoder_layers:
-            x = layer(x, layer.cross_keys_values(encoded), source_mask, seeds=seeds).x
-        return self._logits(x)
+        return self._logits(self._decoded(inputs, targets, self.seeds_for(seeds, training)))
+
+    def factors_of_logits(self, inputs: Array, targets: Array, seeds: Seeds | None) -> tuple[Array, Array] | None:
+        """See `Seq2SeqModel`; None without `logits_are_product`."""
+        if not self.logits_are_product:
+            return None
+        return self._normalized(self._decoded(inputs, targets, seeds)), self.projection.weight
+
+    @property
+    def logits_are_product(self) -> bool:
+        """Whether no subclass, and no other projection, computes the logits in its own way."""
+        kind = type(self)
+        is_ours = kind.call is Transformer.call and kind._logits is Transformer._logits
+        return is_ours and type(self.projection).logits is Embedding.logits
 
     def parameter_parts(self) -> dict[str, int]:
         """See `Seq2SeqModel`; the parts are those of the paper's table 3, and other variables by layer."""
@@ -238,8 +245,20 @@ class Transformer(Seq2SeqModel):
         attention = ops.mean(outputs[self.alignment_layer].attention, axis=1)
         return self._logits(x), state._replace(caches=[output.cache for output in outputs]), attention
 
+    def _decoded(self, inputs: Array, targets: Array, seeds: Seeds | None) -> Array:
+        """Returns the output of the last decoder layer, float [batch, target length, hidden]."""
+        source_mask = padding_mask(inputs)
+        encoded = self.encode(inputs, source_mask, seeds)
+        x = self._embed_targets(shift_right(targets), encoded, source_mask, seeds)
+        for layer in self.decoder_layers:
+            x = layer(x, layer.cross_keys_values(encoded), source_mask, seeds=seeds).x
+        return x
+
     def _logits(self, x: Array) -> Array:
-        return self.projection.logits(self.final_norms["decoder"](x) if self.final_norms else x)
+        return self.projection.logits(self._normalized(x))
+
+    def _normalized(self, x: Array) -> Array:
+        return self.final_norms["decoder"](x) if self.final_norms else x
 
     def _embed_targets(self, ids: Array, encoded: Array, source_mask: Array, seeds: Seeds | None) -> Array:
         """Embeds the decoder's inputs, int [batch, length]. Subclasses may add information from the source."""

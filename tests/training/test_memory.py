@@ -9,7 +9,9 @@ from support.memory import peak_memory
 from t2t_lite.config import PRECISIONS, HParams, choices
 from t2t_lite.errors import UserError
 from t2t_lite.layers.cost import MIB
+from t2t_lite.layers.cross_entropy import largest_chunk
 from t2t_lite.models.parameters import count_parameters, symbolic_model
+from t2t_lite.models.transformer import Transformer
 from t2t_lite.registry import HPARAMS
 from t2t_lite.system.free_memory import free_memory
 from t2t_lite.training.memory import ALLOCATOR_OVERHEAD, USABLE_SHARE, choose_max_tokens, estimate_memory
@@ -88,11 +90,29 @@ def test_full_attention_keeps_its_weights_per_position():
     assert growth(local) == pytest.approx(ALLOCATOR_OVERHEAD * 4 * 128 * SMALL.num_heads * 3)
 
 
-def test_the_logits_are_counted_four_times():
+def test_the_logits_of_a_chunk_are_counted_four_times():
     for precision in PRECISIONS:
-        hparams = SMALL.replace(precision=precision)
-        growth = bytes_per_token(hparams, VOCAB + 1000, 64) - bytes_per_token(hparams, VOCAB, 64)
-        assert growth == pytest.approx(ALLOCATOR_OVERHEAD * 1000 * 4 * 4)
+        hparams = SMALL.replace(precision=precision, tied_embeddings="none")
+        more, fewer = (estimate(hparams, 64, VOCAB + added, inputs_vocab_size=2 * VOCAB) for added in (1000, 0))
+        assert more.per_token == fewer.per_token
+        weights = 2 * 1000 * SMALL.hidden_size * (6 * 4 + (0 if precision == "float32" else 2))
+        logits = largest_chunk(SMALL.hidden_size) * 1000 * 4 * 4
+        assert more.fixed - fewer.fixed == pytest.approx(weights + logits)
+
+
+def test_logits_of_ones_own_are_counted_four_times_for_each_position():
+    class Warmer(Transformer):
+        costs_like_transformer = True
+
+        def call(self, *args, **kwargs):
+            return super().call(*args, **kwargs) / 2.0
+
+    def per_token(vocab_size):
+        model = Warmer(SMALL, vocab_size)
+        model.build()
+        return estimate_memory(model, 64).per_token
+
+    assert per_token(VOCAB + 1000) - per_token(VOCAB) == pytest.approx(ALLOCATOR_OVERHEAD * 1000 * 4 * 4)
 
 
 def test_only_relative_positions_need_much_memory_per_length():

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.scoring.token_metrics import TokenSums
-from t2t_lite.training.step.loss import smoothed_cross_entropy
+from t2t_lite.training.step.loss import evaluation_sums
 from t2t_lite.training.step.micro_batching import (
     ElementSpec,
     ReplicaBatch,
@@ -23,10 +23,7 @@ class EvalSums:
 
     def __init__(self, strategy: tf.distribute.Strategy, model: Seq2SeqModel, element_spec: ElementSpec) -> None:
         def on_replica(batch: ReplicaBatch, number: tf.Tensor) -> tf.Tensor:
-            inputs, targets = batch["inputs"][number], batch["targets"][number]
-            logits = model(inputs, targets)
-            sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)
-            return tf.stack([*sums, _correct(logits, targets)])
+            return evaluation_sums(model, batch["inputs"][number], batch["targets"][number])
 
         self._strategy = strategy
         self._micro_batch_sums = for_micro_batch(strategy, on_replica, element_spec)
@@ -49,10 +46,3 @@ class EvalSums:
                 totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
                 on_done(float(first_replica(batch["tokens"])) / size)
         return TokenSums(*all_reduce_sum(self._strategy, totals).tolist())
-
-
-def _correct(logits: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """Returns for how many real targets, int32 [batch, length], the target's logit is the largest: float32 scalar."""
-    of_targets = tf.gather(logits, targets, batch_dims=2)  # [batch, length]
-    is_best = (of_targets >= tf.reduce_max(logits, -1)) & (targets != 0)
-    return tf.reduce_sum(tf.cast(is_best, tf.float32))

@@ -10,7 +10,7 @@ from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.training.optimizers.base import Optimizer
 from t2t_lite.training.step.dropout_seeds import DropoutSeeds
 from t2t_lite.training.step.gradient_reduction import reduce_gradients
-from t2t_lite.training.step.loss import LossSums, smoothed_cross_entropy
+from t2t_lite.training.step.loss import LossSums, training_loss
 from t2t_lite.training.step.micro_batching import (
     DistributedBatch,
     ElementSpec,
@@ -112,8 +112,8 @@ def _loss_and_gradients(
         inputs: tf.Tensor, targets: tf.Tensor, step: tf.Tensor, first_row: tf.Tensor, scale: tf.Tensor
     ) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
-            logits = model(inputs, targets, seeds=DropoutSeeds(random_seed, step, first_row, tf.shape(targets)[0]))
-            sums = smoothed_cross_entropy(logits, targets, model.hparams.label_smoothing)
+            seeds = DropoutSeeds(random_seed, step, first_row, tf.shape(targets)[0])
+            sums = training_loss(model, inputs, targets, seeds)
             share = sums.smoothed * scale
         figures = tf.stack([*sums, tf.cast(tf.size(targets), tf.float32)])
         return [figures, *map(tf.convert_to_tensor, tape.gradient(share, variables))]

@@ -1,0 +1,152 @@
+"""Cross-entropy with label smoothing (section 5.4 of the paper): of logits, or of the two factors of logits.
+
+The logits of a batch and their copies are the largest tensors of a training step: 131 MB each for 4,096 tokens and a
+vocabulary of 8,000. `linear_cross_entropy` has the logits of one chunk of positions at a time. It computes the gradient
+in the forward pass, because that needs the same logits (as in Hsu et al. 2024, arXiv 2410.10989, and Wijmans et al.
+2024, arXiv 2411.09009).
+"""
+
+from typing import Any, NamedTuple
+
+import keras
+
+from t2t_lite.arrays import Array
+from t2t_lite.layers.ops import ops
+
+# About how many positions a chunk has, for small and for large models. With fewer, the sum of the weight's gradients
+# costs more than it saves; with more, the logits leave the caches of a processor.
+_POSITIONS_OF_SMALL, _POSITIONS_OF_LARGE = 512, 1024
+
+
+class CrossEntropySums(NamedTuple):
+    """Sums over the real tokens of a batch, float32 scalars. Only `smoothed` is differentiable."""
+
+    smoothed: Array  # cross-entropy against (1 - eps) on the target plus eps spread evenly over the vocabulary, in nats
+    plain: Array  # negative log-likelihood of the targets, in nats
+    correct: Array  # number of targets that have the largest logit
+
+
+def largest_chunk(hidden_size: int) -> int:
+    """Returns how many positions a chunk has at most, and at least half of that if there are more."""
+    usual = min(max(2 * hidden_size, _POSITIONS_OF_SMALL), _POSITIONS_OF_LARGE)
+    return 3 * usual // 2
+
+
+def linear_cross_entropy(
+    x: Array, weight: Array, targets: Array, label_smoothing: float, trains: bool = True
+) -> CrossEntropySums:
+    """Returns the cross-entropy of the logits x times the transposed weight.
+
+    It is computed in float32, with its gradient; only the matrix products have the type of `x`.
+
+    Args:
+      x: float [positions, hidden], the decoder's output.
+      weight: float [vocab, hidden], of the projection to logits, or the embedding matrix that it is tied to.
+      targets: int [positions]; 0 is padding and does not count.
+      label_smoothing: eps.
+      trains: whether gradients are needed; without them there are fewer matrix products.
+    """
+    weight = ops.cast(weight, weight.dtype)  # reads a variable: TensorFlow takes none where a gradient is our own
+    positions, hidden_size = ops.shape(x)[0], x.shape[1]
+    num_chunks = 1 + positions // largest_chunk(hidden_size)
+    size = -(-positions // num_chunks)  # equal chunks have little padding
+    missing = num_chunks * size - positions
+    targets = ops.pad(ops.cast(targets, "int32"), ((0, missing),))
+    is_token = ops.cast(targets != 0, "float32")[:, None]
+
+    def compute(x: Array, weight: Array) -> tuple[Any, Any]:
+        matrix, padded = ops.cast(weight, x.dtype), ops.pad(x, ((0, missing), (0, 0)))
+        of_tokens = padded * ops.cast(is_token, x.dtype)
+
+        def add_chunk(number: Array, sums: Array, dx: Array, dweight: Array) -> tuple[Array, ...]:
+            start, shape = (number * size, 0), (size, hidden_size)
+            logits = ops.matmul(ops.slice(padded, start, shape), ops.transpose(matrix))
+            added, dlogits = _sums_and_gradient(logits, ops.slice(targets, start[:1], shape[:1]), label_smoothing)
+            if trains:
+                dx = ops.scatter_update(dx, [[number]], ops.matmul(dlogits, matrix)[None])
+                product = ops.matmul(ops.transpose(dlogits), ops.slice(of_tokens, start, shape))
+                dweight = dweight + ops.cast(product, "float32")
+            return number + 1, sums + added, dx, dweight
+
+        gradients = (0, 0)
+        if trains:
+            gradients = (ops.zeros((num_chunks, size, hidden_size), x.dtype), ops.zeros_like(weight, "float32"))
+        start = (0, ops.zeros(3, "float32"), *gradients)
+        _, sums, dx, dweight = ops.while_loop(lambda number, *_: number < num_chunks, add_chunk, start)
+        # The mean logit of a position is its x times the mean weight.
+        sum_of_x = ops.sum(ops.cast(of_tokens, "float32"), axis=0)
+        mean_weight = ops.mean(ops.cast(weight, "float32"), axis=0)
+
+        def backward(*upstream: Array) -> tuple[Array, Array]:
+            factor = _of_smoothed(upstream)
+            of_x = ops.cast(ops.reshape(dx, (-1, hidden_size)), "float32") - label_smoothing * mean_weight
+            of_weight = dweight - label_smoothing / ops.shape(weight)[0] * sum_of_x
+            return (
+                ops.cast((of_x * is_token * factor)[:positions], x.dtype),
+                ops.cast(of_weight * factor, weight.dtype),
+            )
+
+        return _results(sums, ops.sum(sum_of_x * mean_weight), label_smoothing), backward
+
+    return CrossEntropySums(*ops.custom_gradient(compute)(x, weight))
+
+
+def cross_entropy(logits: Array, targets: Array, label_smoothing: float) -> CrossEntropySums:
+    """Returns the cross-entropy of logits; it is computed in float32, with its gradient.
+
+    One operation, because automatic differentiation would need several more passes over the logits.
+
+    Args:
+      logits: float [positions, vocab].
+      targets, label_smoothing: see `linear_cross_entropy`.
+    """
+    targets = ops.cast(targets, "int32")
+    is_token = ops.cast(targets != 0, "float32")
+
+    def compute(logits: Array) -> tuple[Any, Any]:
+        sums, dlogits = _sums_and_gradient(logits, targets, label_smoothing)
+        sum_of_means = ops.sum(ops.mean(ops.cast(logits, "float32"), axis=-1) * is_token)
+
+        def backward(*upstream: Array) -> Array:
+            whole = ops.cast(dlogits, "float32") - label_smoothing / ops.shape(logits)[1]
+            return ops.cast(whole * (is_token * _of_smoothed(upstream))[:, None], logits.dtype)
+
+        return _results(sums, sum_of_means, label_smoothing), backward
+
+    return CrossEntropySums(*ops.custom_gradient(compute)(logits))
+
+
+def _sums_and_gradient(logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+    """Returns sums over the tokens, and the gradient of the logits without that of the mean logits.
+
+    Arguments: see `cross_entropy`.
+
+    Returns:
+      ((sum of `plain`, sum of the targets' logits, `correct`), float32 [3]; softmax - (1 - eps) * onehot, of padding,
+      too, of the shape and type of the logits).
+    """
+    positions, vocab_size = ops.shape(logits)
+    given_dtype, logits = logits.dtype, ops.cast(logits, "float32")
+    softmax, largest = ops.softmax(logits), ops.max(logits, axis=-1)
+    # log-sum-exp from the most probable token, whose probability is at least 1 / vocab and never underflows.
+    normalizer = largest - ops.log(ops.max(softmax, axis=-1))
+    rows = ops.arange(positions, dtype="int32")
+    target_logits = ops.take(ops.reshape(logits, (-1,)), rows * vocab_size + targets)
+    log_probs = target_logits - normalizer
+    correct = ops.cast(target_logits >= largest, "float32")
+    is_token = ops.cast(targets != 0, "float32")
+    sums = ops.sum(ops.stack([-log_probs, target_logits, correct]) * is_token, axis=1)
+    of_targets = ops.cast(ops.exp(log_probs) - (1.0 - label_smoothing), given_dtype)
+    at_targets = ops.stack([rows, targets], axis=1)
+    return sums, ops.scatter_update(ops.cast(softmax, given_dtype), at_targets, of_targets)
+
+
+def _results(sums: Array, sum_of_means: Array, label_smoothing: float) -> tuple[Array, Array, Array]:
+    """Returns the three `CrossEntropySums`, with CE + eps * (logit of the target - mean logit) for `smoothed`."""
+    plain, target_logits, correct = ops.unstack(sums)
+    return plain + label_smoothing * (target_logits - sum_of_means), plain, correct
+
+
+def _of_smoothed(upstream: tuple[Array, ...]) -> Array:
+    """Returns the gradient of `smoothed`. JAX passes a tuple for all results, TensorFlow an argument for each."""
+    return keras.tree.flatten(upstream)[0]
