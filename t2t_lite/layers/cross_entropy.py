@@ -11,11 +11,17 @@ from typing import Any, NamedTuple
 import keras
 
 from t2t_lite.arrays import Array
+from t2t_lite.layers.cost import FLOAT32
 from t2t_lite.layers.ops import ops
 
 # About how many positions a chunk has, for small and for large models. With fewer, the sum of the weight's gradients
 # costs more than it saves; with more, the logits leave the caches of a processor.
 _POSITIONS_OF_SMALL, _POSITIONS_OF_LARGE = 512, 1024
+
+
+# The logits, their softmax, and their gradient before and after the targets are subtracted. Mixed precision has three
+# of these, and two-byte copies of logits and gradient, which adds up to the same size.
+COPIES_OF_LOGITS = 4
 
 
 class CrossEntropySums(NamedTuple):
@@ -30,6 +36,11 @@ def largest_chunk(hidden_size: int) -> int:
     """Returns how many positions a chunk has at most, and at least half of that if there are more."""
     usual = min(max(2 * hidden_size, _POSITIONS_OF_SMALL), _POSITIONS_OF_LARGE)
     return 3 * usual // 2
+
+
+def chunk_bytes(vocab_size: int, hidden_size: int) -> int:
+    """Returns the memory of the logits of the largest chunk and their copies."""
+    return largest_chunk(hidden_size) * vocab_size * COPIES_OF_LOGITS * FLOAT32
 
 
 def linear_cross_entropy(

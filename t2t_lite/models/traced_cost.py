@@ -15,6 +15,7 @@ import keras
 from t2t_lite.arrays import Array
 from t2t_lite.errors import UserError
 from t2t_lite.layers.cost import FORWARD_PASSES_OF_A_STEP, GRAPH_BYTES, MIB, StepBytes
+from t2t_lite.layers.cross_entropy import chunk_bytes
 from t2t_lite.layers.dropout import KerasSeeds
 from t2t_lite.layers.ops import ops
 
@@ -44,7 +45,7 @@ def traced_step_flops(model: "Seq2SeqModel", source_length: float, target_length
     rows = _ROWS[0]
     lengths = [max(math.ceil(length), 1) for length in (source_length, target_length)]
     parts: dict[str, float] = {}
-    for name, products in _products(_trace(model, rows, *lengths, backward=False)):
+    for name, products in _products(_trace(model, rows, *lengths, backward=False)[0]):
         part = _layer_of(name, model.name)
         parts[part] = parts.get(part, 0) + FORWARD_PASSES_OF_A_STEP * 2 * products / rows
     share = source_length + target_length  # of lengths that are rounded up
@@ -58,20 +59,24 @@ def traced_step_bytes(model: "Seq2SeqModel", length: int) -> StepBytes:
       model: built, maybe without values.
       length: tokens of both sides of every sentence.
     """
-    graphs = [_trace(model, rows, length, length, backward=True) for rows in _ROWS]
+    graphs, in_chunks = zip(*(_trace(model, rows, length, length, backward=True) for rows in _ROWS))
     peaks = [_peak_bytes(graph) for graph in graphs]
     per_row = (peaks[1] - peaks[0]) / (_ROWS[1] - _ROWS[0])
     operations = graphs[0].get_operations()
     loops = sum(operation.type in _LOOPS for operation in operations)
+    of_chunk = chunk_bytes(model.vocab_size, model.hparams.hidden_size) if in_chunks[0] else 0
     return StepBytes(
         kept=per_row / length,
-        shared=max(peaks[0] - _ROWS[0] * per_row, 0.0),
+        shared=max(peaks[0] - _ROWS[0] * per_row, 0.0) + of_chunk,
         graph=GRAPH_BYTES + len(operations) * _BYTES_OF_AN_OPERATION + loops * _BYTES_OF_A_LOOP,
     )
 
 
-def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward: bool) -> "tf.Graph":
-    """Returns the graph of loss, and of gradients if `backward`, for `rows` pairs of these lengths."""
+def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward: bool) -> tuple["tf.Graph", bool]:
+    """Returns the graph of loss, and of gradients if `backward`, for `rows` pairs of these lengths.
+
+    With gradients, it is without the logits if the model gives their factors; returns, too, whether it does.
+    """
     if keras.backend.backend() != "tensorflow":
         raise UserError(
             f"{type(model).__name__} has no formulas of its cost, and tracing it needs the backend tensorflow"
@@ -81,19 +86,26 @@ def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward:
     # Made here, because a graph cannot create it.
     seeds = KerasSeeds(keras.random.SeedGenerator(1))
     variables = model.variables
+    in_chunks = False
 
     def step(inputs: "tf.Tensor", targets: "tf.Tensor", *values: "tf.Tensor") -> "list[tf.Tensor]":
+        nonlocal in_chunks
         trainable = [value for value, variable in zip(values, variables) if variable.trainable]
         with keras.StatelessScope(state_mapping=list(zip(variables, values))), tf.GradientTape() as tape:
             for value in trainable:
                 tape.watch(value)
-            loss = _loss(model(inputs, targets, seeds=seeds))
+            factors = model.factors_of_logits(inputs, targets, seeds) if backward else None
+            in_chunks = factors is not None
+            if factors is None:
+                loss = _loss(model(inputs, targets, seeds=seeds))
+            else:  # stands for `linear_cross_entropy`, which has the logits of a chunk only
+                loss = ops.sum(ops.cast(factors[0], "float32") * ops.mean(factors[1], axis=0))
         gradients = tape.gradient(loss, trainable) if backward else [loss]
         return [tf.convert_to_tensor(gradient) for gradient in gradients if gradient is not None]
 
     pairs = [tf.TensorSpec((rows, length), tf.int32) for length in (source, target)]
     weights = [tf.TensorSpec(variable.shape, variable.dtype) for variable in variables]
-    return tf.function(step, autograph=False).get_concrete_function(*pairs, *weights).graph
+    return tf.function(step, autograph=False).get_concrete_function(*pairs, *weights).graph, in_chunks
 
 
 @ops.custom_gradient

@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.layers.cost import FLOAT32, FORWARD_PASSES_OF_A_STEP, GRAPH_BYTES, StepBytes, has_formulas
-from t2t_lite.layers.cross_entropy import largest_chunk
+from t2t_lite.layers.cross_entropy import COPIES_OF_LOGITS, chunk_bytes
 from t2t_lite.models.base import part_of
 
 if TYPE_CHECKING:
@@ -24,10 +24,6 @@ PARTS = {
 }
 # Copies of the largest embedding matrix: its gradient as input matrix, as output matrix, and their sum.
 _COPIES_OF_EMBEDDING = 3
-# The logits, their softmax, and their gradient before and after the targets are subtracted. Mixed precision has three
-# of these, and two-byte copies of logits and gradient, which adds up to the same size. These are the logits of a chunk,
-# see `linear_cross_entropy`, or of all positions.
-_COPIES_OF_LOGITS = 4
 
 
 def parameter_parts(model: "Transformer") -> dict[str, int]:
@@ -70,11 +66,10 @@ def step_bytes(model: "Transformer", length: int) -> StepBytes:
     """Returns the memory of a training step for sentences of `length` tokens on both sides."""
     hparams = model.hparams
     embedding = max(model.vocab_size, model.inputs_vocab_size) * hparams.hidden_size
-    logits = model.vocab_size * _COPIES_OF_LOGITS * FLOAT32  # of a position
-    in_chunks = model.logits_are_product
+    copies, in_chunks = embedding * _COPIES_OF_EMBEDDING * FLOAT32, model.logits_are_product
     around = StepBytes(
-        kept=0.0 if in_chunks else logits,
-        shared=embedding * _COPIES_OF_EMBEDDING * FLOAT32 + (largest_chunk(hparams.hidden_size) * logits * in_chunks),
+        kept=0.0 if in_chunks else model.vocab_size * COPIES_OF_LOGITS * FLOAT32,
+        shared=copies + (chunk_bytes(model.vocab_size, hparams.hidden_size) if in_chunks else 0.0),
         graph=GRAPH_BYTES,
     )
     # Positions and dropout on both sides, and the final norms of both stacks, if any, are like two residuals.
