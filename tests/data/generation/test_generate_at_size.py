@@ -1,7 +1,6 @@
 """Generation in many chunks: workers, interruptions at any point, bounded tokens, Apache Beam."""
 
 import itertools
-import os
 import random
 import signal
 import subprocess
@@ -149,20 +148,30 @@ tests.generate(tests.Numerals(), pathlib.Path({data_dir!r}), pathlib.Path("none"
 """
 
 
+def generating(data_dir):
+    """Starts a process that generates; returns it when it begins."""
+    code = KILLED.format(tests=str(Path(__file__).parent), data_dir=str(data_dir))
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout.readline() == b"begins\n"
+    return process
+
+
 @pytest.mark.slow
 def test_a_run_killed_at_ten_random_moments_ends_with_the_same_bytes(whole, tmp_path):
-    code = KILLED.format(tests=str(Path(__file__).parent), data_dir=str(tmp_path))
-    draw, killed = random.Random(6), 0
+    uninterrupted, began = generating(tmp_path / "uninterrupted"), time.monotonic()
+    uninterrupted.communicate()
+    assert uninterrupted.returncode == 0
+    seconds = time.monotonic() - began
+    draw, killed, data_dir = random.Random(6), 0, tmp_path / "killed"
     for _ in range(10):
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert process.stdout.readline() == b"begins\n"
-        time.sleep(draw.uniform(0, 0.8))  # an uninterrupted run takes about one more second
-        killed += process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
+        process = generating(data_dir)
+        time.sleep(draw.uniform(0, seconds / 4))
+        process.kill()  # does nothing where the process has ended
         process.communicate()
+        killed += process.returncode == -signal.SIGKILL
     assert killed >= 3
-    generate(Numerals(), tmp_path, tmp_path / "none", say=silent)
-    assert contents_of(tmp_path) == contents_of(whole)
+    generate(Numerals(), data_dir, data_dir / "none", say=silent)
+    assert contents_of(data_dir) == contents_of(whole)
 
 
 def test_beam_writes_the_same_bytes(whole, tmp_path):
