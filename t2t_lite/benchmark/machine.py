@@ -18,7 +18,7 @@ class Machine:
     """The machine and the library versions of one process."""
 
     devices: list[str]  # the devices of the strategy, each with its kind
-    threads: int  # CPU threads that one operation may use
+    threads: int  # CPU threads that TensorFlow computes with
     matmul_gflops: float  # speed of a 2048x2048 product in float32 on the first device, in GFLOP/s
     # tensorflow, keras, python: versions.
     tensorflow: str
@@ -44,11 +44,8 @@ def describe_machine(strategy: "tf.distribute.Strategy") -> Machine:
 
 
 def cpu_threads() -> int:
-    """Returns how many CPU threads one TensorFlow operation may use."""
-    import tensorflow as tf
-
-    asked_for = tf.config.threading.get_intra_op_parallelism_threads()
-    return asked_for or int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
+    """Returns how many CPU threads TensorFlow computes with."""
+    return int(os.environ.get("TF_NUM_INTRAOP_THREADS") or 0) or num_cores()
 
 
 def _device_names(strategy: "tf.distribute.Strategy") -> list[str]:

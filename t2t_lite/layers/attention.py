@@ -9,7 +9,7 @@ from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.cost import StepBytes, bytes_of_weights, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
-from t2t_lite.layers.ops import ops
+from t2t_lite.layers.ops import matmul_transposed, ops
 
 # Added to masked scores before the softmax, instead of the paper's minus infinity. exp() of it is exactly 0, but a
 # fully masked row (an empty row that fills up a batch) gets uniform weights and not NaN.
@@ -57,16 +57,16 @@ def attend(
 def _scores(queries: Array, keys: Array) -> tuple[Array, Callable[..., tuple[Array, Array]]]:
     def grad(*upstream: Array) -> tuple[Array, Array]:
         (dy,) = upstream
-        return ops.matmul(dy, keys), ops.matmul(ops.swapaxes(dy, -1, -2), queries)
+        return ops.matmul(dy, keys), matmul_transposed(dy, queries, transpose_x=True)
 
-    return ops.matmul(queries, ops.swapaxes(keys, -1, -2)), grad
+    return matmul_transposed(queries, keys, transpose_y=True), grad
 
 
 @ops.custom_gradient
 def _weighted_sum(weights: Array, values: Array) -> tuple[Array, Callable[..., tuple[Array, Array]]]:
     def grad(*upstream: Array) -> tuple[Array, Array]:
         (dy,) = upstream
-        return ops.matmul(dy, ops.swapaxes(values, -1, -2)), ops.matmul(ops.swapaxes(weights, -1, -2), dy)
+        return matmul_transposed(dy, values, transpose_y=True), matmul_transposed(weights, dy, transpose_x=True)
 
     return ops.matmul(weights, values), grad
 

@@ -39,6 +39,11 @@ def prepare_process(debug: bool = False) -> None:
         sys.meta_path.insert(0, _QuietFinder())
 
 
+def is_prepared() -> bool:
+    """Returns whether the process belongs to a command: whether `prepare_process` has been called."""
+    return bool(_hidden)
+
+
 @contextlib.contextmanager
 def _packages_hidden(names: Sequence[str]) -> Iterator[None]:
     """Makes packages that are not imported yet seem not to be installed inside the block."""

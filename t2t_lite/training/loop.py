@@ -80,6 +80,7 @@ class TrainingLoop:
             self._data.element_spec,
             self._options.random_seed,
             self._options.xla_compile,
+            training.micro_batches.num_parallel,
         )
         self._evaluator = None  # created at the first evaluation, so as not to delay the first step
         self._evaluates = self._options.schedule == "train_and_evaluate"
@@ -126,10 +127,10 @@ class TrainingLoop:
         raise AssertionError("the training data ended, but it should repeat forever")
 
     def _check_memory(self) -> None:
-        """Runs the largest possible micro-batch, so that a lack of memory shows at once and not after hours."""
+        """Runs the largest possible micro-batches, so that a lack of memory shows at once and not after hours."""
         longest = self._training.manifest.longest("train", self._hparams.max_length)
         rows, length = self._training.micro_batches.largest_shape(longest)
-        ids = np.ones([1, rows, length], "int32")
+        ids = np.ones([self._training.micro_batches.num_parallel, rows, length], "int32")
         whole = {"inputs": ids, "targets": ids, "tokens": np.float32(ids.size)}
         whole |= {name: np.int64(0) for name in ("epoch", "position", "first_row")}
         batch = {
@@ -140,8 +141,8 @@ class TrainingLoop:
             self._train_step.check_memory(batch)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
-                f"out of memory with {rows} pairs of {length} tokens, the largest micro-batch; use a "
-                f"`max_tokens_per_replica` below {rows * length}, or a smaller max_length"
+                f"out of memory with {ids.size // length} pairs of {length} tokens, as many as are computed at once; "
+                f"use a `max_tokens_per_replica` below {ids.size}, or a smaller max_length"
             ) from error
 
     def _monitor(self, report: StepReport, waited: float, batch: DistributedBatch) -> None:

@@ -35,8 +35,10 @@ class MemoryEstimate(NamedTuple):
     per_token: float  # bytes per position of the longer side
 
 
-def estimate_memory(model: Seq2SeqModel, length: int) -> MemoryEstimate:
+def estimate_memory(model: Seq2SeqModel, length: int, num_parallel: int = 1) -> MemoryEstimate:
     """Estimates the memory of a training step with sentences of `length` tokens on both sides.
+
+    `num_parallel` micro-batches are computed at once; `per_token` is that of a position in any of them.
 
     Attention needs more per position in longer sentences. The model is built, maybe without values, see
     `symbolic_model`.
@@ -45,13 +47,18 @@ def estimate_memory(model: Seq2SeqModel, length: int) -> MemoryEstimate:
     moments = OPTIMIZERS.fact(hparams.optimizer, "moments", _MOMENTS)
     copies = COPIES_OF_WEIGHTS + moments + (hparams.ema_decay > 0.0)
     cast = 0 if hparams.precision == "float32" else 2
-    fixed = model.count_params() * (copies * FLOAT32 + cast) + step.shared + step.graph
+    fixed = model.count_params() * (copies * FLOAT32 + cast) + num_parallel * step.shared + step.graph
     temporary = TEMPORARY_TENSORS * FLOAT32 * step.widest
     return MemoryEstimate(fixed, ALLOCATOR_OVERHEAD * (step.kept + temporary))
 
 
 def choose_max_tokens(
-    hparams: HParams, vocab_size: int, inputs_vocab_size: int | None, free_bytes: int, length: int
+    hparams: HParams,
+    vocab_size: int,
+    inputs_vocab_size: int | None,
+    free_bytes: int,
+    length: int,
+    num_parallel: int = 1,
 ) -> int:
     """Returns how many positions, rows times length of the longer side, a device can hold at once.
 
@@ -61,13 +68,17 @@ def choose_max_tokens(
       inputs_vocab_size: size of the source vocabulary; None: both sides share one.
       free_bytes: the device's free memory before the model is built, from `free_memory`.
       length: tokens of the longest possible sentence.
+      num_parallel: number of micro-batches that share these positions; if there is no room for the longest sentence in
+        each of them, the result is that of one.
 
     Raises:
       UserError: if a single sentence of that length does not fit.
     """
     usable = USABLE_SHARE * free_bytes
-    fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size, inputs_vocab_size), length)
+    fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size, inputs_vocab_size), length, num_parallel)
     tokens = int((usable - fixed) // per_token)
+    if num_parallel > 1 and tokens < num_parallel * length:
+        return choose_max_tokens(hparams, vocab_size, inputs_vocab_size, free_bytes, length)
     if tokens < length:
         raise UserError(
             f"a sentence of {length} tokens takes about {_in_mib(length * per_token)} to train on, model and optimizer "

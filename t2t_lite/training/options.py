@@ -32,8 +32,8 @@ class TrainOptions(Options):
     )
     max_tokens_per_replica: int | None = option(
         None,
-        "maximum positions of the longer side per micro-batch, padding included; larger batches use gradient "
-        "accumulation",
+        "maximum positions of the longer side that a device computes at once, padding included; larger batches use "
+        "gradient accumulation",
         unset="by free memory",
         at_least=1,
     )

@@ -22,7 +22,7 @@ from t2t_lite.training.optimizers.registered import make_optimizer
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.precision import slow_precision
 from t2t_lite.training.step.micro_batching import MicroBatches
-from t2t_lite.training.strategy import all_gather, describe_devices
+from t2t_lite.training.strategy import all_gather, describe_devices, num_parallel_micro_batches
 from t2t_lite.training.tf_config import workers_of_environment
 from t2t_lite.training.warm_start import warm_start
 
@@ -119,7 +119,8 @@ def bound_micro_batches(
     """Returns the micro-batch limit: the requested number of positions, or what fits in the free memory.
 
     The limit is at most 1.25 times a device's share of a batch: few batches have more padding, and every run starts by
-    testing the largest micro-batch. All workers use the smallest limit of any worker.
+    testing the largest micro-batch. All workers use the smallest limit of any worker. A CPU computes several
+    micro-batches at once, unless memory has no room for several of the longest sentence.
 
     Args:
       hparams: the settings.
@@ -133,14 +134,16 @@ def bound_micro_batches(
     """
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
     largest = 5 * share // 4 + 1
-    most = options.max_tokens_per_replica
-    if most is None and options.free_bytes is not None:
-        length = manifest.longest("train", hparams.max_length)
-        most = choose_max_tokens(hparams, targets_size, inputs_size, options.free_bytes, length)
-    most = int(all_gather(strategy, min(most or largest, largest)).min())
-    # Half a share each, which limits the padding of the last micro-batch.
+    most, length = options.max_tokens_per_replica, manifest.longest("train", hparams.max_length)
     is_static = options.xla_compile or isinstance(strategy, tf.distribute.TPUStrategy)
-    return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0)
+    num_parallel = 1 if is_static else num_parallel_micro_batches(strategy)
+    if most is None and options.free_bytes is not None:
+        most = choose_max_tokens(hparams, targets_size, inputs_size, options.free_bytes, length, num_parallel)
+    most = int(all_gather(strategy, min(most or largest, largest)).min())
+    if most < num_parallel * length:
+        num_parallel = 1
+    # Half a share each, which limits the padding of the last micro-batch.
+    return MicroBatches(most, static_tokens=-(-share // 2) if is_static else 0, num_parallel=num_parallel)
 
 
 def _initialize(

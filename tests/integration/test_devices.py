@@ -1,6 +1,7 @@
 """The same global batch on any devices, split in any way: commands on Multi30k with dropout."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -228,3 +229,41 @@ def test_a_signal_to_one_worker_stops_all_and_they_resume(
     outputs = finish(*(start(multi30k_data, tmp_path, *flags, tf_config=config) for config in tf_configs))
     assert f"resuming from {tmp_path / f'ckpt-{last}'}" in outputs[0]
     assert_same(parameters(tmp_path), one_device)
+
+
+# Prints the threads of an operation, 0 for all cores, and how many micro-batches run at once.
+CORES = """
+import os, sys
+from t2t_lite.system.quiet import prepare_process
+if "command" in sys.argv:
+    prepare_process()
+if "one_core" in sys.argv:
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+import tensorflow as tf
+from t2t_lite.training.strategy import make_strategy, num_parallel_micro_batches
+strategy = make_strategy(virtual_devices=2 if "virtual" in sys.argv else 0)
+print(tf.config.threading.get_intra_op_parallelism_threads(), num_parallel_micro_batches(strategy))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+@pytest.mark.parametrize(
+    ("arguments", "environment", "divided", "num_parallel"),
+    [
+        (["command"], {}, True, 2),
+        ([], {}, False, 2),
+        (["command", "one_core"], {}, False, 1),
+        (["command", "virtual"], {}, False, 1),
+        (["command"], {"TF_NUM_INTRAOP_THREADS": "1"}, False, 1),
+    ],
+    ids=["a command", "another program", "one core", "virtual devices", "threads in the environment"],
+)
+def test_a_cpu_computes_two_micro_batches_at_once_and_a_command_divides_its_cores(
+    arguments, environment, divided, num_parallel
+):
+    program = [sys.executable, "-c", CORES, *arguments]
+    inherited = {name: value for name, value in user_environment().items() if not name.startswith("TF_NUM_")}
+    done = subprocess.run(program, capture_output=True, text=True, check=True, env=inherited | environment)
+    threads = len(os.sched_getaffinity(0)) // 2 if divided else 0
+    assert done.stdout.split() == [str(threads), str(num_parallel)]

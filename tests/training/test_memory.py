@@ -31,9 +31,10 @@ def bytes_per_token(hparams, vocab_size, length):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("hparams", "vocab_size", "rows", "length", "micro_batches"),
+    ("hparams", "vocab_size", "rows", "length", "micro_batches", "num_parallel"),
     [
-        (HPARAMS["transformer_multi30k"]().replace(num_encoder_layers=2, num_decoder_layers=2), 8000, 64, 64, 1),
+        (HPARAMS["transformer_multi30k"]().replace(num_encoder_layers=2, num_decoder_layers=2), 8000, 64, 64, 1, 1),
+        (HPARAMS["transformer_multi30k"]().replace(num_encoder_layers=2, num_decoder_layers=2), 8000, 64, 64, 2, 2),
         (
             HPARAMS["transformer_base"]().replace(
                 num_encoder_layers=1, num_decoder_layers=1, precision="mixed_bfloat16"
@@ -42,17 +43,18 @@ def bytes_per_token(hparams, vocab_size, length):
             48,
             128,
             3,
+            1,
         ),
     ],
-    ids=["small", "wide in bfloat16, three micro-batches"],
+    ids=["small", "small, two micro-batches at once", "wide in bfloat16, three micro-batches"],
 )
 def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
-    hparams, vocab_size, rows, length, micro_batches
+    hparams, vocab_size, rows, length, micro_batches, num_parallel
 ):
-    positions = rows * length // micro_batches
-    measured = peak_memory(hparams, vocab_size, rows, length, positions)
+    positions = num_parallel * rows * length // micro_batches
+    measured = peak_memory(hparams, vocab_size, rows, length, positions, num_parallel=num_parallel)
     assert measured["micro_batches"] == micro_batches
-    fixed, per_token = estimate(hparams, length, vocab_size)
+    fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size), length, num_parallel)
     assert 1.0 <= (fixed + positions * per_token) / measured["peak"] <= 2.0
 
 
@@ -151,6 +153,17 @@ def test_max_tokens_is_the_number_of_positions_that_fit_the_usable_share():
     fixed = estimate(SMALL, length).fixed
     free = (fixed + 1000.5 * bytes_per_token(SMALL, VOCAB, length)) / USABLE_SHARE
     assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) == 1000
+
+
+def test_with_several_micro_batches_at_once_each_has_a_chunk_of_logits_and_room_for_the_longest_sentence():
+    length, one = 64, estimate(SMALL, 64)
+    chunk = largest_chunk(SMALL.hidden_size) * VOCAB * 4 * 4
+    free = (one.fixed + chunk + 1000.5 * one.per_token) / USABLE_SHARE
+    assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) > 1010
+    fewer = choose_max_tokens(SMALL, VOCAB, None, int(free), length, num_parallel=2)
+    assert 900 < fewer <= 1000  # the cast embedding counts for both, too
+    for_one = (one.fixed + 65 * one.per_token) / USABLE_SHARE
+    assert choose_max_tokens(SMALL, VOCAB, None, int(for_one), length, num_parallel=2) == 65
 
 
 def test_memory_for_less_than_one_sentence_is_an_error():

@@ -7,7 +7,6 @@ file of a thousand lines that is a loss; for a server, or someone who types one 
 import collections
 import functools
 import math
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs, SearchResult
 from t2t_lite.decoding.search.searcher import Searcher
 from t2t_lite.models.base import Seq2SeqModel
-from t2t_lite.system.cores import num_cores
+from t2t_lite.system.cores import num_cores, threads_per_operation
 
 # A shape is compiled when its batches have taken this long uncompiled: two or three times what compiling takes.
 WORTH_COMPILING_SECONDS = 15.0
@@ -88,5 +87,4 @@ def _most_sentences() -> float:
     Compiled, 32 sentences take three quarters of the time, and 128 nearly the same. But if each operation has one
     thread, compiled batches run one after the other, and several cores search more in parallel uncompiled.
     """
-    one_thread = os.environ.get("TF_NUM_INTRAOP_THREADS") == "1"
-    return MOST_SENTENCES if one_thread and num_cores() > 1 else math.inf
+    return MOST_SENTENCES if threads_per_operation() == 1 < num_cores() else math.inf

@@ -63,7 +63,7 @@ class SplitLosses:
         pairs = batches(problem, data_dir, split, batch_tokens=hparams.batch_tokens)
         self._reading = lambda: reading_shards(problem.data_name, data_dir)
         self._batches = distribute_batches(strategy, pairs, limit)
-        self._sums = EvalSums(strategy, model, self._batches.element_spec)
+        self._sums = EvalSums(strategy, model, self._batches.element_spec, limit.num_parallel)
         lengths = manifest.splits[split]["lengths"][problem.in_direction(SIDES)[1]]
         self.num_tokens = sum(int(length) * number for length, number in lengths.items())
 

@@ -5,19 +5,25 @@ import time
 
 import tensorflow as tf
 
+from t2t_lite.system.cores import num_cores
+
 
 def matmul_gflops(size: int = 2048, dtype: str = "float32", repeats: int = 10) -> float:
-    """Returns the speed of a product of square matrices in TensorFlow, the fastest of `repeats`, in GFLOP/s."""
-    matrix = tf.cast(tf.random.normal((size, size)), dtype)
+    """Returns the speed of a product of square matrices in TensorFlow, the fastest of `repeats`, in GFLOP/s.
+
+    If an operation uses a part of the cores, see `make_strategy`, it is that of as many products as use all of them.
+    """
+    number = num_cores() // (tf.config.threading.get_intra_op_parallelism_threads() or num_cores())
+    matrices = [tf.cast(tf.random.normal((size, size)), dtype) for _ in range(max(number, 1))]
     # Fetches one number only: copying the product from a GPU takes longer than computing it.
-    product = tf.function(lambda: tf.matmul(matrix, matrix)[0, 0])
-    product()
+    products = tf.function(lambda: tf.add_n([tf.matmul(matrix, matrix)[0, 0] for matrix in matrices]))
+    products()
     seconds = math.inf
     for _ in range(repeats):
         start = time.perf_counter()
-        product().numpy()
+        products().numpy()
         seconds = min(seconds, time.perf_counter() - start)
-    return 2 * size**3 / seconds / 1e9
+    return len(matrices) * 2 * size**3 / seconds / 1e9
 
 
 def peak_flops(strategy: tf.distribute.Strategy, precision: str, tflops: float | None = None) -> float:

@@ -10,23 +10,32 @@ from t2t_lite.scoring.token_metrics import TokenSums
 from t2t_lite.training.step.loss import evaluation_sums
 from t2t_lite.training.step.micro_batching import (
     ElementSpec,
+    OnMicroBatches,
     ReplicaBatch,
     first_replica,
-    for_micro_batch,
     num_micro_batches,
 )
 from t2t_lite.training.strategy import all_reduce_sum
 
 
 class EvalSums:
-    """Sums over a split, without dropout: sums(batches of `distribute_batches`) -> `TokenSums`."""
+    """Sums over a split, without dropout: sums(batches of `distribute_batches`) -> `TokenSums`.
 
-    def __init__(self, strategy: tf.distribute.Strategy, model: Seq2SeqModel, element_spec: ElementSpec) -> None:
+    `num_parallel` micro-batches are computed at the same time.
+    """
+
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        model: Seq2SeqModel,
+        element_spec: ElementSpec,
+        num_parallel: int = 1,
+    ) -> None:
         def on_replica(batch: ReplicaBatch, number: tf.Tensor) -> tf.Tensor:
             return evaluation_sums(model, batch["inputs"][number], batch["targets"][number])
 
         self._strategy = strategy
-        self._micro_batch_sums = for_micro_batch(strategy, on_replica, element_spec)
+        self._micro_batch_sums = OnMicroBatches(strategy, on_replica, element_spec, num_parallel)
 
     def __call__(
         self,
@@ -41,8 +50,7 @@ class EvalSums:
         totals = np.zeros(4)
         for batch in batches:
             size = num_micro_batches(batch)
-            for number in range(size):
-                sums = self._micro_batch_sums(batch, tf.constant(number))
+            for sums in self._micro_batch_sums(batch):
                 totals += sum(part.numpy() for part in self._strategy.experimental_local_results(sums))
                 on_done(float(first_replica(batch["tokens"])) / size)
         return TokenSums(*all_reduce_sum(self._strategy, totals).tolist())

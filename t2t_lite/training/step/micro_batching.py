@@ -6,11 +6,15 @@ update, up to rounding, because
   over micro-batches and devices;
 - padding rows are empty and have no loss;
 - dropout depends on a row's index in the global batch, "first_row" and on, see `DropoutSeeds`.
+
+On a CPU two micro-batches are computed at the same time, each from a thread of its own: most operations of a step are
+too small to divide among cores.
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeAlias, TypeVar
 
 import tensorflow as tf
 
@@ -28,14 +32,16 @@ OnReplica = TypeVar("OnReplica")  # a tensor or several, of each replica
 
 @dataclasses.dataclass(frozen=True)
 class MicroBatches:
-    """The limit on the size of micro-batches."""
+    """The limit on the size of micro-batches, and how many of them are computed at once."""
 
     # positions of the longer side, padding included, that a device holds at once; a longer pair is a micro-batch of its
-    # own. None: a share is not split
+    # own. None: a share is split only to compute its parts at once
     max_tokens: int | None = None
     # if above 0, both sides are padded to one of a few lengths, and all micro-batches of one length have the same
     # number of rows, for about this many positions. There are then few enough shapes to compile each one
     static_tokens: int = 0
+    # micro-batches that a device computes at the same time, which share `max_tokens`; 1 with `static_tokens`
+    num_parallel: int = 1
 
     def shape(
         self, rows: int | tf.Tensor, inputs_length: int | tf.Tensor, targets_length: int | tf.Tensor
@@ -46,16 +52,20 @@ class MicroBatches:
             longest = inputs_length = targets_length = bucket_length(longest)
             size = tf.maximum(min(self.static_tokens, self.max_tokens or self.static_tokens) // longest, 1)
             return -(-rows // size), size, inputs_length, targets_length
-        if self.max_tokens is None:
+        if self.max_tokens is None and self.num_parallel == 1:
             return 1, rows, inputs_length, targets_length
-        max_rows = tf.maximum(self.max_tokens // longest, 1)
-        number = tf.maximum(-(-rows // max_rows), 1)
-        return number, -(-rows // number), inputs_length, targets_length
+        number = 1
+        if self.max_tokens is not None:
+            max_rows = tf.maximum(self.max_tokens // self.num_parallel // longest, 1)
+            number = tf.maximum(-(-rows // max_rows), 1)
+        number = -(-number // self.num_parallel) * self.num_parallel  # so that none runs alone
+        size = tf.maximum(-(-rows // number), 1)
+        return tf.maximum(-(-rows // size), 1), size, inputs_length, targets_length
 
     def largest_shape(self, length: int) -> tuple[int, int]:
         """Returns (rows, length) of the largest micro-batch of pairs of up to `length` tokens. Needs `max_tokens`."""
         if not self.static_tokens:
-            return max((self.max_tokens or 0) // length, 1), length
+            return max((self.max_tokens or 0) // self.num_parallel // length, 1), length
         _, rows, length, _ = (int(size) for size in self.shape(1, length, length))
         return rows, length
 
@@ -110,23 +120,34 @@ def distribute_batches(
     return strategy.distribute_datasets_from_function(dataset_of_host)
 
 
-def for_micro_batch(
-    strategy: tf.distribute.Strategy,
-    on_replica: Callable[[ReplicaBatch, tf.Tensor], OnReplica],
-    element_spec: ElementSpec,
-) -> Callable[[DistributedBatch, tf.Tensor], OnReplica]:
-    """Returns a graph (distributed batch, number of the micro-batch) that runs a function on every replica.
+class OnMicroBatches(Generic[OnReplica]):
+    """Runs a function on every replica for each micro-batch: on_micro_batches(distributed batch) -> results in order.
 
-    The function gets (a replica's batch, number of the micro-batch); `element_spec` is that of `distribute_batches`.
+    The function gets (a replica's batch, number of the micro-batch) and becomes one graph, which is the same for all
+    micro-batches; `element_spec` is that of `distribute_batches`. `num_parallel` of them run at the same time, each
+    from a thread of its own; that needs a strategy of one replica.
     """
 
-    def run(batch: DistributedBatch, number: tf.Tensor) -> OnReplica:
-        return strategy.run(on_replica, args=(batch, number))
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        on_replica: Callable[[ReplicaBatch, tf.Tensor], OnReplica],
+        element_spec: ElementSpec,
+        num_parallel: int = 1,
+    ) -> None:
+        def run(batch: DistributedBatch, number: tf.Tensor) -> OnReplica:
+            return strategy.run(on_replica, args=(batch, number))
 
-    # A TPU needs static shapes, so it gets one graph for each of the few shapes that `MicroBatches` produces.
-    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-    signature = None if is_tpu else [element_spec, tf.TensorSpec([], tf.int32)]
-    return tf.function(run, input_signature=signature, autograph=False)
+        # A TPU needs static shapes, so it gets one graph for each of the few shapes that `MicroBatches` produces.
+        is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+        signature = None if is_tpu else [element_spec, tf.TensorSpec([], tf.int32)]
+        self._graph = tf.function(run, input_signature=signature, autograph=False)
+        self._threads = ThreadPoolExecutor(num_parallel) if num_parallel > 1 else None
+
+    def __call__(self, batch: DistributedBatch) -> Iterable[OnReplica]:
+        """Returns an iterator over the results of all micro-batches."""
+        for_each = self._threads.map if self._threads else map
+        return for_each(lambda number: self._graph(batch, tf.constant(number)), range(num_micro_batches(batch)))
 
 
 def num_micro_batches(batch: DistributedBatch) -> int:

@@ -1,5 +1,6 @@
 """One optimizer step on a global batch: all devices and micro-batches."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,9 +15,8 @@ from t2t_lite.training.step.loss import LossSums, training_loss
 from t2t_lite.training.step.micro_batching import (
     DistributedBatch,
     ElementSpec,
+    OnMicroBatches,
     ReplicaBatch,
-    for_micro_batch,
-    num_micro_batches,
 )
 
 
@@ -35,7 +35,7 @@ class TrainStep:
 
     Requests are numbers that each replica sends, such as 1.0 for "stop"; the report has their sums over all replicas.
     The seed is that of dropout, see `DropoutSeeds`. With `xla_compile`, loss and gradients of a micro-batch are
-    compiled with XLA, once for each shape.
+    compiled with XLA, once for each shape. `num_parallel` micro-batches are computed at the same time.
     """
 
     def __init__(
@@ -46,28 +46,27 @@ class TrainStep:
         element_spec: ElementSpec,
         random_seed: int,
         xla_compile: bool = False,
+        num_parallel: int = 1,
     ) -> None:
         self._strategy, self._optimizer = strategy, optimizer
         self._micro_batch_gradients = _loss_and_gradients(model, random_seed, xla_compile)
         # Three graphs. The first is by far the largest, so it handles one micro-batch and is reused for all of them.
-        self._gradients = for_micro_batch(strategy, self._on_replica, element_spec)
+        self._gradients = OnMicroBatches(strategy, self._on_replica, element_spec, num_parallel)
         self._add = tf.function(self._add_parts, autograph=False)
         self._update = tf.function(self._reduce_and_apply, autograph=False)
 
     def __call__(self, batch: DistributedBatch, requests: Sequence[float] = ()) -> StepReport:
         """Makes one step on a global batch."""
-        totals = self._gradients(batch, tf.constant(0))
-        for number in range(1, num_micro_batches(batch)):
-            totals = self._add(totals, self._gradients(batch, tf.constant(number)))
+        totals = functools.reduce(self._add, self._gradients(batch))
         figures = self._update(totals, tf.constant(requests, tf.float32, [len(requests)])).numpy().tolist()
         smoothed, plain, tokens, positions, *sent, norm, finite = figures
         return StepReport(LossSums(smoothed, plain, tokens), positions, norm, bool(finite), np.array(sent))
 
     def check_memory(self, batch: DistributedBatch) -> None:
-        """Computes the gradients of a batch's first micro-batch and discards them."""
-        figures, *_ = self._gradients(batch, tf.constant(0))
-        for figure in self._strategy.experimental_local_results(figures):
-            figure.numpy()
+        """Computes the gradients of a batch's micro-batches and discards them."""
+        for figures, *_ in self._gradients(batch):
+            for figure in self._strategy.experimental_local_results(figures):
+                figure.numpy()
 
     def _on_replica(self, batch: ReplicaBatch, number: tf.Tensor) -> list[tf.Tensor]:
         # A pure function of (seed, step, rows), independent of devices, micro-batches and restarts.

@@ -48,6 +48,15 @@ def test_rows_are_spread_evenly_over_micro_batches():
     assert rows_of(shared(4, MicroBatches(max_tokens=9))["inputs"]) == [[1, 2], [3, 4]]
 
 
+def test_micro_batches_that_run_at_once_share_the_limit_and_none_is_empty():
+    assert rows_of(shared(5, MicroBatches(num_parallel=2))["inputs"]) == [[1, 2, 3], [4, 5, 0]]
+    assert rows_of(shared(6, MicroBatches(max_tokens=12, num_parallel=2))["inputs"]) == [[1, 2], [3, 4], [5, 6]]
+    assert rows_of(shared(5, MicroBatches(max_tokens=12, num_parallel=2))["inputs"]) == [[1, 2], [3, 4], [5, 0]]
+    assert rows_of(shared(3, MicroBatches(max_tokens=6, num_parallel=2))["inputs"]) == [[1], [2], [3]]
+    assert rows_of(shared(1, MicroBatches(num_parallel=2))["targets"]) == [[101]]
+    assert MicroBatches(max_tokens=100, num_parallel=2).largest_shape(9) == (5, 9)
+
+
 class Hosts:
     """Imitates a strategy of several hosts with two replicas each, as far as the distribution needs it."""
 

@@ -47,7 +47,7 @@ def step_of(hparams, micro=WHOLE, xla_compile=False):
     def shared(**arguments):
         return distribute_batches(strategy, tf.data.Dataset.from_tensor_slices(batch_of(**arguments)), micro)
 
-    step = TrainStep(strategy, model, optimizer, shared().element_spec, random_seed=5, xla_compile=xla_compile)
+    step = TrainStep(strategy, model, optimizer, shared().element_spec, 5, xla_compile, micro.num_parallel)
 
     def make(requests=(), is_memory_check=False, **arguments):
         batch = next(iter(shared(**arguments)))
@@ -75,8 +75,14 @@ def whole():
 
 @pytest.mark.parametrize(
     "micro",
-    [MicroBatches(max_tokens=21), MicroBatches(max_tokens=7), MicroBatches(max_tokens=999, static_tokens=24)],
-    ids=["4 micro-batches", "10 micro-batches", "static shapes"],
+    [
+        MicroBatches(max_tokens=21),
+        MicroBatches(max_tokens=7),
+        MicroBatches(max_tokens=999, static_tokens=24),
+        MicroBatches(num_parallel=2),
+        MicroBatches(max_tokens=14, num_parallel=2),
+    ],
+    ids=["4 micro-batches", "10 micro-batches", "static shapes", "2 at once", "2 of 10 at once"],
 )
 def test_micro_batches_give_the_same_step_as_the_whole_batch(micro):
     expected, report = whole()
@@ -177,22 +183,24 @@ def test_each_step_draws_new_dropout():
 
 
 @functools.cache
-def with_dropout(feed_forward_type, max_tokens):
+def with_dropout(feed_forward_type, max_tokens, num_parallel=1):
     """(weights after two steps with dropout in all places, the reports), in micro-batches of at most `max_tokens`."""
     sizes = {"parameter_heads": 2, "parameter_head_size": 8, "parameter_pairs": 9}
     model, _, step = step_of(
-        DROPOUT.replace(feed_forward_type=feed_forward_type, **sizes), MicroBatches(max_tokens=max_tokens)
+        DROPOUT.replace(feed_forward_type=feed_forward_type, **sizes),
+        MicroBatches(max_tokens=max_tokens, num_parallel=num_parallel),
     )
     reports = [step(seed=seed) for seed in range(2)]
     return weights(model), reports
 
 
 @pytest.mark.parametrize(
-    ("feed_forward_type", "max_tokens"), [("relu", 35), ("relu", 21), ("relu", 7), ("attention", 21)]
+    ("feed_forward_type", "max_tokens", "num_parallel"),
+    [("relu", 35, 1), ("relu", 21, 1), ("relu", 7, 1), ("relu", None, 2), ("attention", 21, 1)],
 )
-def test_dropout_is_the_same_for_any_micro_batch_limit(max_tokens, feed_forward_type):
+def test_dropout_is_the_same_for_any_micro_batch_limit(max_tokens, feed_forward_type, num_parallel):
     expected, whole_reports = with_dropout(feed_forward_type, None)
-    found, reports = with_dropout(feed_forward_type, max_tokens)
+    found, reports = with_dropout(feed_forward_type, max_tokens, num_parallel)
     assert_close(found, expected, atol=2e-6)
     for one, other in zip(reports, whole_reports):
         assert one.sums.smoothed == pytest.approx(other.sums.smoothed, rel=1e-5)
@@ -202,12 +210,12 @@ def test_evaluation_in_micro_batches_gives_the_same_sums():
     strategy = tf.distribute.get_strategy()
     model, _ = build_model(DROPOUT, VOCAB, strategy, 1)
     results = []
-    for micro in (MicroBatches(), MicroBatches(max_tokens=7)):
+    for micro in (MicroBatches(), MicroBatches(max_tokens=7), MicroBatches(max_tokens=14, num_parallel=2)):
         batches = [batch_of(seed=seed) for seed in range(3)]
         whole = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
         data = distribute_batches(strategy, tf.data.Dataset.from_tensor_slices(whole), micro)
-        results.append(EvalSums(strategy, model, data.element_spec)(data))
-    np.testing.assert_allclose(results[0], results[1], rtol=1e-5)
+        results.append(EvalSums(strategy, model, data.element_spec, micro.num_parallel)(data))
+    np.testing.assert_allclose(results, [results[0]] * 3, rtol=1e-5)
     assert results[0].tokens == np.count_nonzero(whole["targets"])
     correct = 0
     for inputs, targets in zip(whole["inputs"], whole["targets"]):
