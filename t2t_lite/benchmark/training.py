@@ -196,14 +196,9 @@ def measure_training(
     peak = peak_flops(strategy, hparams.precision, options.peak_tflops)
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
     batches = distribute_batches(strategy, data.batches(hparams, options.random_seed), micro_batches)
+    num_parallel = micro_batches.num_parallel
     train_step = TrainStep(
-        strategy,
-        model,
-        optimizer,
-        batches.element_spec,
-        options.random_seed,
-        options.xla_compile,
-        micro_batches.num_parallel,
+        strategy, model, optimizer, batches.element_spec, options.random_seed, options.xla_compile, num_parallel
     )
     with data.reading():
         try:

@@ -68,6 +68,8 @@ def linear_cross_entropy(
     missing = num_chunks * size - positions
     targets = ops.pad(ops.cast(targets, "int32"), ((0, missing),))
     is_token = ops.cast(targets != 0, "float32")[:, None]
+    # 16-bit products of softmax alone have too few digits to subtract the targets' part afterwards.
+    subtracts_rows = x.dtype == "float32"
 
     def compute(x: Array, weight: Array) -> tuple[Any, Any]:
         matrix, padded = ops.cast(weight, x.dtype), ops.pad(x, ((0, missing), (0, 0)))
@@ -77,8 +79,10 @@ def linear_cross_entropy(
             start, shape = (number * size, 0), (size, hidden_size)
             logits = matmul_transposed(ops.slice(padded, start, shape), matrix, transpose_y=True)
             of_chunk = ops.slice(targets, start[:1], shape[:1])
-            added, dlogits = _sums_and_gradient(logits, of_chunk, label_smoothing, counts_correct=not trains)
+            added, dlogits, probs = _sums_and_softmax(logits, of_chunk, counts_correct=not trains)
             if trains:
+                if not subtracts_rows:
+                    dlogits = _with_targets(dlogits, of_chunk, probs, label_smoothing, x.dtype)
                 dx = ops.scatter_update(dx, [[number]], ops.matmul(dlogits, matrix)[None])
                 product = matmul_transposed(dlogits, ops.slice(of_tokens, start, shape), transpose_x=True)
                 dweight = dweight + ops.cast(product, "float32")
@@ -96,7 +100,11 @@ def linear_cross_entropy(
         def backward(*upstream: Array) -> tuple[Array, Array]:
             factor = _of_smoothed(upstream)
             of_x = ops.cast(ops.reshape(dx, (-1, hidden_size)), "float32") - label_smoothing * mean_weight
-            of_weight = dweight - label_smoothing / ops.shape(weight)[0] * sum_of_x
+            of_weight = dweight - label_smoothing / weight.shape[0] * sum_of_x
+            if subtracts_rows:  # a row of each product for a target, instead of an element of the logits
+                of_x = of_x - (1.0 - label_smoothing) * ops.take(weight, targets, axis=0)
+                rows = ops.segment_sum(of_tokens, targets, weight.shape[0])
+                of_weight = of_weight - (1.0 - label_smoothing) * rows
             return (
                 ops.cast((of_x * is_token * factor)[:positions], x.dtype),
                 ops.cast(of_weight * factor, weight.dtype),
@@ -120,7 +128,8 @@ def cross_entropy(logits: Array, targets: Array, label_smoothing: float) -> Cros
     is_token = ops.cast(targets != 0, "float32")
 
     def compute(logits: Array) -> tuple[Any, Any]:
-        sums, dlogits = _sums_and_gradient(logits, targets, label_smoothing, counts_correct=True)
+        sums, softmax, probs = _sums_and_softmax(logits, targets, counts_correct=True)
+        dlogits = _with_targets(softmax, targets, probs, label_smoothing, logits.dtype)
         sum_of_means = ops.sum(ops.mean(ops.cast(logits, "float32"), axis=-1) * is_token)
 
         def backward(*upstream: Array) -> Array:
@@ -132,30 +141,31 @@ def cross_entropy(logits: Array, targets: Array, label_smoothing: float) -> Cros
     return CrossEntropySums(*ops.custom_gradient(compute)(logits))
 
 
-def _sums_and_gradient(
-    logits: Array, targets: Array, label_smoothing: float, counts_correct: bool
-) -> tuple[Array, Array]:
-    """Returns sums over the tokens, and the gradient of the logits without that of the mean logits.
+def _sums_and_softmax(logits: Array, targets: Array, counts_correct: bool) -> tuple[Array, Array, Array]:
+    """Returns sums over the tokens, and the softmax of the logits.
 
     Arguments: see `cross_entropy`.
 
     Returns:
-      ((sum of `plain`, sum of the targets' logits, `correct` if it is counted), float32 [2 or 3]; softmax - (1 - eps) *
-      onehot, of padding, too, of the shape and type of the logits).
+      ((sum of `plain`, sum of the targets' logits, `correct` if it is counted), float32 [2 or 3]; the softmax, float32
+      [positions, vocab]; the targets' probabilities, float32 [positions]).
     """
     positions, vocab_size = ops.shape(logits)
-    given_dtype, logits = logits.dtype, ops.cast(logits, "float32")
+    logits = ops.cast(logits, "float32")
     softmax = ops.softmax(logits)
-    rows = ops.arange(positions, dtype="int32")
-    target_logits, probs = (ops.take(ops.reshape(x, (-1,)), rows * vocab_size + targets) for x in (logits, softmax))
+    places = ops.arange(positions, dtype="int32") * vocab_size + targets
+    target_logits, probs = (ops.take(ops.reshape(x, (-1,)), places) for x in (logits, softmax))
     log_probs = _log_probs(logits, target_logits, ops.where(targets != 0, probs, 1.0))
     summands = [-log_probs, target_logits]
     if counts_correct:
         summands.append(ops.cast(target_logits >= ops.max(logits, axis=-1), "float32"))
-    sums = ops.sum(ops.stack(summands) * ops.cast(targets != 0, "float32"), axis=1)
-    of_targets = ops.cast(probs - (1.0 - label_smoothing), given_dtype)
-    at_targets = ops.stack([rows, targets], axis=1)
-    return sums, ops.scatter_update(ops.cast(softmax, given_dtype), at_targets, of_targets)
+    return ops.sum(ops.stack(summands) * ops.cast(targets != 0, "float32"), axis=1), softmax, probs
+
+
+def _with_targets(softmax: Array, targets: Array, probs: Array, label_smoothing: float, dtype: str) -> Array:
+    """Returns softmax - (1 - eps) * onehot in a type: the gradient of the logits without that of the mean logits."""
+    places = ops.stack([ops.arange(ops.shape(targets)[0], dtype="int32"), targets], axis=1)
+    return ops.scatter_update(ops.cast(softmax, dtype), places, ops.cast(probs - (1.0 - label_smoothing), dtype))
 
 
 def _log_probs(logits: Array, target_logits: Array, probs: Array) -> Array:

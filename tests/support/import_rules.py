@@ -192,7 +192,10 @@ RULES = {
     ),
 }
 # Packages that single modules may use beside those of their part.
-ALSO = {"t2t_lite.models.traced_cost": ("tensorflow",)}  # it reads graphs; models with formulas do not need it
+ALSO = {
+    "t2t_lite.models.traced_cost": ("tensorflow",),  # it reads graphs; models with formulas do not need it
+    "t2t_lite.layers.ops": ("tensorflow",),  # for products of transposed matrices, and only where Keras uses it
+}
 # What answers from stored outputs, without TensorFlow.
 STORED_EVALUATION = (
     "options",
