@@ -19,7 +19,7 @@ BASIS = (
 )
 # part: (its own modules that it may use, the other packages that it may use), anywhere in the file.
 RULES = {
-    "layers.ops": ((), ("keras",)),
+    "layers.ops": (("arrays",), ("keras",)),
     "layers": (("layers", "layers.ops", "config", "registry", "errors", "arrays"), ("keras", "numpy")),
     "models": (
         ("models", "layers", "losses", "schedules", "layers.ops", "config", "registry", "errors", "arrays"),
