@@ -15,8 +15,8 @@ from t2t_lite.layers.cost import FLOAT32
 from t2t_lite.layers.ops import matmul_transposed, ops
 
 # The usual number of positions of a chunk is half the hidden size, within these bounds: measured on a CPU with hidden
-# sizes of 128 and 512. With fewer, the sum of the weight's gradients costs more than it saves; with more, the logits leave
-# the caches of a processor.
+# sizes of 128 and 512. With fewer, the sum of the weight's gradients costs more than it saves; with more, the logits
+# leave the caches of a processor.
 _FEWEST_POSITIONS, _MOST_POSITIONS = 96, 1024
 
 # Below this, softmax may have rounded a probability to a number with fewer digits, or to 0.
