@@ -126,5 +126,5 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     from t2t_lite.training.strategy import device_memory, make_strategy
 
     options = dataclasses.replace(options, free_bytes=device_memory(options.virtual_devices))
-    strategy = make_strategy(options.strategy, options.num_gpus, options.virtual_devices)
+    strategy = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
     evaluate_continuously(run_dir, Path(arguments.data_dir), strategy, options, CommandDisplay())

@@ -206,7 +206,7 @@ class _Run:
             from t2t_lite.training.trainer import train as train_run
 
             options = dataclasses.replace(self.options, free_bytes=device_memory(self.options.virtual_devices))
-            made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices)
+            made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
             if run_dir is None:
                 is_new = not (self.output_dir / "run.json").exists()
                 stored = None if is_new else str(stored_setting(self.output_dir, "precision"))

@@ -21,7 +21,9 @@ _PARALLEL_ON_CPU = 2
 _THREADS_IN_ENVIRONMENT = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 
 
-def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devices: int = 0) -> tf.distribute.Strategy:
+def make_strategy(
+    name: str = "auto", num_gpus: int | None = None, virtual_devices: int = 0, xla_compile: bool = False
+) -> tf.distribute.Strategy:
     """Returns the strategy for this training. Call it before TensorFlow computes anything.
 
     Args:
@@ -31,6 +33,7 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
       num_gpus: how many of a machine's GPUs to use; None: all.
       virtual_devices: if above 0, split the CPU into this many devices and use them. They share its cores, so this
         only serves to try out how training behaves on several GPUs.
+      xla_compile: whether steps are compiled; a CPU then computes one micro-batch at a time, with all cores.
 
     Raises:
       UserError: if the requested devices do not exist, or TensorFlow is already initialized.
@@ -40,9 +43,6 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
     if not tf.config.list_physical_devices("GPU"):
         # On a CPU the meta optimizer adds a second or two to every start, and makes steps no faster (within 2%).
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-        if is_prepared() and not virtual_devices and _divides_cores():  # in a command; other programs have other work
-            with contextlib.suppress(RuntimeError):  # TensorFlow has computed something already
-                tf.config.threading.set_intra_op_parallelism_threads(num_cores() // _PARALLEL_ON_CPU)
     workers, _ = workers_of_environment()
     if name == "auto":
         name = "multi_worker" if len(workers) > 1 else "mirrored"
@@ -53,6 +53,8 @@ def make_strategy(name: str = "auto", num_gpus: int | None = None, virtual_devic
         )
     if name == "tpu":
         return _tpu_strategy()
+    if not (virtual_devices or xla_compile or name == "multi_worker"):
+        _divide_cores()
     if virtual_devices:
         _split_cpu(virtual_devices)
         devices = [device.name for device in tf.config.list_logical_devices("CPU")] if name != "multi_worker" else []
@@ -139,6 +141,13 @@ def all_gather(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
         return np.array([number])
     workers, index = workers_of_environment()
     return all_reduce_sum(strategy, number * np.eye(len(workers))[index])
+
+
+def _divide_cores() -> None:
+    """Gives an operation a part of the cores, in a command: other programs have other work for them."""
+    if is_prepared() and _divides_cores() and not tf.config.list_physical_devices("GPU"):
+        with contextlib.suppress(RuntimeError):  # TensorFlow has computed something already
+            tf.config.threading.set_intra_op_parallelism_threads(num_cores() // _PARALLEL_ON_CPU)
 
 
 def _divides_cores() -> bool:

@@ -241,9 +241,14 @@ if "one_core" in sys.argv:
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
 import tensorflow as tf
 from t2t_lite.training.strategy import make_strategy, num_parallel_micro_batches
-strategy = make_strategy(virtual_devices=2 if "virtual" in sys.argv else 0)
+strategy = make_strategy(
+    "multi_worker" if "TF_CONFIG" in os.environ else "auto", None, 2 * ("virtual" in sys.argv), "compiled" in sys.argv
+)
 print(tf.config.threading.get_intra_op_parallelism_threads(), num_parallel_micro_batches(strategy))
 """
+
+
+ONE_WORKER = json.dumps({"cluster": {"worker": ["localhost:0"]}, "task": {"type": "worker", "index": 0}})
 
 
 @pytest.mark.slow
@@ -255,9 +260,19 @@ print(tf.config.threading.get_intra_op_parallelism_threads(), num_parallel_micro
         ([], {}, False, 2),
         (["command", "one_core"], {}, False, 1),
         (["command", "virtual"], {}, False, 1),
+        (["command", "compiled"], {}, False, 2),  # `bound_micro_batches` makes it one
+        (["command"], {"TF_CONFIG": ONE_WORKER}, False, 1),
         (["command"], {"TF_NUM_INTRAOP_THREADS": "1"}, False, 1),
     ],
-    ids=["a command", "another program", "one core", "virtual devices", "threads in the environment"],
+    ids=[
+        "a command",
+        "another program",
+        "one core",
+        "virtual devices",
+        "compiled",
+        "workers",
+        "threads in the environment",
+    ],
 )
 def test_a_cpu_computes_two_micro_batches_at_once_and_a_command_divides_its_cores(
     arguments, environment, divided, num_parallel
