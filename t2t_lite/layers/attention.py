@@ -9,7 +9,7 @@ from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.cost import StepBytes, bytes_of_weights, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
-from t2t_lite.layers.ops import matmul_transposed, ops
+from t2t_lite.layers.ops import matmul_transposed, ops, shape_of
 
 # Added to masked scores before the softmax, instead of the paper's minus infinity. exp() of it is exactly 0, but a
 # fully masked row (an empty row that fills up a batch) gets uniform weights and not NaN.
@@ -166,7 +166,7 @@ class MultiHeadAttention(Layer):
 
     def combine_heads(self, mixed: Array) -> Array:
         """Concatenates the heads, float [batch, heads, queries, d_v], and projects them to [batch, queries, hidden]."""
-        batch, _, length, _ = ops.shape(mixed)
+        batch, _, length, _ = shape_of(mixed)
         joined = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.num_heads * self.value_size))
         projected = ops.matmul(joined, ops.cast(self.output_projection, self.compute_dtype))
         return ops.reshape(projected, (batch, length, self.hidden_size))
@@ -198,7 +198,7 @@ class MultiHeadAttention(Layer):
     def _project(self, x: Array, *kernels: Array) -> list[Array]:
         """Returns float [batch, heads, length, size] for each kernel; one wide product is faster than several."""
         matrices = [ops.convert_to_tensor(kernel) for kernel in kernels]
-        batch, length = ops.shape(x)[:2]
+        batch, length = shape_of(x)[:2]
         flat = ops.matmul(
             ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size)),
             ops.cast(ops.concatenate(matrices, axis=1), self.compute_dtype),

@@ -8,7 +8,7 @@ import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer
-from t2t_lite.layers.ops import ops
+from t2t_lite.layers.ops import ops, shape_of
 
 
 class Seeds(Protocol):
@@ -67,6 +67,6 @@ class Dropout(Layer):
         # 16 random bits per element: half as many as keras.random.dropout, and the same probability in every float
         # type (a bfloat16 random number has 128 values). The scale matches the rounded rate.
         threshold = min(round(self.rate * 2**16), 2**16 - 1)
-        numbers = (KerasSeeds() if seeds is None else seeds).uint16(ops.shape(x))
+        numbers = (KerasSeeds() if seeds is None else seeds).uint16(shape_of(x))
         keep = ops.cast(ops.greater_equal(numbers, ops.cast(threshold, "uint16")), x.dtype)
         return x * (keep * (2**16 / (2**16 - threshold)))

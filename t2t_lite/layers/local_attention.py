@@ -93,9 +93,8 @@ class LocalSelfAttention(SelfAttention):
     def _keys_of_a_block(self) -> int:
         return (2 if self.causal else 3) * self.block
 
-    def _mask(self, x: Array, padding_mask: Array | None) -> Array:
+    def _mask(self, positions: Array, padding_mask: Array | None) -> Array:
         """Returns the neighborhoods as a mask over all pairs of positions, which `attention` needs."""
-        positions = ops.arange(ops.shape(x)[1])
         distances = positions[None, :] - positions[:, None]
         near = ops.logical_and(distances >= -self.before, distances <= self.after)
         return near if padding_mask is None else ops.logical_and(padding_mask, near)

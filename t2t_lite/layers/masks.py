@@ -9,7 +9,6 @@ def padding_mask(ids: Array) -> Array:
     return ops.not_equal(ids, 0)[:, None, None, :]
 
 
-def causal_mask(length: int | Array) -> Array:
-    """Returns the mask that hides later positions: bool [1, 1, length, length]."""
-    positions = ops.arange(length)
-    return (positions[None, :] <= positions[:, None])[None, None, :, :]
+def causal_mask(positions: Array) -> Array:
+    """Returns the mask that hides later ones of the positions, int [length]: bool [length, length]."""
+    return positions <= ops.expand_dims(positions, 1)

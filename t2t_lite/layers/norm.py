@@ -47,7 +47,7 @@ class LayerNorm(Layer):
     def call(self, x: Array) -> Array:
         """Returns float of the shape of x, computed in float32."""
         # A function with a custom gradient takes tensors only, so the variables are converted here.
-        gamma, beta = (ops.reshape(variable, (-1,)) for variable in (self.gamma, self.beta))
+        gamma, beta = (ops.cast(variable, "float32") for variable in (self.gamma, self.beta))
         return ops.cast(_layer_norm(self.epsilon)(ops.cast(x, "float32"), gamma, beta), self.compute_dtype)
 
     def step_bytes(self, length: int) -> StepBytes:

@@ -1,5 +1,6 @@
 """Keras' operations. They have no annotations, and type checkers infer that most of them may return None."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -7,6 +8,19 @@ import keras
 from t2t_lite.arrays import Array
 
 ops: Any = keras.ops
+
+
+def shape_of(x: Array) -> Sequence[int | Array]:
+    """Returns the sizes of the dimensions of x: ints where they are known, otherwise int scalars.
+
+    Like Keras' operation, which makes four operations of TensorFlow's for each size that is not known.
+    """
+    if keras.backend.backend() == "tensorflow" and None in x.shape and not keras.backend.is_keras_tensor(x):
+        import tensorflow as tf
+
+        sizes = tf.unstack(tf.shape(x))
+        return [size if known is None else known for known, size in zip(x.shape, sizes)]
+    return ops.shape(x)
 
 
 def matmul_transposed(x: Array, y: Array, transpose_x: bool = False, transpose_y: bool = False) -> Array:

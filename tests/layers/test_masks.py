@@ -17,15 +17,11 @@ def test_the_padding_mask_hides_padding_only():
 
 
 def test_a_causal_mask_shows_each_position_itself_and_earlier_ones():
-    mask = np.array(causal_mask(4))
+    mask = np.array(causal_mask(np.arange(4)))
     assert mask.dtype == bool
     assert mask.astype(int).tolist() == [
-        [
-            [
-                [1, 0, 0, 0],
-                [1, 1, 0, 0],
-                [1, 1, 1, 0],
-                [1, 1, 1, 1],
-            ]
-        ]
+        [1, 0, 0, 0],
+        [1, 1, 0, 0],
+        [1, 1, 1, 0],
+        [1, 1, 1, 1],
     ]

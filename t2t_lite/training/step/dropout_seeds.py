@@ -35,18 +35,26 @@ class DropoutSeeds:
         The shape consists of consecutive rows of equal size; its elements are ints or int32 scalars.
         """
         self._places += 1
-        of_row = math.prod(shape) // self._rows
-        blocks = -(-of_row // _NUMBERS)
+        # Whether the last block of a row may be partial.
+        is_partial = math.prod(size for size in shape[1:] if isinstance(size, int)) % _NUMBERS != 0
+        of_row = math.prod(shape) // self._rows if is_partial else 0
+        if is_partial:
+            blocks = -(-of_row // _NUMBERS)
+            all_blocks = self._rows * blocks
+        else:  # the same in fewer operations
+            known = math.prod(size for size in shape if isinstance(size, int))
+            all_blocks = math.prod((size for size in shape if not isinstance(size, int)), start=known // _NUMBERS)
+            blocks = all_blocks // self._rows
         first = self._first_row * tf.cast(blocks, tf.int64)
         words = tf.raw_ops.StatelessRandomUniformFullIntV2(
-            shape=[self._rows * blocks, _WORDS],
+            shape=[all_blocks, _WORDS],
             key=self._key,
             counter=_uint64(tf.stack([first, tf.constant(self._places, tf.int64)])),
             alg=_PHILOX,
             dtype=tf.uint32,
         )
         numbers = tf.bitcast(words, tf.uint16)  # [blocks of all rows, 4, 2]
-        if math.prod(size for size in shape[1:] if isinstance(size, int)) % _NUMBERS:  # the last block may be partial
+        if is_partial:
             numbers = tf.reshape(numbers, [self._rows, blocks * _NUMBERS])[:, :of_row]
         return tf.reshape(numbers, shape)
 
