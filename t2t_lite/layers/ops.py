@@ -11,9 +11,10 @@ ops: Any = keras.ops
 
 
 def shape_of(x: Array) -> Sequence[int | Array]:
-    """Returns the sizes of the dimensions of x: ints where they are known, otherwise int scalars.
+    """Returns the sizes of the dimensions of x, of any shape: ints where they are known, otherwise int32 scalars.
 
-    Like Keras' operation, which makes four operations of TensorFlow's for each size that is not known.
+    For layers that a model has many of: `ops.shape` makes four operations of TensorFlow for each size that is not
+    known, and the first step of a training waits for all of them.
     """
     if keras.backend.backend() == "tensorflow" and None in x.shape and not keras.backend.is_keras_tensor(x):
         import tensorflow as tf

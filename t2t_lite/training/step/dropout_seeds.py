@@ -35,19 +35,19 @@ class DropoutSeeds:
         The shape consists of consecutive rows of equal size; its elements are ints or int32 scalars.
         """
         self._places += 1
-        # Whether the last block of a row may be partial.
-        is_partial = math.prod(size for size in shape[1:] if isinstance(size, int)) % _NUMBERS != 0
-        of_row = math.prod(shape) // self._rows if is_partial else 0
+        known = [size for size in shape if isinstance(size, int)]
+        unknown = [size for size in shape if not isinstance(size, int)]
+        # Whether the last block of a row may be partial; where it is not, fewer operations count the blocks.
+        is_partial = math.prod(size for size in shape[1:] if isinstance(size, int)) % _NUMBERS > 0
         if is_partial:
-            blocks = -(-of_row // _NUMBERS)
-            all_blocks = self._rows * blocks
-        else:  # the same in fewer operations
-            known = math.prod(size for size in shape if isinstance(size, int))
-            all_blocks = math.prod((size for size in shape if not isinstance(size, int)), start=known // _NUMBERS)
-            blocks = all_blocks // self._rows
+            blocks = -(-self._of_row(shape) // _NUMBERS)
+            of_batch = self._rows * blocks
+        else:
+            of_batch = math.prod(unknown, start=math.prod(known) // _NUMBERS)
+            blocks = of_batch // self._rows
         first = self._first_row * tf.cast(blocks, tf.int64)
         words = tf.raw_ops.StatelessRandomUniformFullIntV2(
-            shape=[all_blocks, _WORDS],
+            shape=[of_batch, _WORDS],
             key=self._key,
             counter=_uint64(tf.stack([first, tf.constant(self._places, tf.int64)])),
             alg=_PHILOX,
@@ -55,8 +55,11 @@ class DropoutSeeds:
         )
         numbers = tf.bitcast(words, tf.uint16)  # [blocks of all rows, 4, 2]
         if is_partial:
-            numbers = tf.reshape(numbers, [self._rows, blocks * _NUMBERS])[:, :of_row]
+            numbers = tf.reshape(numbers, [self._rows, blocks * _NUMBERS])[:, : self._of_row(shape)]
         return tf.reshape(numbers, shape)
+
+    def _of_row(self, shape: Sequence[int | tf.Tensor]) -> int | tf.Tensor:
+        return math.prod(shape) // self._rows
 
 
 def _uint64(numbers: tf.Tensor) -> tf.Tensor:

@@ -63,15 +63,16 @@ def test_each_row_gets_the_same_numbers_for_any_division_of_the_batch(shape_of):
         np.testing.assert_array_equal(np.concatenate(parts), whole)
 
 
-def test_sizes_may_be_unknown_in_a_graph():
-    @tf.function(input_signature=[tf.TensorSpec([None, None, 3])], autograph=False)
+@pytest.mark.parametrize("width", [3, 16])
+def test_sizes_may_be_unknown_in_a_graph(width):
+    @tf.function(input_signature=[tf.TensorSpec([None, None, width])], autograph=False)
     def draw(x):
         shape = tf.shape(x)
-        return DropoutSeeds(3, 4, 2, shape[0]).uint16((shape[0], shape[1], 3))
+        return DropoutSeeds(3, 4, 2, shape[0]).uint16((shape[0], shape[1], width))
 
     for rows, length in ((2, 5), (4, 8)):
         np.testing.assert_array_equal(
-            draw(tf.zeros([rows, length, 3])), DropoutSeeds(3, 4, 2, rows).uint16((rows, length, 3))
+            draw(tf.zeros([rows, length, width])), DropoutSeeds(3, 4, 2, rows).uint16((rows, length, width))
         )
 
 
