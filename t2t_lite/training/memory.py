@@ -20,8 +20,8 @@ from t2t_lite.registry import OPTIMIZERS
 USABLE_SHARE = 0.8
 # Batches of changing shapes fragment the memory.
 ALLOCATOR_OVERHEAD = 1.15
-# float32 copies of the weights: weights, gradients and, with several micro-batches, the sum of gradients before
-# and after an addition. The optimizer's moments, Adam's two, come on top.
+# float32 copies of the weights: weights, gradients and, with micro-batches on several devices, the sum of gradients
+# before and after an addition. The optimizer's moments, Adam's two, come on top.
 COPIES_OF_WEIGHTS = 4
 _MOMENTS = 2  # of an optimizer that does not say how many it has
 # Temporary tensors of one layer: intermediate results that are not kept, and gradients, of the widest tensor's size.

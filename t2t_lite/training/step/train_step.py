@@ -57,7 +57,8 @@ class TrainStep:
 
     def __call__(self, batch: DistributedBatch, requests: Sequence[float] = ()) -> StepReport:
         """Makes one step on a global batch."""
-        totals = functools.reduce(self._add, self._gradients(batch))
+        add = self._add if self._strategy.num_replicas_in_sync > 1 else _add_one_by_one
+        totals = functools.reduce(add, self._gradients(batch))
         figures = self._update(totals, tf.constant(requests, tf.float32, [len(requests)])).numpy().tolist()
         smoothed, plain, tokens, positions, *sent, norm, finite = figures
         return StepReport(LossSums(smoothed, plain, tokens), positions, norm, bool(finite), np.array(sent))
@@ -96,6 +97,14 @@ class TrainStep:
     def _loss_scale(self) -> tf.Tensor:
         scale = self._optimizer.loss_scale
         return tf.constant(1.0) if scale is None else scale.read_value()
+
+
+def _add_one_by_one(totals: list[tf.Tensor], parts: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns the sums of two lists of tensors, and empties the lists: a graph would hold a third copy of gradients."""
+    sums = []
+    while totals:
+        sums.append(totals.pop() + parts.pop())
+    return sums[::-1]
 
 
 def _loss_and_gradients(
