@@ -93,6 +93,11 @@ class HParams(Settings):
     max_length: int = option(256, "tokens, end symbol included; longer pairs are left out of training", at_least=1)
     label_smoothing: float = option(0.1, "epsilon_ls", at_least=0, below=1)
     batch_tokens: int = option(25_000, "real target tokens per optimizer step over all devices", at_least=1)
+    batch_by: str = option(
+        "both",
+        "batches of similar lengths on both sides; targets: on the target side only, as up to version 0.9",
+        choices=("both", "targets"),
+    )
     train_steps: int = option(100_000, at_least=1)
     optimizer: str = option("adam", "adamw, adafactor, lion or sgd; the adam_ settings are for adam and adamw")
     weight_decay: float = option(

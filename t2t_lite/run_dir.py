@@ -39,6 +39,8 @@ from t2t_lite.settings import SettingValue
 
 # Settings that may change when a run is resumed.
 _MAY_CHANGE = ("train_steps", "average_checkpoints")
+# How runs of versions without this setting make batches: they go on in the same order.
+OLD_BATCH_BY = "targets"
 # The content of run.json.
 _Run: TypeAlias = dict[str, Any]
 
@@ -138,6 +140,16 @@ def stored_setting(path: Path, name: str) -> SettingValue:
         raise UserError(f"{Path(path) / 'hparams.json'} is damaged: {error}") from error
 
 
+def with_order_of_run(path: Path, hparams: HParams) -> HParams:
+    """Returns the settings, with the `batch_by` of the run if it is one of "targets", which all were up to version 0.9.
+
+    A run that goes on with the default settings keeps its order of the data. Raises UserError if the run is damaged.
+    """
+    if (Path(path) / "run.json").exists() and stored_setting(path, "batch_by") == OLD_BATCH_BY:
+        return hparams.replace(batch_by=OLD_BATCH_BY)
+    return hparams
+
+
 def recorded(path: Path, name: str) -> str | None:
     """Returns an optional text of run.json: data_dir, eval_metric or hparams_set; None if the run does not record it.
 
@@ -193,6 +205,7 @@ def _read(path: Path) -> tuple[Path, dict[str, Any], _Run]:
         stored = json.loads(settings.read_text(encoding="utf-8"))
         if not isinstance(stored, dict):
             raise TypeError("not a JSON object")
+        stored.setdefault("batch_by", OLD_BATCH_BY)
         for name in REGISTRIES_OF_SETTINGS:
             if not isinstance(stored.get(name, ""), str):
                 raise UserError(f"{settings} is damaged: {name} is {stored[name]!r}, not a name")

@@ -240,8 +240,9 @@ class _Run:
 
     def _run_dir(self, manifest: "Manifest", hparams: HParams) -> "RunDir":
         """Prepares the run directory."""
-        from t2t_lite.run_dir import RunDir, prepare_run_dir
+        from t2t_lite.run_dir import RunDir, prepare_run_dir, with_order_of_run
 
+        hparams = with_order_of_run(self.output_dir, hparams)
         vocabularies = self.problem.in_direction(manifest.vocabularies)
         inputs, targets = (self.data_dir / vocabulary["file"] for vocabulary in vocabularies)
         if self.is_chief:

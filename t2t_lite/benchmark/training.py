@@ -63,7 +63,8 @@ class TrainingData:
         from t2t_lite.data.pipeline import epochs
 
         if self.problem is not None and self.data_dir is not None:
-            limits = {"batch_tokens": hparams.batch_tokens, "max_length": hparams.max_length}
+            names = "batch_tokens", "batch_by", "max_length"
+            limits = {name: getattr(hparams, name) for name in names}
             return epochs(self.problem, self.data_dir, **limits, seed=seed)
         lengths = {side: int(length) for side, length in zip(("inputs", "targets"), self.mean_lengths())}
         rows = max(round(hparams.batch_tokens / lengths["targets"]), 1)

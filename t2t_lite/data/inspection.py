@@ -10,9 +10,10 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.config import HParams
+from t2t_lite.data.batching import cut_into_batches
 from t2t_lite.data.generation.records import ENCODE_BATCH
 from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
-from t2t_lite.data.pipeline import cut_into_batches, reading_shards, window_size
+from t2t_lite.data.pipeline import reading_shards, window_size
 from t2t_lite.data.problem import SIDES
 from t2t_lite.data.token_statistics import WordCounter, mean, quantile
 from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary, open_vocabulary
@@ -46,12 +47,12 @@ class Padding(NamedTuple):
 
 
 def padding_of_batches(
-    lengths: tuple[np.ndarray, np.ndarray], batch_tokens: int, max_length: int
+    lengths: tuple[np.ndarray, np.ndarray], batch_tokens: int, max_length: int, batch_by: str
 ) -> tuple[Padding, Padding]:
     """Returns the padding of the inputs and of the targets if examples are cut into batches as in training.
 
     Lengths of inputs and targets are in tokens with end symbol, int64 [examples] each; examples with a side longer than
-    `max_length` are left out, and a batch has `batch_tokens` target tokens.
+    `max_length` are left out, and a batch has `batch_tokens` target tokens; for `batch_by` see `cut_into_batches`.
     """
     kept = np.maximum(*lengths) <= max_length
     inputs, targets = (side[kept] for side in lengths)
@@ -59,7 +60,7 @@ def padding_of_batches(
     window = max(1, window_size(len(targets)))
     for start in range(0, len(targets), window):
         sides = [tf.constant(side[start : start + window], tf.int64) for side in (inputs, targets)]
-        rows = cut_into_batches(sides[0], sides[1], batch_tokens, None)
+        rows = cut_into_batches(sides[0], sides[1], batch_tokens, None, batch_by)
         of_batches = [tf.gather(side, rows) for side in sides]
         found.append(
             [
@@ -152,7 +153,7 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
                 found.texts.append((of_inputs.tokens_of(inputs), of_targets.tokens_of(targets)))
     inputs, targets = map(np.concatenate, zip(*lengths))
     usual = HParams()
-    paddings = padding_of_batches((inputs, targets), usual.batch_tokens, usual.max_length)
+    paddings = padding_of_batches((inputs, targets), usual.batch_tokens, usual.max_length, usual.batch_by)
     found.padding.update(zip(SIDES, paddings))
     return found
 

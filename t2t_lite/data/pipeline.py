@@ -9,13 +9,13 @@ from typing import Any
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
+from t2t_lite.data.batching import cut_into_batches, fold_in
 from t2t_lite.data.manifest import read_manifest
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 
-# Pairs are sorted by length within windows of about this size; a batch never spans two windows.
+# Batches are made of the pairs of a window of about this size; a batch never spans two windows.
 WINDOW = 2**17
-LONGEST = 2**15  # longer pairs are sorted as if they had this length
 
 
 @contextlib.contextmanager
@@ -63,6 +63,7 @@ def batches(
     split: str,
     *,
     batch_tokens: int,
+    batch_by: str = "targets",
     max_length: int | None = None,
     seed: int | None = None,
     epoch: int | tf.Tensor = 0,
@@ -77,6 +78,7 @@ def batches(
       data_dir: the folder with the shards.
       split: "train", "dev" or "test".
       batch_tokens: target tokens per batch, end symbols included, padding not included.
+      batch_by: by which lengths pairs are put together, "both" or "targets", see `cut_into_batches`.
       max_length: drops pairs with a side of more tokens; None keeps all.
       seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
       epoch: counted from 0.
@@ -99,8 +101,8 @@ def batches(
 
     def cut(index: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
         inputs, targets = _parse(window, problem.is_reversed, max_length)
-        window_seed = None if order_seed is None else _fold_in(order_seed, index)
-        rows = cut_into_batches(inputs.row_lengths(), targets.row_lengths(), batch_tokens, window_seed)
+        window_seed = None if order_seed is None else fold_in(order_seed, index)
+        rows = cut_into_batches(inputs.row_lengths(), targets.row_lengths(), batch_tokens, window_seed, batch_by)
         return tf.data.Dataset.from_tensor_slices(rows).map(
             lambda row: {"inputs": tf.gather(inputs, row).to_tensor(), "targets": tf.gather(targets, row).to_tensor()}
         )
@@ -114,6 +116,7 @@ def epochs(
     data_dir: Path,
     *,
     batch_tokens: int,
+    batch_by: str,
     max_length: int,
     seed: int,
     first_epoch: int = 0,
@@ -122,7 +125,7 @@ def epochs(
     """Returns the batches of the training split, epoch after epoch, without end.
 
     Args:
-      problem, data_dir, batch_tokens, max_length, seed: see `batches`.
+      problem, data_dir, batch_tokens, batch_by, max_length, seed: see `batches`.
       first_epoch: the epoch to begin with.
       skip: number of batches of the first epoch to skip, because they have been used.
 
@@ -132,7 +135,14 @@ def epochs(
 
     def numbered(epoch: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
         epoch_batches = batches(
-            problem, data_dir, "train", batch_tokens=batch_tokens, max_length=max_length, seed=seed, epoch=epoch
+            problem,
+            data_dir,
+            "train",
+            batch_tokens=batch_tokens,
+            batch_by=batch_by,
+            max_length=max_length,
+            seed=seed,
+            epoch=epoch,
         )
         return (
             epoch_batches.enumerate()
@@ -155,40 +165,6 @@ def _parse(window: tf.Tensor, is_reversed: bool, max_length: int | None) -> tupl
         kept = tf.maximum(inputs.row_lengths(), targets.row_lengths()) <= max_length
         inputs, targets = tf.ragged.boolean_mask(inputs, kept), tf.ragged.boolean_mask(targets, kept)
     return (targets, inputs) if is_reversed else (inputs, targets)
-
-
-def cut_into_batches(
-    input_lengths: tf.Tensor, target_lengths: tf.Tensor, batch_tokens: int, seed: tf.Tensor | None
-) -> Array:
-    """Returns the pairs of each batch, int64 [batches, (rows)].
-
-    Pairs are sorted by target length, then by input length, ascending for one target length and descending for the
-    next, so that the input length does not jump inside a batch that spans two target lengths. `seed` (None, or int64
-    [2]) shuffles pairs of equal lengths, and then the batches.
-    """
-    up, targets = tf.minimum(input_lengths, LONGEST), tf.minimum(target_lengths, LONGEST)
-    key = (targets * (2 * LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, LONGEST - up)) * 2**24
-    if seed is not None:
-        key += tf.random.stateless_uniform(tf.shape(key), seed, 0, 2**24, tf.int64)
-    order = tf.argsort(key, stable=True)
-    lengths = tf.gather(target_lengths, order)
-    total = tf.reduce_sum(lengths)
-    number = tf.maximum(tf.cast(tf.round(total / batch_tokens), tf.int64), 1)
-    batch_of = tf.cumsum(lengths, exclusive=True) * number // tf.maximum(total, 1)
-    rows = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
-        tf.cast(order, tf.int64), batch_of, nrows=number
-    )
-    rows = tf.ragged.boolean_mask(rows, rows.row_lengths() > 0)
-    if seed is None:
-        return rows
-    # A new seed: with the seed of the sort above, the same random numbers would also determine the batch order.
-    draws = tf.random.stateless_uniform([rows.nrows()], _fold_in(seed, 1))
-    return tf.gather(rows, tf.argsort(draws))
-
-
-def _fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
-    """Returns another seed, int64 [2], for each number."""
-    return tf.random.experimental.stateless_fold_in(seed, number)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _mix(seed: int, epoch: Array) -> Array:

@@ -66,6 +66,7 @@ class TrainingLoop:
                 training.run_dir.problem,
                 training.data_dir,
                 batch_tokens=self._hparams.batch_tokens,
+                batch_by=self._hparams.batch_by,
                 max_length=self._hparams.max_length,
                 seed=self._options.random_seed,
                 first_epoch=int(training.state.epoch),

@@ -112,9 +112,9 @@ def test_a_batch_is_two_int32_matrices_padded_with_0(numbered):
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 300, 10**6])
-@pytest.mark.parametrize("seed", [None, 3])
-def test_every_pair_occurs_exactly_once_for_any_batch_size(numbered, batch_tokens, seed):
-    epoch = epoch_of(Numbered(), numbered, batch_tokens=batch_tokens, max_length=100, seed=seed)
+@pytest.mark.parametrize("seed, batch_by", [(None, "targets"), (3, "targets"), (3, "both")])
+def test_every_pair_occurs_exactly_once_for_any_batch_size(numbered, batch_tokens, seed, batch_by):
+    epoch = epoch_of(Numbered(), numbered, batch_tokens=batch_tokens, max_length=100, seed=seed, batch_by=batch_by)
     assert collections.Counter(flat(epoch)) == collections.Counter(stored_pairs(Numbered(), numbered, "train"))
     assert min(len(batch) for batch in epoch) > 0
     assert len(epoch) == (1 if batch_tokens == 10**6 else len(epoch))
@@ -147,7 +147,7 @@ def test_batches_of_an_epoch_are_not_ordered_by_length(numbered):
 
 
 def numbered_batches(data_dir, take, **settings):
-    dataset = epochs(Numbered(), data_dir, seed=5, **SIZES, **settings)
+    dataset = epochs(Numbered(), data_dir, seed=5, **SIZES, batch_by="both", **settings)
     return [(int(batch["epoch"]), int(batch["position"]), pairs_of(batch)) for batch in dataset.take(take)]
 
 
@@ -177,7 +177,7 @@ def undisturbed(numbered):
 def test_epochs_follow_one_another_endlessly(numbered, undisturbed):
     expected = []
     for epoch in range(3):
-        of_epoch = epoch_of(Numbered(), numbered, seed=5, epoch=epoch, **SIZES)
+        of_epoch = epoch_of(Numbered(), numbered, seed=5, epoch=epoch, batch_by="both", **SIZES)
         expected += [(epoch, position, batch) for position, batch in enumerate(of_epoch)]
     assert len(undisturbed) == 100 > len(expected)
     assert undisturbed[: len(expected)] == expected

@@ -270,7 +270,7 @@ def decoding(run, grammar_data, tmp_path_factory):
     """(options, directory, the result) of a run with early stopping whose evaluations decode 5 lines."""
     directory = tmp_path_factory.mktemp("decoding") / "run"
     options = {"save_checkpoints_steps": 2, "eval_decode": True, "eval_lines": 5, "decode_hparams": "extra_length=3"}
-    options |= {"eval_metric": "chrf", "early_stopping_patience": 2, "keep_best_n": 1}
+    options |= {"eval_metric": "chrf", "early_stopping_patience": 3, "keep_best_n": 1}
     return options, directory, run(SMALL, grammar_data, directory, PROBLEM, **options)
 
 

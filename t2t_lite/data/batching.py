@@ -1,0 +1,120 @@
+"""Divides pairs into batches of similar lengths, with the same number of target tokens each."""
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.arrays import Array
+
+LONGEST = 2**15  # longer texts are sorted by target length as if they had this length
+_DRAWS = 2**24  # random numbers that order pairs of equal lengths are below this
+# By both lengths, a set of batches is divided somewhere between these shares: at another place in each epoch.
+_SHARES = 0.35, 0.65
+
+
+def cut_into_batches(
+    input_lengths: tf.Tensor,
+    target_lengths: tf.Tensor,
+    batch_tokens: int,
+    seed: tf.Tensor | None,
+    batch_by: str = "targets",
+) -> Array:
+    """Returns the pairs of each batch, int64 [batches, (rows)], in random order.
+
+    A batch by "both" lengths has little padding on either side, and an epoch has other batches than the last one. By
+    "targets", the order of versions up to 0.9, the target side has the least padding.
+
+    Args:
+      input_lengths, target_lengths: in tokens, int64 [pairs].
+      batch_tokens: target tokens per batch, about.
+      seed: of the random order, int64 [2]; None: batches are in the order in which they are made.
+      batch_by: "both" or "targets".
+    """
+    total = tf.reduce_sum(target_lengths)
+    number = tf.maximum(tf.cast(tf.round(total / batch_tokens), tf.int64), 1)
+    if batch_by == "both":
+        order, batch_of = _by_both(input_lengths, target_lengths, number, seed)
+    else:
+        order = _by_targets(input_lengths, target_lengths, seed)
+        lengths = tf.gather(target_lengths, order)
+        batch_of = tf.cumsum(lengths, exclusive=True) * number // tf.maximum(total, 1)
+    rows = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
+        tf.cast(order, tf.int64), batch_of, nrows=number
+    )
+    rows = tf.ragged.boolean_mask(rows, rows.row_lengths() > 0)
+    if seed is None:
+        return rows
+    # A new seed: with that of the pairs, the same random numbers would also determine the order of batches.
+    draws = tf.random.stateless_uniform([rows.nrows()], fold_in(seed, 1))
+    return tf.gather(rows, tf.argsort(draws))
+
+
+def fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:
+    """Returns another seed, int64 [2], for each number."""
+    return tf.random.experimental.stateless_fold_in(seed, number)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def _by_targets(input_lengths: tf.Tensor, target_lengths: tf.Tensor, seed: tf.Tensor | None) -> tf.Tensor:
+    """Returns the order of pairs by target length, then by input length, int32 [pairs].
+
+    Input lengths are ascending for one target length and descending for the next, so that they do not jump inside a
+    batch that spans two target lengths. Pairs of equal lengths are shuffled.
+    """
+    up, targets = tf.minimum(input_lengths, LONGEST), tf.minimum(target_lengths, LONGEST)
+    key = (targets * (2 * LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, LONGEST - up)) * _DRAWS
+    if seed is not None:
+        key += tf.random.stateless_uniform(tf.shape(key), seed, 0, _DRAWS, tf.int64)
+    return tf.argsort(key, stable=True)
+
+
+def _by_both(
+    input_lengths: tf.Tensor, target_lengths: tf.Tensor, number: tf.Tensor, seed: tf.Tensor | None
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns (the order of pairs, the batch of each in this order), int64 [pairs] both."""
+    pairs, divisions = tf.shape(target_lengths), tf.reshape(number, [1])
+    draws, shares = tf.zeros(pairs, tf.int64), tf.fill(divisions, 0.5)
+    if seed is not None:
+        draws = tf.random.stateless_uniform(pairs, seed, 0, _DRAWS, tf.int64)
+        shares = tf.random.stateless_uniform(divisions, fold_in(seed, 2), *_SHARES)
+    order, batch_of = tf.numpy_function(
+        _divide, [tf.stack([input_lengths, target_lengths]), draws, shares], [tf.int64, tf.int64], stateful=False
+    )
+    return tf.ensure_shape(order, [None]), tf.ensure_shape(batch_of, [None])
+
+
+def _divide(lengths: np.ndarray, draws: np.ndarray, shares: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Divides pairs in two, and these again, each time by the side that leaves less padding, down to single batches.
+
+    Args:
+      lengths: those of inputs and targets, int64 [2, pairs].
+      draws: order pairs of equal length, int64 [pairs].
+      shares: where to divide, float32 [batches]: the share of the batches on the first side of each division.
+
+    Returns:
+      (the order of pairs, the batch of each in this order), int64 [pairs] both.
+    """
+    orders = [np.argsort(side * _DRAWS + draws, kind="stable") for side in lengths]
+    is_first = np.zeros(lengths.shape[1], bool)
+    made, divisions, parts = [], 0, [(orders, len(shares))]
+    while parts:
+        orders, number = parts.pop()
+        if number == 1 or not len(orders[0]):
+            made.append(orders[1])
+            continue
+        share = shares[divisions] if number > 3 else 0.5
+        divisions += 1
+        before = min(max(int(number * share + 0.5), 1), number - 1)
+        first, _ = min((_first_part(lengths, order, before / number) for order in orders), key=lambda found: found[1])
+        is_first[first] = True
+        masks = [is_first[order] for order in orders]
+        parts.append(([order[~mask] for order, mask in zip(orders, masks)], number - before))
+        parts.append(([order[mask] for order, mask in zip(orders, masks)], before))
+        is_first[first] = False
+    return np.concatenate(made), np.repeat(np.arange(len(made)), [len(batch) for batch in made])
+
+
+def _first_part(lengths: np.ndarray, order: np.ndarray, share: float) -> tuple[np.ndarray, int]:
+    """Returns (the first pairs of an order, with this share of target tokens; positions with padding of both parts)."""
+    tokens = np.cumsum(lengths[1][order])
+    end = int(np.searchsorted(tokens, tokens[-1] * share))
+    sides = (order[:end], order[end:])
+    return sides[0], sum(int(lengths[:, side].max(axis=1).sum()) * len(side) for side in sides if len(side))
