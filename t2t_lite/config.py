@@ -32,11 +32,12 @@ SAMPLING_METHODS = ("argmax", "random")
 def choices() -> dict[str, tuple[str, ...]]:
     """Returns the values of every setting that chooses code of the model, plug-ins' included.
 
-    precision=auto is left out: it is one of the others.
+    precision=auto is left out: it is one of the others; and so is batch_by, which is about the data.
     """
     others = (MODELS, OPTIMIZERS, LEARNING_RATE_SCHEDULES)
     parts = {name: registry for name, registry in REGISTRIES_OF_SETTINGS.items() if registry not in others}
-    fixed = {name: values for name in HParams.names() if (values := HParams.option(name).choices)}
+    names = [name for name in HParams.names() if name != "batch_by"]
+    fixed = {name: values for name in names if (values := HParams.option(name).choices)}
     return {name: tuple(registry.names()) for name, registry in parts.items()} | fixed | {"precision": PRECISIONS}
 
 

@@ -20,7 +20,7 @@ from t2t_lite.scoring.bracketing import LabelledF1
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=600,"
-    "learning_rate_warmup_steps=60"
+    "learning_rate_warmup_steps=60,batch_by=targets"
 )
 LINE = b"the dog sees the cat .\n"
 NOUNS, VERBS = ("dog", "cat", "fox", "crow", "mouse"), ("sees", "hears", "likes")
