@@ -63,9 +63,14 @@ class TrainingData:
         from t2t_lite.data.pipeline import epochs
 
         if self.problem is not None and self.data_dir is not None:
-            names = "batch_tokens", "batch_by", "max_length"
-            limits = {name: getattr(hparams, name) for name in names}
-            return epochs(self.problem, self.data_dir, **limits, seed=seed)
+            return epochs(
+                self.problem,
+                self.data_dir,
+                batch_tokens=hparams.batch_tokens,
+                batch_by=hparams.batch_by,
+                max_length=hparams.max_length,
+                seed=seed,
+            )
         lengths = {side: int(length) for side, length in zip(("inputs", "targets"), self.mean_lengths())}
         rows = max(round(hparams.batch_tokens / lengths["targets"]), 1)
         generator = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from t2t_lite.arrays import Array
 
-LONGEST = 2**15  # longer texts are sorted by target length as if they had this length
+_LONGEST = 2**15  # longer texts are sorted by target length as if they had this length
 _DRAWS = 2**24  # random numbers that order pairs of equal lengths are below this
 # By both lengths, a set of batches is divided somewhere between these shares: at another place in each epoch.
 _SHARES = 0.35, 0.65
@@ -59,8 +59,8 @@ def _by_targets(input_lengths: tf.Tensor, target_lengths: tf.Tensor, seed: tf.Te
     Input lengths are ascending for one target length and descending for the next, so that they do not jump inside a
     batch that spans two target lengths. Pairs of equal lengths are shuffled.
     """
-    up, targets = tf.minimum(input_lengths, LONGEST), tf.minimum(target_lengths, LONGEST)
-    key = (targets * (2 * LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, LONGEST - up)) * _DRAWS
+    up, targets = tf.minimum(input_lengths, _LONGEST), tf.minimum(target_lengths, _LONGEST)
+    key = (targets * (2 * _LONGEST) + tf.where(tf.math.floormod(targets, 2) == 0, up, _LONGEST - up)) * _DRAWS
     if seed is not None:
         key += tf.random.stateless_uniform(tf.shape(key), seed, 0, _DRAWS, tf.int64)
     return tf.argsort(key, stable=True)

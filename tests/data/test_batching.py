@@ -65,7 +65,7 @@ def test_batches_are_a_function_of_the_seed(lengths, epoch):
 
 
 @pytest.mark.parametrize("batch_by, most", [("both", 0.55), ("targets", 1.0)])
-def test_half_of_those_in_a_batch_are_apart_in_the_next_epoch(lengths, batch_by, most):
+def test_more_of_a_batch_are_apart_in_the_next_epoch_by_both_lengths(lengths, batch_by, most):
     batch_in_next = np.empty(len(lengths[0]), int)
     for number, batch in enumerate(batches_of(lengths, 2, batch_by)):
         batch_in_next[batch] = number

@@ -65,21 +65,24 @@ def flat(epoch):
     return list(itertools.chain.from_iterable(epoch))
 
 
-@pytest.mark.parametrize("seed", [pytest.param(None, marks=pytest.mark.slow), 1])
-def test_multi30k_batches_are_full_with_little_padding(multi30k_data, seed, capsys):
-    dataset = batches(get_problem("multi30k_ende"), multi30k_data, "train", seed=seed, **MULTI30K)
-    tokens, positions, real = [], 0, 0
+@pytest.mark.parametrize(
+    "seed, batch_by", [pytest.param(None, "targets", marks=pytest.mark.slow), (1, "targets"), (1, "both")]
+)
+def test_multi30k_batches_are_full_with_little_padding(multi30k_data, seed, batch_by, capsys):
+    dataset = batches(get_problem("multi30k_ende"), multi30k_data, "train", seed=seed, batch_by=batch_by, **MULTI30K)
+    tokens, positions, real = [], collections.Counter(), collections.Counter()
     for batch in dataset:
         tokens.append(np.count_nonzero(batch["targets"]))
         for side in ("inputs", "targets"):
-            positions += batch[side].numpy().size
-            real += np.count_nonzero(batch[side])
-    padding = 1 - real / positions
+            positions[side] += batch[side].numpy().size
+            real[side] += np.count_nonzero(batch[side])
+    padding = 1 - real.total() / positions.total()
+    of_sides = ", ".join(f"{side} {1 - real[side] / positions[side]:.1%}" for side in positions)
     with capsys.disabled():
         print(
-            f"\nmulti30k_ende, batch_tokens=4096, seed={seed}: {len(tokens)} batches, "
+            f"\nmulti30k_ende, batch_tokens=4096, batch_by={batch_by}, seed={seed}: {len(tokens)} batches, "
             f"{np.mean(tokens):.1f} real target tokens a batch ({min(tokens)} to {max(tokens)}), "
-            f"padding {padding:.2%} of all positions"
+            f"padding {padding:.2%} of all positions ({of_sides})"
         )
     assert np.mean(tokens) == pytest.approx(4096, rel=0.05)
     assert padding < 0.12

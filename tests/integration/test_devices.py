@@ -18,10 +18,10 @@ from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.training.evaluation.model_selection import read_evaluations
 
 # The learning rate rises fast enough that the compared parameters change, but not so fast that Adam amplifies the
-# rounding errors of gradients that are nearly 0.
+# rounding errors of gradients that are nearly 0, which depends on the order of the data.
 HPARAMS = (
-    "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=1024,"
-    "learning_rate_warmup_steps=500,residual_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1"
+    "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=1024,batch_by=targets,"
+    "learning_rate_warmup_steps=400,residual_dropout=0.1,attention_dropout=0.1,relu_dropout=0.1"
 )
 FLAGS = (
     "--problem=multi30k_ende",
@@ -112,9 +112,8 @@ def test_four_accumulation_steps_give_the_parameters_of_one(multi30k_data, one_d
     assert_same(parameters(tmp_path), one_device)
 
 
-# A larger epsilon than Adam's: at first cross-attention has gradients near 0, whose rounding errors it would amplify.
 ADAMW = (
-    ",adam_epsilon=1e-5,optimizer=adamw,weight_decay=0.1,clip_norm=1.0,learning_rate=0.002,learning_rate_warmup_steps=5,"
+    ",optimizer=adamw,weight_decay=0.1,clip_norm=1.0,learning_rate=0.002,learning_rate_warmup_steps=5,"
     "learning_rate_schedule=cosine,learning_rate_decay_steps=12"
 )
 
@@ -123,7 +122,7 @@ ADAMW = (
 def test_four_devices_and_accumulation_give_the_parameters_of_one_with_adamw_and_cosine(
     multi30k_data, command, tmp_path
 ):
-    hparams = HPARAMS.replace("learning_rate_warmup_steps=500,", "") + ADAMW
+    hparams = HPARAMS.replace("learning_rate_warmup_steps=400,", "") + ADAMW
     one, accumulating, four = tmp_path / "one", tmp_path / "accumulating", tmp_path / "four"
     process = start(multi30k_data, four, "--virtual_devices=4", f"--hparams={hparams}")
     for output_dir, positions in ((one, 100_000), (accumulating, 280)):
