@@ -53,8 +53,8 @@ def make_strategy(
         )
     if name == "tpu":
         return _tpu_strategy()
-    if not (virtual_devices or xla_compile or name == "multi_worker"):
-        _divide_cores()
+    if is_prepared() and not (virtual_devices or xla_compile or name == "multi_worker"):
+        divide_cores()  # in a command only: other programs have other work for the cores
     if virtual_devices:
         _split_cpu(virtual_devices)
         devices = [device.name for device in tf.config.list_logical_devices("CPU")] if name != "multi_worker" else []
@@ -143,9 +143,13 @@ def all_gather(strategy: tf.distribute.Strategy, number: float) -> np.ndarray:
     return all_reduce_sum(strategy, number * np.eye(len(workers))[index])
 
 
-def _divide_cores() -> None:
-    """Gives an operation a part of the cores, in a command: other programs have other work for them."""
-    if is_prepared() and _divides_cores() and not tf.config.list_physical_devices("GPU"):
+def divide_cores() -> None:
+    """Gives an operation a part of the cores, so that the others compute another micro-batch, if this is a CPU.
+
+    A matrix product of Eigen is rounded otherwise on another number of threads. Call it before TensorFlow computes
+    anything.
+    """
+    if _divides_cores() and not tf.config.list_physical_devices("GPU"):
         with contextlib.suppress(RuntimeError):  # TensorFlow has computed something already
             tf.config.threading.set_intra_op_parallelism_threads(num_cores() // _PARALLEL_ON_CPU)
 

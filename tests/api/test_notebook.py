@@ -9,7 +9,7 @@ import pytest
 TOUR = Path(__file__).resolve().parents[2] / "docs" / "tour.ipynb"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_tour_runs_in_jupyter_and_shows_its_progress_as_text(tmp_path):
     notebook = nbformat.read(TOUR, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells)  # outputs are made here, not kept

@@ -31,7 +31,7 @@ def outputs_of(translator, number):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_eight_threads_translate_while_a_training_runs_as_each_would_alone(small_run, grammar_data, tmp_path):
     alone = t2t.Translator.from_run_dir(small_run, SETTINGS, xla_compile=False)
     expected = [outputs_of(alone, number) for number in range(NUM_THREADS)]

@@ -50,7 +50,12 @@ def assert_same(found, expected):
 
 # A graph takes ten seconds to trace, to save and to load.
 @pytest.mark.parametrize(
-    "kind", [kind if kind == "bpe" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+    "kind",
+    [
+        "bpe",
+        pytest.param("wordpiece", marks=pytest.mark.slow),
+        *(pytest.param(kind, marks=pytest.mark.heavy) for kind in KINDS if kind not in ("bpe", "wordpiece")),
+    ],
 )
 def test_strings_and_ids_give_the_texts_and_scores_of_a_translator(tmp_path, kind):
     sizes = {"words": 30, "bpe": 90, "wordpiece": 330, "characters": 290, "bytes": 259}

@@ -13,7 +13,7 @@ def rows_of(output):
     return {line[0]: line[1:] for line in lines}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_engines_are_measured_in_batches_and_one_by_one(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_text("The dog sleeps.\n\nShe sings.\nA man sees the dog.\n")
     flags = (f"--output_dir={small_run}", "--decode_hparams=extra_length=3,beam_size=2", "--one_by_one=2")

@@ -8,7 +8,7 @@ from t2t_lite.benchmark.layers import CASES
 from t2t_lite.benchmark.path_length import LAYERS
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_layers_of_table_1_are_measured_printed_and_plotted(command, tmp_path):
     pytest.importorskip("matplotlib")
     file = tmp_path / "plot.png"

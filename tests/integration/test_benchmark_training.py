@@ -62,7 +62,7 @@ def row_of(lines, precision):
     return next(line.split() for line in lines if line.startswith(precision + " "))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_compiled_step_on_random_ids_is_measured(command, tmp_path):
     file = tmp_path / "cost.json"
     sizes = ("--vocab_size=100", "--source_length=20", "--target_length=16")

@@ -118,7 +118,7 @@ ADAMW = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_four_devices_and_accumulation_give_the_parameters_of_one_with_adamw_and_cosine(
     multi30k_data, command, tmp_path
 ):
@@ -207,7 +207,7 @@ def test_two_workers_with_unequal_memory_give_the_parameters_of_one_device(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signalled, decodes", [(1, False), (0, True)])
+@pytest.mark.parametrize("signalled, decodes", [(1, False), pytest.param(0, True, marks=pytest.mark.heavy)])
 def test_a_signal_to_one_worker_stops_all_and_they_resume(
     multi30k_data, one_device, tf_configs, tmp_path, signalled, decodes
 ):

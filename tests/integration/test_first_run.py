@@ -49,6 +49,7 @@ def test_the_first_line_names_the_devices(process, flags):
     assert re.match(r"grammar_ende: 1,500 training pairs, [\d,]+ parameters, 1 CPU, float32\n", result.stdout)
 
 
+@pytest.mark.slow
 def test_a_gpu_that_tensorflow_cannot_use_is_reported_with_what_it_says(process, flags, driver):
     result = process("trainer", *flags(), PATH=driver)
     assert result.returncode == 0 and "1 CPU, float32" in result.stdout

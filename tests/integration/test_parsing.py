@@ -198,7 +198,7 @@ def test_an_evaluation_has_the_f1_of_free_searches_and_of_those_among_trees_only
     assert "| F1 among well-formed trees only |" in result.stdout and "answered from" in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_better_search_is_remembered_once_it_is_confirmed(made, command, tmp_path):
     run = shutil.copytree(made[1], tmp_path / "run", ignore=shutil.ignore_patterns("scores"))
     tuned = run / "decode_hparams.json"

@@ -80,7 +80,7 @@ def test_wrong_usage_is_one_line(command, flags, message):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_stopped_reproduction_goes_on_and_writes_the_table(command, process, grammar_data, tmp_path):
     flags = ["--table=3", "--scale=tiny", "--rows=base", "--seeds=1", f"--data_dir={grammar_data}"]
     flags.append(f"--output_dir={tmp_path}")

@@ -29,9 +29,13 @@ def after_import() -> None:
     tensorflow = sys.modules.get("tensorflow")
     if tensorflow is None:
         return
+    from t2t_lite.training.strategy import divide_cores  # it imports TensorFlow
+
     with stderr_held_back():
         tensorflow.config.list_physical_devices()  # libraries for GPUs complain here, if they do
-    # As the trainer does on a CPU: optimizing graphs takes longer than small ones run.
+    # As the trainer does on a CPU. Bit-equal results need the same number of threads in an operation; and optimizing
+    # graphs takes longer than small ones run.
+    divide_cores()
     tensorflow.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     # TensorFlow's millions of objects stay: not to be searched again and again.
     gc.collect()

@@ -225,7 +225,7 @@ def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
     assert trace.stat().st_size > 1000
 
 
-@pytest.mark.slow  # test_train_step.py tests the same for a single step
+@pytest.mark.heavy  # test_train_step.py tests the same for a single step
 def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, grammar_data, tmp_path):
     hparams = SMALL.replace(residual_dropout=0.0)
     for name, options in (

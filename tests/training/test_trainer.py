@@ -108,7 +108,7 @@ def test_training_learns_to_copy_and_the_translator_copies_unseen_sentences(run,
     assert sum(line == output for line, output in zip(lines, outputs)) >= 0.9 * len(lines)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_bfloat16_loss_stays_within_two_percent_of_float32_over_200_steps(run, multi30k_data, tmp_path):
     hparams = HPARAMS["transformer_multi30k"]().replace(train_steps=200, batch_tokens=512)
     curves = {}

@@ -103,7 +103,7 @@ def test_awkward_text_survives_a_round_trip_except_nul_in_wordpieces(of_kind, ki
 @pytest.mark.parametrize(
     "kind, size",
     [
-        pytest.param("wordpiece", 4000, marks=pytest.mark.slow),
+        pytest.param("wordpiece", 4000, marks=pytest.mark.heavy),
         pytest.param("characters", 300, marks=pytest.mark.slow),
         ("bytes", 259),
     ],

@@ -54,7 +54,7 @@ def test_a_shape_that_is_seen_seldom_is_not_compiled(model):
 
 @pytest.mark.parametrize(
     ("threads", "cores", "compiles"),
-    [("1", {0, 1}, False), ("1", {0}, True), pytest.param("2", {0, 1}, True, marks=pytest.mark.slow)],
+    [("1", {0, 1}, False), ("1", {0}, True), pytest.param("2", {0, 1}, True, marks=pytest.mark.heavy)],
 )
 def test_large_batches_are_compiled_unless_that_ends_the_parallel_search(model, monkeypatch, threads, cores, compiles):
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", threads)

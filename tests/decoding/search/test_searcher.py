@@ -118,13 +118,10 @@ def test_a_search_that_is_looked_at_finds_the_same_and_can_be_ended(batch_tokens
 @pytest.mark.parametrize(
     "changes",
     [
-        {"self_attention_type": "local"},
-        {"self_attention_type": "recurrent"},
+        {"self_attention_type": "local", "position_encoding": "rotary", "norm_position": "pre"},
+        {"self_attention_type": "recurrent", "position_encoding": "learned"},
         {"self_attention_type": "convolution"},
-        {"position_encoding": "relative"},
-        {"position_encoding": "learned"},
-        {"position_encoding": "rotary", "norm_position": "pre"},
-        {"hard_alignment_token": 4},
+        {"position_encoding": "relative", "hard_alignment_token": 4},
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )
@@ -205,7 +202,7 @@ def test_batches_have_few_shapes():
     try:
         searcher = Searcher(model, search, 1024, xla_compile=True)  # eagerly, so nothing is compiled
         for seed, lengths in enumerate([[3] * 20, [9], [17] * 3, [30] * 32, [5] * 11, [20]]):
-            searcher(sources(lengths, seed), SearchInputs(np.full(len(lengths), 31, "int32")))
+            searcher(sources(lengths, seed), SearchInputs(np.full(len(lengths), 17, "int32")))
     finally:
         tf.config.run_functions_eagerly(False)
     shapes = {(mask, ancestors) for mask, ancestors in shapes if None not in mask}  # except those of the first trace
