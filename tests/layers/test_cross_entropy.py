@@ -138,7 +138,7 @@ def factors(positions, vocab_size, dtype="float32"):
 
 
 def gradients_in_numpy(x, weight, targets, label_smoothing, logits=None):
-    """Returns (smoothed, plain, gradient of x, gradient of the weight) in float64, of the product or of given logits."""
+    """Returns (smoothed, plain, gradient of x, gradient of the weight) in float64; of given logits, if any."""
     x, weight = tf.cast(x, "float64").numpy(), tf.cast(tf.cast(weight, x.dtype), "float64").numpy()
     logits = x @ weight.T if logits is None else tf.cast(logits, "float64").numpy()
     smoothed, dlogits = in_numpy(logits, targets, label_smoothing)
