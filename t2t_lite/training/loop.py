@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +28,11 @@ from t2t_lite.training.monitoring.peak_flops import peak_flops
 from t2t_lite.training.monitoring.profiler import Profiler
 from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.monitoring.throughput import Throughput
-from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.schedule import learning_rate
 from t2t_lite.training.setup import Training
 from t2t_lite.training.step.micro_batching import DistributedBatch, distribute_batches, first_replica
-from t2t_lite.training.step.train_step import StepReport, TrainStep
+from t2t_lite.training.step.report import StepReport, report_of
+from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import all_gather, has_workers
 
 # A run ends after this many consecutive steps whose loss or gradients are not finite. A dynamic loss scale is halved at
@@ -49,6 +49,15 @@ class Ending(NamedTuple):
     step: int  # the last step that was made
     reason: str  # one of the four above
     signal: int = 0  # the number of the signal, if that was the reason
+
+
+class StartedStep(NamedTuple):
+    """A step that was given to the devices."""
+
+    number: int  # from 1
+    batch: DistributedBatch
+    waited: float  # seconds, for the batch
+    figures: tf.Tensor  # for `report_of`
 
 
 class TrainingLoop:
@@ -82,6 +91,7 @@ class TrainingLoop:
             self._options.random_seed,
             self._options.xla_compile,
             training.micro_batches.num_parallel,
+            self._options.allreduce_precision,
         )
         self._evaluator = None  # created at the first evaluation, so as not to delay the first step
         self._evaluates = self._options.schedule == "train_and_evaluate"
@@ -102,18 +112,26 @@ class TrainingLoop:
         if ending := self._end_before_it_begins():
             return ending
         self._check_memory()
-        schedule = CheckpointSchedule(self._options, self._hparams.train_steps)
+        # The chief's, should the workers have different ones.
+        every = int(all_gather(self._strategy, float(self._options.save_checkpoints_steps))[0])
+        schedule = CheckpointSchedule(every, self._options.save_checkpoints_secs, self._hparams.train_steps)
+        before = None
         profiler = Profiler(self._path / "train" if self._options.profile and self._is_chief else None)
         self._throughput.restart()
         for batch, waited in _timed(self._data):
             wants_to_stop = self._signals.number > 0 or self._callbacks.stop
-            requests = (float(wants_to_stop), float(self._is_chief and schedule.is_due(self._step + 1)))
-            report = self._train_step(batch, requests)
+            requests = (wants_to_stop, self._is_chief and schedule.is_due_by_time())
             self._step += 1
-            self._monitor(report, waited, batch)
+            started = StartedStep(self._step, batch, waited, self._train_step.start(batch, list(map(float, requests))))
+            # Devices that compute by themselves have begun this step when the figures of the last one are read.
+            agreed = self._finish(before) if before else np.zeros(2, bool)
+            checkpoint = schedule.is_due_by_steps(self._step)
+            is_read_now = checkpoint or self._reads_at_once(requests) or agreed.any()
+            before = None if is_read_now else started
+            if is_read_now:
+                agreed |= self._finish(started)
             profiler.after_step()
-            stop, checkpoint = report.requests > 0
-            stop |= self._is_stopped_here()
+            stop, checkpoint = agreed[0] or self._is_stopped_here(), agreed[1] or checkpoint
             if checkpoint and self._evaluates and self._is_chief:
                 announce_evaluation(self._path, self._step)
             if stop or checkpoint:
@@ -146,46 +164,58 @@ class TrainingLoop:
                 f"use a `max_tokens_per_replica` below {ids.size}, or a smaller max_length"
             ) from error
 
-    def _monitor(self, report: StepReport, waited: float, batch: DistributedBatch) -> None:
-        """Updates the statistics, reports when due, and ends a run that skips too many steps in a row."""
-        self._throughput.add(report, waited)
-        self._progress.after_step(self._step)
+    def _reads_at_once(self, requests: Sequence[bool]) -> bool:
+        """Returns whether a step must have ended before the next one begins.
+
+        Other workers may have requests, too, that this one does not know: they all follow them a step later.
+        """
+        is_first = self._step == self._first_step + 1
+        return is_first or bool(self._callbacks) or (any(requests) and not has_workers(self._strategy))
+
+    def _finish(self, started: StartedStep) -> np.ndarray:
+        """Waits for a step and counts it, reports when due, and ends a run that skips too many steps in a row.
+
+        Returns whether any worker wants to stop and to save, bool [2].
+        """
+        report, step, batch = report_of(started.figures), started.number, started.batch
+        self._throughput.add(report, started.waited)
+        self._progress.after_step(step)
         if self._callbacks:
-            self._callbacks.on_step(self._step, self._figures_of(report, batch))
-        is_first, is_last = self._step == self._first_step + 1, self._step >= self._hparams.train_steps
-        if is_first or is_last or self._step % self._options.log_step_count_steps == 0:
-            self._report(batch)
+            self._callbacks.on_step(step, self._figures_of(report, started))
+        is_first, is_last = step == self._first_step + 1, step >= self._hparams.train_steps
+        if is_first or is_last or step % self._options.log_step_count_steps == 0:
+            self._report(started)
         if is_first:  # not earlier, so as not to delay the first step
             self._throughput.measure_peak()
         has_scale = self._state.optimizer.loss_scale is not None
         most = MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE if has_scale else MAX_SKIPPED_IN_ROW
         if self._throughput.skipped_in_row < most:
-            return
-        kept = self._path / f"not-finite-{self._step}.npz"
+            return report.requests > 0
+        kept = self._path / f"not-finite-{step}.npz"
         if self._is_chief:
             inputs, targets = (np.array(first_replica(batch[name])) for name in SIDES)
             np.savez(kept, inputs=inputs, targets=targets)
         raise UserError(
-            f"{most} steps in a row, up to step {self._step}, had a loss or gradients that are not finite and were "
+            f"{most} steps in a row, up to step {step}, had a loss or gradients that are not finite and were "
             f"skipped; the last batch is saved in {kept}. Start another run from an earlier checkpoint "
             f"(`warm_start_from`) with a smaller learning_rate, with clip_norm=1 or in float32"
         )
 
-    def _report(self, batch: DistributedBatch) -> None:
+    def _report(self, started: StartedStep) -> None:
         figures = self._throughput.figures()
-        figures["epoch"] = float(first_replica(batch["epoch"])) + 1
-        figures["learning_rate"] = float(learning_rate(self._step, self._hparams))
-        self._progress.report(self._step, figures)
+        figures["epoch"] = float(first_replica(started.batch["epoch"])) + 1
+        figures["learning_rate"] = float(learning_rate(started.number, self._hparams))
+        self._progress.report(started.number, figures)
 
-    def _figures_of(self, report: StepReport, batch: DistributedBatch) -> dict[str, float]:
+    def _figures_of(self, report: StepReport, started: StartedStep) -> dict[str, float]:
         """Returns the figures of one step, for callbacks."""
         return {
             "loss": report.sums.smoothed / report.sums.tokens,
             "nll_loss": report.sums.plain / report.sums.tokens,
             "target_tokens": report.sums.tokens,
             "gradient_norm": report.gradient_norm,
-            "learning_rate": float(learning_rate(self._step, self._hparams)),
-            "epoch": float(first_replica(batch["epoch"])) + 1,
+            "learning_rate": float(learning_rate(started.number, self._hparams)),
+            "epoch": float(first_replica(started.batch["epoch"])) + 1,
             "skipped": float(not report.finite),
         }
 
@@ -295,18 +325,18 @@ class TrainingLoop:
 class CheckpointSchedule:
     """Decides when a checkpoint is due: at the last step, and every n steps or n seconds after the last one."""
 
-    def __init__(self, options: TrainOptions, last_step: int) -> None:
-        self._options = options
-        self._last_step = last_step
+    def __init__(self, steps: int, seconds: int, last_step: int) -> None:
+        """Takes the steps between checkpoints, or 0 and the seconds between them."""
+        self._steps, self._seconds, self._last_step = steps, seconds, last_step
         self.restart()
 
-    def is_due(self, step: int) -> bool:
-        """Returns whether a checkpoint is due after a step."""
-        if step >= self._last_step:
-            return True
-        if self._options.save_checkpoints_steps:
-            return step % self._options.save_checkpoints_steps == 0
-        return time.monotonic() - self._since >= self._options.save_checkpoints_secs
+    def is_due_by_steps(self, step: int) -> bool:
+        """Returns whether a checkpoint is due after a step, whenever that ends."""
+        return step >= self._last_step or bool(self._steps and step % self._steps == 0)
+
+    def is_due_by_time(self) -> bool:
+        """Returns whether a checkpoint is due now."""
+        return not self._steps and time.monotonic() - self._since >= self._seconds
 
     def restart(self) -> None:
         """Restarts the timer."""

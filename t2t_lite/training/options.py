@@ -15,7 +15,10 @@ _SCHEDULES = ("train_and_evaluate", "train", "eval")
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions(Options):
-    """Options of a training run. Only `random_seed` and `warm_start_from` change what is learned."""
+    """Options of a training run.
+
+    Only `random_seed`, `warm_start_from` and `allreduce_precision` change what is learned.
+    """
 
     random_seed: int = option(1, "seed of initial weights, data order and dropout", at_least=0)
     warm_start_from: str | PathLike | None = option(
@@ -38,6 +41,11 @@ class TrainOptions(Options):
         at_least=1,
     )
     xla_compile: bool = option(False, "compile loss and gradients with XLA, once for each of a few shapes")
+    allreduce_precision: str = option(
+        "float32",
+        "type of the numbers in which devices exchange gradients; bfloat16 is half as much and adds rounding errors",
+        choices=("float32", "bfloat16"),
+    )
     peak_tflops: float | None = option(
         None, "peak rate of a device, for utilisation", unset="measured", above=0, metavar="TFLOPS"
     )

@@ -76,8 +76,13 @@ def num_parallel_micro_batches(strategy: tf.distribute.Strategy) -> int:
     Most operations of a step are too small for several cores, and follow each other in one micro-batch. With settings
     of TensorFlow's threads in the environment (TF_NUM_INTRAOP_THREADS, TF_NUM_INTEROP_THREADS), it is one.
     """
-    is_one_cpu = strategy.num_replicas_in_sync == 1 and kinds_of_devices(strategy) == ["CPU"]
-    return _PARALLEL_ON_CPU if is_one_cpu and not has_workers(strategy) and _divides_cores() else 1
+    return _PARALLEL_ON_CPU if is_one_cpu(strategy) and _divides_cores() else 1
+
+
+def is_one_cpu(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether a training has one device, which is a CPU, and no other workers."""
+    is_alone = strategy.num_replicas_in_sync == 1 and not has_workers(strategy)
+    return is_alone and kinds_of_devices(strategy) == ["CPU"]
 
 
 def device_memory(virtual_devices: int = 0) -> int | None:

@@ -156,7 +156,7 @@ for size in (16, 24):
     batches = distribute_batches(strategy, tf.data.Dataset.from_tensor_slices({"inputs": ids, "targets": ids}))
     step = TrainStep(strategy, model, optimizer, batches.element_spec, random_seed=1)
     step(next(iter(batches)))
-graphs = [function.graph.as_graph_def() for function in step._update._list_all_concrete_functions()]
+graphs = [function.graph.as_graph_def() for function in step._graphs._graph._list_all_concrete_functions()]
 nodes = [node for graph in graphs for node in graph.node]
 nodes += [node for graph in graphs for function in graph.library.function for node in function.node_def]
 print(sum("Collective" in node.op and "Reduce" in node.op for node in nodes), len(model.trainable_variables))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from t2t_lite.training.step.train_step import StepReport
+from t2t_lite.training.step.report import StepReport
 
 
 class Throughput:

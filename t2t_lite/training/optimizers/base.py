@@ -27,6 +27,8 @@ class Optimizer(abc.ABC):
       prefix: begins the names of the state in checkpoints.
     """
 
+    _can_be_masked = False  # whether `_make_update` takes `good`; otherwise `apply` branches
+
     def __init__(
         self, keras_variables: Sequence[keras.Variable], hparams: HParams, weight_decay: float, prefix: str
     ) -> None:
@@ -48,18 +50,29 @@ class Optimizer(abc.ABC):
             self.state |= {f"average.{name}": average for name, average in zip(names, self.averages)}
 
     def apply(
-        self, strategy: tf.distribute.Strategy, gradients: Sequence[tf.Tensor], loss_scale: tf.Tensor, norm: tf.Tensor
+        self,
+        strategy: tf.distribute.Strategy,
+        gradients: Sequence[tf.Tensor],
+        loss_scale: tf.Tensor,
+        norm: tf.Tensor,
+        good: tf.Tensor | None = None,
     ) -> None:
         """Makes one update. Call it in cross-replica context.
 
         Args:
           gradients: one per variable, of the global batch's loss times the loss scale, summed over replicas.
           norm: the global norm of the gradients of the loss itself, float32 scalar; clip_norm limits it.
+          good: bool scalar; if it is false, nothing changes. The gradients must be finite then, too. None: true.
         """
+        if good is not None and not self._can_be_masked:
+            tf.cond(good, lambda: [self.apply(strategy, gradients, loss_scale, norm), 0][1], lambda: 0)
+            return
         made = tf.cast(self.iterations - self.skipped, tf.float32)  # updates so far
         rate = learning_rate(self.iterations + 1, self.hparams)
+        if good is not None:
+            rate, norm = tf.where(good, rate, 0.0), tf.where(good, norm, 0.0)
         divisor = self._divisor(loss_scale, norm)
-        update = self._make_update(made, rate)
+        update = self._make_update(made, rate, good)
 
         def update_one(variable: tf.Variable, gradient: tf.Tensor, *slots: tf.Variable) -> None:
             if self._weight_decay and variable.shape.rank > 1:
@@ -70,13 +83,18 @@ class Optimizer(abc.ABC):
             strategy.extended.update(variable, update_one, args=others, group=False)
         share = 1.0 - self._average_decay(made + 1.0)
         for average, variable in zip(self.averages, self.variables):
-            strategy.extended.update(average, _move_average, args=(variable, share), group=False)
+            strategy.extended.update(average, _move_average, args=(variable, share, good), group=False)
+
+    def loss_scale_value(self) -> tf.Tensor:
+        """Returns the loss scale, float32 scalar; 1 where there is none."""
+        return tf.constant(1.0) if self.loss_scale is None else self.loss_scale.read_value()
 
     @abc.abstractmethod
-    def _make_update(self, made: tf.Tensor, rate: tf.Tensor) -> Callable[..., None]:
+    def _make_update(self, made: tf.Tensor, rate: tf.Tensor, good: tf.Tensor | None) -> Callable[..., None]:
         """Returns a function (variable, gradient, *slots) that updates a variable and its slots on one device.
 
-        `made` is the number of updates so far, `rate` the learning rate, both float32 scalars.
+        `made` is the number of updates so far, `rate` the learning rate, both float32 scalars. `good`, see `apply`, is
+        None unless the update can be masked; if it is false, the rate is 0.
         """
 
     def _slots(self) -> Sequence[Sequence[tf.Variable]]:
@@ -137,5 +155,6 @@ def state_name(variable: keras.Variable) -> str:
     return variable.path.replace("/", "_")
 
 
-def _move_average(average: tf.Variable, variable: tf.Variable, share: tf.Tensor) -> None:
-    average.assign_sub(share * (average - variable))
+def _move_average(average: tf.Variable, variable: tf.Variable, share: tf.Tensor, good: tf.Tensor | None) -> None:
+    change = share * (average - variable)
+    average.assign_sub(change if good is None else tf.where(good, change, 0.0))

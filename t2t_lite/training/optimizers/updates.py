@@ -32,7 +32,7 @@ class KerasOptimizer(Optimizer):
         self._updates = variables["updates"]
         self.state |= {f"{prefix}.{name}": variable for name, variable in variables.items()}
 
-    def _make_update(self, made: tf.Tensor, rate: tf.Tensor) -> Callable[..., None]:
+    def _make_update(self, made: tf.Tensor, rate: tf.Tensor, good: tf.Tensor | None) -> Callable[..., None]:
         def update(variable: tf.Variable, gradient: tf.Tensor) -> None:
             self._rule.update_step(gradient, variable, rate)
 
@@ -60,6 +60,8 @@ def _by_name(rule: keras.optimizers.Optimizer) -> dict[str, tf.Variable]:
 class FusedAdam(Optimizer):
     """Adam (Kingma and Ba 2015), and AdamW (Loshchilov and Hutter 2019) if the rule has a weight decay."""
 
+    _can_be_masked = True
+
     def __init__(
         self, keras_variables: Sequence[keras.Variable], hparams: HParams, rule: keras.optimizers.Adam
     ) -> None:
@@ -75,10 +77,12 @@ class FusedAdam(Optimizer):
     def _slots(self) -> Sequence[Sequence[tf.Variable]]:
         return self._momentums, self._velocities
 
-    def _make_update(self, made: tf.Tensor, rate: tf.Tensor) -> Callable[..., None]:
+    def _make_update(self, made: tf.Tensor, rate: tf.Tensor, good: tf.Tensor | None) -> Callable[..., None]:
         rule = self._rule
         powers = [tf.pow(beta, made + 1.0) for beta in (rule.beta_1, rule.beta_2)]
         beta1, beta2, epsilon = (tf.constant(value) for value in (rule.beta_1, rule.beta_2, rule.epsilon))
+        if good is not None:  # moments stay as they are with betas of 1
+            beta1, beta2 = (tf.where(good, beta, 1.0) for beta in (beta1, beta2))
 
         def update(variable: tf.Variable, gradient: tf.Tensor, momentum: tf.Variable, velocity: tf.Variable) -> None:
             # The fused kernel makes one pass over the four arrays; single operations would make about sixteen.

@@ -138,9 +138,7 @@ class OnMicroBatches(Generic[OnReplica]):
         def run(batch: DistributedBatch, number: tf.Tensor) -> OnReplica:
             return strategy.run(on_replica, args=(batch, number))
 
-        # A TPU needs static shapes, so it gets one graph for each of the few shapes that `MicroBatches` produces.
-        is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
-        signature = None if is_tpu else [element_spec, tf.TensorSpec([], tf.int32)]
+        signature = signature_of(strategy, element_spec, tf.TensorSpec([], tf.int32))
         self._graph = tf.function(run, input_signature=signature, autograph=False)
         self._threads = ThreadPoolExecutor(num_parallel) if num_parallel > 1 else None
 
@@ -148,6 +146,14 @@ class OnMicroBatches(Generic[OnReplica]):
         """Returns an iterator over the results of all micro-batches."""
         for_each = self._threads.map if self._threads else map
         return for_each(lambda number: self._graph(batch, tf.constant(number)), range(num_micro_batches(batch)))
+
+
+def signature_of(strategy: tf.distribute.Strategy, *specs: object) -> list | None:
+    """Returns the signature of a graph that takes a batch; None on a TPU.
+
+    A TPU needs static shapes, so it gets one graph for each of the few shapes that `MicroBatches` produces.
+    """
+    return None if isinstance(strategy, tf.distribute.TPUStrategy) else list(specs)
 
 
 def num_micro_batches(batch: DistributedBatch) -> int:

@@ -1,0 +1,34 @@
+"""The figures of a training step: how a graph packs them into one tensor, and how they are read."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.training.step.loss import LossSums
+
+
+class StepReport(NamedTuple):
+    """The statistics of a training step, over the global batch and all devices."""
+
+    sums: LossSums[float]
+    positions: float  # of the target side, padding included
+    gradient_norm: float
+    finite: bool  # False: the step was skipped, because its loss or gradients were not finite
+    requests: np.ndarray  # the sum of all replicas' requests
+
+
+def micro_batch_figures(sums: LossSums[tf.Tensor], targets: tf.Tensor) -> tf.Tensor:
+    """Returns the figures of a micro-batch, float32 [4]: they are summed over micro-batches and devices."""
+    return tf.stack([*sums, tf.cast(tf.size(targets), tf.float32)])
+
+
+def step_figures(sums: tf.Tensor, norm: tf.Tensor, is_finite: tf.Tensor) -> tf.Tensor:
+    """Returns the figures of a step; `sums` are those of all micro-batches, and behind them the requests."""
+    return tf.concat([sums, [norm, tf.cast(is_finite, tf.float32)]], 0)
+
+
+def report_of(figures: tf.Tensor) -> StepReport:
+    """Returns the report of a step, for which it waits."""
+    smoothed, plain, tokens, positions, *requests, norm, finite = figures.numpy().tolist()
+    return StepReport(LossSums(smoothed, plain, tokens), positions, norm, bool(finite), np.array(requests))
