@@ -27,7 +27,8 @@ from t2t_lite.training.evaluation.model_selection import best_steps, read_evalua
 from t2t_lite.training.monitoring.throughput import Throughput
 from t2t_lite.training.options import TrainOptions
 from t2t_lite.training.step.loss import LossSums
-from t2t_lite.training.step.train_step import StepReport
+from t2t_lite.training.step.report import StepReport, report_of
+from t2t_lite.training.step.train_step import TrainStep
 
 SMALL = SMALL_MODEL.replace(train_steps=6)
 PROBLEM = "grammar_ende"
@@ -217,6 +218,23 @@ def test_a_training_that_diverges_ends_with_its_batch_saved(run, grammar_data, t
     batch = np.load(kept)
     assert batch["targets"].ndim == 3
     assert math.isclose(np.count_nonzero(batch["targets"]), 512, rel_tol=0.2)
+
+
+def test_the_figures_of_a_step_are_read_when_the_next_one_has_begun(run, grammar_data, tmp_path, monkeypatch):
+    order, start = [], TrainStep.start
+
+    def started(*arguments):
+        order.append("start")
+        return start(*arguments)
+
+    def read(figures):
+        order.append("read")
+        return report_of(figures)
+
+    monkeypatch.setattr(TrainStep, "start", started)
+    monkeypatch.setattr("t2t_lite.training.loop.report_of", read)
+    run(SMALL, grammar_data, tmp_path, PROBLEM, schedule="train")
+    assert order == ["start", "read", "start", *3 * ["start", "read"], "start", "read", "read"]
 
 
 def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
