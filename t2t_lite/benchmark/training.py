@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # a measuring process configures TensorFlow before it imports
     import tensorflow as tf
 
     from t2t_lite.training.step.micro_batching import DistributedBatch
-    from t2t_lite.training.step.train_step import StepReport
+    from t2t_lite.training.step.report import StepReport
 
 _T = TypeVar("_T")
 
