@@ -272,6 +272,7 @@ def test_a_serving_machine_says_in_one_line_what_needs_tensorflow(serving, small
         assert ("tensorflow<2.22" in command or str(wheels[0]) in command) == (name != "report"), errors
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_named_with_the_wheel_or_the_checkout(environment, wheels, built, tmp_path):
     program = "from t2t_lite.system import installed; print(*map(installed.install_command, ('plot', '')), sep='\\n')"
     run_pip = f"{environment / 'python'} -m pip install"

@@ -17,6 +17,7 @@ def run(program):
     return done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_program_that_only_translates_prints_nothing_else():
     program = f"""
 import sys
@@ -31,6 +32,7 @@ print(type(tensorflow.__loader__).__name__, tensorflow.__spec__.loader is tensor
     assert run(program) == ("True\n2\nSourceFileLoader True\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("debug", [False, True])
 def test_in_a_command_tensorflow_is_silent_wherever_it_is_imported_unless_debug_is_given(debug):
     program = f"""
@@ -67,6 +69,7 @@ print("wmt_ende" in PROBLEMS.names(), "tensorflow" in sys.modules)
     assert run(program) == ("multi30k_ende_rev 16 True\nTrue False\n", "")
 
 
+@pytest.mark.slow
 def test_a_command_leaves_out_packages_that_tensorflow_does_not_need_and_a_program_does_not():
     imports = (
         "import tensorflow, keras, sys\n"

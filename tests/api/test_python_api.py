@@ -84,6 +84,7 @@ def test_its_history_is_columns_of_equal_length(trained):
     assert len(repr(trained)) < 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stop_at", "last", "evaluated"),
     [({"step": 3}, 3, [2]), ({"evaluation": 4}, 4, [2, 4]), ({"checkpoint": 2}, 2, [2])],
@@ -100,6 +101,7 @@ def test_a_callback_follows_and_stops_a_training(train, stop_at, last, evaluated
     assert result.history["loss"][0] == pytest.approx(recorder.steps[0][1]["loss"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_stopped_training_is_resumed_even_if_its_log_is_damaged(train, small_run):
     class Signalled(Recorder):
         def on_step(self, step, figures):
@@ -126,6 +128,7 @@ def test_an_exception_in_a_callback_ends_the_training(train):
         train(callbacks=[Broken()])
 
 
+@pytest.mark.slow
 def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(trained, grammar_data):
     result = t2t.evaluate(
         trained.output_dir,
@@ -252,6 +255,7 @@ def test_errors_are_one_line_and_name_arguments(train, options, message):
     assert "\n" not in str(caught.value) and "--" not in str(caught.value).replace("t2t-lite-trainer --schedule", "")
 
 
+@pytest.mark.slow
 def test_the_library_prints_nothing_and_logs_what_a_program_can_show(train, capfd, logged):
     logger = logging.getLogger("t2t_lite")
     before = logger.handlers[:], logger.level, logger.propagate

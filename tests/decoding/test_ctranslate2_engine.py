@@ -58,6 +58,7 @@ def test_outputs_and_scores_are_those_of_tensorflow(both, lines, settings):
     assert np.mean(same) > 0.9 and len(set(theirs)) > 20
 
 
+@pytest.mark.slow
 def test_a_line_with_text_has_an_output_unless_the_settings_allow_an_empty_one(vocabulary, lines, tmp_path):
     model = random_model(vocabulary.size, tied_embeddings="none")
     of_tensorflow, of_ctranslate2 = translators(model, vocabulary, tmp_path, extra_length=5)
@@ -92,6 +93,7 @@ def test_the_length_limit_is_that_of_each_line(both, lines):
     assert any(len(each.text.split()) > 8 for output in both[1].n_best(lines) for each in output)
 
 
+@pytest.mark.slow
 def test_outputs_begin_with_prefixes_and_score_as_given_outputs_do(both, lines):
     prefixes = [" ".join(WORDS[: number % 4]) for number in range(len(lines))]
     ours, theirs = (translator.translate(lines, True, prefixes) for translator in both)
@@ -132,6 +134,7 @@ def test_samples_are_outputs_of_the_model(both, lines):
     assert any("random_seed has no effect" in line for line in said)
 
 
+@pytest.mark.slow
 def test_a_learned_limit_of_positions_cuts_outputs_with_a_warning(vocabulary, tmp_path):
     model = random_model(vocabulary.size, position_encoding="learned", max_length=12, spread=1.5)
     said = [[], []]

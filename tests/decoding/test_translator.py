@@ -238,6 +238,7 @@ def test_sources_and_outputs_use_their_own_vocabularies(letters, tmp_path):
         assert len(expected) == 3 and not set(expected) & set(text)
 
 
+@pytest.mark.slow
 def test_settings_can_be_changed_for_one_call(translator):
     greedy = translator.translate(LINES, beam_size=1)
     assert greedy != translator.translate(LINES) or translator.n_best(LINES[:1])[0][0] != greedy[0]
@@ -248,6 +249,7 @@ def test_settings_can_be_changed_for_one_call(translator):
         translator.translate(LINES, precision="mixed_bfloat16")
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_hypotheses_and_sorted(translator):
     beams = translator.n_best(LINES, beam_size=3)
     best = translator.translate(LINES, beam_size=3, return_scores=True)
@@ -291,6 +293,7 @@ def test_compiled_equals_uncompiled(small_run, translator):
     assert compiled.translate(lines) == translator.translate(lines)
 
 
+@pytest.mark.slow
 def test_threads_share_a_translator(small_run):
     translator = Translator.from_run_dir(small_run, "extra_length=3", xla_compile=False)
     calls = [

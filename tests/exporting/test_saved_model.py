@@ -49,6 +49,7 @@ def assert_same(found, expected):
 
 
 # A graph takes ten seconds to trace, to save and to load.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [

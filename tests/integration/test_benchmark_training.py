@@ -84,7 +84,7 @@ def test_a_compiled_step_on_random_ids_is_measured(command, tmp_path):
     assert "tokens/s" in "".join(lines) and "input" not in "".join(lines) and "per device" not in "".join(lines)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_problem_data_is_measured_in_two_precisions_on_two_devices(command, grammar_data, tmp_path):
     flags = ("--problem=grammar_ende_rev", f"--data_dir={grammar_data}", "--precision=mixed_bfloat16,float32")
     devices = ("--virtual_devices=2", "--max_tokens_per_replica=200", "--peak_tflops=0.5")
@@ -138,6 +138,7 @@ def test_hparams_set_is_required(command):
     assert result.stderr.count("\n") == 1 and "--training needs --hparams_set" in result.stderr
 
 
+@pytest.mark.slow
 def test_errors_of_the_measuring_process_are_one_line(command):
     result = command("benchmark", *SET, "--num_gpus=999")
     assert result.returncode == 1

@@ -152,6 +152,7 @@ def test_a_run_with_other_settings_starts_over(corpus, small_run, start, command
     assert target.read_text() == expected.stdout
 
 
+@pytest.mark.slow
 def test_a_line_of_a_pipe_is_answered_before_the_next_is_written(small_run, start, command):
     process = start(f"--output_dir={small_run}", *SETTINGS, "--batch_lines=1")
     write_outputs = []
@@ -241,6 +242,7 @@ def test_translations_begin_with_their_prefixes(small_run, command, tmp_path):
     assert "prefixes.txt ends before line 2; it must have a line for each line of" in refused.stderr
 
 
+@pytest.mark.slow
 def test_translations_contain_the_phrases_of_a_file(small_run, command, tmp_path):
     phrases = [["Hund", "alte Mann"], [], ["schläft"], ["die Frau"]]
     (tmp_path / "in.txt").write_text("\n".join(SENTENCES) + "\n")

@@ -142,6 +142,7 @@ def test_an_export_describes_itself(exports, small_run):
         assert "grammar_ende" in card and f"- format: {format}" in card and f"{content['parameters']:,} par" in card
 
 
+@pytest.mark.slow
 def test_what_the_card_of_a_keras_export_says_works(exports):
     card = (exports / "keras" / "README.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)

@@ -80,6 +80,7 @@ def stored(path):
     return json.loads((path / "hparams.json").read_text())["precision"]
 
 
+@pytest.mark.slow
 def test_precision_auto_is_measured_once_and_stays_with_the_run(process, command, flags, tmp_path):
     # Where oneDNN may not use AVX512, bfloat16 is slow on every processor, or cannot be computed at all.
     begun = process("trainer", *flags("run", "precision=auto", 2), ONEDNN_MAX_CPU_ISA="AVX2")

@@ -65,6 +65,7 @@ def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_
     assert is_as_it_was
 
 
+@pytest.mark.slow
 def test_a_translator_still_works_after_training_in_the_same_process(small_run, small_flags, grammar_data, tmp_path):
     translator = Translator.from_run_dir(small_run, "beam_size=2,extra_length=3", xla_compile=False)
     before = translator.translate(["The dog sleeps.", "She sings."])

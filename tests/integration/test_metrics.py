@@ -70,6 +70,7 @@ def test_metrics_that_cannot_score_files_are_one_line_errors(command, files, fla
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_metric_of_a_plug_in_scores_and_selects_checkpoints(command, usr_dir, files, grammar_data, small_flags):
     mine = f"--t2t_usr_dir={usr_dir}"
     scored = command("score", mine, *files, "--metric=length_error,bleu")

@@ -85,6 +85,7 @@ def test_lines_are_continued(writer, example, language_model):
     assert example("decoder", f"--output_dir={language_model}", "--xla_compile=False", stdin=b"g\n") == "g h i j a b\n"
 
 
+@pytest.mark.slow
 def test_a_blank_line_is_sampled_from_the_beginning(writer):
     (samples,) = writer.sample([""], num_samples=30)
     texts = [each.text for each in samples]
@@ -151,6 +152,7 @@ def classifier(example, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_classifier_is_right_far_more_often_than_the_majority_class(classifier, example):
     labels = [line.split("\t")[1] for line in (classifier / "test.tsv").read_text().splitlines()]
     majority = 100 * max(map(labels.count, set(labels))) / len(labels)

@@ -181,6 +181,7 @@ def test_parsed_lines_are_trees_over_their_words_and_repairs_are_reported(made, 
     assert "labelled F1" in score.stdout and "no parts of speech" in score.stdout
 
 
+@pytest.mark.slow
 def test_an_evaluation_has_the_f1_of_free_searches_and_of_those_among_trees_only(made, decode, command):
     data, run, _, _ = made
     flags = ("--split=dev", "--decode_hparams=beam_size=2", "--xla_compile=False", "--json")

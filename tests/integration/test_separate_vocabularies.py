@@ -156,6 +156,7 @@ def test_learned_positions_that_do_not_cover_the_dev_split_are_refused(
     assert f"has {longest_dev} tokens" in line and f"--hparams=max_length={longest_dev} or more" in line
 
 
+@pytest.mark.slow
 def test_learned_positions_that_just_cover_the_dev_split_train_and_decode(train, tmp_path, longest_dev, command):
     run_dir = tmp_path / "run"
     changes = f"tied_embeddings=none,position_encoding=learned,max_length={longest_dev}"

@@ -61,6 +61,7 @@ def hostile_requests():
         yield b"", ""  # nothing at all
 
 
+@pytest.mark.slow
 def test_hostile_requests_are_refused_and_others_get_right_answers(server, expected):
     wanted = expected(SENTENCES)
     requests = [*hostile_requests()]
@@ -154,6 +155,7 @@ def test_a_model_is_switched_under_load_without_a_lost_request(served_exports, e
     assert all(each in (old, new) for each in found) and found[0] == old and found[-1] == new
 
 
+@pytest.mark.slow
 def test_limits_are_flags(served_exports):
     flags = ("--max_waiting=4", "--max_lines=4", "--timeout_seconds=2", "--batch_delay_ms=60000", "--max_tokens=8")
     with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", *flags) as own:

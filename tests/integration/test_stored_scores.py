@@ -65,6 +65,7 @@ def score_of(found, name):
     return next(figure["score"] for figure in found["figures"] if figure["name"] == name)
 
 
+@pytest.mark.slow
 def test_a_changed_metric_scores_the_stored_outputs_again_without_tensorflow(run, command, tmp_path):
     mine, (_, flags) = tmp_path / "mine", run
     mine.mkdir()
@@ -96,6 +97,7 @@ def test_a_changed_metric_scores_the_stored_outputs_again_without_tensorflow(run
     assert score_of(evaluated(plug_in[0]), "constant_for_test") == 3.0  # though it is not asked for
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["hypotheses.txt", "references.txt"])
 def test_replaced_outputs_are_noticed(run, command, name):
     directory, flags = run

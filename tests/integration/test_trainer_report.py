@@ -46,6 +46,7 @@ def trained_here(grammar_data, tmp_path):
     return train
 
 
+@pytest.mark.slow
 def test_the_report_of_a_training_follows_it(trained_here, tmp_path):
     seen = []
 

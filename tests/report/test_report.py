@@ -216,6 +216,7 @@ def test_the_function_writes_the_same_report(evaluated, reported, tmp_path):
     assert Report(tmp_path / "function.html").charts == report.charts
 
 
+@pytest.mark.slow
 def test_what_was_measured_of_heads_is_shown(evaluated, reported, tmp_path):
     assert "Attention heads" not in reported(tmp_path / "before.html", evaluated).text
     run = shutil.copytree(evaluated, tmp_path / "run")

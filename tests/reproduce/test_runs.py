@@ -99,6 +99,7 @@ def test_an_evaluation_of_other_texts_is_not_the_rows(run, command, tmp_path):
     assert len(results_of([run])) == 1
 
 
+@pytest.mark.slow
 def test_a_run_records_all_data_it_was_trained_on(small_run, grammar_data, command, small_flags, tmp_path):
     mine = shutil.copytree(small_run, tmp_path / "run")
     generate(GrammarEnde(), tmp_path / "other", tmp_path / "none", say=lambda line: None)

@@ -52,6 +52,7 @@ def test_both_tests_at_once_are_those_of_each(translations):
     assert both == [(*first, second.p_value) for first, second in zip(*each)]
 
 
+@pytest.mark.slow
 def test_equal_systems_differ_by_chance_as_often_as_the_level_of_randomisation_says():
     random, references = np.random.default_rng(0), ["yes"] * 200
     p_values = {"bootstrap": [], "randomisation": []}

@@ -61,6 +61,7 @@ def parsers():
     made.close()
 
 
+@pytest.mark.slow
 def test_a_run_directory_answers_as_its_translator_does(models, translator):
     assert [each.hypotheses[0].text for each in answers(models, "run", LINES)] == translator.translate(LINES)
     found = answers(models, "run", LINES, num_wanted=3, with_scores=True, alignments=True, settings={"alpha": 1.0})
@@ -70,6 +71,7 @@ def test_a_run_directory_answers_as_its_translator_does(models, translator):
         assert result.alignments == translator.align([line] * 3, [each.text for each in beams[:3]])
 
 
+@pytest.mark.slow
 def test_prefixes_phrases_and_attention_are_those_of_the_translator(models, translator):
     prefixes = ["Der", "", "Das"]
     found = answers(models, "run", LINES, prefixes, with_prefixes=True, attention=Attention("decoder", 0))
@@ -106,6 +108,7 @@ def test_samples_depend_on_the_line_and_not_on_the_batch(models, translator):
     ]
 
 
+@pytest.mark.slow
 def test_parsers_give_trees_over_the_words(parsers):
     parser = t2t.Parser.from_run_dir(FROZEN / "hard_alignment/run", "beam_size=2", xla_compile=False)
     for settings in ({}, {"only_trees": True}):

@@ -196,6 +196,7 @@ def test_an_evaluator_beside_the_training_finds_the_same_figures(run, chosen, gr
         assert found[step] == pytest.approx(figures, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp_path, logged):
     hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=20)  # learns nothing
     options = {"save_checkpoints_steps": 1, "early_stopping_patience": 2}
@@ -261,6 +262,7 @@ def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, gram
         assert figures == pytest.approx(read_evaluations(tmp_path / "plain")[6], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_warm_start_begins_with_the_other_runs_weights(run, chosen, grammar_data, tmp_path, logged):
     hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=1)
     run(hparams, grammar_data, tmp_path, PROBLEM, warm_start_from=str(chosen), schedule="train")
@@ -296,6 +298,7 @@ def decoding(run, grammar_data, tmp_path_factory):
     return options, directory, run(STEADY, grammar_data, directory, PROBLEM, **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step, what", [(2, "target tokens"), (4, "lines decoded"), (6, "lines decoded")])
 def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar_data, tmp_path, logged, step, what):
     options, whole, expected = decoding
@@ -315,6 +318,7 @@ def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar
     assert "already trained" in "\n".join(logged())
 
 
+@pytest.mark.slow
 def test_an_evaluation_between_two_times_is_made_up_for(run, grammar_data, tmp_path):
     """Without steps between checkpoints, the run directory records what was to be evaluated."""
     hparams = SMALL.replace(train_steps=2)
@@ -344,6 +348,7 @@ def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
             TrainOptions(**wrong)
 
 
+@pytest.mark.slow
 def test_evaluations_show_their_progress(run, grammar_data, tmp_path, logged):
     class Often(Display):
         LINE_SECONDS = 0.0

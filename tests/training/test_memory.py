@@ -61,7 +61,12 @@ def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
 @pytest.mark.parametrize(
     "changes",
     [
-        *({name: word} for name, words in choices().items() for word in words),
+        *(
+            # Without a formula, a step is traced.
+            pytest.param({name: word}, marks=pytest.mark.slow) if word == "swiglu" else {name: word}
+            for name, words in choices().items()
+            for word in words
+        ),
         {"self_attention_type": "local", "attention_dropout": 0.1},
         {"feed_forward_type": "attention", "attention_dropout": 0.1},
         {"residual_dropout": 0.0, "relu_dropout": 0.1},

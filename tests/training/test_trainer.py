@@ -52,6 +52,7 @@ def all_arrays(path):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
 
 
+@pytest.mark.slow
 def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for_bit(run, copy_data, tmp_path):
     run(SMALL, copy_data, tmp_path / "through")
     run(SMALL.replace(train_steps=20), copy_data, tmp_path / "stopped")
@@ -66,6 +67,7 @@ def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for
         np.testing.assert_array_equal(array, stopped[name], err_msg=name)
 
 
+@pytest.mark.slow
 def test_the_seed_makes_a_run_reproducible_and_another_seed_differs(run, copy_data, tmp_path):
     short = SMALL.replace(train_steps=3)
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
@@ -81,11 +83,13 @@ def test_resuming_with_another_seed_is_refused(run, copy_data, tmp_path):
         run(SMALL.replace(train_steps=2), copy_data, tmp_path, random_seed=2)
 
 
+@pytest.mark.slow
 def test_checkpoints_are_saved_by_steps_and_the_oldest_removed(run, copy_data, tmp_path):
     run(SMALL.replace(train_steps=9), copy_data, tmp_path, save_checkpoints_steps=2, keep_checkpoint_max=3)
     assert [step for step, _ in list_checkpoints(tmp_path)] == [6, 8, 9]
 
 
+@pytest.mark.slow
 def test_reported_figures_are_in_the_event_files(run, copy_data, tmp_path, logged):
     run(SMALL.replace(train_steps=6), copy_data, tmp_path, log_step_count_steps=3)
     tags = {"train": set(), "eval": set()}

@@ -100,6 +100,7 @@ def test_awkward_text_survives_a_round_trip_except_nul_in_wordpieces(of_kind, ki
     assert different(of_kind(kind), ["a \0b", "\0"]) == (nul if kind == "wordpiece" else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind, size",
     [
@@ -131,6 +132,7 @@ def test_ids_are_within_the_size_and_only_the_last_is_a_symbol(of_kind, lines, k
     assert len(tokens) == len(set(tokens)) == vocabulary.size <= SIZES[kind]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_plain_python_encode_all_encode_and_a_graph_give_the_same_ids(of_kind, multi30k_dir, kind, every):

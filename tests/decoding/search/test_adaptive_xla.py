@@ -30,6 +30,7 @@ def assert_same(found, expected):
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_shape_is_compiled_in_the_background_when_it_has_taken_long_enough(model):
     search = BeamSearch(30, 2, 0.6)
     expected = Searcher(model, search, 64, xla_compile=False)(INPUTS, LIMITS)
@@ -52,6 +53,7 @@ def test_a_shape_that_is_seen_seldom_is_not_compiled(model):
     assert not searcher.is_compiled(INPUTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("threads", "cores", "compiles"),
     [("1", {0, 1}, False), ("1", {0}, True), pytest.param("2", {0, 1}, True, marks=pytest.mark.heavy)],
@@ -67,6 +69,7 @@ def test_large_batches_are_compiled_unless_that_ends_the_parallel_search(model, 
     assert searcher.is_compiled(INPUTS) and searcher.is_compiled(many) is compiles
 
 
+@pytest.mark.slow
 def test_warming_up_compiles(model, tmp_path):
     vocabulary = word_vocabulary(tmp_path)
     translator = Translator(model, vocabulary, DecodeHParams(beam_size=2, extra_length=3), warn=print)
@@ -103,6 +106,7 @@ def test_samples_do_not_depend_on_when_a_search_is_compiled(model, tmp_path):
     assert isinstance(searcher, Searcher)
 
 
+@pytest.mark.slow
 def test_only_the_last_used_searches_are_kept(model, tmp_path, monkeypatch):
     monkeypatch.setattr(tensorflow_engine, "_MAX_SEARCHERS", 2)
     translator = Translator(model, word_vocabulary(tmp_path), DecodeHParams(extra_length=3), warn=print)

@@ -81,6 +81,7 @@ LIMITS = np.array([40, 9, 100, 70, 45, 1, 64, 65, 32, 33, 5, 90], "int32")
 
 
 # Pairwise combinations of the settings.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("beam_size", "batch_tokens", "xla_compile"),
     [(1, PARTS[0], True), (1, PARTS[1], False), (3, PARTS[0], False), (3, PARTS[1], True)],
@@ -93,6 +94,7 @@ def test_the_searcher_finds_what_a_plain_search_finds(beam_size, batch_tokens, x
     assert_same(Searcher(model, search, batch_tokens, xla_compile)(inputs, SearchInputs(LIMITS)), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch_tokens", "xla_compile"), [(PARTS[1], True), (PARTS[0], False)])
 def test_a_search_that_is_looked_at_finds_the_same_and_can_be_ended(batch_tokens, xla_compile):
     searcher, inputs = Searcher(make(), BeamSearch(VOCAB, 3, 0.6), batch_tokens, xla_compile), sources(LENGTHS)
@@ -132,6 +134,7 @@ def test_every_kind_of_cache_grows_shrinks_and_compiles(changes):
     assert_same(Searcher(model, search, 256)(inputs, SearchInputs(LIMITS)), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_tokens", [100, 2048])
 def test_sentences_that_leave_the_batch_at_different_times_do_not_change_results(batch_tokens):
     model, search = make(), BeamSearch(VOCAB, 2, 1.0)
@@ -154,6 +157,7 @@ def test_constraints_stay_with_their_sentences():
     assert_same(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"hard_alignment_token": 4}], ids=str)
 def test_an_ensemble_of_a_model_with_itself_equals_the_model(changes):
     model, search, inputs = make(**changes), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
@@ -228,6 +232,7 @@ def test_log_probabilities_are_those_of_one_pass_over_the_output(changes):
         assert exists.sum() > 3
 
 
+@pytest.mark.slow
 def test_threads_share_a_searcher():
     model, search = make(), BeamSearch(VOCAB, 3, 0.6)
     searcher = Searcher(model, search, 512)

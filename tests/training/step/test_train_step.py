@@ -107,6 +107,7 @@ def test_micro_batches_give_the_same_step_with_an_optimizer_of_keras_and_clippin
     assert min(np.abs(array - before[name]).max() for name, array in weights(model).items()) > 1e-4
 
 
+@pytest.mark.slow
 def test_a_compiled_step_gives_the_same_weights():
     expected, _ = whole()
     model, _, step = step_of(TINY, MicroBatches(max_tokens=999, static_tokens=24), xla_compile=True)
@@ -162,6 +163,7 @@ def test_mixed_precision_steps_are_close_to_float32(precision, atol):
     assert_close(weights(model), expected, atol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adam", "sgd"])
 def test_a_too_large_loss_scale_is_halved_until_steps_are_finite(name):
     _, optimizer, step = step_of(TINY.replace(precision="mixed_float16", optimizer=name))
@@ -194,6 +196,7 @@ def with_dropout(feed_forward_type, max_tokens, num_parallel=1):
     return weights(model), reports
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("feed_forward_type", "max_tokens", "num_parallel"),
     [("relu", 35, 1), ("relu", 21, 1), ("relu", 7, 1), ("relu", None, 2), ("attention", 21, 1)],
