@@ -54,7 +54,7 @@ def assert_same(found, expected):
     "kind",
     [
         "bpe",
-        pytest.param("wordpiece", marks=pytest.mark.slow),
+        "wordpiece",
         *(pytest.param(kind, marks=pytest.mark.heavy) for kind in KINDS if kind not in ("bpe", "wordpiece")),
     ],
 )

@@ -86,7 +86,7 @@ def texts_of(data_dir, name, split):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", ["de", pytest.param("fr", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("language", ["de", "fr"])
 def test_a_prepared_data_set_is_used_unchanged(pairs, prepared, tmp_path, snapshot, language):
     name, before = f"wmt_en{language}", snapshot(prepared)
     said = made(name, tmp_path, prepared)

@@ -105,7 +105,7 @@ def test_awkward_text_survives_a_round_trip_except_nul_in_wordpieces(of_kind, ki
     "kind, size",
     [
         pytest.param("wordpiece", 4000, marks=pytest.mark.heavy),
-        pytest.param("characters", 300, marks=pytest.mark.slow),
+        ("characters", 300),
         ("bytes", 259),
     ],
 )
@@ -133,7 +133,7 @@ def test_ids_are_within_the_size_and_only_the_last_is_a_symbol(of_kind, lines, k
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [4, 1])
 @pytest.mark.parametrize("kind", KINDS)
 def test_plain_python_encode_all_encode_and_a_graph_give_the_same_ids(of_kind, multi30k_dir, kind, every):
     texts = [*AWKWARD, "a\0b", "x" * 99, f"a {'x' * 100} b", *all_lines(multi30k_dir)[::every]]
