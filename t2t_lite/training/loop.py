@@ -112,7 +112,8 @@ class TrainingLoop:
         if ending := self._end_before_it_begins():
             return ending
         self._check_memory()
-        # The chief's, should the workers have different ones.
+        # Workers must read the same steps at once: all do if one has callbacks, and the chief's steps count.
+        self._reads_every_step = bool(all_gather(self._strategy, float(bool(self._callbacks))).any())
         every = int(all_gather(self._strategy, float(self._options.save_checkpoints_steps))[0])
         schedule = CheckpointSchedule(every, self._options.save_checkpoints_secs, self._hparams.train_steps)
         before = None
@@ -170,7 +171,7 @@ class TrainingLoop:
         Other workers may have requests, too, that this one does not know: they all follow them a step later.
         """
         is_first = self._step == self._first_step + 1
-        return is_first or bool(self._callbacks) or (any(requests) and not has_workers(self._strategy))
+        return is_first or self._reads_every_step or (any(requests) and not has_workers(self._strategy))
 
     def _finish(self, started: StartedStep) -> np.ndarray:
         """Waits for a step and counts it, reports when due, and ends a run that skips too many steps in a row.
