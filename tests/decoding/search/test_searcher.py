@@ -120,7 +120,8 @@ def test_a_search_that_is_looked_at_finds_the_same_and_can_be_ended(batch_tokens
 @pytest.mark.parametrize(
     "changes",
     [
-        {"self_attention_type": "local", "position_encoding": "rotary", "norm_position": "pre"},
+        {"self_attention_type": "local"},
+        {"position_encoding": "rotary", "norm_position": "pre"},
         {"self_attention_type": "recurrent", "position_encoding": "learned"},
         {"self_attention_type": "convolution"},
         {"position_encoding": "relative", "hard_alignment_token": 4},
