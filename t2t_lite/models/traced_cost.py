@@ -6,8 +6,10 @@ what grows with them from what does not.
 """
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import keras
@@ -29,9 +31,11 @@ _ROWS = (2, 4)
 # Graph and kernels of an operation and of a loop, measured on a CPU.
 _BYTES_OF_AN_OPERATION = 32 * 1024
 _BYTES_OF_A_LOOP = 8 * MIB
-# In a real step, operations also run beside each other. Its peak is 0.9 to 1.0 of that in the order of the graph with
-# AVX512 and oneDNN, and up to 1.35 of it with AVX2 and without oneDNN.
-_OUT_OF_ORDER = 1.25
+# What a step takes without oneDNN, relative to the simulated tensors. The measured peaks of a plug-in's model were
+# up to 1.35 times an estimate without this factor; with oneDNN, up to 1.02 times.
+_WITHOUT_ONEDNN = 1.4
+# Features of a processor with which TensorFlow uses oneDNN, unless TF_ENABLE_ONEDNN_OPTS says otherwise.
+_ONEDNN_FEATURES = re.compile(r"\b(avx512_vnni|avx512_bf16|avx_vnni|amx_tile)\b")
 # Operations whose output is their input's buffer.
 _ALIASES = frozenset({"Identity", "Reshape", "Squeeze", "ExpandDims", "StopGradient", "IdentityN", "Bitcast"})
 _CALLS = {"PartitionedCall": "f", "StatefulPartitionedCall": "f"}
@@ -69,10 +73,20 @@ def traced_step_bytes(model: "Seq2SeqModel", length: int) -> StepBytes:
     loops = sum(operation.type in _LOOPS for operation in operations)
     of_chunk = chunk_bytes(model.vocab_size, model.hparams.hidden_size) if in_chunks[0] else 0
     return StepBytes(
-        kept=_OUT_OF_ORDER * per_row / length,
+        kept=(1.0 if _has_onednn() else _WITHOUT_ONEDNN) * per_row / length,
         shared=max(peaks[0] - _ROWS[0] * per_row, 0.0) + of_chunk,
         graph=GRAPH_BYTES + len(operations) * _BYTES_OF_AN_OPERATION + loops * _BYTES_OF_A_LOOP,
     )
+
+
+def _has_onednn() -> bool:
+    """Returns whether TensorFlow computes with oneDNN on this processor."""
+    if chosen := os.environ.get("TF_ENABLE_ONEDNN_OPTS"):
+        return chosen != "0"
+    try:
+        return bool(_ONEDNN_FEATURES.search(Path("/proc/cpuinfo").read_text(encoding="utf-8")))
+    except OSError:
+        return False
 
 
 def _trace(model: "Seq2SeqModel", rows: int, source: int, target: int, backward: bool) -> tuple["tf.Graph", bool]:

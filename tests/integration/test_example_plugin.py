@@ -137,17 +137,17 @@ def test_a_training_is_timed(example, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_traced_estimate_of_the_memory_is_near_the_measured_peak_and_seldom_below(example, example_site):
+def test_the_traced_estimate_of_the_memory_is_within_20_percent_of_the_measured_peak(example, example_site):
     hparams = get_hparams("length_tiny", hidden_size=128, filter_size=512, num_heads=4)
     rows, length, vocab_size = 64, 48, 4000
     fixed, per_token = estimate_memory(symbolic_model(hparams, vocab_size), length)
-    # The peak depends on which operations happen to run at the same time. The more steps, the less it is chance. With
-    # AVX512 and oneDNN the estimate was 1.2 to 1.4 of the peak of 20 steps, with AVX2 and without oneDNN 0.9 to 1.2.
+    # The peak depends on which operations happen to run at the same time: on a busy machine, fewer do. The more steps,
+    # the less it is chance: with 2 steps the estimate was 1.03 to 1.32 of the peak, with 8 or 20 steps 0.98 to 1.11.
     environment = {"PYTHONPATH": str(example_site)}
     peak = peak_memory(hparams, vocab_size, rows, length, rows * length, steps=20, **environment)["peak"]
     ratio = (fixed + rows * length * per_token) / peak
     print(f"estimate {ratio:.2f} of the measured peak")
-    assert 0.85 <= ratio <= 1.5
+    assert 0.9 <= ratio <= 1.2
 
 
 def test_the_models_settings_are_known_wherever_it_is_chosen(command, example):
