@@ -26,6 +26,7 @@ MAX_LAYERS = 1000
 
 PRECISIONS = ("float32", "mixed_bfloat16", "mixed_float16")
 AUTO_PRECISION = "auto"  # float32 or mixed_bfloat16: a training chooses, and its run has the choice
+AUTO_BATCH_BY = "auto"  # both or shapes: a training chooses, and its run has the choice
 SAMPLING_METHODS = ("argmax", "random")
 
 
@@ -95,9 +96,10 @@ class HParams(Settings):
     label_smoothing: float = option(0.1, "epsilon_ls", at_least=0, below=1)
     batch_tokens: int = option(25_000, "real target tokens per optimizer step over all devices", at_least=1)
     batch_by: str = option(
-        "both",
-        "batches of similar lengths on both sides; targets: on the target side only, as up to version 0.9",
-        choices=("both", "targets"),
+        AUTO_BATCH_BY,
+        "both: batches of similar lengths on both sides; targets: on the target side only, as up to version 0.9; "
+        "shapes: filled up to one of at most 40 shapes, for XLA; auto: shapes if steps are compiled, else both",
+        choices=(AUTO_BATCH_BY, "both", "targets", "shapes"),
     )
     train_steps: int = option(100_000, at_least=1)
     optimizer: str = option("adam", "adamw, adafactor, lion or sgd; the adam_ settings are for adam and adamw")

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias
 
 import t2t_lite
 from t2t_lite.checkpoints.versions import list_checkpoints
-from t2t_lite.config import HParams
+from t2t_lite.config import AUTO_BATCH_BY, HParams
 from t2t_lite.data.problem import REVERSED_SUFFIX, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder, sha256_of, write_text, written_whole
@@ -140,14 +140,15 @@ def stored_setting(path: Path, name: str) -> SettingValue:
         raise UserError(f"{Path(path) / 'hparams.json'} is damaged: {error}") from error
 
 
-def with_order_of_run(path: Path, hparams: HParams) -> HParams:
-    """Returns the settings, with the `batch_by` of the run if it is one of "targets", which all were up to version 0.9.
+def with_order_of_run(path: Path, hparams: HParams, of_new_run: str = "both") -> HParams:
+    """Returns the settings; batch_by=auto becomes that of the run, or `of_new_run` if there is none yet.
 
-    A run that goes on with the default settings keeps its order of the data. Raises UserError if the run is damaged.
+    Raises UserError if the run is damaged.
     """
-    if (Path(path) / "run.json").exists() and stored_setting(path, "batch_by") == OLD_BATCH_BY:
-        return hparams.replace(batch_by=OLD_BATCH_BY)
-    return hparams
+    if hparams.batch_by != AUTO_BATCH_BY:
+        return hparams
+    is_new = not (Path(path) / "run.json").exists()
+    return hparams.replace(batch_by=of_new_run if is_new else stored_setting(path, "batch_by"))
 
 
 def recorded(path: Path, name: str) -> str | None:
@@ -310,7 +311,7 @@ def prepare_run_dir(
     Raises:
       UserError: if something differs; the message names the differences.
     """
-    path = Path(path)
+    path, hparams = Path(path), with_order_of_run(path, hparams)
     inputs_vocabulary = inputs_vocabulary or vocabulary
     digests: list[str] = []
     if (path / "run.json").exists():

@@ -8,7 +8,7 @@ from t2t_lite.data.problem import get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.run_dir import open_run_dir, prepare_run_dir, with_order_of_run
 
-HPARAMS = HParams(hidden_size=32, num_heads=4)
+HPARAMS = HParams(hidden_size=32, num_heads=4, batch_by="both")
 
 
 @pytest.fixture
@@ -80,24 +80,27 @@ def test_training_length_and_averaging_may_change(run, problem, vocabulary, chan
 
 
 def test_a_run_of_a_version_without_batch_by_keeps_its_order_of_the_data(run, problem, vocabulary):
-    assert HPARAMS.batch_by == "both"
     stored = json.loads((run.path / "hparams.json").read_text(encoding="utf-8"))
     del stored["batch_by"]
     (run.path / "hparams.json").write_text(json.dumps(stored), encoding="utf-8")
     assert open_run_dir(run.path).hparams.batch_by == "targets"
-    assert "batch_by: targets, not both" in refusal(prepare_run_dir, run.path, HPARAMS, problem, vocabulary)
+    for other in ("both", "shapes"):
+        wanted = HPARAMS.replace(batch_by=other)
+        assert f"batch_by: targets, not {other}" in refusal(prepare_run_dir, run.path, wanted, problem, vocabulary)
     for _ in range(2):  # the first time writes the setting
-        kept = with_order_of_run(run.path, HPARAMS)
+        kept = prepare_run_dir(run.path, HPARAMS.replace(batch_by="auto"), problem, vocabulary).hparams
         assert kept == HPARAMS.replace(batch_by="targets")
-        assert prepare_run_dir(run.path, kept, problem, vocabulary).hparams == kept
 
 
-def test_a_new_run_has_the_order_of_its_settings(run, problem, vocabulary, tmp_path):
-    assert with_order_of_run(run.path, HPARAMS) == with_order_of_run(tmp_path / "new", HPARAMS) == HPARAMS
+def test_the_order_of_the_data_is_chosen_for_new_runs_only(run, problem, vocabulary, tmp_path):
+    usual = HParams()
+    assert usual.batch_by == "auto" and with_order_of_run(run.path, usual, "shapes").batch_by == "both"
+    for of_new_run in ("both", "shapes"):
+        assert with_order_of_run(tmp_path / "new", usual, of_new_run).batch_by == of_new_run
+    assert prepare_run_dir(tmp_path / "new", usual, problem, vocabulary).hparams.batch_by == "both"
     other = HPARAMS.replace(batch_by="targets")
-    assert "batch_by: both, not targets" in refusal(
-        prepare_run_dir, run.path, with_order_of_run(run.path, other), problem, vocabulary
-    )
+    assert with_order_of_run(run.path, other, "shapes") == other
+    assert "batch_by: both, not targets" in refusal(prepare_run_dir, run.path, other, problem, vocabulary)
 
 
 def test_other_settings_are_refused_and_named(run, problem, vocabulary, snapshot):

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
+from t2t_lite.data.batch_shapes import fill_shapes
 
 _LONGEST = 2**15  # longer texts are sorted by target length as if they had this length
 _DRAWS = 2**24  # random numbers that order pairs of equal lengths are below this
@@ -31,21 +32,40 @@ def cut_into_batches(
     """
     total = tf.reduce_sum(target_lengths)
     number = tf.maximum(tf.cast(tf.round(total / batch_tokens), tf.int64), 1)
-    if batch_by == "both":
-        order, batch_of = _by_both(input_lengths, target_lengths, number, seed)
-    else:
+    if batch_by == "targets":
         order = _by_targets(input_lengths, target_lengths, seed)
         lengths = tf.gather(target_lengths, order)
         batch_of = tf.cumsum(lengths, exclusive=True) * number // tf.maximum(total, 1)
+    else:
+        order, batch_of = _by_both(input_lengths, target_lengths, number, seed)
     rows = tf.RaggedTensor.from_value_rowids(  # pyright: ignore[reportAttributeAccessIssue]
         tf.cast(order, tf.int64), batch_of, nrows=number
     )
     rows = tf.ragged.boolean_mask(rows, rows.row_lengths() > 0)
-    if seed is None:
-        return rows
+    return rows if seed is None else tf.gather(rows, _random_order(rows.nrows(), seed))
+
+
+def cut_into_shapes(
+    input_lengths: tf.Tensor, target_lengths: tf.Tensor, seed: tf.Tensor, shapes: np.ndarray
+) -> tuple[Array, tf.Tensor]:
+    """Returns the pairs of each batch, int64 [batches, (rows)], and the batches' shapes, int64 [batches, 3].
+
+    A shape is (inputs length, targets length, rows), see `learn_batch_shapes`. Batches are in random order.
+    """
+    draws = tf.random.stateless_uniform(tf.shape(target_lengths), seed, 0, _DRAWS, tf.int64)
+    lengths = tf.stack([input_lengths, target_lengths])
+    order, sizes, shape_of = (
+        tf.ensure_shape(found, [None])
+        for found in tf.numpy_function(fill_shapes, [lengths, draws, shapes], 3 * [tf.int64], stateful=False)
+    )
+    rows = tf.RaggedTensor.from_row_lengths(order, sizes)  # pyright: ignore[reportAttributeAccessIssue]
+    batches = _random_order(rows.nrows(), seed)
+    return tf.gather(rows, batches), tf.gather(shapes, tf.gather(shape_of, batches))
+
+
+def _random_order(batches: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     # A new seed: with that of the pairs, the same random numbers would also determine the order of batches.
-    draws = tf.random.stateless_uniform([rows.nrows()], fold_in(seed, 1))
-    return tf.gather(rows, tf.argsort(draws))
+    return tf.argsort(tf.random.stateless_uniform([batches], fold_in(seed, 1)))
 
 
 def fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:

@@ -6,16 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from t2t_lite.arrays import Array
-from t2t_lite.data.batching import cut_into_batches, fold_in
-from t2t_lite.data.manifest import read_manifest
+from t2t_lite.data.batch_shapes import learn_batch_shapes
+from t2t_lite.data.batching import cut_into_batches, cut_into_shapes, fold_in
+from t2t_lite.data.manifest import Manifest, read_manifest
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
 
 # Batches are made of the pairs of a window of about this size; a batch never spans two windows.
 WINDOW = 2**17
+# The shapes of batches are learned from the lengths of the first pairs, in the order of the shards.
+_SAMPLE = 2**15
 
 
 @contextlib.contextmanager
@@ -67,6 +71,7 @@ def batches(
     max_length: int | None = None,
     seed: int | None = None,
     epoch: int | tf.Tensor = 0,
+    shapes: np.ndarray | None = None,
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
@@ -82,14 +87,12 @@ def batches(
       max_length: drops pairs with a side of more tokens; None keeps all.
       seed: determines the order, together with `epoch`; None keeps the order by length (for evaluation).
       epoch: counted from 0.
+      shapes: batches have one of these shapes, filled up with empty rows, see `learn_batch_shapes`; needs a seed, and
+        `batch_by` has no meaning then.
     """
     manifest = read_manifest(data_dir, problem)
-    names = [problem.shard_filename(split, i) for i in range(problem.shards_of(split))]
-    window = WINDOW
-    if manifest is not None:
-        window = max(1, window_size(manifest.splits[split]["examples"]))
-        names = sorted(manifest.splits[split]["shards"])  # --num_shards may have changed their number
-    shards = [str(Path(data_dir) / name) for name in names]
+    window = WINDOW if manifest is None else max(1, window_size(manifest.splits[split]["examples"]))
+    shards = _shards(problem, data_dir, split, manifest)
     files = tf.data.Dataset.from_tensor_slices(shards)
     if seed is not None:
         graph = tf.compat.v1.get_default_graph()
@@ -102,12 +105,39 @@ def batches(
     def cut(index: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
         inputs, targets = _parse(window, problem.is_reversed, max_length)
         window_seed = None if order_seed is None else fold_in(order_seed, index)
-        rows = cut_into_batches(inputs.row_lengths(), targets.row_lengths(), batch_tokens, window_seed, batch_by)
+        lengths = inputs.row_lengths(), targets.row_lengths()
+        if shapes is not None:
+            return tf.data.Dataset.from_tensor_slices(cut_into_shapes(*lengths, window_seed, shapes)).map(
+                lambda row, shape: {
+                    "inputs": tf.gather(inputs, row).to_tensor(shape=tf.stack([shape[2], shape[0]])),
+                    "targets": tf.gather(targets, row).to_tensor(shape=tf.stack([shape[2], shape[1]])),
+                }
+            )
+        rows = cut_into_batches(*lengths, batch_tokens, window_seed, batch_by)
         return tf.data.Dataset.from_tensor_slices(rows).map(
             lambda row: {"inputs": tf.gather(inputs, row).to_tensor(), "targets": tf.gather(targets, row).to_tensor()}
         )
 
     return records.batch(window).enumerate().prefetch(1).flat_map(cut).prefetch(tf.data.AUTOTUNE)  # pyright: ignore[reportArgumentType]
+
+
+def _shards(problem: Problem, data_dir: Path, split: str, manifest: Manifest | None) -> list[str]:
+    names = [problem.shard_filename(split, i) for i in range(problem.shards_of(split))]
+    if manifest is not None:
+        names = sorted(manifest.splits[split]["shards"])  # --num_shards may have changed their number
+    return [str(Path(data_dir) / name) for name in names]
+
+
+def batch_shapes(problem: Problem, data_dir: Path, *, batch_tokens: int, max_length: int) -> np.ndarray:
+    """Returns the shapes of training batches, see `learn_batch_shapes`: the same ones for any seed and devices."""
+    manifest = read_manifest(data_dir, problem)
+    records = tf.data.TFRecordDataset(_shards(problem, data_dir, "train", manifest)).batch(_SAMPLE)
+    sides = _parse(next(iter(records)), problem.is_reversed, max_length)
+    lengths = np.stack([side.row_lengths().numpy() for side in sides])
+    examples = lengths.shape[1] if manifest is None else min(manifest.splits["train"]["examples"], WINDOW)
+    batches = round(examples * lengths[1].mean() / batch_tokens)
+    longest = max_length if manifest is None else manifest.longest("train", max_length)
+    return learn_batch_shapes(lengths, batch_tokens, longest, batches)
 
 
 @tf.autograph.experimental.do_not_convert
@@ -132,6 +162,9 @@ def epochs(
     Returns:
       a dataset like that of `batches`, with additional int64 scalars "epoch" and "position" in each batch.
     """
+    shapes = None
+    if batch_by == "shapes":
+        shapes = batch_shapes(problem, data_dir, batch_tokens=batch_tokens, max_length=max_length)
 
     def numbered(epoch: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
         epoch_batches = batches(
@@ -143,6 +176,7 @@ def epochs(
             max_length=max_length,
             seed=seed,
             epoch=epoch,
+            shapes=shapes,
         )
         return (
             epoch_batches.enumerate()
@@ -153,7 +187,8 @@ def epochs(
     def left(epoch: tf.Tensor) -> tf.data.Dataset:
         return numbered(epoch, tf.where(epoch == first_epoch, tf.constant(skip, tf.int64), 0))
 
-    return tf.data.Dataset.range(first_epoch, 2**40).flat_map(left).prefetch(tf.data.AUTOTUNE)
+    without_end = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+    return tf.data.Dataset.range(first_epoch, 2**40).flat_map(left).apply(without_end).prefetch(tf.data.AUTOTUNE)
 
 
 def _parse(window: tf.Tensor, is_reversed: bool, max_length: int | None) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:

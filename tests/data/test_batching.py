@@ -11,19 +11,6 @@ from t2t_lite.data.batching import cut_into_batches
 BATCH_TOKENS = 25_000
 
 
-@pytest.fixture(scope="module")
-def lengths():
-    """Lengths of inputs and targets like those of a window of WMT: (int64 [pairs], int64 [pairs]).
-
-    Both have a log-normal distribution with a mean of about 30; most pairs have similar lengths, one in twelve has not.
-    """
-    rng = np.random.default_rng(0)
-    inputs = np.exp(rng.normal(np.log(25), 0.65, 2**17))
-    ratios = np.exp(rng.normal(0.03, np.where(rng.random(2**17) < 0.08, 0.5, 0.2)))
-    sides = np.stack([inputs, inputs * ratios]).round().astype("int64") + 2
-    return sides[:, sides.max(axis=0) <= 256]
-
-
 def batches_of(lengths, seed, batch_by="both", batch_tokens=BATCH_TOKENS):
     seed = None if seed is None else tf.constant([1, seed], tf.int64)
     inputs, targets = (tf.constant(side, tf.int64) for side in lengths)
@@ -31,8 +18,8 @@ def batches_of(lengths, seed, batch_by="both", batch_tokens=BATCH_TOKENS):
 
 
 @pytest.fixture(scope="module")
-def epoch(lengths):
-    return batches_of(lengths, 1)
+def epoch(wmt_lengths):
+    return batches_of(wmt_lengths, 1)
 
 
 def padding_of(side, batches):
@@ -40,37 +27,37 @@ def padding_of(side, batches):
 
 
 @pytest.mark.parametrize("seed", [1, None])
-def test_batches_by_both_lengths_have_at_most_a_tenth_of_padding_on_either_side(lengths, seed):
-    batches = batches_of(lengths, seed)
-    assert all(padding_of(side, batches) < 0.1 for side in lengths)
+def test_batches_by_both_lengths_have_at_most_a_tenth_of_padding_on_either_side(wmt_lengths, seed):
+    batches = batches_of(wmt_lengths, seed)
+    assert all(padding_of(side, batches) < 0.1 for side in wmt_lengths)
 
 
-def test_batches_by_target_lengths_have_little_padding_only_there(lengths):
-    inputs, targets = (padding_of(side, batches_of(lengths, 1, "targets")) for side in lengths)
+def test_batches_by_target_lengths_have_little_padding_only_there(wmt_lengths):
+    inputs, targets = (padding_of(side, batches_of(wmt_lengths, 1, "targets")) for side in wmt_lengths)
     assert targets < 0.02 and inputs > 0.2
 
 
-def test_batches_have_equally_many_target_tokens(lengths, epoch):
-    tokens = [lengths[1][batch].sum() for batch in epoch]
-    assert len(epoch) == round(lengths[1].sum() / BATCH_TOKENS)
+def test_batches_have_equally_many_target_tokens(wmt_lengths, epoch):
+    tokens = [wmt_lengths[1][batch].sum() for batch in epoch]
+    assert len(epoch) == round(wmt_lengths[1].sum() / BATCH_TOKENS)
     assert min(tokens) > 0.98 * BATCH_TOKENS and max(tokens) < 1.02 * BATCH_TOKENS
 
 
-def test_every_pair_is_in_one_batch(lengths, epoch):
-    assert sorted(np.concatenate(epoch)) == list(range(len(lengths[0])))
+def test_every_pair_is_in_one_batch(wmt_lengths, epoch):
+    assert sorted(np.concatenate(epoch)) == list(range(len(wmt_lengths[0])))
 
 
-def test_batches_are_a_function_of_the_seed(lengths, epoch):
-    assert all(itertools.starmap(np.array_equal, zip(batches_of(lengths, 1), epoch, strict=True)))
+def test_batches_are_a_function_of_the_seed(wmt_lengths, epoch):
+    assert all(itertools.starmap(np.array_equal, zip(batches_of(wmt_lengths, 1), epoch, strict=True)))
 
 
 @pytest.mark.parametrize("batch_by, most", [("both", 0.55), ("targets", 1.0)])
-def test_more_of_a_batch_are_apart_in_the_next_epoch_by_both_lengths(lengths, batch_by, most):
-    batch_in_next = np.empty(len(lengths[0]), int)
-    for number, batch in enumerate(batches_of(lengths, 2, batch_by)):
+def test_more_of_a_batch_are_apart_in_the_next_epoch_by_both_lengths(wmt_lengths, batch_by, most):
+    batch_in_next = np.empty(len(wmt_lengths[0]), int)
+    for number, batch in enumerate(batches_of(wmt_lengths, 2, batch_by)):
         batch_in_next[batch] = number
     together = pairs = 0
-    for batch in batches_of(lengths, 1, batch_by):
+    for batch in batches_of(wmt_lengths, 1, batch_by):
         counts = np.bincount(batch_in_next[batch])
         together += (counts * (counts - 1)).sum()
         pairs += len(batch) * (len(batch) - 1)

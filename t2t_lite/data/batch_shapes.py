@@ -1,0 +1,100 @@
+"""Batches of few shapes, for which XLA compiles a step once each: every pair is in the smallest shape that holds it."""
+
+import heapq
+import itertools
+
+import numpy as np
+
+# One step is compiled for each shape, which takes a minute or so on a GPU; more shapes have less padding.
+MOST_SHAPES = 40
+# A shape is used for about this many batches of an epoch or more: the last one of each has pairs of smaller shapes.
+_BATCHES_OF_SHAPE = 3
+# Rows are a multiple of this, for 2, 4 or 8 devices, where a batch has many more.
+_ROWS = 8
+
+
+def learn_batch_shapes(lengths: np.ndarray, batch_tokens: int, longest: int, batches: int) -> np.ndarray:
+    """Returns the shapes of batches, int64 [shapes, 3]: inputs length, targets length and rows, in ascending order.
+
+    The space of lengths is divided in two, and each time the part with the most padding again. A batch of each shape
+    has about `batch_tokens` target tokens, and the last shape holds the longest pairs.
+
+    Args:
+      lengths: those of inputs and targets of some pairs, int64 [2, pairs].
+      batch_tokens: real target tokens per batch.
+      longest: the length of the longest side of all pairs.
+      batches: how many batches an epoch has; few batches have fewer shapes.
+    """
+    most = min(MOST_SHAPES - 1, max(batches // _BATCHES_OF_SHAPE, 1))
+    numbers = itertools.count()  # so that parts with equal gains are not compared
+    parts = [(-_division(lengths)[0], next(numbers), lengths)]
+    while len(parts) < most and parts[0][0] < 0:
+        part = heapq.heappop(parts)[2]
+        is_short = _division(part)[1]
+        for half in (part[:, is_short], part[:, ~is_short]):
+            heapq.heappush(parts, (-_division(half)[0], next(numbers), half))
+    boxes = {tuple(part.max(axis=1).tolist()) for *_, part in parts} | {(longest, longest)}
+    shapes = np.array(sorted(boxes, key=lambda box: (sum(box), box)))
+    shape_of = smallest_shapes(lengths, shapes)
+    tokens = np.bincount(shape_of, lengths[1], len(shapes))
+    means = np.where(tokens > 0, tokens / np.maximum(np.bincount(shape_of, minlength=len(shapes)), 1), shapes[:, 1])
+    rows = np.maximum(batch_tokens / means, 1)
+    rows = np.where(rows < 4 * _ROWS, np.floor(rows), np.round(rows / _ROWS) * _ROWS)
+    return np.concatenate([shapes, rows[:, None].astype(np.int64)], axis=1)
+
+
+def _division(lengths: np.ndarray) -> tuple[int, np.ndarray]:
+    """Returns (positions that a division in two saves, which pairs are on the short side, bool [pairs])."""
+    pairs = lengths.shape[1]
+    best = (0, np.ones(pairs, bool))
+    for side in lengths:
+        order = np.argsort(side, kind="stable")
+        ascending = lengths[:, order]
+        short = np.maximum.accumulate(ascending, axis=1).sum(axis=0)
+        long = np.maximum.accumulate(ascending[:, ::-1], axis=1)[:, ::-1].sum(axis=0)
+        before = np.flatnonzero(np.diff(side[order]))  # the last pairs before the length changes
+        if not len(before):
+            continue
+        saved = short[-1] * pairs - short[before] * (before + 1) - long[before + 1] * (pairs - before - 1)
+        if saved.max() > best[0]:
+            best = (int(saved.max()), side <= side[order[before[saved.argmax()]]])
+    return best
+
+
+def smallest_shapes(lengths: np.ndarray, shapes: np.ndarray) -> np.ndarray:
+    """Returns the index of the first shape that holds each pair, int64 [pairs]."""
+    shape_of = np.full(lengths.shape[1], len(shapes) - 1)
+    for index in reversed(range(len(shapes) - 1)):
+        shape_of[(lengths[0] <= shapes[index, 0]) & (lengths[1] <= shapes[index, 1])] = index
+    return shape_of
+
+
+def fill_shapes(lengths: np.ndarray, draws: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Divides pairs into batches, whose shapes are those of their smallest pairs that fill one.
+
+    What is left of the pairs of a shape joins those of the next larger one. Only batches of the last shapes, which have
+    no larger one, have fewer rows.
+
+    Args:
+      lengths: those of inputs and targets, int64 [2, pairs].
+      draws: order the pairs of a shape, int64 [pairs].
+      shapes: see `learn_batch_shapes`.
+
+    Returns:
+      (the order of pairs, their number in each batch, the shape of each batch), all int64.
+    """
+    order = np.lexsort((draws, smallest_shapes(lengths, shapes)))
+    waiting = np.split(order, np.searchsorted(smallest_shapes(lengths, shapes)[order], np.arange(1, len(shapes))))
+    batches, shape_of = [], []
+    for index, (inputs, targets, rows) in enumerate(shapes):
+        pairs = waiting[index]
+        larger = np.flatnonzero((shapes[:, 0] >= inputs) & (shapes[:, 1] >= targets))
+        larger = larger[larger > index]
+        number = len(pairs) // rows if len(larger) else -(-len(pairs) // rows)
+        if len(larger):
+            waiting[larger[0]] = np.concatenate([waiting[larger[0]], pairs[number * rows :]])
+            pairs = pairs[: number * rows]
+        batches += np.array_split(pairs, number) if number else []
+        shape_of += [index] * number
+    sizes = np.array([len(batch) for batch in batches], np.int64)
+    return np.concatenate([np.zeros(0, np.int64), *batches]), sizes, np.array(shape_of, np.int64)
