@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from t2t_lite.api.settings import resolve_hparams
-from t2t_lite.config import AUTO_PRECISION, HParams
+from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
 from t2t_lite.data.problem import Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
@@ -21,6 +21,8 @@ from t2t_lite.training.evaluation.model_selection import check_metric, check_sea
 from t2t_lite.training.options import TrainOptions
 
 if TYPE_CHECKING:
+    import tensorflow as tf
+
     from t2t_lite.data.manifest import Manifest
     from t2t_lite.report.writing import ReportCallback
     from t2t_lite.run_dir import RunDir
@@ -193,29 +195,47 @@ class _Run:
 
     def train(self, callbacks: Iterable[Callback], display: Display | None) -> TrainResult:
         """Prepares the run directory and trains."""
-        from t2t_lite.run_dir import stored_setting
+        from t2t_lite.system.gpus import has_gpu
         from t2t_lite.system.quiet import import_tensorflow, settings_restored
+        from t2t_lite.system.startup import keep_compiled
 
         manifest = self._check()
-        # Before TensorFlow is imported, which takes seconds, unless it has to choose the precision.
-        run_dir = None if self.hparams.precision == AUTO_PRECISION else self._run_dir(manifest, self.hparams)
+        options, is_open = self.options, self.hparams.precision == AUTO_PRECISION
+        if options.xla_compile or (options.xla_compile is None and has_gpu()):
+            keep_compiled()
+            is_open |= self.hparams.batch_by == AUTO_BATCH_BY
+        # Before TensorFlow is imported, which takes seconds, unless its devices decide about settings.
+        run_dir = None if is_open else self._run_dir(manifest, self.hparams)
         with settings_restored():
             import_tensorflow()
-            from t2t_lite.training.precision import choose_precision
-            from t2t_lite.training.strategy import device_memory, make_strategy
+            from t2t_lite.training.strategy import device_memory, has_gpus, make_strategy
             from t2t_lite.training.trainer import train as train_run
 
-            options = dataclasses.replace(self.options, free_bytes=device_memory(self.options.virtual_devices))
-            made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
+            free_bytes = device_memory(options.virtual_devices)
+            made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, bool(options.xla_compile))
+            compiles = has_gpus(made) if options.xla_compile is None else options.xla_compile
             if run_dir is None:
-                is_new = not (self.output_dir / "run.json").exists()
-                stored = None if is_new else str(stored_setting(self.output_dir, "precision"))
-                precision, why = choose_precision(made, stored)
-                run_dir = self._run_dir(manifest, self.hparams.replace(precision=precision))
-                if self.is_chief:
-                    (display or Display()).say(why)
+                run_dir = self._run_dir(manifest, self._with_precision(made, display), "shapes" if compiles else "both")
+            if options.xla_compile is None:
+                compiles = compiles and run_dir.hparams.batch_by == "shapes"
+            options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiles)
             ending = train_run(run_dir, self.data_dir, made, options, callbacks, display)
         return self._result(ending.step, ending.reason, ending.signal)
+
+    def _with_precision(self, strategy: "tf.distribute.Strategy", display: Display | None) -> HParams:
+        """Returns the settings; precision=auto becomes that of the run, or what suits the devices."""
+        from t2t_lite.run_dir import stored_setting
+        from t2t_lite.training.precision import choose_precision
+
+        if self.hparams.precision != AUTO_PRECISION:
+            return self.hparams
+        is_new = not (self.output_dir / "run.json").exists()
+        precision, why = choose_precision(
+            strategy, None if is_new else str(stored_setting(self.output_dir, "precision"))
+        )
+        if self.is_chief:
+            (display or Display()).say(why)
+        return self.hparams.replace(precision=precision)
 
     def check_warm_start(self) -> None:
         """Raises UserError if the run that this one starts from is none; one with checkpoints starts from them."""
@@ -238,11 +258,11 @@ class _Run:
         check_training(self.problem, self.hparams, manifest, self.data_dir)
         return manifest
 
-    def _run_dir(self, manifest: "Manifest", hparams: HParams) -> "RunDir":
-        """Prepares the run directory."""
+    def _run_dir(self, manifest: "Manifest", hparams: HParams, batch_by: str = "both") -> "RunDir":
+        """Prepares the run directory; `batch_by` is that of a new run whose settings leave it open."""
         from t2t_lite.run_dir import RunDir, prepare_run_dir, with_order_of_run
 
-        hparams = with_order_of_run(self.output_dir, hparams)
+        hparams = with_order_of_run(self.output_dir, hparams, batch_by)
         vocabularies = self.problem.in_direction(manifest.vocabularies)
         inputs, targets = (self.data_dir / vocabulary["file"] for vocabulary in vocabularies)
         if self.is_chief:

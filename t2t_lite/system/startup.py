@@ -20,8 +20,8 @@ def use_one_thread_per_operation() -> None:
 def keep_compiled() -> None:
     """Makes XLA cache compiled code for later runs. Call it before TensorFlow is imported.
 
-    The cache is in $XDG_CACHE_HOME/t2t-lite, in a folder for this TensorFlow version and this kind of processor,
-    because code for another processor may not run. An XLA cache that the user has configured is left unchanged.
+    The cache is in $XDG_CACHE_HOME/t2t-lite, in a folder for this TensorFlow version and these kinds of processor and
+    GPUs, because code for others may not run. An XLA cache that the user has configured is left unchanged.
     """
     flags = os.environ.get("TF_XLA_FLAGS", "")
     if "persistent_cache" in flags:
@@ -29,11 +29,14 @@ def keep_compiled() -> None:
     processor = platform.machine()
     with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
         processor += "".join(sorted({line for line in file if line.startswith(("model name", "flags", "Features"))}))
+    for about in sorted(Path("/proc/driver/nvidia").glob("gpus/*/information")):
+        with contextlib.suppress(OSError):
+            processor += "".join(line for line in about.read_text().splitlines() if line.startswith("Model"))
     kind = f"{importlib.metadata.version('tensorflow')}-{hashlib.sha256(processor.encode()).hexdigest()[:12]}"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "t2t-lite" / "xla" / kind
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:  # without a cache, every run compiles
         return
-    ours = f"--tf_xla_persistent_cache_directory={cache} --tf_xla_persistent_cache_device_types=CPU"
+    ours = f"--tf_xla_persistent_cache_directory={cache} --tf_xla_persistent_cache_device_types=CPU,GPU"
     os.environ["TF_XLA_FLAGS"] = f"{flags} {ours}".strip()

@@ -47,9 +47,8 @@ class Callbacks:
     def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
         self._callbacks = list(callbacks)
         self.stop = False
-
-    def __bool__(self) -> bool:
-        return bool(self._callbacks)
+        # Whether one of them wants the figures of each step; these must be read before the next step begins.
+        self.follow_steps = any(type(callback).on_step is not Callback.on_step for callback in self._callbacks)
 
     def on_step(self, step: int, figures: Mapping[str, float]) -> None:
         """See `Callback`."""

@@ -1,8 +1,7 @@
 """The training loop: runs steps, and reports, saves checkpoints and evaluates between them."""
 
 import signal
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import tensorflow as tf
 from t2t_lite.data.pipeline import epochs
 from t2t_lite.data.problem import SIDES
 from t2t_lite.errors import UserError
+from t2t_lite.training.boundaries import STEPS_PER_CALL, CallLength, CheckpointSchedule
 from t2t_lite.training.callbacks import Callbacks
 from t2t_lite.training.cost import training_step_flops
 from t2t_lite.training.evaluation.evaluator import Evaluator
@@ -30,10 +30,10 @@ from t2t_lite.training.monitoring.progress import Progress
 from t2t_lite.training.monitoring.throughput import Throughput
 from t2t_lite.training.schedule import learning_rate
 from t2t_lite.training.setup import Training
-from t2t_lite.training.step.micro_batching import DistributedBatch, distribute_batches, first_replica
-from t2t_lite.training.step.report import StepReport, report_of
+from t2t_lite.training.step.calls import MadeStep, StartedSteps, StepCalls
+from t2t_lite.training.step.micro_batching import distribute_batches, first_replica
 from t2t_lite.training.step.train_step import TrainStep
-from t2t_lite.training.strategy import all_gather, has_workers
+from t2t_lite.training.strategy import all_gather, has_workers, kinds_of_devices
 
 # A run ends after this many consecutive steps whose loss or gradients are not finite. A dynamic loss scale is halved at
 # each of them, and may need more steps to reach a usable value.
@@ -51,15 +51,6 @@ class Ending(NamedTuple):
     signal: int = 0  # the number of the signal, if that was the reason
 
 
-class StartedStep(NamedTuple):
-    """A step that was given to the devices."""
-
-    number: int  # from 1
-    batch: DistributedBatch
-    waited: float  # seconds, for the batch
-    figures: tf.Tensor  # for `report_of`
-
-
 class TrainingLoop:
     """Trains from the current step to the last one, until callbacks or signals stop it."""
 
@@ -69,33 +60,49 @@ class TrainingLoop:
         self._path, self._hparams, self._options = training.run_dir.path, training.run_dir.hparams, training.options
         self._strategy, self._state, self._is_chief = training.strategy, training.state, training.is_chief
         self._step = self._first_step = training.state.step
-        self._data = distribute_batches(
-            training.strategy,
-            epochs(
-                training.run_dir.problem,
-                training.data_dir,
-                batch_tokens=self._hparams.batch_tokens,
-                batch_by=self._hparams.batch_by,
-                max_length=self._hparams.max_length,
-                seed=self._options.random_seed,
-                first_epoch=int(training.state.epoch),
-                skip=int(training.state.position),
-            ),
-            training.micro_batches,
-        )
+        data = self._batches_from(int(training.state.epoch), int(training.state.position))
+        most = self._agree_on_reading()
         self._train_step = TrainStep(
             training.strategy,
             training.model,
             training.state.optimizer,
-            self._data.element_spec,
+            data.element_spec,
             self._options.random_seed,
-            self._options.xla_compile,
+            bool(self._options.xla_compile),
             training.micro_batches.num_parallel,
             self._options.allreduce_precision,
+            in_graph=most > 1,
         )
+        self._calls = StepCalls(self._train_step, data, is_several=most > 1)
+        self._length = CallLength(most, (self._checkpoint_steps, self._log_steps), self._hparams.train_steps)
+        self._is_several = most > 1
         self._evaluator = None  # created at the first evaluation, so as not to delay the first step
         self._evaluates = self._options.schedule == "train_and_evaluate"
         self._throughput = self._make_throughput()
+
+    def _agree_on_reading(self) -> int:
+        """Agrees with other workers after which steps all read figures. Returns the most steps of a call."""
+        options, strategy = self._options, self._strategy
+        self._reads_every_step = bool(all_gather(strategy, float(self._callbacks.follow_steps)).any())
+        self._checkpoint_steps = int(all_gather(strategy, options.save_checkpoints_steps)[0])
+        self._log_steps = int(all_gather(strategy, options.log_step_count_steps)[0])
+        most = options.steps_per_call or (1 if kinds_of_devices(strategy) == ["CPU"] else STEPS_PER_CALL)
+        return 1 if self._reads_every_step else int(all_gather(strategy, most).min())
+
+    def _batches_from(self, epoch: int, position: int) -> tf.distribute.DistributedDataset:
+        """Returns the training data from a batch on."""
+        training, hparams = self._training, self._hparams
+        data = epochs(
+            training.run_dir.problem,
+            training.data_dir,
+            batch_tokens=hparams.batch_tokens,
+            batch_by=hparams.batch_by,
+            max_length=hparams.max_length,
+            seed=self._options.random_seed,
+            first_epoch=epoch,
+            skip=position,
+        )
+        return distribute_batches(self._strategy, data, training.micro_batches)
 
     def _make_throughput(self) -> Throughput:
         training, options = self._training, self._options
@@ -112,39 +119,37 @@ class TrainingLoop:
         if ending := self._end_before_it_begins():
             return ending
         self._check_memory()
-        # Workers must read the same steps at once: all do if one has callbacks, and the chief's steps count.
-        self._reads_every_step = bool(all_gather(self._strategy, float(bool(self._callbacks))).any())
-        every = int(all_gather(self._strategy, float(self._options.save_checkpoints_steps))[0])
-        schedule = CheckpointSchedule(every, self._options.save_checkpoints_secs, self._hparams.train_steps)
+        seconds, last_step = self._options.save_checkpoints_secs, self._hparams.train_steps
+        schedule = CheckpointSchedule(self._checkpoint_steps, seconds, last_step)
         before = None
         profiler = Profiler(self._path / "train" if self._options.profile and self._is_chief else None)
         self._throughput.restart()
-        for batch, waited in _timed(self._data):
+        while True:
             wants_to_stop = self._signals.number > 0 or self._callbacks.stop
             requests = (wants_to_stop, self._is_chief and schedule.is_due_by_time())
-            self._step += 1
-            started = StartedStep(self._step, batch, waited, self._train_step.start(batch, list(map(float, requests))))
-            # Devices that compute by themselves have begun this step when the figures of the last one are read.
+            number = 1 if self._is_decided_here(requests) else self._length.steps_after(self._step)
+            started = self._calls.start(self._step, number, [*map(float, requests), self._length.wanted])
+            self._step += number
+            # Devices that compute by themselves have begun these steps when the figures of the last ones are read.
             agreed = self._finish(before) if before else np.zeros(2, bool)
             checkpoint = schedule.is_due_by_steps(self._step)
             is_read_now = checkpoint or self._reads_at_once(requests) or agreed.any()
             before = None if is_read_now else started
             if is_read_now:
                 agreed |= self._finish(started)
-            profiler.after_step()
+            profiler.after_steps(number)
             stop, checkpoint = agreed[0] or self._is_stopped_here(), agreed[1] or checkpoint
             if checkpoint and self._evaluates and self._is_chief:
                 announce_evaluation(self._path, self._step)
             if stop or checkpoint:
-                self._save(batch)
+                self._save()
                 schedule.restart()
             if stop:
                 return self._stop()
             if checkpoint and (ending := self._evaluate()):
                 return ending
-            if self._step >= self._hparams.train_steps:
+            if self._step >= last_step:
                 return Ending(self._step, LAST_STEP)
-        raise AssertionError("the training data ended, but it should repeat forever")
 
     def _check_memory(self) -> None:
         """Runs the largest possible micro-batches, so that a lack of memory shows at once and not after hours."""
@@ -168,32 +173,45 @@ class TrainingLoop:
     def _reads_at_once(self, requests: Sequence[bool]) -> bool:
         """Returns whether a step must have ended before the next one begins.
 
-        Other workers may have requests, too, that this one does not know: they all follow them a step later.
+        The first one is reported at once, and the second one shows how many steps a call may make.
         """
-        is_first = self._step == self._first_step + 1
-        return is_first or self._reads_every_step or (any(requests) and not has_workers(self._strategy))
+        alone = 2 if self._is_several else 1
+        return self._step <= self._first_step + alone or self._reads_every_step or self._is_decided_here(requests)
 
-    def _finish(self, started: StartedStep) -> np.ndarray:
-        """Waits for a step and counts it, reports when due, and ends a run that skips too many steps in a row.
+    def _is_decided_here(self, requests: Sequence[bool]) -> bool:
+        """Returns whether there are requests that no other worker has to know; those all follow after the next call."""
+        return any(requests) and not has_workers(self._strategy)
 
-        Returns whether any worker wants to stop and to save, bool [2].
-        """
-        report, step, batch = report_of(started.figures), started.number, started.batch
-        self._throughput.add(report, started.waited)
+    def _finish(self, started: StartedSteps) -> np.ndarray:
+        """Waits for steps and counts them. Returns whether any worker wants to stop and to save, bool [2]."""
+        for made in started.read():
+            self._count(made)
+        self._last = made
+        *wishes, length = made.report.requests
+        self._length.agree(length / self._strategy.num_replicas_in_sync)
+        return np.array(wishes) > 0
+
+    def _count(self, made: MadeStep) -> None:
+        """Counts a step, reports when due, and ends a run that skips too many steps in a row."""
+        step = made.number
+        self._throughput.add(made.report, made.waited)
         self._progress.after_step(step)
-        if self._callbacks:
-            self._callbacks.on_step(step, self._figures_of(report, started))
+        if self._callbacks.follow_steps:
+            self._callbacks.on_step(step, self._figures_of(made))
         is_first, is_last = step == self._first_step + 1, step >= self._hparams.train_steps
-        if is_first or is_last or step % self._options.log_step_count_steps == 0:
-            self._report(started)
+        if step == self._first_step + 2:
+            self._length.measured(self._throughput.steps_per_second())
+        if is_first or is_last or step % self._log_steps == 0:
+            self._report(made)
         if is_first:  # not earlier, so as not to delay the first step
             self._throughput.measure_peak()
         has_scale = self._state.optimizer.loss_scale is not None
         most = MAX_SKIPPED_IN_ROW_WITH_LOSS_SCALE if has_scale else MAX_SKIPPED_IN_ROW
         if self._throughput.skipped_in_row < most:
-            return report.requests > 0
+            return
         kept = self._path / f"not-finite-{step}.npz"
         if self._is_chief:
+            batch = next(iter(self._batches_from(made.epoch, made.position)))
             inputs, targets = (np.array(first_replica(batch[name])) for name in SIDES)
             np.savez(kept, inputs=inputs, targets=targets)
         raise UserError(
@@ -202,21 +220,24 @@ class TrainingLoop:
             f"(`warm_start_from`) with a smaller learning_rate, with clip_norm=1 or in float32"
         )
 
-    def _report(self, started: StartedStep) -> None:
+    def _report(self, made: MadeStep) -> None:
         figures = self._throughput.figures()
-        figures["epoch"] = float(first_replica(started.batch["epoch"])) + 1
-        figures["learning_rate"] = float(learning_rate(started.number, self._hparams))
-        self._progress.report(started.number, figures)
+        if made.number > self._first_step + 1:
+            self._length.measured(figures["steps_per_second"])
+        figures["epoch"] = made.epoch + 1.0
+        figures["learning_rate"] = float(learning_rate(made.number, self._hparams))
+        self._progress.report(made.number, figures)
 
-    def _figures_of(self, report: StepReport, started: StartedStep) -> dict[str, float]:
+    def _figures_of(self, made: MadeStep) -> dict[str, float]:
         """Returns the figures of one step, for callbacks."""
+        report = made.report
         return {
             "loss": report.sums.smoothed / report.sums.tokens,
             "nll_loss": report.sums.plain / report.sums.tokens,
             "target_tokens": report.sums.tokens,
             "gradient_norm": report.gradient_norm,
-            "learning_rate": float(learning_rate(started.number, self._hparams)),
-            "epoch": float(first_replica(started.batch["epoch"])) + 1,
+            "learning_rate": float(learning_rate(made.number, self._hparams)),
+            "epoch": made.epoch + 1.0,
             "skipped": float(not report.finite),
         }
 
@@ -225,9 +246,9 @@ class TrainingLoop:
         is_last = self._step >= self._hparams.train_steps
         return self._callbacks.stop and not is_last and not has_workers(self._strategy)
 
-    def _save(self, batch: DistributedBatch) -> None:
-        self._state.epoch.assign(first_replica(batch["epoch"]))
-        self._state.position.assign(first_replica(batch["position"]) + 1)
+    def _save(self) -> None:
+        self._state.epoch.assign(self._last.epoch)
+        self._state.position.assign(self._last.position + 1)
         if not self._is_chief:
             return
         options = self._options
@@ -321,35 +342,3 @@ class TrainingLoop:
         if self._callbacks.stop and not number:
             return Ending(self._step, CALLBACK)
         return Ending(self._step, SIGNAL, number or signal.SIGTERM)
-
-
-class CheckpointSchedule:
-    """Decides when a checkpoint is due: at the last step, and every n steps or n seconds after the last one."""
-
-    def __init__(self, steps: int, seconds: int, last_step: int) -> None:
-        """Takes the steps between checkpoints, or 0 and the seconds between them."""
-        self._steps, self._seconds, self._last_step = steps, seconds, last_step
-        self.restart()
-
-    def is_due_by_steps(self, step: int) -> bool:
-        """Returns whether a checkpoint is due after a step, whenever that ends."""
-        return step >= self._last_step or bool(self._steps and step % self._steps == 0)
-
-    def is_due_by_time(self) -> bool:
-        """Returns whether a checkpoint is due now."""
-        return not self._steps and time.monotonic() - self._since >= self._seconds
-
-    def restart(self) -> None:
-        """Restarts the timer."""
-        self._since = time.monotonic()
-
-
-def _timed(data: tf.distribute.DistributedDataset) -> Iterator[tuple[DistributedBatch, float]]:
-    """Yields (batch, seconds waited for it)."""
-    iterator = iter(data)
-    while True:
-        start = time.monotonic()
-        batch = next(iterator, None)
-        if batch is None:
-            return
-        yield batch, time.monotonic() - start

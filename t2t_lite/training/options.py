@@ -40,7 +40,19 @@ class TrainOptions(Options):
         unset="by free memory",
         at_least=1,
     )
-    xla_compile: bool = option(False, "compile loss and gradients with XLA, once for each of a few shapes")
+    xla_compile: bool | None = option(
+        None,
+        "compile loss and gradients with XLA, once for each of at most 40 shapes",
+        unset="on GPUs, if the run has batch_by=shapes",
+    )
+    steps_per_call: int | None = option(
+        None,
+        "most steps that devices make with one call of the host, none of more than 3 seconds; a signal takes effect at "
+        "the end of a call",
+        unset="1 on CPUs, else 10",
+        at_least=1,
+        metavar="N",
+    )
     allreduce_precision: str = option(
         "float32",
         "type of the numbers in which devices exchange gradients; bfloat16 is half as much and adds rounding errors",

@@ -135,8 +135,9 @@ def bound_micro_batches(
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
     largest = 5 * share // 4 + 1
     most, length = options.max_tokens_per_replica, manifest.longest("train", hparams.max_length)
-    is_static = options.xla_compile or isinstance(strategy, tf.distribute.TPUStrategy)
-    num_parallel = 1 if is_static else num_parallel_micro_batches(strategy)
+    is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
+    is_static = is_tpu or (bool(options.xla_compile) and hparams.batch_by != "shapes")
+    num_parallel = 1 if is_tpu or options.xla_compile else num_parallel_micro_batches(strategy)
     if most is None and options.free_bytes is not None:
         most = choose_max_tokens(hparams, targets_size, inputs_size, options.free_bytes, length, num_parallel)
     most = int(all_gather(strategy, min(most or largest, largest)).min())

@@ -107,6 +107,11 @@ def kinds_of_devices(strategy: tf.distribute.Strategy) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def has_gpus(strategy: tf.distribute.Strategy) -> bool:
+    """Returns whether a strategy uses GPUs."""
+    return kinds_of_devices(strategy)[0] not in ("CPU", "TPU")
+
+
 def describe_devices(strategy: tf.distribute.Strategy) -> str:
     """Returns what a strategy computes on: "1 CPU", "8 GPUs: NVIDIA H100", "2 CPUs on 2 workers"."""
     number, (first, *others) = strategy.num_replicas_in_sync, kinds_of_devices(strategy)

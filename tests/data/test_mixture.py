@@ -271,6 +271,7 @@ class Stop(Exception):
 
 
 # The first pass counts; in the second, the first 32,768 pairs are kept before the rest is encoded.
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [1, 2, "learning", "train", "dev"])
 def test_an_interrupted_generation_resumes_and_ends_with_the_same_bytes(tmp_path, where):
     kind = mixture_of(Part(MANY, 2, tag="<many>"), Part(APPLES, 0.5), Part(f"{PEARS}_rev", 0.5))

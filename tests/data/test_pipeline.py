@@ -89,6 +89,7 @@ def test_multi30k_batches_are_full_with_little_padding(multi30k_data, seed, batc
     assert min(tokens) > 0.9 * 4096 and max(tokens) < 1.1 * 4096
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "split, seed",
     [
@@ -123,6 +124,7 @@ def test_every_pair_occurs_exactly_once_for_any_batch_size(numbered, batch_token
     assert len(epoch) == (1 if batch_tokens == 10**6 else len(epoch))
 
 
+@pytest.mark.slow
 def test_every_pair_occurs_exactly_once_over_several_windows(numbered, monkeypatch):
     monkeypatch.setattr(pipeline, "WINDOW", 64)
     for seed in (None, 3):
@@ -130,6 +132,25 @@ def test_every_pair_occurs_exactly_once_over_several_windows(numbered, monkeypat
         assert collections.Counter(flat(epoch)) == collections.Counter(stored_pairs(Numbered(), numbered, "train"))
 
 
+def test_batches_of_few_shapes_have_every_pair_once_an_epoch_and_can_be_resumed(numbered, monkeypatch):
+    monkeypatch.setattr(pipeline, "WINDOW", 200)
+
+    def first(number, **settings):
+        dataset = epochs(Numbered(), numbered, seed=5, **SIZES, batch_by="shapes", **settings).take(number)
+        return [{name: value.numpy() for name, value in batch.items()} for batch in dataset]
+
+    found = first(60)
+    epoch = [batch for batch in found if batch["epoch"] == 0]
+    assert len(epoch) < 60 and len({(batch["inputs"].shape, batch["targets"].shape) for batch in found}) <= 12
+    pairs = [tuple(tuple(ids[ids != 0]) for ids in pair) for b in epoch for pair in zip(b["inputs"], b["targets"])]
+    expected = collections.Counter(stored_pairs(Numbered(), numbered, "train"))
+    assert collections.Counter(pair for pair in pairs if pair != ((), ())) == expected
+    for batch, again in zip(found[-5:], first(5, first_epoch=int(found[-5]["epoch"]), skip=int(found[-5]["position"]))):
+        for name, value in batch.items():
+            np.testing.assert_array_equal(again[name], value)
+
+
+@pytest.mark.slow
 def test_the_same_seed_and_epoch_give_the_same_batches(numbered):
     def numbers(seed, epoch):
         return epoch_of(Numbered(), numbered, seed=seed, epoch=epoch, **SIZES)
@@ -160,6 +181,7 @@ def global_seed():
     tf.random.set_seed(1)
 
 
+@pytest.mark.slow
 def test_the_global_seed_may_be_zero(numbered):
     tf.random.set_seed(0)  # as --random_seed=0 does
     try:
@@ -177,6 +199,7 @@ def undisturbed(numbered):
     return numbered_batches(numbered, 100)
 
 
+@pytest.mark.slow
 def test_epochs_follow_one_another_endlessly(numbered, undisturbed):
     expected = []
     for epoch in range(3):
@@ -203,6 +226,7 @@ def test_a_resumed_run_sees_the_same_batches_as_an_uninterrupted_one(numbered, u
     assert going_on == undisturbed[used:]
 
 
+@pytest.mark.slow
 def test_only_pairs_longer_than_max_length_are_dropped(numbered):
     stored = list(stored_pairs(Numbered(), numbered, "train"))
     lengths = [max(map(len, pair)) for pair in stored]
@@ -230,6 +254,7 @@ def test_an_epoch_may_be_a_single_pair(tmp_path):
     assert len(flat(epoch_of(Single(), tmp_path, seed=1, **SIZES))) == 1
 
 
+@pytest.mark.slow
 def test_a_reversed_problem_swaps_the_sides(numbered):
     forward = flat(epoch_of(Numbered(), numbered, seed=1, **SIZES))
     reverse = flat(epoch_of(Numbered(is_reversed=True), numbered, seed=1, **SIZES))
@@ -249,6 +274,7 @@ def test_a_shard_with_changed_bytes_is_an_error_that_names_the_data(tmp_path):
     assert str(tmp_path) in str(caught.value) and "t2t-lite-datagen" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [399, 350, 210, 190])
 @pytest.mark.parametrize("seed", [None, 3])
 def test_few_pairs_at_the_end_do_not_make_small_batches(numbered, monkeypatch, window, seed):

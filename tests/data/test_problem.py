@@ -38,6 +38,7 @@ def texts_of(problem, data_dir, split):
     return sorted(found)
 
 
+@pytest.mark.slow
 def test_a_ten_line_problem_is_registered_and_generated(tmp_path):
     problem = get_problem("count_in_words")
     assert (problem.name, problem.metric, problem.decode_hparams.beam_size) == ("count_in_words", "bleu", 4)
@@ -47,6 +48,7 @@ def test_a_ten_line_problem_is_registered_and_generated(tmp_path):
     assert texts_of(problem, tmp_path, "test")[1] == ("3 0 1", "three zero one")
 
 
+@pytest.mark.slow
 def test_rev_swaps_the_sides_and_uses_the_same_files(tmp_path, snapshot):
     forward, reverse = get_problem("count_in_words"), get_problem("count_in_words_rev")
     assert (reverse.name, reverse.data_name, reverse.is_reversed) == ("count_in_words_rev", "count_in_words", True)

@@ -54,6 +54,7 @@ def step_flops(hparams, source, target):
     return symbolic_model(hparams, VOCAB).step_flops(source, target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: ",".join(f"{k}={v}" for k, v in changes.items()))
 def test_counted_flops_equal_those_of_the_traced_graph(changes):
     model, lengths = symbolic_model(SMALL.replace(**changes), VOCAB), (SOURCE_LENGTH, TARGET_LENGTH)
@@ -73,6 +74,7 @@ def test_traced_flops_equal_a_count_by_hand():
     assert traced == {part: 3 * 2 * count for part, count in forward.items()}
 
 
+@pytest.mark.slow
 def test_a_traced_einsum_counts_as_its_product():
     class WithEinsum(Transformer):
         def _logits(self, x):
@@ -82,6 +84,7 @@ def test_a_traced_einsum_counts_as_its_product():
     assert sum(counts[0].values()) == sum(counts[1].values())
 
 
+@pytest.mark.slow
 def test_a_traced_loop_counts_once_per_position():
     hparams = SMALL.replace(self_attention_type="recurrent", num_encoder_layers=1, num_decoder_layers=1)
     once, twice = (
@@ -90,6 +93,7 @@ def test_a_traced_loop_counts_once_per_position():
     assert twice == 2 * once
 
 
+@pytest.mark.slow
 def test_operations_of_sentences_of_fractional_length_are_in_proportion():
     model = symbolic_model(SMALL, VOCAB)
     low, high = (sum(traced_step_flops(model, *lengths).values()) for lengths in ((11.5, 7.5), (12, 8)))

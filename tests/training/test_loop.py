@@ -183,7 +183,7 @@ def test_utilisation_is_relative_to_the_best_measured_peak_and_at_most_one():
     assert given.figures()["utilisation"] > 1e20  # a wrong given peak must be visible
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_an_evaluator_beside_the_training_finds_the_same_figures(run, chosen, grammar_data, tmp_path):
     hparams = SMALL.replace(ema_decay=0.5, train_steps=9)
     run(hparams, grammar_data, tmp_path, PROBLEM, save_checkpoints_steps=3, schedule="train")
@@ -210,6 +210,7 @@ def test_early_stopping_ends_the_run_and_keeps_it_stopped(run, grammar_data, tmp
     assert steps_of(tmp_path) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.slow
 def test_a_training_that_diverges_ends_with_its_batch_saved(run, grammar_data, tmp_path):
     hparams = SMALL.replace(learning_rate_constant=1e30, train_steps=50)
     with pytest.raises(UserError, match=r"5 steps in a row, .* are not finite.*not-finite-\d+\.npz") as caught:
@@ -233,11 +234,12 @@ def test_the_figures_of_a_step_are_read_when_the_next_one_has_begun(run, grammar
         return report_of(figures)
 
     monkeypatch.setattr(TrainStep, "start", started)
-    monkeypatch.setattr("t2t_lite.training.loop.report_of", read)
+    monkeypatch.setattr("t2t_lite.training.step.calls.report_of", read)
     run(SMALL, grammar_data, tmp_path, PROBLEM, schedule="train")
     assert order == ["start", "read", "start", *3 * ["start", "read"], "start", "read", "read"]
 
 
+@pytest.mark.slow
 def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
     run(SMALL.replace(train_steps=12), grammar_data, tmp_path, PROBLEM, profile=True, schedule="train")
     (trace,) = (tmp_path / "train").rglob("*.xplane.pb")
@@ -246,7 +248,7 @@ def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
 
 @pytest.mark.heavy  # test_train_step.py tests the same for a single step
 def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, grammar_data, tmp_path):
-    hparams = SMALL.replace(residual_dropout=0.0)
+    hparams = SMALL.replace(residual_dropout=0.3, batch_by="shapes", optimizer="sgd")
     for name, options in (
         ("plain", {}),
         ("limited", {"max_tokens_per_replica": 150}),
@@ -262,7 +264,7 @@ def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, gram
         assert figures == pytest.approx(read_evaluations(tmp_path / "plain")[6], rel=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_warm_start_begins_with_the_other_runs_weights(run, chosen, grammar_data, tmp_path, logged):
     hparams = SMALL.replace(learning_rate_constant=1e-30, train_steps=1)
     run(hparams, grammar_data, tmp_path, PROBLEM, warm_start_from=str(chosen), schedule="train")
@@ -298,7 +300,7 @@ def decoding(run, grammar_data, tmp_path_factory):
     return options, directory, run(STEADY, grammar_data, directory, PROBLEM, **options)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("step, what", [(2, "target tokens"), (4, "lines decoded"), (6, "lines decoded")])
 def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar_data, tmp_path, logged, step, what):
     options, whole, expected = decoding
@@ -318,7 +320,7 @@ def test_a_signal_ends_an_evaluation_which_is_made_up_for(run, decoding, grammar
     assert "already trained" in "\n".join(logged())
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_an_evaluation_between_two_times_is_made_up_for(run, grammar_data, tmp_path):
     """Without steps between checkpoints, the run directory records what was to be evaluated."""
     hparams = SMALL.replace(train_steps=2)
@@ -328,6 +330,7 @@ def test_an_evaluation_between_two_times_is_made_up_for(run, grammar_data, tmp_p
     assert list(read_evaluations(tmp_path)) == [2, 3]
 
 
+@pytest.mark.slow
 def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
     options, directory, _ = decoding
     sources, references = (
@@ -348,7 +351,7 @@ def test_eval_lines_bounds_what_is_decoded(decoding, grammar_data):
             TrainOptions(**wrong)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_evaluations_show_their_progress(run, grammar_data, tmp_path, logged):
     class Often(Display):
         LINE_SECONDS = 0.0

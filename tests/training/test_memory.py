@@ -29,7 +29,7 @@ def bytes_per_token(hparams, vocab_size, length):
     return estimate(hparams, length, vocab_size).per_token
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("hparams", "vocab_size", "rows", "length", "micro_batches", "num_parallel"),
     [
@@ -58,6 +58,7 @@ def test_the_estimate_is_not_below_the_measured_peak_and_at_most_twice_that(
     assert 1.0 <= (fixed + positions * per_token) / measured["peak"] <= 2.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

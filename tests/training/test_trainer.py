@@ -67,7 +67,7 @@ def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for
         np.testing.assert_array_equal(array, stopped[name], err_msg=name)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_seed_makes_a_run_reproducible_and_another_seed_differs(run, copy_data, tmp_path):
     short = SMALL.replace(train_steps=3)
     for name, seed in (("one", 1), ("again", 1), ("two", 2)):
@@ -77,6 +77,7 @@ def test_the_seed_makes_a_run_reproducible_and_another_seed_differs(run, copy_da
     assert any(not np.array_equal(one[name], two[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_resuming_with_another_seed_is_refused(run, copy_data, tmp_path):
     run(SMALL.replace(train_steps=1), copy_data, tmp_path)
     with pytest.raises(UserError, match="`random_seed=1`, not 2"):
@@ -89,7 +90,7 @@ def test_checkpoints_are_saved_by_steps_and_the_oldest_removed(run, copy_data, t
     assert [step for step, _ in list_checkpoints(tmp_path)] == [6, 8, 9]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_reported_figures_are_in_the_event_files(run, copy_data, tmp_path, logged):
     run(SMALL.replace(train_steps=6), copy_data, tmp_path, log_step_count_steps=3)
     tags = {"train": set(), "eval": set()}

@@ -9,18 +9,20 @@ PROFILED = range(5, 10)
 
 
 class Profiler:
-    """Traces the steps in `PROFILED` into a folder; None: no trace."""
+    """Traces the steps in `PROFILED` into a folder; None: no trace. Calls of several steps are whole."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
-        self._steps = 0
+        self._steps, self._stop = 0, None
 
-    def after_step(self) -> None:
-        """Counts a step, and starts or stops tracing."""
-        self._steps += 1
+    def after_steps(self, number: int) -> None:
+        """Counts the steps of a call, and starts or stops tracing."""
+        self._steps += number
         if self._directory is None:
             return
-        if self._steps == PROFILED.start:
+        if self._stop is None and self._steps >= PROFILED.start:
+            self._stop = self._steps + len(PROFILED)
             tf.profiler.experimental.start(str(self._directory))
-        elif self._steps == PROFILED.stop:
+        elif self._stop is not None and self._steps >= self._stop:
+            self._directory = None
             tf.profiler.experimental.stop()

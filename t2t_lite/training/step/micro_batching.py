@@ -115,7 +115,11 @@ def distribute_batches(
             shares["first_row"] = tf.range(first, first + mine, dtype=tf.int64) * tf.cast(share, tf.int64)
             return tf.data.Dataset.from_tensor_slices(shares)  # pyright: ignore[reportArgumentType]  # replicas of one host take elements in turn
 
-        return global_batches.flat_map(split).prefetch(2 * mine)
+        shares = global_batches.flat_map(split)
+        if global_batches.cardinality() == tf.data.INFINITE_CARDINALITY:
+            # Otherwise devices would agree at each batch on whether there is one.
+            shares = shares.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
+        return shares.prefetch(2 * mine)
 
     return strategy.distribute_datasets_from_function(dataset_of_host)
 

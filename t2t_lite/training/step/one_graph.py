@@ -42,8 +42,8 @@ class OneGraph:
         self._graph = tf.function(self._step, input_signature=signature, autograph=False)
 
     def __call__(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
-        """Gives one step on a global batch to the devices."""
-        return self._graph(batch, requests)
+        """Gives one step on a global batch to the devices; in a graph, becomes a part of it."""
+        return self._graph(batch, requests) if tf.executing_eagerly() else self._step(batch, requests)
 
     def _step(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
         strategy, optimizer = self._strategy, self._optimizer

@@ -1,7 +1,5 @@
 """One optimizer step on a global batch: all devices and micro-batches."""
 
-from collections.abc import Sequence
-
 import tensorflow as tf
 
 from t2t_lite.models.base import Seq2SeqModel
@@ -14,12 +12,13 @@ from t2t_lite.training.strategy import is_one_cpu
 
 
 class TrainStep:
-    """Makes optimizer steps: step(global batch of `distribute_batches`, requests=()) -> `StepReport`.
+    """Makes optimizer steps: step(global batch of `distribute_batches`) -> `StepReport`.
 
     Requests are numbers that each replica sends, such as 1.0 for "stop"; the report has their sums over all replicas.
     The seed is that of dropout, see `DropoutSeeds`. With `xla_compile`, loss and gradients of a micro-batch are
     compiled with XLA, once for each shape. On one CPU, `num_parallel` micro-batches are computed at the same time.
-    Several devices exchange gradients as numbers of `allreduce_precision`.
+    Several devices exchange gradients as numbers of `allreduce_precision`. With `in_graph`, `start` can be part of a
+    graph, see `StepCalls`.
     """
 
     def __init__(
@@ -32,21 +31,27 @@ class TrainStep:
         xla_compile: bool = False,
         num_parallel: int = 1,
         allreduce_precision: str = "float32",
+        in_graph: bool = False,
     ) -> None:
         self._strategy = strategy
         about = (strategy, model, optimizer, element_spec, random_seed, xla_compile)
-        if is_one_cpu(strategy):
+        if is_one_cpu(strategy) and not in_graph:
             self._graphs = SeparateGraphs(*about, num_parallel)
         else:
             self._graphs = OneGraph(*about, allreduce_precision)
 
-    def __call__(self, batch: DistributedBatch, requests: Sequence[float] = ()) -> StepReport:
+    def __call__(self, batch: DistributedBatch) -> StepReport:
         """Makes one step on a global batch, and waits for its end."""
-        return report_of(self.start(batch, requests))
+        return report_of(self.start(batch, tf.zeros([0])).numpy())
 
-    def start(self, batch: DistributedBatch, requests: Sequence[float] = ()) -> tf.Tensor:
-        """Gives one step to the devices, and returns its figures, for `report_of`; GPUs still compute them."""
-        return self._graphs(batch, tf.constant(requests, tf.float32, [len(requests)]))
+    def start(self, batch: DistributedBatch, requests: tf.Tensor) -> tf.Tensor:
+        """Gives one step to the devices, and returns its figures, see `step_figures`; GPUs still compute them.
+
+        Args:
+          batch: a global batch.
+          requests: float32 [requests].
+        """
+        return self._graphs(batch, requests)
 
     def check_memory(self, batch: DistributedBatch) -> None:
         """Computes the gradients of a batch's micro-batches and discards them."""

@@ -156,7 +156,7 @@ def generating(data_dir):
     return process
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_killed_at_ten_random_moments_ends_with_the_same_bytes(whole, tmp_path):
     uninterrupted, began = generating(tmp_path / "uninterrupted"), time.monotonic()
     uninterrupted.communicate()
@@ -174,12 +174,14 @@ def test_a_run_killed_at_ten_random_moments_ends_with_the_same_bytes(whole, tmp_
     assert contents_of(data_dir) == contents_of(whole)
 
 
+@pytest.mark.slow
 def test_beam_writes_the_same_bytes(whole, tmp_path):
     pytest.importorskip("apache_beam")
     generate(Numerals(), tmp_path, tmp_path / "none", silent, GenerateOptions(runner="direct", num_workers=3))
     assert contents_of(tmp_path) == contents_of(whole)
 
 
+@pytest.mark.slow
 def test_beam_resumes_a_generation_begun_without_it(whole, tmp_path):
     pytest.importorskip("apache_beam")
     from t2t_lite.data.generation import split_writer
@@ -216,6 +218,7 @@ def test_finished_data_with_other_settings_is_refused(whole, change):
     assert contents_of(whole) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["wordpiece", "characters", "bytes"])
 def test_data_with_every_kind_of_vocabulary(tmp_path, kind):
     problem = Numerals()

@@ -165,7 +165,7 @@ def test_a_folder_without_data_is_an_error_with_the_command_that_generates_it(tm
         check_data(whole, get_problem("multi30k_ende"))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_multi30k_is_complete_and_its_source_folder_is_not_changed(multi30k_data, multi30k_dir, snapshot, tmp_path):
     problem = get_problem("multi30k_ende")
     before = snapshot(multi30k_dir)
@@ -199,6 +199,7 @@ class Overlapping(Problem):
             yield Example(f"{number:b}", f"{split} {number}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("runner", ["", "direct"])
 def test_sources_in_several_splits_are_counted_and_reported(tmp_path, runner):
     said = []

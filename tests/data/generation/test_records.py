@@ -1,3 +1,4 @@
+import pytest
 import tensorflow as tf
 
 from t2t_lite.data.generation.records import Statistics, encode_pairs
@@ -12,6 +13,7 @@ def vocabularies_in(folder):
     return [open_vocabulary(folder / "v")] * 2
 
 
+@pytest.mark.heavy
 def test_records_equal_tensorflows_serialisation_byte_for_byte(tmp_path):
     vocabularies = vocabularies_in(tmp_path)
     # Large ids take more bytes each, and the lengths of long texts take more bytes, too.

@@ -10,6 +10,8 @@ from t2t_lite.data.generation import shuffle
 from t2t_lite.data.generation.records import Statistics
 from t2t_lite.data.generation.shuffle import Plan
 
+pytestmark = pytest.mark.slow
+
 COUNT = 20_000
 
 

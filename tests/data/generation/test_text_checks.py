@@ -131,6 +131,7 @@ def test_lines_missing_from_one_file_and_lines_not_utf_8_are_counted(tmp_path):
 # Repeated pairs.
 
 
+@pytest.mark.slow
 def test_repeats_are_exact_while_all_distinct_pairs_fit_in_memory():
     checks = checked(numbered_pairs(1, MAX_HASHES))
     for pair in itertools.chain(numbered_pairs(1, 1000), numbered_pairs(1, 500)):
@@ -143,6 +144,7 @@ def test_repeats_are_exact_while_all_distinct_pairs_fit_in_memory():
     assert finding.lines == list(range(first, first + 5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("different", [300_000, 500_000])
 def test_repeats_among_more_pairs_are_estimated_within_two_percent(different):
     repeats = 600_000 - different
@@ -154,6 +156,7 @@ def test_repeats_among_more_pairs_are_estimated_within_two_percent(different):
     assert finding.lines == sorted(set(finding.lines)) and finding.lines[0] > different
 
 
+@pytest.mark.slow
 def test_among_many_distinct_pairs_almost_no_repeats_are_estimated():
     finding = by_kind(checked(numbered_pairs(1, 600_000)))[REPEATED]
     assert finding.is_estimate
@@ -176,11 +179,12 @@ def test_pair_hashes_are_the_same_in_another_process_and_differ_between_pairs():
 # Swapped sides.
 
 
-@pytest.mark.slow  # all pairs are judged
+@pytest.mark.heavy  # all pairs are judged
 def test_almost_no_pair_of_multi30k_is_judged_swapped(captions):
     assert len(swapped(list(enumerate(captions, start=1)))) <= 3
 
 
+@pytest.mark.slow
 def test_nearly_all_swapped_pairs_are_found_with_their_line_numbers(captions):
     chosen = set(random.Random(1).sample(range(1, 5001), 200))
     pairs = [
@@ -211,6 +215,7 @@ def test_no_pair_is_judged_swapped_without_evidence():
     assert swapped([(1, Example("", "")), (2, Example("a", "a"))]) == []
 
 
+@pytest.mark.slow
 def test_the_number_of_swapped_pairs_is_exact_if_all_were_judged_and_an_estimate_otherwise(captions):
     pairs = [Example(*reversed(pair)) if number <= 100 else pair for number, pair in enumerate(captions[:3000], 1)]
     numbered = list(enumerate(pairs, start=1))
@@ -295,6 +300,7 @@ def test_long_pairs_of_another_split_are_not_in_the_sample(tmp_path):
     assert [pair.inputs for _, pair in sample] == kept and len(kept) == 54
 
 
+@pytest.mark.slow
 def test_swapped_pairs_are_found_at_the_end_of_a_long_text(captions):
     assert MAX_JUDGED < len(captions) < SAMPLE_PAIRS
     pairs = [Example(*reversed(pair)) if number >= 26_000 else pair for number, pair in enumerate(captions)]

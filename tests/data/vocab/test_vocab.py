@@ -67,6 +67,7 @@ def test_characters_reserved_by_sentencepiece_survive_a_round_trip(tmp_path, cha
     assert round_trip(open_vocabulary(tmp_path / "v"), [text]) == [text]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["multi30k_ende", "multi30k_enfr"])
 def test_every_line_of_multi30k_survives_a_round_trip(multi30k_dir, tmp_path, name):
     problem = get_problem(name)
@@ -230,6 +231,7 @@ def test_with_byte_fallback_any_text_survives_a_round_trip(with_bytes, text, way
     assert with_bytes.decode(ids.to_tensor(PAD_ID)) == [text]
 
 
+@pytest.mark.slow
 def test_every_character_except_the_blank_symbol_survives_a_round_trip(with_bytes):
     characters = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000 and code != 0x2581]
     texts = ["a" + "".join(characters[i : i + 64]) + "b" for i in range(0, len(characters), 64)]

@@ -93,6 +93,7 @@ def max_match(word, ids):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LOSSLESS)
 def test_awkward_text_survives_a_round_trip_except_nul_in_wordpieces(of_kind, kind):
     assert different(of_kind(kind), AWKWARD) == []
@@ -100,7 +101,7 @@ def test_awkward_text_survives_a_round_trip_except_nul_in_wordpieces(of_kind, ki
     assert different(of_kind(kind), ["a \0b", "\0"]) == (nul if kind == "wordpiece" else [])
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "kind, size",
     [
@@ -132,7 +133,7 @@ def test_ids_are_within_the_size_and_only_the_last_is_a_symbol(of_kind, lines, k
     assert len(tokens) == len(set(tokens)) == vocabulary.size <= SIZES[kind]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("every", [4, 1])
 @pytest.mark.parametrize("kind", KINDS)
 def test_plain_python_encode_all_encode_and_a_graph_give_the_same_ids(of_kind, multi30k_dir, kind, every):
@@ -202,7 +203,7 @@ def test_an_invalid_symbol_of_wordpieces_is_an_error_that_names_it(tmp_path, sym
         train_vocabulary(["a dog ran"], 300, tmp_path / "v", "wordpiece", symbols)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_another_process_learns_the_same_wordpieces(tmp_path):
     texts = [f"{i * 7919 % 1000:x} and {i * 104729 % 977:b}" for i in range(1000)]
     code = (

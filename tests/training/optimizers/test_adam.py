@@ -110,7 +110,7 @@ def test_the_loss_scale_cancels_out_of_the_update():
     np.testing.assert_array_equal(np.array(one[0]), np.array(scaled[0]))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_loss_scale_is_halved_by_skips_and_doubled_after_many_good_steps():
     _, optimizer = make(HPARAMS.replace(precision="mixed_float16"))
     assert float(optimizer.loss_scale) == 2.0**15

@@ -257,7 +257,7 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_four_devices_update_weights_and_state_as_one():
     tests = str(Path(__file__).resolve().parents[2])
     done = subprocess.run(

@@ -49,9 +49,9 @@ def step_of(hparams, micro=WHOLE, xla_compile=False):
 
     step = TrainStep(strategy, model, optimizer, shared().element_spec, 5, xla_compile, micro.num_parallel)
 
-    def make(requests=(), is_memory_check=False, **arguments):
+    def make(is_memory_check=False, **arguments):
         batch = next(iter(shared(**arguments)))
-        return step.check_memory(batch) if is_memory_check else step(batch, requests)
+        return step.check_memory(batch) if is_memory_check else step(batch)
 
     return model, optimizer, make
 
@@ -95,6 +95,7 @@ def test_micro_batches_give_the_same_step_as_the_whole_batch(micro):
     assert report.positions == ROWS * 6 <= reports[-1].positions
 
 
+@pytest.mark.slow
 def test_micro_batches_give_the_same_step_with_an_optimizer_of_keras_and_clipping():
     hparams = TINY.replace(optimizer="sgd", learning_rate=0.1, learning_rate_warmup_steps=1, clip_norm=0.5)
     (model, _, step), (accumulating, _, accumulate) = step_of(hparams), step_of(hparams, MicroBatches(21))
@@ -107,7 +108,7 @@ def test_micro_batches_give_the_same_step_with_an_optimizer_of_keras_and_clippin
     assert min(np.abs(array - before[name]).max() for name, array in weights(model).items()) > 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_compiled_step_gives_the_same_weights():
     expected, _ = whole()
     model, _, step = step_of(TINY, MicroBatches(max_tokens=999, static_tokens=24), xla_compile=True)
@@ -116,6 +117,7 @@ def test_a_compiled_step_gives_the_same_weights():
     assert_close(weights(model), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_check_memory_changes_no_weights_and_no_optimizer_state(dropout):
     model, optimizer, step = step_of(TINY.replace(residual_dropout=dropout, precision="mixed_float16", ema_decay=0.5))
@@ -126,12 +128,7 @@ def test_check_memory_changes_no_weights_and_no_optimizer_state(dropout):
     np.testing.assert_equal({name: np.array(value) for name, value in optimizer.state.items()}, before[1])
 
 
-def test_the_step_report_has_the_sums_of_requests():
-    _, _, step = step_of(TINY)
-    assert step(requests=(0.0, 1.0)).requests.tolist() == [0.0, 1.0]
-    assert step().requests.tolist() == []
-
-
+@pytest.mark.heavy
 @pytest.mark.parametrize(("name", "weight"), [("adam", "adam.t"), ("adafactor", "adafactor.t")])
 def test_a_step_with_a_nan_loss_is_skipped_and_counted(name, weight):
     model, optimizer, step = step_of(TINY.replace(optimizer=name))
@@ -151,6 +148,7 @@ def test_a_step_with_a_nan_loss_is_skipped_and_counted(name, weight):
     assert (int(optimizer.iterations), int(optimizer.skipped)) == (3, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("precision", "atol"), [("mixed_bfloat16", 3e-2), ("mixed_float16", 3e-2)])
 def test_mixed_precision_steps_are_close_to_float32(precision, atol):
     expected, report = whole()
@@ -163,7 +161,7 @@ def test_mixed_precision_steps_are_close_to_float32(precision, atol):
     assert_close(weights(model), expected, atol)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["adam", "sgd"])
 def test_a_too_large_loss_scale_is_halved_until_steps_are_finite(name):
     _, optimizer, step = step_of(TINY.replace(precision="mixed_float16", optimizer=name))
@@ -179,6 +177,7 @@ def test_a_too_large_loss_scale_is_halved_until_steps_are_finite(name):
 DROPOUT = TINY.replace(residual_dropout=0.5, attention_dropout=0.2, relu_dropout=0.2)
 
 
+@pytest.mark.slow
 def test_each_step_draws_new_dropout():
     _, _, step = step_of(DROPOUT.replace(learning_rate_constant=1e-20))
     assert len({step(seed=0).sums.smoothed for _ in range(3)}) == 3
@@ -209,6 +208,7 @@ def test_dropout_is_the_same_for_any_micro_batch_limit(max_tokens, feed_forward_
         assert one.sums.smoothed == pytest.approx(other.sums.smoothed, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_evaluation_in_micro_batches_gives_the_same_sums():
     strategy = tf.distribute.get_strategy()
     model, _ = build_model(DROPOUT, VOCAB, strategy, 1)

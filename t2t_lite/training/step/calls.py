@@ -1,0 +1,89 @@
+"""Calls of the training step: one batch that Python reads, or several steps in a graph that reads its batches."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.training.step.micro_batching import DistributedBatch, first_replica
+from t2t_lite.training.step.report import StepReport, report_of
+from t2t_lite.training.step.train_step import TrainStep
+
+
+class MadeStep(NamedTuple):
+    """A step that has ended."""
+
+    number: int  # from 1
+    report: StepReport
+    epoch: int  # of its batch, from 0
+    position: int  # of its batch in the epoch, from 0
+    waited: float  # seconds, for the batch
+
+
+class StartedSteps(NamedTuple):
+    """Steps that were given to the devices with one call."""
+
+    last: int  # the number of the last one
+    figures: tf.Tensor  # of each, for `report_of`: float32 [steps, figures], or [figures] of the only one
+    places: tf.Tensor  # epoch and position of each batch, int64 [steps, 2], or [2]
+    waited: tf.Tensor  # seconds, for all batches together
+
+    def read(self) -> list[MadeStep]:
+        """Waits for the end of the steps."""
+        figures, places, waited = np.atleast_2d(self.figures.numpy()), np.atleast_2d(self.places.numpy()), self.waited
+        first, share = self.last - len(figures) + 1, float(waited) / len(figures)
+        return [
+            MadeStep(first + index, report_of(row), *map(int, place), share)
+            for index, (row, place) in enumerate(zip(figures, places))
+        ]
+
+
+class StepCalls:
+    """Makes the steps of a data set of `distribute_batches`, which has "epoch" and "position".
+
+    A call has a price on the host, which accelerators may have to wait for; with `is_several` a call makes several
+    steps.
+    """
+
+    def __init__(self, train_step: TrainStep, data: tf.distribute.DistributedDataset, is_several: bool) -> None:
+        self._train_step, self._batches = train_step, iter(data)
+        self._several = tf.function(self._loop, autograph=False) if is_several else None
+
+    def start(self, step: int, number: int, requests: Sequence[float]) -> StartedSteps:
+        """Gives `number` steps after `step` to the devices; the requests are those of each of them."""
+        sent = tf.constant(requests, tf.float32, [len(requests)])
+        if self._several:
+            return StartedSteps(step + number, *self._several(self._batches, tf.constant(number), sent))
+        assert number == 1
+        batch, waited = _timed_next(self._batches)
+        return StartedSteps(step + 1, self._train_step.start(batch, sent), _place_of(batch), waited)
+
+    def _loop(
+        self, batches: Iterator[DistributedBatch], number: tf.Tensor, requests: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        def step(
+            index: tf.Tensor, waited: tf.Tensor, figures: tf.TensorArray, places: tf.TensorArray
+        ) -> tuple[tf.Tensor, tf.Tensor, tf.TensorArray, tf.TensorArray]:
+            batch, seconds = _timed_next(batches)
+            figures = figures.write(index, self._train_step.start(batch, requests))
+            return index + 1, waited + seconds, figures, places.write(index, _place_of(batch))
+
+        figures = tf.TensorArray(tf.float32, number, infer_shape=False)
+        places = tf.TensorArray(tf.int64, number, element_shape=[2])
+        start = (tf.constant(0), tf.constant(0.0, tf.float64), figures, places)
+        _, waited, figures, places = tf.while_loop(lambda index, *_: index < number, step, start, parallel_iterations=1)
+        return figures.stack(), places.stack(), waited
+
+
+def _timed_next(batches: Iterator[DistributedBatch]) -> tuple[DistributedBatch, tf.Tensor]:
+    """Returns the next batch, and the seconds until it was there."""
+    start = tf.timestamp()
+    with tf.control_dependencies([start]):
+        batch = next(batches)
+    with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+        return batch, tf.timestamp() - start
+
+
+def _place_of(batch: DistributedBatch) -> tf.Tensor:
+    return tf.stack([first_replica(batch["epoch"]), first_replica(batch["position"])])
