@@ -19,6 +19,8 @@ from support.server import SENTENCES, Server
 
 import t2t_lite as t2t
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 # The folders at the root and the packages that they become.
 FOLDERS = {
@@ -167,7 +169,7 @@ def test_every_command_of_the_wheel_explains_itself(environment, tmp_path, name)
     assert f"usage: {name}" in run(environment / name, "--help", cwd=tmp_path).stdout
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_wheel_trains_outside_the_checkout(environment, tmp_path):
     run(
         environment / "t2t-lite-trainer",
@@ -272,7 +274,7 @@ def test_a_serving_machine_says_in_one_line_what_needs_tensorflow(serving, small
         assert ("tensorflow<2.22" in command or str(wheels[0]) in command) == (name != "report"), errors
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_missing_extra_is_named_with_the_wheel_or_the_checkout(environment, wheels, built, tmp_path):
     program = "from t2t_lite.system import installed; print(*map(installed.install_command, ('plot', '')), sep='\\n')"
     run_pip = f"{environment / 'python'} -m pip install"

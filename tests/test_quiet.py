@@ -17,7 +17,7 @@ def run(program):
     return done.stdout, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_program_that_only_translates_prints_nothing_else():
     program = f"""
 import sys
@@ -69,7 +69,7 @@ print("wmt_ende" in PROBLEMS.names(), "tensorflow" in sys.modules)
     assert run(program) == ("multi30k_ende_rev 16 True\nTrue False\n", "")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_command_leaves_out_packages_that_tensorflow_does_not_need_and_a_program_does_not():
     imports = (
         "import tensorflow, keras, sys\n"

@@ -59,6 +59,7 @@ def test_type_checkers_see_what_programs_get():
     assert seen == {name: f"t2t_lite.{module}" for name, module in t2t._MODULES.items()}
 
 
+@pytest.mark.slow
 def test_keras_with_another_backend_is_refused_with_one_line():
     program = (
         "import os; os.environ['KERAS_BACKEND'] = 'jax'\nimport keras, t2t_lite as t2t\n"

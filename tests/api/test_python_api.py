@@ -84,7 +84,7 @@ def test_its_history_is_columns_of_equal_length(trained):
     assert len(repr(trained)) < 200
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("stop_at", "last", "evaluated"),
     [({"step": 3}, 3, [2]), ({"evaluation": 4}, 4, [2, 4]), ({"checkpoint": 2}, 2, [2])],
@@ -101,7 +101,7 @@ def test_a_callback_follows_and_stops_a_training(train, stop_at, last, evaluated
     assert result.history["loss"][0] == pytest.approx(recorder.steps[0][1]["loss"], abs=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_stopped_training_is_resumed_even_if_its_log_is_damaged(train, small_run):
     class Signalled(Recorder):
         def on_step(self, step, figures):
@@ -119,6 +119,7 @@ def test_a_stopped_training_is_resumed_even_if_its_log_is_damaged(train, small_r
     assert_same_weights(resumed.checkpoints[-1], small_run / "ckpt-6")
 
 
+@pytest.mark.slow
 def test_an_exception_in_a_callback_ends_the_training(train):
     class Broken(t2t.Callback):
         def on_step(self, step, figures):
@@ -128,7 +129,7 @@ def test_an_exception_in_a_callback_ends_the_training(train):
         train(callbacks=[Broken()])
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_evaluation_has_the_trainings_figures_and_those_of_the_test_split(trained, grammar_data):
     result = t2t.evaluate(
         trained.output_dir,
@@ -255,7 +256,7 @@ def test_errors_are_one_line_and_name_arguments(train, options, message):
     assert "\n" not in str(caught.value) and "--" not in str(caught.value).replace("t2t-lite-trainer --schedule", "")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_library_prints_nothing_and_logs_what_a_program_can_show(train, capfd, logged):
     logger = logging.getLogger("t2t_lite")
     before = logger.handlers[:], logger.level, logger.propagate
@@ -285,6 +286,7 @@ def test_a_translators_repr_says_model_checkpoint_and_problem(trained):
     assert repr(several).count("checkpoint=") == 2 and "model=transformer and transformer" in repr(several)
 
 
+@pytest.mark.slow
 def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
     translator = t2t.Translator.from_run_dir(trained.output_dir, {"extra_length": 3}, xla_compile=False)
     translator.warm_up(beam_size=2)
@@ -328,6 +330,7 @@ def test_unknown_options_and_unregistered_problems_are_refused(train):
         t2t.average_checkpoints("none", n=0)
 
 
+@pytest.mark.slow
 def test_a_callback_that_stops_the_last_step_leaves_it_evaluated(train):
     result = train(callbacks=[Recorder(step=4)], train_steps=4)
     assert (result.ended_by, result.evaluations["step"]) == ("last step", [2, 4])

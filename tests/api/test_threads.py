@@ -90,7 +90,7 @@ def test_threads_find_problems_that_nobody_has_loaded():
     assert result.stdout.strip() == str(names)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_many_translators_in_a_process_print_nothing(small_run):
     program = (
         f"import t2t_lite as t2t\nfor _ in range(6):\n"

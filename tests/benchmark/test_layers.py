@@ -120,6 +120,7 @@ def some_sweeps():
 PATHS = {"full": [(32, 1), (64, 1)], "local": [(32, 4), (64, 8)]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "start"), [("plot.png", b"\x89PNG\r\n\x1a\n"), ("plot.SVG", b"<?xml"), ("plot.pdf", b"%PDF")]
 )

@@ -12,7 +12,7 @@ from support.server import SENTENCES
 
 import t2t_lite as t2t
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 LINE = SENTENCES[0]
 HOSTILE = (

@@ -6,7 +6,7 @@ import pytest
 from support.browser import type_text, wait_until, words
 from support.server import SENTENCES
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 LINE = SENTENCES[0]
 

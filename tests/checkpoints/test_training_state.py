@@ -78,6 +78,7 @@ def test_the_next_step_after_a_restore_is_the_same(saved):
     assert_same(values(model.variables), values(other_model.variables))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adafactor", "lion", "sgd"])
 def test_the_next_step_after_a_restore_is_the_same_with_optimizers_of_keras(name, tmp_path):
     (model, state), (other_model, other_state) = (make(seed, TINY.replace(optimizer=name)) for seed in (1, 2))

@@ -48,6 +48,7 @@ SETTINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_outputs_and_scores_are_those_of_tensorflow(both, lines, settings):
     ours, theirs = (translator.translate(lines, return_scores=True, **settings) for translator in both)
@@ -58,7 +59,7 @@ def test_outputs_and_scores_are_those_of_tensorflow(both, lines, settings):
     assert np.mean(same) > 0.9 and len(set(theirs)) > 20
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_line_with_text_has_an_output_unless_the_settings_allow_an_empty_one(vocabulary, lines, tmp_path):
     model = random_model(vocabulary.size, tied_embeddings="none")
     of_tensorflow, of_ctranslate2 = translators(model, vocabulary, tmp_path, extra_length=5)
@@ -71,6 +72,7 @@ def test_a_line_with_text_has_an_output_unless_the_settings_allow_an_empty_one(v
         assert translator.translate(["", "  "]) == ["", ""]
 
 
+@pytest.mark.slow
 def test_n_best_lists_are_ranked_by_our_score_and_overlap(both, lines):
     ours, theirs = (translator.n_best(lines, beam_size=4) for translator in both)
     shared = []
@@ -105,6 +107,7 @@ def test_outputs_begin_with_prefixes_and_score_as_given_outputs_do(both, lines):
     assert np.mean([mine.text == other.text for mine, other in zip(ours, theirs)]) > 0.9
 
 
+@pytest.mark.slow
 def test_given_outputs_have_the_same_scores_and_attention(both, lines):
     lines = [line for line in lines if line.strip()]
     outputs = [" ".join(reversed(line.split())) for line in lines]
@@ -134,7 +137,7 @@ def test_samples_are_outputs_of_the_model(both, lines):
     assert any("random_seed has no effect" in line for line in said)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_learned_limit_of_positions_cuts_outputs_with_a_warning(vocabulary, tmp_path):
     model = random_model(vocabulary.size, position_encoding="learned", max_length=12, spread=1.5)
     said = [[], []]
@@ -182,6 +185,7 @@ def test_a_damaged_model_is_one_line(vocabulary, tmp_path):
         CTranslate2Engine(tmp_path, vocabulary, vocabulary, 64, "the limit", 0)
 
 
+@pytest.mark.slow
 def test_trees_are_repaired_and_the_tree_constraint_is_refused(tmp_path):
     symbols = ["XX", *(f"{side}{label}" for label in ("TOP", "S", "NP", "VP") for side in ("(", ")"))]
     vocabulary = word_vocabulary(tmp_path, symbols + WORDS)
@@ -195,6 +199,7 @@ def test_trees_are_repaired_and_the_tree_constraint_is_refused(tmp_path):
         Parser(both[1]).translate(lines, only_trees=True)
 
 
+@pytest.mark.slow
 def test_the_best_output_of_a_flat_distribution_is_not_lost(tmp_path):
     # CTranslate2 ranks the empty output, which our penalty favours, below all others.
     vocabulary = word_vocabulary(tmp_path, WORDS[:5])

@@ -18,6 +18,8 @@ from t2t_lite.errors import UserError
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.registry import CONSTRAINTS, SCORERS
 
+pytestmark = pytest.mark.slow
+
 FROZEN = Path(__file__).resolve().parents[1] / "frozen" / "0.1"
 LINES = ["The old man sees the small dogs.", "I sleep.", "", "The girl sings.", "She sees him."]
 PHRASES = [["Hund", "alter Mann"], [], [], ["singt"], ["sie", "sieht", "ihn"]]
@@ -39,6 +41,7 @@ def assert_all_phrases(texts, phrases):
         assert all(contains(text, phrase) for phrase in each), (text, each)
 
 
+@pytest.mark.heavy
 def test_outputs_contain_their_phrases_and_lines_without_any_do_not_change(translator):
     plain = translator.translate(LINES, return_scores=True)
     found = translator.translate(LINES, return_scores=True, phrases=PHRASES)
@@ -54,7 +57,7 @@ def test_outputs_contain_their_phrases_and_lines_without_any_do_not_change(trans
     assert given.log_prob <= found[3].log_prob + 1e-3
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_n_best_lists_prefixes_and_ensembles_contain_the_phrases(translator):
     for beams, phrases in zip(translator.n_best(LINES, phrases=PHRASES, beam_size=5), PHRASES):
         assert len({hypothesis.text for hypothesis in beams}) == len(beams) >= 1
@@ -106,7 +109,7 @@ def test_a_phrase_that_the_vocabulary_cannot_write_is_an_error_that_names_it():
         PhraseVocabulary(open_vocabulary(path)).constraint([["Quastenflosser"]], first_line=4)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("run", ["words", "characters", "bytes", "tied"])
 def test_outputs_of_each_kind_of_vocabulary_contain_phrases_as_whole_words(run):
     translator = Translator.from_run_dir(FROZEN / run / "run", "beam_size=6", xla_compile=False)

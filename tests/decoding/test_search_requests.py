@@ -67,7 +67,7 @@ class Without:
         return tf.where(tf.range(tf.shape(logits)[2]) == token, NONE, logits)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_caller_may_pass_a_constraint(translator):
     free = translator.translate(LINES)
     ids = translator.vocabulary.encode(free).to_list()

@@ -15,7 +15,7 @@ def translator(small_run):
     return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_one_text_gives_one_text(translator):
     whole = translator.translate([LINE])
     assert translator.translate(LINE) == whole[0] and isinstance(whole[0], str)

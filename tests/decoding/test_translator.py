@@ -27,11 +27,13 @@ def translator(small_run):
     return Translator.from_run_dir(small_run, "extra_length=5", xla_compile=False)
 
 
+@pytest.mark.slow
 def test_a_line_gives_the_same_text_alone_and_among_others(translator):
     together = translator.translate([*LINES, "word " * 40])
     assert [translator.translate([line])[0] for line in LINES] == together[: len(LINES)]
 
 
+@pytest.mark.slow
 def test_small_and_large_batches_give_the_same_text(small_run):
     texts = [
         Translator.from_run_dir(small_run, f"extra_length=5,batch_tokens={tokens}", xla_compile=False).translate(LINES)
@@ -47,6 +49,7 @@ def test_blank_lines_give_empty_lines_and_no_lines_give_none(translator):
     assert translator.translate([]) == []
 
 
+@pytest.mark.slow
 def test_an_output_is_at_most_extra_length_longer_than_its_input(small_run):
     translator = Translator.from_run_dir(small_run, "extra_length=3", xla_compile=False)
     line = "The old man sees the small dogs."
@@ -56,6 +59,7 @@ def test_an_output_is_at_most_extra_length_longer_than_its_input(small_run):
     assert 0 < translator.vocabulary.encode([output]).row_lengths().numpy()[0] <= tokens + 3 + 1
 
 
+@pytest.mark.slow
 def test_a_line_over_the_limit_is_cut_and_reported(small_run):
     said = []
     translator = Translator.from_run_dir(small_run, "max_input_length=10,extra_length=2", warn=said.append)
@@ -140,6 +144,7 @@ def text_of(letters, tokens):
     return text
 
 
+@pytest.mark.slow
 def test_an_output_that_ends_exactly_at_the_limit_gives_no_warning(letters):
     said = []
     text = text_of(letters, 9)
@@ -148,6 +153,7 @@ def test_an_output_that_ends_exactly_at_the_limit_gives_no_warning(letters):
     assert said == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_an_output_cut_by_learned_positions_gives_a_warning_with_its_line(letters, beam_size):
     said = []
@@ -166,6 +172,7 @@ def _batch(letters, text):
     return letters.encode(tf.constant([text])).to_tensor()
 
 
+@pytest.mark.slow
 def test_an_output_cut_by_extra_length_gives_no_warning(letters):
     said = []
     settings = "extra_length=1"
@@ -198,6 +205,7 @@ def test_an_input_is_cut_at_the_lower_of_two_limits_and_that_limit_is_named(lett
     assert text_of(letters, 20).startswith(output) and tokens_of(letters, output) == tokens
 
 
+@pytest.mark.slow
 def test_a_model_with_learned_positions_decodes_up_to_the_last_position(letters):
     hparams = HParams(
         num_encoder_layers=1,
@@ -227,6 +235,7 @@ def _without_end(decode_step):
     return step
 
 
+@pytest.mark.slow
 def test_sources_and_outputs_use_their_own_vocabularies(letters, tmp_path):
     train_vocabulary([" ".join("ijklmnop")], letters.size, tmp_path / "vocab")
     others = open_vocabulary(tmp_path / "vocab")
@@ -249,7 +258,7 @@ def test_settings_can_be_changed_for_one_call(translator):
         translator.translate(LINES, precision="mixed_bfloat16")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_scores_are_those_of_the_hypotheses_and_sorted(translator):
     beams = translator.n_best(LINES, beam_size=3)
     best = translator.translate(LINES, beam_size=3, return_scores=True)
@@ -263,6 +272,7 @@ def test_scores_are_those_of_the_hypotheses_and_sorted(translator):
             assert found == [("", 0.0, 0.0)]
 
 
+@pytest.mark.slow
 def test_translations_begin_with_their_prefixes(translator):
     prefixes = ["Der alte ", "", "", "schl", "Ein"]
     outputs = translator.translate(LINES, prefixes=prefixes)
@@ -272,6 +282,7 @@ def test_translations_begin_with_their_prefixes(translator):
         translator.translate(LINES, prefixes=["Der"])
 
 
+@pytest.mark.slow
 def test_samples_depend_only_on_the_line_and_its_number(small_run):
     translator = Translator.from_run_dir(
         # With this seed, no draw is so close to a boundary that rounding, which depends on the batch shape, decides.
@@ -293,7 +304,7 @@ def test_compiled_equals_uncompiled(small_run, translator):
     assert compiled.translate(lines) == translator.translate(lines)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_threads_share_a_translator(small_run):
     translator = Translator.from_run_dir(small_run, "extra_length=3", xla_compile=False)
     calls = [
@@ -307,6 +318,7 @@ def test_threads_share_a_translator(small_run):
     assert found == [translator.translate(lines, **settings) for lines, settings in calls]
 
 
+@pytest.mark.slow
 def test_given_translations_are_scored_by_teacher_forcing(translator):
     pairs = [("I sleep.", "Ich schlafe."), ("", "Hund"), ("The dog sees me.", ""), ("She sings.", "Hund " * 30)]
     scored = translator.score(*zip(*pairs))
@@ -359,6 +371,7 @@ def test_models_with_different_vocabularies_cannot_form_an_ensemble(small_run, t
         Translator.from_run_dir([small_run, small_run], checkpoint_path=small_run / "ckpt-6")
 
 
+@pytest.mark.slow
 def test_a_model_in_bfloat16_translates(small_run):
     low = Translator.from_run_dir(small_run, "extra_length=5,precision=mixed_bfloat16", xla_compile=False)
     assert low.model.compute_dtype == "bfloat16"

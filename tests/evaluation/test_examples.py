@@ -14,6 +14,8 @@ from t2t_lite.registry import METRICS, PROBLEMS
 from t2t_lite.scoring.bracketing import LabelledF1
 from t2t_lite.scoring.metric import Metric
 
+pytestmark = pytest.mark.slow
+
 FROZEN = Path(__file__).resolve().parents[1] / "frozen"
 SEARCH = "beam_size=1"
 

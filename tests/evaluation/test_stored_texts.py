@@ -19,7 +19,7 @@ def byte_run(tmp_path):
     return shutil.copytree(FROZEN, tmp_path / "bytes")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_outputs_with_line_breaks_are_stored_as_the_decoder_writes_them(byte_run, command, tmp_path):
     run, data, broken = byte_run / "run", byte_run / "data", 0
     inputs = data / "text_pairs-dev.inputs.txt"

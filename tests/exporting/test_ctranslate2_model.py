@@ -84,6 +84,7 @@ def written(model, folder, quantization=None):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", KINDS, ids=lambda settings: ",".join(map(str, settings.values())) or "base")
 def test_given_pairs_have_the_same_log_probabilities(tmp_path, settings):
     model = random_model(VOCAB, **settings)
@@ -119,6 +120,7 @@ print(json.dumps([result.log_probs for result in results]))
 """
 
 
+@pytest.mark.slow
 def test_int8_is_close_on_processors_that_add_its_products_in_16_bits(tmp_path):
     model = random_model(VOCAB, hidden_size=64, filter_size=128)
     # Weights of one size: each is the largest that int8 has, so that nearly every sum would overflow at 127.
@@ -157,6 +159,7 @@ QUICK = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in HPARAMS]
 )

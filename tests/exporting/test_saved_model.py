@@ -49,7 +49,7 @@ def assert_same(found, expected):
 
 
 # A graph takes ten seconds to trace, to save and to load.
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "kind",
     [
@@ -92,7 +92,7 @@ def kinds_of_models():
     return kinds
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", kinds_of_models())
 def test_every_kind_of_model_in_the_registry_has_the_log_probabilities_of_the_keras_model(tmp_path, name):
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 1, "parameter_heads": 2, "parameter_pairs": 8}

@@ -106,6 +106,7 @@ def test_a_frozen_run_evaluates_to_the_same_dev_figures(task, run_dir, expected,
     assert found == pytest.approx(expected["dev"], rel=tolerance(run_dir, 1e-4))
 
 
+@pytest.mark.slow
 @each_run(slow=[run for run in RUNS if not (run / KNOWN).exists()])
 def test_5_more_steps_of_a_frozen_run_give_the_same_parameters(frozen, task, run_dir, command):
     known = frozen / KNOWN

@@ -195,7 +195,7 @@ def test_a_damaged_shard(work, trainer, kind):
     assert str(shard) in message and "t2t-lite-datagen" in message
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_shard_with_changed_bytes(work, process, small_flags, snapshot):
     shard = work / "data" / "grammar_ende-train-00003-of-00010"
     content = bytearray(shard.read_bytes())
@@ -279,6 +279,7 @@ def test_a_checkpoint_that_does_not_fit_the_settings(work, decoder):
     assert str(work / "run" / "ckpt-6") in message and "does not fit" in message
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("content", [b"", b"half", None], ids=["empty", "half", "missing"])
 def test_a_damaged_checkpoint(work, decoder, content):
     data = work / "run" / "ckpt-6.data-00000-of-00001"

@@ -29,7 +29,7 @@ def test_engines_are_measured_in_batches_and_one_by_one(small_run, command, tmp_
     assert "3 lines, medians of 2 runs" in result.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_whole_commands_are_timed_and_scored(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_text("The dog sleeps.\nShe sings.\n")
     flags = (f"--output_dir={small_run}", "--engine=ctranslate2", "--one_by_one=0", "--repeats=1")
@@ -50,7 +50,7 @@ def test_missing_flags_and_empty_text_are_errors(small_run, command, tmp_path):
     assert result.returncode == 1 and "empty.txt has no line with text" in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_search_constrained_to_trees_can_be_measured(command, tmp_path):
     (tmp_path / "in.txt").write_text("".join((PARSING / "inputs.txt").read_text().splitlines(keepends=True)[:2]))
     flags = (f"--output_dir={PARSING / 'run'}", "--decode_hparams=only_trees=True,beam_size=2", "--one_by_one=0")

@@ -138,7 +138,7 @@ def test_hparams_set_is_required(command):
     assert result.stderr.count("\n") == 1 and "--training needs --hparams_set" in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_errors_of_the_measuring_process_are_one_line(command):
     result = command("benchmark", *SET, "--num_gpus=999")
     assert result.returncode == 1

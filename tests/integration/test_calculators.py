@@ -7,6 +7,8 @@ import pytest
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
 
+pytestmark = pytest.mark.slow
+
 
 def successful(command, *flags, **environment):
     result = command(*flags, **environment)

@@ -101,6 +101,7 @@ def test_a_run_directory_holds_checkpoints_settings_vocabulary_and_event_files(s
     assert list((small_run / "train").glob("events.out.tfevents.*"))
 
 
+@pytest.mark.slow
 def test_repeating_the_command_does_not_train_further(
     small_run, grammar_data, process, small_flags, snapshot, tmp_path
 ):
@@ -186,6 +187,7 @@ def test_standard_input_and_output_give_the_same_text_as_files(translated, avera
     assert result.stderr.splitlines() == translated[1].splitlines()[:2]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_can_be_chosen_and_crlf_is_not_part_of_the_text(averaged, command):
     result = command(
         "decoder",
@@ -213,7 +215,7 @@ def test_score_prints_bleu_and_chrf_with_signatures(command, process, tmp_path):
     assert "case:lc" in lowercase and " = 100.00 " in lowercase
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_datagen_generates_a_built_in_problem_and_a_second_run_does_nothing(process, tmp_path, snapshot):
     flags = ("--problem=grammar_ende", f"--data_dir={tmp_path / 'data'}")
     result = process("datagen", *flags)

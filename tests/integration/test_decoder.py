@@ -62,6 +62,7 @@ def lines_of(path):
     return content.split("\n")[:-1]
 
 
+@pytest.mark.slow
 def test_a_hostile_file_gives_one_output_line_per_input_line(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(HOSTILE))
     flags = (f"--output_dir={small_run}", *SETTINGS)
@@ -102,6 +103,7 @@ def whole(corpus, small_run, command):
     return target
 
 
+@pytest.mark.slow
 def test_two_halves_of_a_file_give_the_output_of_the_whole(corpus, whole, small_run, command, tmp_path):
     lines = corpus.read_bytes().splitlines(keepends=True)
     found = b""
@@ -113,7 +115,7 @@ def test_two_halves_of_a_file_give_the_output_of_the_whole(corpus, whole, small_
     assert found == whole.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_an_interrupted_run_resumes_to_the_same_file(how, corpus, whole, small_run, start, command, tmp_path):
     target = tmp_path / "out.txt"
@@ -135,7 +137,7 @@ def test_an_interrupted_run_resumes_to_the_same_file(how, corpus, whole, small_r
     assert [path.name for path in tmp_path.iterdir()] == ["out.txt"]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_with_other_settings_starts_over(corpus, small_run, start, command, tmp_path):
     target = tmp_path / "out.txt"
     flags = (f"--output_dir={small_run}", f"--decode_from_file={corpus}", f"--decode_to_file={target}")
@@ -152,7 +154,7 @@ def test_a_run_with_other_settings_starts_over(corpus, small_run, start, command
     assert target.read_text() == expected.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_line_of_a_pipe_is_answered_before_the_next_is_written(small_run, start, command):
     process = start(f"--output_dir={small_run}", *SETTINGS, "--batch_lines=1")
     write_outputs = []
@@ -168,6 +170,7 @@ def test_a_line_of_a_pipe_is_answered_before_the_next_is_written(small_run, star
     assert command("decoder", f"--output_dir={small_run}", *SETTINGS, stdin=together).stdout == "".join(write_outputs)
 
 
+@pytest.mark.slow
 def test_interactive_lines_are_timed(small_run, command):
     result = command(
         "decoder",
@@ -183,6 +186,7 @@ def test_interactive_lines_are_timed(small_run, command):
     assert len(times) == 2
 
 
+@pytest.mark.slow
 def test_all_hypotheses_of_a_line_are_written_as_one_line_of_json(small_run, command):
     flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=3,extra_length=2,return_beams=True", PLAIN)
     result = command("decoder", *flags, stdin="\n".join(SENTENCES[:2]).encode() + b"\n\n")
@@ -201,6 +205,7 @@ def test_all_hypotheses_of_a_line_are_written_as_one_line_of_json(small_run, com
         assert all(beam["log_prob"] < beam["score"] < 0 for beam in beams)
 
 
+@pytest.mark.slow
 def test_scores_of_given_pairs_equal_those_of_the_search(small_run, command, tmp_path):
     flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=2,extra_length=40,return_beams=True", PLAIN)
     result = command("decoder", *flags, stdin="\n".join(SENTENCES).encode())
@@ -227,6 +232,7 @@ def test_scores_of_given_pairs_equal_those_of_the_search(small_run, command, tmp
     assert refused.stderr.splitlines()[-1].endswith("pairs.txt, line 1: 0 tabs, not 1; a line is INPUT<tab>TRANSLATION")
 
 
+@pytest.mark.slow
 def test_translations_begin_with_their_prefixes(small_run, command, tmp_path):
     prefixes = ["Der ", "", "Ein Hund 😀 schl", "Sie"]
     (tmp_path / "in.txt").write_text("\n".join(SENTENCES) + "\n")
@@ -242,7 +248,7 @@ def test_translations_begin_with_their_prefixes(small_run, command, tmp_path):
     assert "prefixes.txt ends before line 2; it must have a line for each line of" in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_translations_contain_the_phrases_of_a_file(small_run, command, tmp_path):
     phrases = [["Hund", "alte Mann"], [], ["schläft"], ["die Frau"]]
     (tmp_path / "in.txt").write_text("\n".join(SENTENCES) + "\n")
@@ -266,6 +272,7 @@ def test_translations_contain_the_phrases_of_a_file(small_run, command, tmp_path
     assert short.returncode == 1 and "phrases.txt ends before line 2" in short.stderr
 
 
+@pytest.mark.slow
 def test_alignments_link_every_word(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_text("\n".join([*SENTENCES, ""]) + "\n")
     flags = (f"--output_dir={small_run}", *SETTINGS, f"--decode_from_file={tmp_path / 'in.txt'}")
@@ -281,6 +288,7 @@ def test_alignments_link_every_word(small_run, command, tmp_path):
     assert refused.returncode == 1 and "there is no layer 7" in refused.stderr
 
 
+@pytest.mark.slow
 def test_run_directories_with_the_same_vocabulary_form_an_ensemble(small_run, command, tmp_path):
     alone = command("decoder", f"--output_dir={small_run}", *SETTINGS, stdin=SENTENCES[0].encode())
     twice = command("decoder", f"--output_dir={small_run},{small_run}", *SETTINGS, stdin=SENTENCES[0].encode())

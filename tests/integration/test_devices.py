@@ -163,7 +163,7 @@ print(sum("Collective" in node.op and "Reduce" in node.op for node in nodes), le
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_gradients_are_reduced_together_and_a_process_can_train_twice():
     output = subprocess.run(
         [sys.executable, "-c", COLLECTIVES], capture_output=True, text=True, check=True, env=user_environment()
@@ -188,7 +188,7 @@ def tf_configs(command):
     return configs
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_two_workers_with_unequal_memory_give_the_parameters_of_one_device(
     multi30k_data, undivided, one_device, tf_configs, tmp_path
 ):
@@ -206,7 +206,7 @@ def test_two_workers_with_unequal_memory_give_the_parameters_of_one_device(
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("signalled, decodes", [(1, False), pytest.param(0, True, marks=pytest.mark.heavy)])
 def test_a_signal_to_one_worker_stops_all_and_they_resume(
     multi30k_data, one_device, tf_configs, tmp_path, signalled, decodes

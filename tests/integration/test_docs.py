@@ -91,7 +91,7 @@ def test_the_example_of_decoding_runs(small_run, tmp_path, monkeypatch, capsys):
     assert len(capsys.readouterr().out.splitlines()) >= 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_examples_of_the_python_api_run_one_after_the_other(tmp_path, commands_environment):
     program = "\n".join(examples("docs/python.md"))
     for long, short in SHORT.items():
@@ -130,7 +130,7 @@ def test_the_problems_in_the_documentation_can_be_registered_verbatim(page, name
     assert f"problem {name} " in result.stdout and f"from the plug-in {tmp_path}" in result.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_plug_in_of_the_documentation_trains_and_decodes(tmp_path, process):
     (example,) = [example for example in examples("docs/plugins.md") if "PROBLEMS.register" in example]
     (tmp_path / "digits.py").write_text(example, encoding="utf-8")

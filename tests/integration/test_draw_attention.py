@@ -51,6 +51,7 @@ def check(drawn, weights, digits):
     assert drawn.std() > 0.01  # not uniform
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_lines_in_svg_have_the_weights_of_the_model(translator, tmp_path, kind):
     output = translator.translate(LINE)
@@ -81,6 +82,7 @@ def test_matrix_in_svg_has_the_weights_of_words(translator, tmp_path):
     check(drawn, each.weights, 6)
 
 
+@pytest.mark.slow
 def test_html_has_all_weights_and_no_reference_to_another_file(translator, tmp_path, command):
     lines = [LINE, "</script><img src=x onerror=alert(1)> The cat sleeps."]
     (tmp_path / "in.txt").write_text("\n".join([*lines, "", ""]), encoding="utf-8")
@@ -117,6 +119,7 @@ def test_a_picture_shows_itself_in_a_notebook(translator):
     assert "<script" not in shown  # all of the document is escaped in an attribute
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["lines", "matrix", "overview"])
 def test_png_of_each_form_and_the_decoder_says_what_is_left_out(tmp_path, command, form):
     flags = f"--output_dir={TIED}", f"--draw_attention={tmp_path / 'a.png'}", f"--form={form}", "--heads=0,-1"
@@ -138,6 +141,7 @@ def test_given_translations_are_drawn(tmp_path, command, translator):
     check(weights_of_lines(file, len(queries), len(keys)), weights, 6)
 
 
+@pytest.mark.slow
 def test_one_query_of_a_parser(tmp_path, command):
     file = tmp_path / "a.svg"
     flags = (
@@ -163,6 +167,7 @@ def test_one_query_of_a_parser(tmp_path, command):
         np.testing.assert_allclose(boxes, printed, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "status", "message"),
     [

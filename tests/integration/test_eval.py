@@ -11,6 +11,8 @@ import sacrebleu
 
 import t2t_lite as t2t
 
+pytestmark = pytest.mark.slow
+
 SEARCH = "beam_size=1,extra_length=3"
 QUICK = (f"--decode_hparams={SEARCH}", "--xla_compile=False")
 
@@ -127,7 +129,7 @@ def test_further_metrics_and_references_need_no_decoding(evaluated, run, command
     assert not list((mine / "scores").glob("*/references.2.txt")) and len(list((mine / "scores").iterdir())) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_another_checkpoint_or_again_decodes(evaluated, run, command, tmp_path, monkeypatch):
     mine = shutil.copytree(run, tmp_path / "run")
     for ending in (".index", ".data-00000-of-00001"):

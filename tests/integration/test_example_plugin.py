@@ -54,7 +54,7 @@ def variables(path):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_killed_training_resumes_bit_equal(example, example_site, data_dir, run_dir, tmp_path):
     flags = training(data_dir, tmp_path)
     killed = start_process(*flags, environment={"PYTHONPATH": str(example_site)})
@@ -87,7 +87,7 @@ def test_evaluations_have_the_metric_of_the_plug_in(run_dir):
     assert len(errors) == STEPS // 10 and min(errors) > 0
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_averaging_and_scoring_need_no_plug_in(run_dir, data_dir, process, tmp_path):
     result = process("avg", f"--output_dir={run_dir}", "--n=2")
     assert result.returncode == 0, result.stderr
@@ -97,6 +97,7 @@ def test_averaging_and_scoring_need_no_plug_in(run_dir, data_dir, process, tmp_p
     assert "'numbers_in_words' comes from the package t2t-lite-example, which is not installed" in refused.stderr
 
 
+@pytest.mark.slow
 def test_outputs_are_decoded_and_scored_by_the_metric(example, run_dir, data_dir, tmp_path):
     outputs, texts = tmp_path / "out.txt", data_dir / "numbers_in_words-test.inputs.txt"
     files = (f"--decode_from_file={texts}", f"--decode_to_file={outputs}")
@@ -129,14 +130,14 @@ def test_parameters_are_counted_with_the_models_own(example):
     assert total == symbolic_model(get_hparams("length_tiny").override(SETTINGS), 50).count_params()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_training_is_timed(example, tmp_path):
     sizes = ("--vocab_size=50", "--source_length=4", "--target_length=5", "--num_steps=2", "--warmup_steps=1")
     flags = ("--hparams_set=length_tiny", f"--hparams={SETTINGS}", "--precision=float32", *sizes)
     assert "float32" in example("benchmark", "--training", *flags)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_traced_estimate_of_the_memory_is_within_20_percent_of_the_measured_peak(example, example_site):
     hparams = get_hparams("length_tiny", hidden_size=128, filter_size=512, num_heads=4)
     rows, length, vocab_size = 64, 48, 4000

@@ -19,6 +19,8 @@ PROGRAM = """
 import sys
 import tensorflow as tf
 import tensorflow_text
+
+pytestmark = pytest.mark.slow
 model = tf.saved_model.load(sys.argv[1])
 translate = model.signatures["serving_default"]
 lines = sys.stdin.read().splitlines()
@@ -120,7 +122,7 @@ def test_a_keras_export_computes_in_the_precision_that_is_asked_for(exports, sma
     assert scores[:2] == scores[2:] and scores[0] != scores[1]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_program_of_ten_lines_serves_a_saved_model(exports, source, expected, tmp_path):
     shutil.copytree(exports / "saved_model", tmp_path / "model")
     run = [sys.executable, "-c", PROGRAM, str(tmp_path / "model")]
@@ -142,7 +144,7 @@ def test_an_export_describes_itself(exports, small_run):
         assert "grammar_ende" in card and f"- format: {format}" in card and f"{content['parameters']:,} par" in card
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_what_the_card_of_a_keras_export_says_works(exports):
     card = (exports / "keras" / "README.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)

@@ -49,7 +49,7 @@ def test_the_first_line_names_the_devices(process, flags):
     assert re.match(r"grammar_ende: 1,500 training pairs, [\d,]+ parameters, 1 CPU, float32\n", result.stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_gpu_that_tensorflow_cannot_use_is_reported_with_what_it_says(process, flags, driver):
     result = process("trainer", *flags(), PATH=driver)
     assert result.returncode == 0 and "1 CPU, float32" in result.stdout
@@ -62,7 +62,7 @@ def test_a_gpu_that_tensorflow_cannot_use_is_reported_with_what_it_says(process,
     assert hidden.returncode == 0 and hidden.stderr == ""
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_gpu_that_was_asked_for_and_is_not_found_is_an_error_with_what_tensorflow_says(process, flags):
     result = process("trainer", *flags(), "--num_gpus=2")
     assert result.returncode == 1
@@ -80,7 +80,7 @@ def stored(path):
     return json.loads((path / "hparams.json").read_text())["precision"]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_precision_auto_is_measured_once_and_stays_with_the_run(process, command, flags, tmp_path):
     # Where oneDNN may not use AVX512, bfloat16 is slow on every processor, or cannot be computed at all.
     begun = process("trainer", *flags("run", "precision=auto", 2), ONEDNN_MAX_CPU_ISA="AVX2")
@@ -101,7 +101,7 @@ def test_precision_auto_is_measured_once_and_stays_with_the_run(process, command
     assert stored(tmp_path / "run") == "float32"
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_in_bfloat16_goes_on_in_it_with_auto_exactly(command, flags, tmp_path):
     for name, precision, steps in (("two", "mixed_bfloat16", 2), ("two", "auto", 4), ("four", "mixed_bfloat16", 4)):
         result = command("trainer", *flags(name, f"precision={precision}", steps), "--max_tokens_per_replica=400")
@@ -111,13 +111,14 @@ def test_a_run_in_bfloat16_goes_on_in_it_with_auto_exactly(command, flags, tmp_p
     assert all((two[name] == four[name]).all() for name in four)
 
 
+@pytest.mark.slow
 def test_other_settings_are_refused_with_auto_too(command, flags):
     assert command("trainer", *flags("run", "precision=auto")).returncode == 0
     result = command("trainer", *flags("run", "precision=auto,norm_position=pre"))
     assert result.returncode == 1 and "norm_position" in result.stderr and "float32" not in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_slow_precision_gets_a_warning_with_both_speeds(process, flags, tmp_path):
     # So limited, oneDNN computes bfloat16 in float32, slowly; without AVX512, TensorFlow does so.
     result = process("trainer", *flags("run", "precision=mixed_bfloat16"), ONEDNN_MAX_CPU_ISA="AVX512_CORE")
@@ -130,7 +131,7 @@ def test_a_slow_precision_gets_a_warning_with_both_speeds(process, flags, tmp_pa
     ) == is_slow
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_precision_that_would_end_the_process_is_refused(process, flags):
     result = process("trainer", *flags("run", "precision=mixed_bfloat16"), ONEDNN_MAX_CPU_ISA="AVX2")
     # Without AVX512, TensorFlow computes it by itself.

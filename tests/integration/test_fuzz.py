@@ -15,7 +15,7 @@ def world(tmp_path):
     return tmp_path
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_random_command_line_succeeds_or_is_refused_in_one_line(seed, world, tmp_path_factory, commands_environment):
     line = draw(seed)

@@ -46,7 +46,7 @@ kernel.write(json.dumps([statuses, sys.stdout.text, sys.stderr.text, state() == 
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_flags, grammar_data, tmp_path):
     run = f"--output_dir={tmp_path / 'run'}"
     (tmp_path / "in.txt").write_text("The dog sleeps.\nShe sings.\n")
@@ -65,7 +65,7 @@ def test_a_notebook_trains_and_decodes_without_changing_its_process_state(small_
     assert is_as_it_was
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_translator_still_works_after_training_in_the_same_process(small_run, small_flags, grammar_data, tmp_path):
     translator = Translator.from_run_dir(small_run, "beam_size=2,extra_length=3", xla_compile=False)
     before = translator.translate(["The dog sleeps.", "She sings."])

@@ -83,7 +83,7 @@ def go_on(small_flags, grammar_data, undisturbed, command, process):
     return run
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_signal_saves_a_checkpoint_and_reports_how_to_resume(small_flags, grammar_data, go_on, tmp_path, number):
     process = trainer(small_flags, grammar_data, tmp_path)
@@ -122,7 +122,7 @@ ADAMW_AND_COSINE = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_killed_run_resumes_exactly_with_adamw_and_cosine(small_flags, grammar_data, command, tmp_path):
     flags = [f"{flag},{ADAMW_AND_COSINE}" if flag.startswith("--hparams=") else flag for flag in small_flags]
     killed, whole = tmp_path / "killed", tmp_path / "whole"
@@ -143,7 +143,7 @@ def test_a_killed_run_resumes_exactly_with_adamw_and_cosine(small_flags, grammar
     assert rates[STEPS] == pytest.approx(PEAK * cosine, rel=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_kill_while_a_checkpoint_is_written_loses_only_that_checkpoint(small_flags, grammar_data, go_on, tmp_path):
     for _ in range(STEPS // SAVE_EVERY):
         process = trainer(small_flags, grammar_data, tmp_path)
@@ -159,7 +159,7 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that_checkpoint(small_f
     assert not list(tmp_path.glob("incomplete-*"))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_damaged_checkpoint_is_skipped_with_a_warning(small_flags, grammar_data, undisturbed, go_on, tmp_path):
     for path in undisturbed.iterdir():
         step = path.name.split(".")[0].removeprefix("ckpt-")
@@ -172,7 +172,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(small_flags, grammar_dat
     assert f"resuming from {tmp_path / f'ckpt-{SAVE_EVERY}'}" in output
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_full_disk_is_an_error_and_leaves_earlier_checkpoints_intact(
     small_flags, grammar_data, undisturbed, tmp_path
 ):

@@ -70,7 +70,7 @@ def test_metrics_that_cannot_score_files_are_one_line_errors(command, files, fla
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_metric_of_a_plug_in_scores_and_selects_checkpoints(command, usr_dir, files, grammar_data, small_flags):
     mine = f"--t2t_usr_dir={usr_dir}"
     scored = command("score", mine, *files, "--metric=length_error,bleu")
@@ -93,6 +93,7 @@ def test_a_metric_of_a_plug_in_scores_and_selects_checkpoints(command, usr_dir, 
     assert "length_error" in curve.stdout and f"{errors[6]:.3f}" in curve.stdout
 
 
+@pytest.mark.slow
 def test_evaluations_tell_a_metric_the_language_of_the_outputs(registered, small_run, grammar_data):
     class OfGerman(Metric):
         """1 if the language of the outputs is German."""
@@ -107,6 +108,7 @@ def test_evaluations_tell_a_metric_the_language_of_the_outputs(registered, small
     assert t2t.evaluate(small_run, grammar_data, metrics=("of_german",)).scores["of_german"] == 1.0
 
 
+@pytest.mark.slow
 def test_the_papers_bleu_is_evaluated_beside_sacrebleu(small_run, grammar_data):
     scores = t2t.evaluate(small_run, grammar_data, metrics=("paper_bleu",)).scores
     assert {"paper_bleu", "bleu"} <= set(scores)

@@ -96,6 +96,7 @@ def test_the_manifest_counts_dropped_pairs(own_text, generated):
     assert total + sum(splits["train"]["dropped"].values()) == 500
 
 
+@pytest.mark.slow
 def test_a_model_trains_on_own_text_and_translates(own_text, generated, command):
     folder, _ = own_text
     run = f"--output_dir={folder / 'run'}"

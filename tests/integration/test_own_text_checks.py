@@ -223,6 +223,7 @@ def test_text_from_a_pipe_is_saved_and_read_from_the_copy(texts, datagen, tmp_pa
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
+@pytest.mark.slow
 def test_a_file_on_standard_input_is_recorded_by_its_name(texts, tmp_path):
     flags = ["--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-"]
     with open(texts / "train.tsv", "rb") as file:
@@ -231,6 +232,7 @@ def test_a_file_on_standard_input_is_recorded_by_its_name(texts, tmp_path):
     assert list(manifest_of(tmp_path)["sources"]) == [str(texts / "train.tsv")]
 
 
+@pytest.mark.slow
 def test_standard_input_is_accepted_as_a_tsv_file(texts, process, tmp_path):
     content = (texts / "train.tsv").read_bytes()
     flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-")
@@ -239,7 +241,7 @@ def test_standard_input_is_accepted_as_a_tsv_file(texts, process, tmp_path):
     assert sum(made["examples"] for made in manifest_of(tmp_path)["splits"].values()) == 305
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_another_text_from_a_pipe_is_refused_and_does_not_replace_the_first(texts, process, tmp_path):
     content = (texts / "train.tsv").read_bytes()
     flags = ("--problem=text_pairs", f"--data_dir={tmp_path / 'data'}", "--vocab_size=400", "--train_tsv=-")
@@ -251,6 +253,7 @@ def test_another_text_from_a_pipe_is_refused_and_does_not_replace_the_first(text
     assert "nothing to do" in process("datagen", *flags, stdin=content).stdout
 
 
+@pytest.mark.slow
 def test_the_place_of_a_missing_line_is_found_by_comparing_lengths(multi30k_dir, datagen, tmp_path):
     sides = [
         gzip.decompress((multi30k_dir / f"train.{language}.gz").read_bytes()).decode().splitlines()[:2400]
@@ -293,6 +296,7 @@ def test_remedies_are_printed_below_the_table(texts, datagen, tmp_path):
     assert "text_pairs: dev: 50% of the pairs are dropped; check the files" in report
 
 
+@pytest.mark.slow
 def test_damaged_data_is_detected_by_datagen_and_repaired_by_its_advice(
     texts, command, datagen, refused_line, tmp_path
 ):

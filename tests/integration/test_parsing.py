@@ -17,6 +17,8 @@ from t2t_lite.decoding.translator import Translator
 from t2t_lite.parsing.parser import Parser
 from t2t_lite.scoring.bracketing import LabelledF1
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
     "hidden_size=32,filter_size=64,num_heads=2,num_encoder_layers=1,num_decoder_layers=1,batch_tokens=600,"
@@ -127,7 +129,6 @@ def test_the_trainer_reports_f1_of_the_dev_split(made):
     assert 0 < figures["f1"] <= 100 and "bleu" not in figures
 
 
-@pytest.mark.slow
 def test_checkpoints_are_evaluated_by_another_process_and_plotted(made, command, tmp_path):
     data, run, _, _ = made
     copy = shutil.copytree(run, tmp_path / "run")
@@ -181,7 +182,7 @@ def test_parsed_lines_are_trees_over_their_words_and_repairs_are_reported(made, 
     assert "labelled F1" in score.stdout and "no parts of speech" in score.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_an_evaluation_has_the_f1_of_free_searches_and_of_those_among_trees_only(made, decode, command):
     data, run, _, _ = made
     flags = ("--split=dev", "--decode_hparams=beam_size=2", "--xla_compile=False", "--json")

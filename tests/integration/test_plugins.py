@@ -51,7 +51,7 @@ def twice_tiny(tiny):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_plug_in_folder_is_recorded_by_the_run_but_not_trusted_by_default(tmp_path, process):
     folder = write_usr_dir(tmp_path / "mine")
     run = f"--output_dir={tmp_path / 'run'}"

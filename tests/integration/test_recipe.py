@@ -8,6 +8,8 @@ from t2t_lite.errors import UserError
 from t2t_lite.recipes import RECIPES, Recipe, recipe_of
 from t2t_lite.registry import HPARAMS
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def trained(command, grammar_data, small_flags, tmp_path_factory):

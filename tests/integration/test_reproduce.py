@@ -43,6 +43,7 @@ def test_a_dry_run_shows_runs_time_disk_and_commands_and_changes_nothing(command
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_the_papers_scale_prints_the_papers_commands_and_costs(command, tmp_path):
     done = command("reproduce", "--table=2", "--scale=paper", "--seeds=1", f"--output_dir={tmp_path}")
     assert done.returncode == 0, done.stderr

@@ -25,6 +25,7 @@ def words():
     ).in_words()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "flags", "word", "heads"),
     [
@@ -90,6 +91,7 @@ def test_a_figure_that_cannot_be_written_is_refused_before_the_model_is_loaded(t
     assert [file.name for file in tmp_path.iterdir()] == ["figure3.svg"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "message"),
     [

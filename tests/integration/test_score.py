@@ -109,6 +109,7 @@ def test_the_bleu_of_the_paper_is_printed_with_that_of_sacrebleu(score, files, p
     assert "|tok:given|" in score(*flags, "--metric=paper_bleu", "--tokenized").splitlines()[0]
 
 
+@pytest.mark.slow
 def test_files_are_compared_with_the_first(score, files, paths):
     flags = (f"--hypothesis={paths['a']},{paths['b']},{paths['a']}", f"--reference={paths['r']},{paths['q']}")
     printed = score(*flags, f"--source={paths['s']}", "--test=randomisation", "--changes=3")
@@ -186,6 +187,7 @@ def test_a_file_whose_name_has_a_comma_is_one_file(score, files, tmp_path):
     assert "BLEU" in score(f"--hypothesis={name}", f"--reference={name}")
 
 
+@pytest.mark.slow
 def test_help_explains_the_metrics_and_nothing_imports_tensorflow(process, paths, tmp_path):
     for module in ("tensorflow", "keras"):
         (tmp_path / f"{module}.py").write_text("raise RuntimeError('it was imported')\n")

@@ -8,6 +8,8 @@ import pytest
 from t2t_lite.checkpoints import storage
 from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
 
+pytestmark = pytest.mark.slow
+
 # The file names have the real numbers of tokens, which are lower than the problem's.
 NAMES = {
     side: f"vocab.multi30k_ende_separate.{size}.{side}.subwords"
@@ -156,7 +158,7 @@ def test_learned_positions_that_do_not_cover_the_dev_split_are_refused(
     assert f"has {longest_dev} tokens" in line and f"--hparams=max_length={longest_dev} or more" in line
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_learned_positions_that_just_cover_the_dev_split_train_and_decode(train, tmp_path, longest_dev, command):
     run_dir = tmp_path / "run"
     changes = f"tied_embeddings=none,position_encoding=learned,max_length={longest_dev}"

@@ -89,6 +89,7 @@ def test_v1_splits_a_text_when_asked(server, expected):
         assert server.post("/v1/translate", asked | wrong).status == status
 
 
+@pytest.mark.slow
 def test_what_is_cut_is_said(server, served_exports):
     """The greatest length of an output is a setting of the server; requests can make outputs that do not end."""
     endless = {"inputs": SENTENCES[:2], "num_hypotheses": 2, "settings": {"min_length_ratio": 9}}
@@ -273,6 +274,7 @@ def test_the_page_of_the_api_needs_no_other_host_and_its_examples_run(server):
     assert examples == 5
 
 
+@pytest.mark.slow
 def test_keys_are_asked_for_and_pages_of_named_origins_may_call(served_exports, tmp_path, expected):
     keys = tmp_path / "keys.txt"
     keys.write_text("# clients\nfirst key\n\nsecond\n")

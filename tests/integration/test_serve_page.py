@@ -21,6 +21,8 @@ from t2t_lite.serving.sources import ExportSource
 from t2t_lite.visualization.attention_map import attention_map
 from t2t_lite.visualization.head_statistics import head_statistics
 
+pytestmark = pytest.mark.heavy
+
 KEY = "k3y"
 LIMIT = 2  # of the beam of requests
 
@@ -143,7 +145,6 @@ def answers(page_exports):
     thread.join()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_attention_of_a_pair(answers, page_exports, kind):
     translator = t2t.Translator.from_export(page_exports / "tied")
@@ -160,7 +161,6 @@ def test_attention_of_a_pair(answers, page_exports, kind):
     assert (answer["map"]["kind"], answer["map"]["layer"]) == (kind, 0)
 
 
-@pytest.mark.slow
 def test_attention_of_a_tree_and_what_a_model_says_of_itself(answers, page_exports):
     asked = {"inputs": ["The dog runs."], "model": "trees", "tokenizer": "treebank", "drawing": True}
     (result,) = answers("/v1/parse", asked)[1]["results"]
@@ -188,7 +188,6 @@ def test_attention_of_a_tree_and_what_a_model_says_of_itself(answers, page_expor
     assert (tied["alignments"], trees["alignments"]) == (True, False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "status", "message"),
     [
@@ -206,7 +205,6 @@ def test_mistakes_in_requests_for_attention(answers, content, status, message):
     assert message in answer["error"]
 
 
-@pytest.mark.slow
 def test_a_models_own_beam_is_not_refused(answers):
     """The server's limit is for what requests change: the paper's beam of 21 for parsing is wider than the usual 16."""
     about = answers("/v1/models")[1]["models"]

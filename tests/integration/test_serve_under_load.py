@@ -61,7 +61,7 @@ def hostile_requests():
         yield b"", ""  # nothing at all
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_hostile_requests_are_refused_and_others_get_right_answers(server, expected):
     wanted = expected(SENTENCES)
     requests = [*hostile_requests()]
@@ -116,6 +116,7 @@ def load(server, sent, answered, stop, clients=8):
     return threads
 
 
+@pytest.mark.slow
 def test_a_signal_under_load_loses_no_accepted_request(served_exports, expected):
     sent, answered = [], []
     with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", "--batch_delay_ms=50") as own:
@@ -130,6 +131,7 @@ def test_a_signal_under_load_loses_no_accepted_request(served_exports, expected)
     assert all(answer.content == {"translatedText": wanted} for answer in answered)
 
 
+@pytest.mark.slow
 def test_a_model_is_switched_under_load_without_a_lost_request(served_exports, expected, tmp_path):
     served = tmp_path / "model"
     shutil.copytree(served_exports / "old", served)

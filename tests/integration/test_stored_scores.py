@@ -65,7 +65,7 @@ def score_of(found, name):
     return next(figure["score"] for figure in found["figures"] if figure["name"] == name)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_changed_metric_scores_the_stored_outputs_again_without_tensorflow(run, command, tmp_path):
     mine, (_, flags) = tmp_path / "mine", run
     mine.mkdir()
@@ -97,7 +97,7 @@ def test_a_changed_metric_scores_the_stored_outputs_again_without_tensorflow(run
     assert score_of(evaluated(plug_in[0]), "constant_for_test") == 3.0  # though it is not asked for
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["hypotheses.txt", "references.txt"])
 def test_replaced_outputs_are_noticed(run, command, name):
     directory, flags = run
@@ -115,6 +115,7 @@ def test_replaced_outputs_are_noticed(run, command, name):
     assert not list(directory.glob("scores/*.incomplete"))
 
 
+@pytest.mark.slow
 def test_scores_of_earlier_versions_answer_unless_a_plug_in_is_involved(run, command, registered):
     _, flags = run
     first, _ = evaluate(command, (*flags, "--metric=exact_match"))
@@ -137,7 +138,7 @@ def test_scores_of_earlier_versions_answer_unless_a_plug_in_is_involved(run, com
     assert score_of(found, "bleu_for_test") == score_of(first, "bleu") and score_of(found, "bleu") == 1.0
 
 
-@pytest.mark.slow  # each process imports TensorFlow
+@pytest.mark.heavy  # each process imports TensorFlow
 def test_a_changed_constraint_decodes_again(run, process, tmp_path):
     mine, (directory, flags) = tmp_path / "mine", run
     mine.mkdir()

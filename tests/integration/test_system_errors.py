@@ -148,7 +148,7 @@ def test_a_plot_file_with_an_unknown_ending_is_refused(refused, small_run, tmp_p
     assert not (tmp_path / name).exists()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_an_evaluator_waits_for_the_run_directory_and_reports_it(small_run, grammar_data, tmp_path):
     flags = (
         "--schedule=eval",

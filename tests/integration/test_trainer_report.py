@@ -46,7 +46,7 @@ def trained_here(grammar_data, tmp_path):
     return train
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_report_of_a_training_follows_it(trained_here, tmp_path):
     seen = []
 
@@ -66,6 +66,7 @@ def test_the_report_of_a_training_follows_it(trained_here, tmp_path):
     assert "does not record" not in report.text and "training pairs 1,500" in report.text
 
 
+@pytest.mark.slow
 def test_an_error_that_ends_a_training_leaves_a_report_of_how_far_it_came(trained_here, tmp_path):
     class Failing(t2t.Callback):
         def on_step(self, step, figures):
@@ -83,6 +84,7 @@ def test_an_error_that_ends_a_training_leaves_a_report_of_how_far_it_came(traine
     assert file.read_text() == "as it was"
 
 
+@pytest.mark.slow
 def test_an_error_of_the_report_is_one_warning(trained, tmp_path):
     (tmp_path / "run" / "report.html").mkdir(parents=True)
     result = trained("--report", "--schedule=train")

@@ -32,7 +32,7 @@ def tune(run, command):
     return tune
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_settings_that_are_not_better_change_nothing(run, tune, tmp_path):
     before = {path.name for path in run.iterdir()}
     plot = tmp_path / "tuned.png"
@@ -55,7 +55,7 @@ def test_settings_that_are_not_better_change_nothing(run, tune, tmp_path):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_averages_are_tried_without_replacing_that_of_the_run(run, tune, command):
     assert command("avg", f"--output_dir={run}", "--n=2").returncode == 0
     before = {path.name: path.stat().st_mtime_ns for path in run.glob("average-*")}
@@ -65,7 +65,7 @@ def test_averages_are_tried_without_replacing_that_of_the_run(run, tune, command
     assert {path.name: path.stat().st_mtime_ns for path in run.glob("average-*")} == before
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_an_average_that_is_tried_is_the_one_that_would_be_written(run, command, grammar_data):
     inputs = (grammar_data / "grammar_ende-dev.inputs.txt").read_text().splitlines()
     options = EvalOptions("ckpt-2", "beam_size=2", data_dir=grammar_data, xla_compile=False)
@@ -79,7 +79,7 @@ def test_an_average_that_is_tried_is_the_one_that_would_be_written(run, command,
     assert len({tuple(outputs) for outputs in tried.values()}) > 2  # the weights matter
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_tuned_settings_are_used_everywhere_until_they_are_forgotten(run, tune, command, grammar_data):
     (run / "decode_hparams.json").write_text('{"settings": {"beam_size": 1, "alpha": 0.0}}')
     line = f"beam_size=1, alpha=0 were tuned on dev ({run / 'decode_hparams.json'})"
@@ -98,7 +98,7 @@ def test_tuned_settings_are_used_everywhere_until_they_are_forgotten(run, tune, 
     assert t2t.Translator.from_run_dir(run).decode_hparams == t2t.DecodeHParams()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_settings_that_were_tuned_before_are_tried_and_not_left_active(run, tune, command):
     file = run / "decode_hparams.json"
     earlier = {"settings": {"alpha": 1.3, "beam_size": 3}, "checkpoint": "ckpt-2"}

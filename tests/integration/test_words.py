@@ -11,7 +11,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: changes.split(",")[0])
 def test_a_model_is_trained_saved_and_decodes(changes, command, process, grammar_data, tmp_path):
     sizes = dict(pair.split("=") for pair in ["hidden_size=32", "filter_size=64", "num_heads=2", "batch_tokens=512"])

@@ -172,6 +172,7 @@ def test_a_mixed_policy_computes_in_16_bits_with_float32_variables(name, policy)
     assert np.isfinite(np.array(ops.cast(output(layer, arguments), "float32"))).all()
 
 
+@pytest.mark.slow
 @every_layer
 def test_a_functional_model_is_trained_saved_and_loaded(name, tmp_path):
     make, arguments = CASES[name]

@@ -87,6 +87,7 @@ def test_batch_and_length_may_be_unknown_in_a_graph(causal, paper, traced):
         np.testing.assert_allclose(run(x, mask), layer(x, mask), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("neighborhood_size", SIZES)
 def test_a_position_influences_only_its_neighborhood(neighborhood_size, causal, paper):
@@ -127,6 +128,7 @@ def test_dropout_acts_only_with_seeds_and_keeps_the_mean_of_the_weights():
 # Stepping.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rotary", [False, True])
 @pytest.mark.parametrize("neighborhood_size", SIZES)
 def test_stepping_equals_one_pass_when_cache_slots_are_reused(neighborhood_size, rotary, paper, stepped):

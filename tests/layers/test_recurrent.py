@@ -114,6 +114,7 @@ def test_batch_and_length_may_be_unknown_in_a_graph(causal, paper, traced):
         np.testing.assert_allclose(run(x, mask), layer(x, mask), atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("causal", [False, True])
 def test_every_variable_is_trainable_and_gets_a_gradient(causal, paper):
     layer = built(Recurrent(HIDDEN, causal), paper, HIDDEN)

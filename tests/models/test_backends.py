@@ -12,6 +12,8 @@ from t2t_lite.config import HParams, choices
 from t2t_lite.layers.beam_ancestry import initial_ancestry, next_ancestry
 from t2t_lite.models.hard_alignment import make_transformer
 
+pytestmark = pytest.mark.heavy
+
 pytest.importorskip("jax", reason="needs jax (pip install -e '.[dev]')")
 
 BASE = HParams(
@@ -67,7 +69,6 @@ def under_jax(tmp_path_factory):
     return np.load(file)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(CHANGES)), ids=lambda index: str(CHANGES[index]))
 def test_logits_are_the_same_under_tensorflow_and_jax(index, under_jax):
     assert keras.backend.backend() == "tensorflow"

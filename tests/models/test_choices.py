@@ -29,6 +29,7 @@ def logits(hparams):
     return np.array(keras.ops.cast(model(IDS, IDS), "float32"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", choices())
 def test_every_two_choices_of_a_setting_give_different_logits(name):
     results = {word: logits(SETTINGS.replace(**{name: word})) for word in choices()[name]}
@@ -38,6 +39,7 @@ def test_every_two_choices_of_a_setting_give_different_logits(name):
         assert np.isfinite(difference).all()
 
 
+@pytest.mark.slow
 def test_a_choice_that_changes_nothing_would_be_found(registered):
     registered(POSITION_ENCODINGS, "idle", lambda hparams, **options: NoPositions(hparams.hidden_size, **options))
     registered(POSITION_ENCODINGS, "also_idle", lambda hparams, **options: NoPositions(hparams.hidden_size, **options))

@@ -90,6 +90,7 @@ def test_encoder_and_decoder_have_dropout_on_their_embeddings():
     assert len(drawn) == len(PAPER) + 1  # the embeddings of the source and of the target
 
 
+@pytest.mark.slow
 def test_training_without_seeds_uses_the_random_generator_of_keras():
     import keras
 

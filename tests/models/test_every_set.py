@@ -109,6 +109,7 @@ def test_one_training_step_changes_every_weight_to_a_finite_value(name):
         assert (np.array(variable) != old).any(), variable.path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_decoding_with_caches_equals_one_full_pass(name, descending_beams):
     model, _, _ = after_one_step(name)

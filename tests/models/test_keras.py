@@ -19,6 +19,8 @@ from t2t_lite.training.step.micro_batching import distribute_batches
 from t2t_lite.training.step.train_step import TrainStep
 from t2t_lite.training.strategy import make_strategy
 
+pytestmark = pytest.mark.slow
+
 VOCAB = 13
 INPUTS = np.array([[3, 4, 5, 6, 1], [7, 8, 1, 0, 0]], "int32")
 TARGETS = np.array([[9, 2, 12, 1], [5, 1, 0, 0]], "int32")
@@ -101,7 +103,6 @@ def test_a_config_of_another_version_is_refused_in_one_line(model):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.slow
 def test_a_saved_model_is_loaded_in_another_process(model, tmp_path):
     model.save(tmp_path / "model.keras")
     np.savez(tmp_path / "batch.npz", inputs=INPUTS, targets=TARGETS, logits=model(INPUTS, TARGETS))

@@ -58,6 +58,7 @@ def test_hard_alignment_adds_the_encoder_output_of_the_next_source_token(paper):
         assert abs(without - expected).max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 3])
 def test_hard_alignment_counts_follow_the_beam_ancestry(paper, room, descending_beams):
     model = make(SMALL.replace(hard_alignment_token=5), HardAlignmentTransformer)
@@ -132,6 +133,7 @@ def test_a_target_token_influences_only_the_logits_after_it(model, position):
         assert (np.abs(after - before)[:, position + 1].max(axis=-1) > 1e-4).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", [0, 3])
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_stepping_with_caches_equals_one_full_pass(model, beam_size, room, descending_beams):
@@ -177,6 +179,7 @@ def test_caches_have_one_row_per_sentence_and_keep_their_shapes(model, descendin
     assert [tensor.shape for tensor in tf.nest.flatten(stepped)] == shapes
 
 
+@pytest.mark.slow
 def test_stepping_works_inside_a_traced_loop_with_unknown_shapes(model):
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
     def last_logits(inputs, targets):

@@ -125,6 +125,7 @@ def test_only_trees_is_refused_by_a_model_that_writes_no_trees(vocabularies):
         translator.translate(["leaf"])
 
 
+@pytest.mark.slow
 def test_hypotheses_keep_the_scores_of_their_symbols(make):
     parser = make("beam_size=3")
     best, *others = parser.n_best(["leaf leaf"])[0]
@@ -176,6 +177,7 @@ def test_a_given_tree_that_does_not_match_its_line_is_an_error_with_the_line_num
         make().score(["leaf", "leaf"], ["(TOP (XX leaf))", tree], first_line=7)
 
 
+@pytest.mark.slow
 def test_lines_are_tokenised_as_requested(make):
     assert "(-LRB- -LRB-) (XX do) (XX n't) (-RRB- -RRB-)" in make(split=split_as_treebank).translate(["(don't)"])[0]
     (tree,) = make().translate(["( leaf )"])

@@ -73,6 +73,7 @@ def log_prob(logits, ids):
     return (rows[range(len(ids)), ids] - np.log(np.exp(rows).sum(1))).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "length"), [(1, 6), (2, 7), (3, 7)])
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_wide_search_finds_the_best_trees_with_the_scores_of_the_unconstrained_model(count, length, compiled):
@@ -121,6 +122,7 @@ def test_an_unconstrained_search_of_the_same_model_writes_malformed_trees():
     assert not any(is_tree(text_of(ids), words(2)) for ids in found.ids[:, 0].numpy())
 
 
+@pytest.mark.slow
 def test_samples_are_trees():
     counts, length, beam_size = [2, 3], 16, 6
     uniforms = tf.constant(np.random.default_rng(0).random((2, beam_size, length), "float32"))

@@ -73,6 +73,7 @@ def test_with_missing_sections_trees_are_split_at_random_and_this_is_reported(tm
     )
 
 
+@pytest.mark.slow
 def test_every_tree_of_the_sample_is_in_a_split(wsj_dir):
     counts = {split: len(pairs("wsj_parsing", split, treebank=wsj_dir)) for split in SPLITS}
     assert sum(counts.values()) == 3669

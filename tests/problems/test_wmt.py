@@ -85,7 +85,7 @@ def texts_of(data_dir, name, split):
     return list(zip(*sides))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("language", ["de", "fr"])
 def test_a_prepared_data_set_is_used_unchanged(pairs, prepared, tmp_path, snapshot, language):
     name, before = f"wmt_en{language}", snapshot(prepared)
@@ -172,6 +172,7 @@ def test_a_test_set_with_another_size_than_newstest2014_is_refused(placed, tmp_p
     assert "test" not in read_manifest(tmp_path / "data", get_problem("wmt_ende")).splits
 
 
+@pytest.mark.slow
 def test_a_changed_data_set_is_detected_by_its_checksum(prepared, tmp_path):
     folder, data_dir = copy_of(prepared, tmp_path), tmp_path / "data"
     made("wmt_ende", data_dir, folder)

@@ -77,6 +77,7 @@ def test_a_file_needs_no_network_and_its_one_script_shows_attention(evaluated, r
     assert len(report.source) < 600_000
 
 
+@pytest.mark.slow
 def test_tensorflow_is_not_imported(evaluated, tmp_path):
     program = (
         "import sys; from t2t_lite.bin.report import main; status = main(sys.argv[1:]); "
@@ -210,13 +211,14 @@ def test_the_counts_of_the_data_are_shown_if_it_is_there(reported, tmp_path):
     assert "The data is no longer in /no/such" in reported(tmp_path / "report.html", run).text
 
 
+@pytest.mark.slow
 def test_the_function_writes_the_same_report(evaluated, reported, tmp_path):
     report = reported(tmp_path / "command.html", evaluated)
     assert t2t.write_report(str(evaluated), str(tmp_path / "function.html")) == tmp_path / "function.html"
     assert Report(tmp_path / "function.html").charts == report.charts
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_what_was_measured_of_heads_is_shown(evaluated, reported, tmp_path):
     assert "Attention heads" not in reported(tmp_path / "before.html", evaluated).text
     run = shutil.copytree(evaluated, tmp_path / "run")

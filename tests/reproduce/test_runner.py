@@ -42,6 +42,7 @@ def runner(folder, budget=None, said=None):
     return Runner(folder, budget, program, (said if said is not None else []).append)
 
 
+@pytest.mark.slow
 def test_output_goes_to_a_log_and_time_is_recorded(tmp_path, run):
     said = []
     ours = runner(tmp_path, said=said)
@@ -60,6 +61,7 @@ def test_a_failure_is_one_line_with_the_reason(tmp_path, run):
         runner(tmp_path).execute(run, Command("fails", ()))
 
 
+@pytest.mark.slow
 def test_the_running_command_is_told_to_stop_when_the_time_is_over(tmp_path, run):
     ours = runner(tmp_path, budget=1.0)
     assert not ours.is_over

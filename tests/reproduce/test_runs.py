@@ -86,6 +86,7 @@ def test_other_data_is_refused(run, tmp_path):
     assert other.is_trained()  # the data may be gone
 
 
+@pytest.mark.slow
 def test_an_evaluation_of_other_texts_is_not_the_rows(run, command, tmp_path):
     flags = (f"--output_dir={run.directory}", "--split=dev", f"--decode_hparams={run.search}", "--xla_compile=False")
     done = command("eval", *flags, f"--data_dir={run.data_flags['data_dir']}", "--checkpoint_path=last")
@@ -99,7 +100,7 @@ def test_an_evaluation_of_other_texts_is_not_the_rows(run, command, tmp_path):
     assert len(results_of([run])) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_records_all_data_it_was_trained_on(small_run, grammar_data, command, small_flags, tmp_path):
     mine = shutil.copytree(small_run, tmp_path / "run")
     generate(GrammarEnde(), tmp_path / "other", tmp_path / "none", say=lambda line: None)

@@ -52,7 +52,7 @@ def test_both_tests_at_once_are_those_of_each(translations):
     assert both == [(*first, second.p_value) for first, second in zip(*each)]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_equal_systems_differ_by_chance_as_often_as_the_level_of_randomisation_says():
     random, references = np.random.default_rng(0), ["yes"] * 200
     p_values = {"bootstrap": [], "randomisation": []}
@@ -65,6 +65,7 @@ def test_equal_systems_differ_by_chance_as_often_as_the_level_of_randomisation_s
     assert 0.01 < rates["randomisation"] < 0.09 < rates["bootstrap"] < 0.16
 
 
+@pytest.mark.slow
 def test_few_lines_that_differ_are_no_significant_difference():
     # With k lines that are better, all 2**k exchanges but two give a smaller difference.
     references = [f"line {number} of the references" for number in range(100)]

@@ -14,6 +14,8 @@ from t2t_lite.serving.options import ServingOptions
 from t2t_lite.serving.served_model import Attention, Task, TooLong
 from t2t_lite.serving.sources import ExportSource, RunSource
 
+pytestmark = pytest.mark.slow
+
 FROZEN = Path(__file__).resolve().parents[1] / "frozen" / "0.2"
 LINES = ["The garden hears the baker.", "The tree sees the dog.", "The dog knows the man."]
 PARSED = ["the dog knows the baker .", "the tree sees the garden ."]
@@ -61,7 +63,7 @@ def parsers():
     made.close()
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_run_directory_answers_as_its_translator_does(models, translator):
     assert [each.hypotheses[0].text for each in answers(models, "run", LINES)] == translator.translate(LINES)
     found = answers(models, "run", LINES, num_wanted=3, with_scores=True, alignments=True, settings={"alpha": 1.0})
@@ -71,7 +73,7 @@ def test_a_run_directory_answers_as_its_translator_does(models, translator):
         assert result.alignments == translator.align([line] * 3, [each.text for each in beams[:3]])
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_prefixes_phrases_and_attention_are_those_of_the_translator(models, translator):
     prefixes = ["Der", "", "Das"]
     found = answers(models, "run", LINES, prefixes, with_prefixes=True, attention=Attention("decoder", 0))
@@ -108,7 +110,7 @@ def test_samples_depend_on_the_line_and_not_on_the_batch(models, translator):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_parsers_give_trees_over_the_words(parsers):
     parser = t2t.Parser.from_run_dir(FROZEN / "hard_alignment/run", "beam_size=2", xla_compile=False)
     for settings in ({}, {"only_trees": True}):

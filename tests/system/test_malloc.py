@@ -45,7 +45,7 @@ def counted(code, **settings):
     return tuple(map(int, result.stdout.splitlines()[-1].split()))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("code", [_BY_COMMAND, _BY_API], ids=["command", "python"])
 def test_large_blocks_come_from_the_heap_and_stay_there(code):
     mapped, free = counted(code)

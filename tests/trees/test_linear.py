@@ -68,6 +68,7 @@ def test_the_tags_of_punctuation():
     assert tags_of([]) == []
 
 
+@pytest.mark.slow
 def test_punctuation_tags_agree_with_the_treebank(wsj_dir):
     """Except for tagging errors and words that are not punctuation: "--" is ":" nearly always, and "..." always."""
     pairs = [
@@ -81,6 +82,7 @@ def test_punctuation_tags_agree_with_the_treebank(wsj_dir):
         assert tags[word].count(tag) >= 0.98 * len(tags[word]), word
 
 
+@pytest.mark.slow
 def test_random_trees_survive_a_round_trip():
     """For any words, because the symbols do not contain them."""
     rng = random.Random(5)
@@ -97,6 +99,7 @@ def test_trees_of_any_depth_survive_a_round_trip():
     assert str(tree) == "(TOP " + "(NP " * depth + "(XX dog)" + ")" * depth + ")"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("corpus", "count"), [("wsj", 3669), pytest.param("gum", 10_224 + 1575, marks=pytest.mark.slow)]
 )

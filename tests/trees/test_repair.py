@@ -195,6 +195,7 @@ def mutated(symbols, rng):
     return symbols
 
 
+@pytest.mark.slow
 def test_mutated_treebank_symbols_are_repaired_to_a_tree(dev_trees):
     rng = random.Random(7)
     needing = 0

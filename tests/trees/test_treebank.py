@@ -204,6 +204,7 @@ def test_a_malformed_tree_is_reported_with_place_and_reason(tmp_path):
     assert str(malformed) == f"{path}, line 3: more than one word in the brackets of 'NN'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", INDENTED)
 @pytest.mark.parametrize("root", ["TOP", "", "FRAG"])
 def test_thousands_of_trees_after_an_unclosed_bracket_are_read(root, layout, tmp_path):
@@ -212,6 +213,7 @@ def test_thousands_of_trees_after_an_unclosed_bracket_are_read(root, layout, tmp
     assert described(tmp_path / "x.mrg") == expected
 
 
+@pytest.mark.slow
 def test_memory_after_an_unclosed_bracket_does_not_grow_with_the_file(tmp_path):
     most = []
     for count in (2500, 7500):
@@ -321,6 +323,7 @@ def as_nltk(tree):
     return nltk.Tree(tree.label, [as_nltk(child) for child in tree.children] or [tree.word])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("corpus", "files", "counts"),
     [

@@ -30,7 +30,7 @@ def assert_same(found, expected):
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_shape_is_compiled_in_the_background_when_it_has_taken_long_enough(model):
     search = BeamSearch(30, 2, 0.6)
     expected = Searcher(model, search, 64, xla_compile=False)(INPUTS, LIMITS)
@@ -46,6 +46,7 @@ def test_a_shape_is_compiled_in_the_background_when_it_has_taken_long_enough(mod
     assert_same(searcher(INPUTS, LIMITS), expected)
 
 
+@pytest.mark.slow
 def test_a_shape_that_is_seen_seldom_is_not_compiled(model):
     searcher = AdaptiveSearcher(model, BeamSearch(30, 2, 0.6), 64, seconds=1e9)
     for _ in range(3):
@@ -53,7 +54,7 @@ def test_a_shape_that_is_seen_seldom_is_not_compiled(model):
     assert not searcher.is_compiled(INPUTS)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("threads", "cores", "compiles"),
     [("1", {0, 1}, False), ("1", {0}, True), pytest.param("2", {0, 1}, True, marks=pytest.mark.heavy)],
@@ -69,7 +70,7 @@ def test_large_batches_are_compiled_unless_that_ends_the_parallel_search(model, 
     assert searcher.is_compiled(INPUTS) and searcher.is_compiled(many) is compiles
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_warming_up_compiles(model, tmp_path):
     vocabulary = word_vocabulary(tmp_path)
     translator = Translator(model, vocabulary, DecodeHParams(beam_size=2, extra_length=3), warn=print)
@@ -82,6 +83,7 @@ def test_warming_up_compiles(model, tmp_path):
     assert translator.translate(WORDS[:2]) == plain
 
 
+@pytest.mark.slow
 def test_batches_are_searched_at_the_same_time(model):
     # Each of two threads waits inside its search until the other is inside, too.
     both_inside = threading.Barrier(2, timeout=60)
@@ -98,6 +100,7 @@ def test_batches_are_searched_at_the_same_time(model):
     assert len(found) == 2
 
 
+@pytest.mark.slow
 def test_samples_do_not_depend_on_when_a_search_is_compiled(model, tmp_path):
     vocabulary = word_vocabulary(tmp_path)
     translator = Translator(model, vocabulary, DecodeHParams(extra_length=3), warn=print)
@@ -106,7 +109,7 @@ def test_samples_do_not_depend_on_when_a_search_is_compiled(model, tmp_path):
     assert isinstance(searcher, Searcher)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_only_the_last_used_searches_are_kept(model, tmp_path, monkeypatch):
     monkeypatch.setattr(tensorflow_engine, "_MAX_SEARCHERS", 2)
     translator = Translator(model, word_vocabulary(tmp_path), DecodeHParams(extra_length=3), warn=print)

@@ -149,6 +149,7 @@ def test_large_vocabulary(vocab_size, beam_size):
         assert_sentence(result, sentence, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.0, 0.6])
 def test_result_does_not_depend_on_the_other_sentences(alpha):
     model = Random(sentences=10, vocab_size=6, length=10, spread=3.0)

@@ -123,6 +123,7 @@ def test_outputs_that_the_limit_ends_too_early_rank_last_and_by_missing_tokens()
     np.testing.assert_array_equal(missing, [0, 1, 1])  # the outputs 2, 3 and 4; the phrase has one token
 
 
+@pytest.mark.slow
 def test_a_compiled_search_finds_the_same():
     model = Random(vocab_size=VOCAB, length=6)
     plain, compiled = (

@@ -244,7 +244,7 @@ def samples_of(model, count, sampling, seed=0):
     return model.search(count, **rules)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_samples_have_the_probabilities_of_the_model():
     model, count = Random(sentences=1, length=2), 4000
     search = samples_of(model, 100, Sampling(1.0))

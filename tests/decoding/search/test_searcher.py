@@ -81,7 +81,7 @@ LIMITS = np.array([40, 9, 100, 70, 45, 1, 64, 65, 32, 33, 5, 90], "int32")
 
 
 # Pairwise combinations of the settings.
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("beam_size", "batch_tokens", "xla_compile"),
     [(1, PARTS[0], True), (1, PARTS[1], False), (3, PARTS[0], False), (3, PARTS[1], True)],
@@ -94,7 +94,7 @@ def test_the_searcher_finds_what_a_plain_search_finds(beam_size, batch_tokens, x
     assert_same(Searcher(model, search, batch_tokens, xla_compile)(inputs, SearchInputs(LIMITS)), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(("batch_tokens", "xla_compile"), [(PARTS[1], True), (PARTS[0], False)])
 def test_a_search_that_is_looked_at_finds_the_same_and_can_be_ended(batch_tokens, xla_compile):
     searcher, inputs = Searcher(make(), BeamSearch(VOCAB, 3, 0.6), batch_tokens, xla_compile), sources(LENGTHS)
@@ -116,7 +116,7 @@ def test_a_search_that_is_looked_at_finds_the_same_and_can_be_ended(batch_tokens
     assert_same(searcher(inputs, SearchInputs(LIMITS)), found)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "changes",
     [
@@ -135,7 +135,7 @@ def test_every_kind_of_cache_grows_shrinks_and_compiles(changes):
     assert_same(Searcher(model, search, 256)(inputs, SearchInputs(LIMITS)), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("batch_tokens", [100, 2048])
 def test_sentences_that_leave_the_batch_at_different_times_do_not_change_results(batch_tokens):
     model, search = make(), BeamSearch(VOCAB, 2, 1.0)
@@ -145,6 +145,7 @@ def test_sentences_that_leave_the_batch_at_different_times_do_not_change_results
     assert_same(Searcher(model, search, batch_tokens, xla_compile=False)(inputs, SearchInputs(limits)), expected)
 
 
+@pytest.mark.slow
 def test_constraints_stay_with_their_sentences():
     model, inputs = make(), sources(LENGTHS)
     known = {
@@ -158,7 +159,7 @@ def test_constraints_stay_with_their_sentences():
     assert_same(found, expected)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("changes", [{}, {"hard_alignment_token": 4}], ids=str)
 def test_an_ensemble_of_a_model_with_itself_equals_the_model(changes):
     model, search, inputs = make(**changes), BeamSearch(VOCAB, 3, 0.6), sources(LENGTHS)
@@ -168,6 +169,7 @@ def test_an_ensemble_of_a_model_with_itself_equals_the_model(changes):
     )
 
 
+@pytest.mark.slow
 def test_an_ensemble_averages_the_probabilities():
     models, inputs = [make(0), make(1, num_decoder_layers=1)], sources([5, 3])
     targets = np.array([[4, 7, 1], [9, 1, 0]], "int32")
@@ -192,7 +194,7 @@ def test_a_batch_never_exceeds_batch_tokens(batch_tokens):
         assert rows == 1 or rows * length <= batch_tokens
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_batches_have_few_shapes():
     shapes = set()
     model, search = make(), BeamSearch(VOCAB, 2, 0.6)
@@ -215,6 +217,7 @@ def test_batches_have_few_shapes():
     assert {mask[3] for mask, _ in shapes} == {16, 32} and {ancestors[2] for _, ancestors in shapes} == {32}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{}, {"self_attention_type": "local"}, {"position_encoding": "relative"}, {"hard_alignment_token": 4}],
@@ -233,7 +236,7 @@ def test_log_probabilities_are_those_of_one_pass_over_the_output(changes):
         assert exists.sum() > 3
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_threads_share_a_searcher():
     model, search = make(), BeamSearch(VOCAB, 3, 0.6)
     searcher = Searcher(model, search, 512)
@@ -267,6 +270,7 @@ KINDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind in ("pre", "ensemble") else pytest.mark.slow) for kind in KINDS]
 )
