@@ -66,6 +66,7 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
 
     load_all(arguments.t2t_usr_dir)
     import_tensorflow()
+    from t2t_lite.training.compilation import choose_compilation
     from t2t_lite.training.options import TrainOptions
     from t2t_lite.training.precision import choose_precision
     from t2t_lite.training.strategy import device_memory, make_strategy
@@ -76,6 +77,8 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
     strategy = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
     if hparams.precision == AUTO_PRECISION:
         hparams = hparams.replace(precision=choose_precision(strategy, None)[0])
+    batch_by, compiles = choose_compilation(strategy, hparams.batch_by, options.xla_compile)
+    hparams, options = hparams.replace(batch_by=batch_by), dataclasses.replace(options, xla_compile=compiles)
     return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)
 
 

@@ -208,16 +208,16 @@ class _Run:
         run_dir = None if is_open else self._run_dir(manifest, self.hparams)
         with settings_restored():
             import_tensorflow()
-            from t2t_lite.training.strategy import device_memory, has_gpus, make_strategy
+            from t2t_lite.training.compilation import choose_compilation
+            from t2t_lite.training.strategy import device_memory, make_strategy
             from t2t_lite.training.trainer import train as train_run
 
             free_bytes = device_memory(options.virtual_devices)
-            made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, bool(options.xla_compile))
-            compiles = has_gpus(made) if options.xla_compile is None else options.xla_compile
+            made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
             if run_dir is None:
-                run_dir = self._run_dir(manifest, self._with_precision(made, display), "shapes" if compiles else "both")
-            if options.xla_compile is None:
-                compiles = compiles and run_dir.hparams.batch_by == "shapes"
+                of_new_run, _ = choose_compilation(made, AUTO_BATCH_BY, options.xla_compile)
+                run_dir = self._run_dir(manifest, self._with_precision(made, display), of_new_run)
+            _, compiles = choose_compilation(made, run_dir.hparams.batch_by, options.xla_compile)
             options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiles)
             ending = train_run(run_dir, self.data_dir, made, options, callbacks, display)
         return self._result(ending.step, ending.reason, ending.signal)

@@ -202,14 +202,16 @@ def measure_training(
     peak = peak_flops(strategy, hparams.precision, options.peak_tflops)
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
     batches = distribute_batches(strategy, data.batches(hparams, options.random_seed), micro_batches)
-    num_parallel = micro_batches.num_parallel
+    num_parallel, compiles = micro_batches.num_parallel, bool(options.xla_compile)
     train_step = TrainStep(
-        strategy, model, optimizer, batches.element_spec, options.random_seed, options.xla_compile, num_parallel
+        strategy, model, optimizer, batches.element_spec, options.random_seed, compiles, num_parallel
     )
     with data.reading():
         try:
             try_every_graph(
-                train_step, itertools.islice(batches, warmup_steps + num_steps), micro_batches.static_tokens > 0
+                train_step,
+                itertools.islice(batches, warmup_steps + num_steps),
+                compiles or micro_batches.static_tokens > 0,
             )
             steps, skipped = _time_steps(train_step, iter(batches), num_steps, warmup_steps)
         except tf.errors.ResourceExhaustedError as error:

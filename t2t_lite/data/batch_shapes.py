@@ -69,7 +69,7 @@ def smallest_shapes(lengths: np.ndarray, shapes: np.ndarray) -> np.ndarray:
     return shape_of
 
 
-def fill_shapes(lengths: np.ndarray, draws: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def fill_shapes(lengths: np.ndarray, draws: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, ...]:
     """Divides pairs into batches, whose shapes are those of their smallest pairs that fill one.
 
     What is left of the pairs of a shape joins those of the next larger one. Only batches of the last shapes, which have

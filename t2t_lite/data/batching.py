@@ -65,7 +65,7 @@ def cut_into_shapes(
 
 def _random_order(batches: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     # A new seed: with that of the pairs, the same random numbers would also determine the order of batches.
-    return tf.argsort(tf.random.stateless_uniform([batches], fold_in(seed, 1)))
+    return tf.argsort(tf.random.stateless_uniform(tf.reshape(batches, [1]), fold_in(seed, 1)))
 
 
 def fold_in(seed: tf.Tensor, number: tf.Tensor | int) -> tf.Tensor:

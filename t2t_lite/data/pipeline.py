@@ -106,7 +106,7 @@ def batches(
         inputs, targets = _parse(window, problem.is_reversed, max_length)
         window_seed = None if order_seed is None else fold_in(order_seed, index)
         lengths = inputs.row_lengths(), targets.row_lengths()
-        if shapes is not None:
+        if shapes is not None and window_seed is not None:
             return tf.data.Dataset.from_tensor_slices(cut_into_shapes(*lengths, window_seed, shapes)).map(
                 lambda row, shape: {
                     "inputs": tf.gather(inputs, row).to_tensor(shape=tf.stack([shape[2], shape[0]])),

@@ -22,7 +22,7 @@ _THREADS_IN_ENVIRONMENT = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 
 
 def make_strategy(
-    name: str = "auto", num_gpus: int | None = None, virtual_devices: int = 0, xla_compile: bool = False
+    name: str = "auto", num_gpus: int | None = None, virtual_devices: int = 0, xla_compile: bool | None = None
 ) -> tf.distribute.Strategy:
     """Returns the strategy for this training. Call it before TensorFlow computes anything.
 
@@ -33,7 +33,7 @@ def make_strategy(
       num_gpus: how many of a machine's GPUs to use; None: all.
       virtual_devices: if above 0, split the CPU into this many devices and use them. They share its cores, so this
         only serves to try out how training behaves on several GPUs.
-      xla_compile: whether steps are compiled; a CPU then computes one micro-batch at a time, with all cores.
+      xla_compile: whether steps are compiled for sure; a CPU then computes one micro-batch at a time, with all cores.
 
     Raises:
       UserError: if the requested devices do not exist, or TensorFlow is already initialized.

@@ -31,11 +31,11 @@ class StartedSteps(NamedTuple):
 
     def read(self) -> list[MadeStep]:
         """Waits for the end of the steps."""
-        figures, places, waited = np.atleast_2d(self.figures.numpy()), np.atleast_2d(self.places.numpy()), self.waited
-        first, share = self.last - len(figures) + 1, float(waited) / len(figures)
+        figures, places = np.atleast_2d(self.figures.numpy()), np.atleast_2d(self.places.numpy())
+        first, share = self.last - len(figures) + 1, float(self.waited) / len(figures)
         return [
-            MadeStep(first + index, report_of(row), *map(int, place), share)
-            for index, (row, place) in enumerate(zip(figures, places))
+            MadeStep(first + index, report_of(row), int(epoch), int(position), share)
+            for index, (row, (epoch, position)) in enumerate(zip(figures, places))
         ]
 
 
@@ -54,7 +54,8 @@ class StepCalls:
         """Gives `number` steps after `step` to the devices; the requests are those of each of them."""
         sent = tf.constant(requests, tf.float32, [len(requests)])
         if self._several:
-            return StartedSteps(step + number, *self._several(self._batches, tf.constant(number), sent))
+            figures, places, waited = self._several(self._batches, tf.constant(number), sent)
+            return StartedSteps(step + number, figures, places, waited)
         assert number == 1
         batch, waited = _timed_next(self._batches)
         return StartedSteps(step + 1, self._train_step.start(batch, sent), _place_of(batch), waited)
