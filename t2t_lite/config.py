@@ -97,8 +97,7 @@ class HParams(Settings):
     batch_tokens: int = option(25_000, "real target tokens per optimizer step over all devices", at_least=1)
     batch_by: str = option(
         AUTO_BATCH_BY,
-        "both: batches of similar lengths on both sides; targets: on the target side only, as up to version 0.9; "
-        "shapes: filled up to one of at most 40 shapes, for XLA; auto: shapes if steps are compiled, else both",
+        "lengths that are similar in a batch; shapes: one of at most 40 shapes, for XLA; auto: shapes if compiled, else both",
         choices=(AUTO_BATCH_BY, "both", "targets", "shapes"),
     )
     train_steps: int = option(100_000, at_least=1)

@@ -13,6 +13,8 @@ import tensorflow as tf
 
 import t2t_lite as t2t
 
+pytestmark = pytest.mark.slow
+
 SIZES = {"hidden_size": 32, "filter_size": 64, "num_heads": 2, "num_encoder_layers": 1, "num_decoder_layers": 1}
 HPARAMS = SIZES | {"batch_tokens": 512, "max_length": 64}
 QUICK = "beam_size=1,extra_length=3"
@@ -119,7 +121,6 @@ def test_a_stopped_training_is_resumed_even_if_its_log_is_damaged(train, small_r
     assert_same_weights(resumed.checkpoints[-1], small_run / "ckpt-6")
 
 
-@pytest.mark.slow
 def test_an_exception_in_a_callback_ends_the_training(train):
     class Broken(t2t.Callback):
         def on_step(self, step, figures):
@@ -286,7 +287,6 @@ def test_a_translators_repr_says_model_checkpoint_and_problem(trained):
     assert repr(several).count("checkpoint=") == 2 and "model=transformer and transformer" in repr(several)
 
 
-@pytest.mark.slow
 def test_samples_depend_on_the_seed_and_the_number_of_the_line(trained):
     translator = t2t.Translator.from_run_dir(trained.output_dir, {"extra_length": 3}, xla_compile=False)
     translator.warm_up(beam_size=2)
@@ -330,7 +330,6 @@ def test_unknown_options_and_unregistered_problems_are_refused(train):
         t2t.average_checkpoints("none", n=0)
 
 
-@pytest.mark.slow
 def test_a_callback_that_stops_the_last_step_leaves_it_evaluated(train):
     result = train(callbacks=[Recorder(step=4)], train_steps=4)
     assert (result.ended_by, result.evaluations["step"]) == ("last step", [2, 4])

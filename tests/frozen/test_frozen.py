@@ -73,6 +73,7 @@ def tolerance(run_dir, exact):
     return 0.03 if is_16_bit else exact
 
 
+@pytest.mark.slow
 @each_run()
 def test_a_frozen_run_decodes_to_the_same_texts_and_scores(frozen, flags, run_dir, expected, command, tmp_path):
     run = (f"--output_dir={run_dir}", *flags, "--xla_compile=False")

@@ -14,6 +14,8 @@ from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.training.memory import estimate_memory
 
+pytestmark = pytest.mark.slow
+
 STEPS = 20
 SETTINGS = "length_buckets=3,bucket_width=2"
 
@@ -97,7 +99,6 @@ def test_averaging_and_scoring_need_no_plug_in(run_dir, data_dir, process, tmp_p
     assert "'numbers_in_words' comes from the package t2t-lite-example, which is not installed" in refused.stderr
 
 
-@pytest.mark.slow
 def test_outputs_are_decoded_and_scored_by_the_metric(example, run_dir, data_dir, tmp_path):
     outputs, texts = tmp_path / "out.txt", data_dir / "numbers_in_words-test.inputs.txt"
     files = (f"--decode_from_file={texts}", f"--decode_to_file={outputs}")
@@ -113,7 +114,6 @@ def test_outputs_are_decoded_and_scored_by_the_metric(example, run_dir, data_dir
     assert f"word errors = {100 * wrong / words:.2f}\n" in said and "BLEU" in said
 
 
-@pytest.mark.slow
 def test_a_constraint_of_the_plug_in_is_chosen_by_its_name(example, run_dir):
     flags = ("decoder", f"--output_dir={run_dir}", "--xla_compile=False", "--decode_hparams=beam_size=1")
     free = example(*flags, stdin=b"1234\n17\n")

@@ -11,6 +11,8 @@ import pytest
 import t2t_lite as t2t
 from t2t_lite.exporting.export_dir import open_export
 
+pytestmark = pytest.mark.slow
+
 SENTENCES = ["The dog sleeps.", "", "A man sees the small dog.", "I know the man who sleeps in the garden."]
 SEARCH = "--decode_hparams=beam_size=2,extra_length=4"
 PLAIN = "--xla_compile=False"
@@ -19,8 +21,6 @@ PROGRAM = """
 import sys
 import tensorflow as tf
 import tensorflow_text
-
-pytestmark = pytest.mark.slow
 model = tf.saved_model.load(sys.argv[1])
 translate = model.signatures["serving_default"]
 lines = sys.stdin.read().splitlines()

@@ -86,6 +86,7 @@ def assert_same(directory, other, step, tolerance):
             np.testing.assert_allclose(array, expected[name], atol=tolerance, rtol=tolerance, err_msg=name)
 
 
+@pytest.mark.slow
 def test_it_trains_and_reports_as_with_one_step_a_call(run, several, grammar_data, tmp_path):
     directory, calls = several
     assert sum(calls) == 23 and max(calls) == 4
@@ -114,6 +115,7 @@ class SignalAt(Display):
             time.sleep(0.1)  # Python runs the handler in the main thread
 
 
+@pytest.mark.slow
 def test_stopped_twice_and_resumed_it_ends_with_the_same_weights(run, several, grammar_data, tmp_path):
     for reported in (6, 18):
         ending = run(HPARAMS, grammar_data, tmp_path, PROBLEM, display=SignalAt(reported), steps_per_call=4, **OPTIONS)
@@ -123,6 +125,7 @@ def test_stopped_twice_and_resumed_it_ends_with_the_same_weights(run, several, g
     assert_same(tmp_path, several[0], 23, 0.0)
 
 
+@pytest.mark.slow
 def test_the_batch_of_the_last_skipped_step_is_kept(run, grammar_data, tmp_path):
     hparams, errors, kept = HPARAMS.replace(learning_rate_constant=1e30, train_steps=50), [], []
     for number in (1, 8):

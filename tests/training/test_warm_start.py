@@ -51,7 +51,7 @@ def tokens_of(path):
 def make(hparams, vocabulary, inputs_vocabulary=None, seed=2):
     keras.utils.set_random_seed(seed)
     sizes = [len(tokens_of(path)) for path in (vocabulary, inputs_vocabulary or vocabulary)]
-    model = MODELS[hparams.model](hparams, *sizes)
+    model = MODELS[hparams.model](hparams.replace(batch_by="both"), *sizes)  # as the run that has such a model
     model.build()
     return model
 

@@ -51,8 +51,8 @@ def everything(model, optimizer):
     ("changes", "max_tokens"),
     [
         ({"ema_decay": 0.5}, None),
-        ({"optimizer": "adamw", "weight_decay": 0.1, "clip_norm": 0.1}, 3 * LENGTH),
-        ({"optimizer": "sgd", "clip_norm": 0.1}, 3 * LENGTH),
+        pytest.param({"optimizer": "adamw", "weight_decay": 0.1, "clip_norm": 0.1}, 3 * LENGTH, marks=pytest.mark.slow),
+        pytest.param({"optimizer": "sgd", "clip_norm": 0.1}, 3 * LENGTH, marks=pytest.mark.slow),
     ],
     ids=str,
 )
