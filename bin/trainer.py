@@ -48,7 +48,7 @@ def make_parser() -> cli.CommandParser:
     )
     add_options(add, TrainOptions, "warm_start_from", "random_seed")
     add = parser.add_argument_group("devices").add_argument
-    add_options(add, TrainOptions, *DEVICES)
+    add_options(add, TrainOptions, *DEVICES, "steps_per_call", "allreduce_precision")
     add(
         "--make_tf_config",
         metavar="HOST:PORT,...",

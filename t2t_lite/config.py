@@ -97,8 +97,7 @@ class HParams(Settings):
     batch_tokens: int = option(25_000, "real target tokens per optimizer step over all devices", at_least=1)
     batch_by: str = option(
         AUTO_BATCH_BY,
-        "lengths that are similar in a batch; shapes: one of at most 40 shapes, for XLA; auto: shapes if compiled, "
-        "else both",
+        "similar lengths on both sides, or of targets; shapes: at most 40 shapes, for XLA; auto: shapes if compiled",
         choices=(AUTO_BATCH_BY, "both", "targets", "shapes"),
     )
     train_steps: int = option(100_000, at_least=1)

@@ -26,7 +26,8 @@ load_all()
 
 def pytest_collection_modifyitems(items):
     """Lets the files with the most slow tests start first, so that no worker ends with them alone."""
-    slow = collections.Counter(item.path for item in items if item.get_closest_marker("slow"))
+    is_slow = [item.get_closest_marker("slow") or item.get_closest_marker("heavy") for item in items]
+    slow = collections.Counter(item.path for item, slow in zip(items, is_slow) if slow)
     items.sort(key=lambda item: -slow[item.path])
 
 

@@ -32,7 +32,7 @@ print(type(tensorflow.__loader__).__name__, tensorflow.__spec__.loader is tensor
     assert run(program) == ("True\n2\nSourceFileLoader True\n", "")
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("debug", [False, True])
 def test_in_a_command_tensorflow_is_silent_wherever_it_is_imported_unless_debug_is_given(debug):
     program = f"""

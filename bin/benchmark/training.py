@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.option_flags import DEVICES
-from t2t_lite.config import AUTO_PRECISION, HParams
+from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
 
 if TYPE_CHECKING:
     from t2t_lite.benchmark.training import TrainingCost, TrainingData
@@ -66,7 +66,7 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
 
     load_all(arguments.t2t_usr_dir)
     import_tensorflow()
-    from t2t_lite.training.compilation import choose_compilation
+    from t2t_lite.training.compilation import batch_by_of, compiles, may_compile
     from t2t_lite.training.options import TrainOptions
     from t2t_lite.training.precision import choose_precision
     from t2t_lite.training.strategy import device_memory, make_strategy
@@ -77,8 +77,11 @@ def _measure(hparams: HParams, data: "TrainingData", arguments: argparse.Namespa
     strategy = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
     if hparams.precision == AUTO_PRECISION:
         hparams = hparams.replace(precision=choose_precision(strategy, None)[0])
-    batch_by, compiles = choose_compilation(strategy, hparams.batch_by, options.xla_compile)
-    hparams, options = hparams.replace(batch_by=batch_by), dataclasses.replace(options, xla_compile=compiles)
+    compiled = may_compile(strategy, options.xla_compile)
+    if hparams.batch_by == AUTO_BATCH_BY:
+        hparams = hparams.replace(batch_by=batch_by_of(compiled))
+    compiled = compiles(compiled, options.xla_compile, hparams.batch_by)
+    options = dataclasses.replace(options, xla_compile=compiled)
     return measure_training(hparams, data, strategy, options, arguments.num_steps, arguments.warmup_steps)
 
 
@@ -131,10 +134,12 @@ def _print_machine(costs: "Sequence[TrainingCost]") -> None:
 def _as_json(
     arguments: argparse.Namespace, hparams: HParams, data: "TrainingData", costs: "Sequence[TrainingCost]"
 ) -> str:
-    flags = ("hparams_set", "strategy", "max_tokens_per_replica", "xla_compile", "warmup_steps")
+    flags = ("hparams_set", "strategy", "max_tokens_per_replica", "warmup_steps")
     sizes = dict(zip(("source_length", "target_length"), data.mean_lengths())) | {"vocab_size": data.vocab_sizes()[1]}
     content = {flag: getattr(arguments, flag) for flag in flags}
-    content["hparams"] = {name: value for name, value in dataclasses.asdict(hparams).items() if name != "precision"}
+    content["hparams"] = {
+        name: value for name, value in dataclasses.asdict(hparams).items() if name not in ("precision", "batch_by")
+    }
     content |= {"problem": data.problem.name if data.problem else None} | sizes
     content["rows"] = [
         cost.figures()

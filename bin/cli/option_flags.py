@@ -28,7 +28,8 @@ def add_options(add: Callable[..., argparse.Action], kind: type[Options], *names
             add(flag, action="store_true", help=text)
         else:
             metavar = option.metavar or "|".join(option.choices) or None
-            add(flag, type=_type(name, option, hint), default=default, metavar=metavar, help=text)
+            alone = {"nargs": "?", "const": True} if bool in get_args(hint) else {}  # the flag by itself means yes
+            add(flag, type=_type(name, option, hint), default=default, metavar=metavar, help=text, **alone)
 
 
 def given(arguments: argparse.Namespace, kind: type[Options]) -> dict[str, Any]:

@@ -208,17 +208,17 @@ class _Run:
         run_dir = None if is_open else self._run_dir(manifest, self.hparams)
         with settings_restored():
             import_tensorflow()
-            from t2t_lite.training.compilation import choose_compilation
+            from t2t_lite.training.compilation import batch_by_of, compiles, may_compile
             from t2t_lite.training.strategy import device_memory, make_strategy
             from t2t_lite.training.trainer import train as train_run
 
             free_bytes = device_memory(options.virtual_devices)
             made = make_strategy(options.strategy, options.num_gpus, options.virtual_devices, options.xla_compile)
+            compiled = may_compile(made, options.xla_compile)
             if run_dir is None:
-                of_new_run, _ = choose_compilation(made, AUTO_BATCH_BY, options.xla_compile)
-                run_dir = self._run_dir(manifest, self._with_precision(made, display), of_new_run)
-            _, compiles = choose_compilation(made, run_dir.hparams.batch_by, options.xla_compile)
-            options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiles)
+                run_dir = self._run_dir(manifest, self._with_precision(made, display), batch_by_of(compiled))
+            compiled = compiles(compiled, options.xla_compile, run_dir.hparams.batch_by)
+            options = dataclasses.replace(options, free_bytes=free_bytes, xla_compile=compiled)
             ending = train_run(run_dir, self.data_dir, made, options, callbacks, display)
         return self._result(ending.step, ending.reason, ending.signal)
 

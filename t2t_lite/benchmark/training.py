@@ -122,6 +122,8 @@ class TrainingCost:
     """The measured cost of a training."""
 
     precision: str  # a value of HParams.precision
+    batch_by: str  # a value of HParams.batch_by
+    xla_compile: bool  # whether steps were compiled
     replicas: int  # number of devices that share a batch
     parameters: int  # number of parameters
     steps: list[TimedStep]  # the timed steps
@@ -147,6 +149,8 @@ class TrainingCost:
         delivered = self.input_tokens_per_second
         return {
             "precision": self.precision,
+            "batch_by": self.batch_by,
+            "xla_compile": self.xla_compile,
             "devices": self.replicas,
             "parameters": self.parameters,
             "steps": len(self.steps),
@@ -201,18 +205,14 @@ def measure_training(
     micro_batches = bound_micro_batches(hparams, data.manifest, inputs_size, targets_size, strategy, options)
     peak = peak_flops(strategy, hparams.precision, options.peak_tflops)
     model, optimizer = build_model(hparams, targets_size, strategy, options.random_seed, inputs_size)
-    batches = distribute_batches(strategy, data.batches(hparams, options.random_seed), micro_batches)
-    num_parallel, compiles = micro_batches.num_parallel, bool(options.xla_compile)
-    train_step = TrainStep(
-        strategy, model, optimizer, batches.element_spec, options.random_seed, compiles, num_parallel
-    )
+    compiles = bool(options.xla_compile)
     with data.reading():
+        batches = distribute_batches(strategy, data.batches(hparams, options.random_seed), micro_batches)
+        about = (batches.element_spec, options.random_seed, compiles, micro_batches.num_parallel)
+        train_step = TrainStep(strategy, model, optimizer, *about)
+        first = itertools.islice(batches, warmup_steps + num_steps)
         try:
-            try_every_graph(
-                train_step,
-                itertools.islice(batches, warmup_steps + num_steps),
-                compiles or micro_batches.static_tokens > 0,
-            )
+            try_every_graph(train_step, first, compiles or micro_batches.static_tokens > 0)
             steps, skipped = _time_steps(train_step, iter(batches), num_steps, warmup_steps)
         except tf.errors.ResourceExhaustedError as error:
             raise UserError(
@@ -226,6 +226,8 @@ def measure_training(
     flops = sum(training_step_flops(model, *data.mean_lengths()).values())
     return TrainingCost(
         precision=hparams.precision,
+        batch_by=hparams.batch_by,
+        xla_compile=compiles,
         replicas=strategy.num_replicas_in_sync,
         parameters=model.count_params(),
         steps=steps,

@@ -7,9 +7,9 @@ import numpy as np
 
 # One step is compiled for each shape, which takes a minute or so on a GPU; more shapes have less padding.
 MOST_SHAPES = 40
-# A shape is used for about this many batches of an epoch or more: the last one of each has pairs of smaller shapes.
+# There are at least so many batches for each shape: the last ones of a shape are mixed with pairs of another.
 _BATCHES_OF_SHAPE = 3
-# Rows are a multiple of this, for 2, 4 or 8 devices, where a batch has many more.
+# Rows are a multiple of this, so that 2, 4 or 8 devices have equally many; batches of few rows have any number.
 _ROWS = 8
 
 
@@ -23,7 +23,7 @@ def learn_batch_shapes(lengths: np.ndarray, batch_tokens: int, longest: int, bat
       lengths: those of inputs and targets of some pairs, int64 [2, pairs].
       batch_tokens: real target tokens per batch.
       longest: the length of the longest side of all pairs.
-      batches: how many batches an epoch has; few batches have fewer shapes.
+      batches: how many batches a window of pairs has; few batches have fewer shapes.
     """
     most = min(MOST_SHAPES - 1, max(batches // _BATCHES_OF_SHAPE, 1))
     numbers = itertools.count()  # so that parts with equal gains are not compared
@@ -72,8 +72,8 @@ def smallest_shapes(lengths: np.ndarray, shapes: np.ndarray) -> np.ndarray:
 def fill_shapes(lengths: np.ndarray, draws: np.ndarray, shapes: np.ndarray) -> tuple[np.ndarray, ...]:
     """Divides pairs into batches, whose shapes are those of their smallest pairs that fill one.
 
-    What is left of the pairs of a shape joins those of the next larger one. Only batches of the last shapes, which have
-    no larger one, have fewer rows.
+    What is left of the pairs of a shape joins those of the next larger one. Only batches of the last shape may have
+    fewer rows.
 
     Args:
       lengths: those of inputs and targets, int64 [2, pairs].

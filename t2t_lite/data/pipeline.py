@@ -76,7 +76,8 @@ def batches(
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
     Each batch has about `batch_tokens` target tokens, padding not included. Every window of about WINDOW pairs is
-    divided into equal shares, so there is no short last batch. Only pairs longer than `max_length` are dropped.
+    divided into equal shares, so there is no short last batch (with `shapes` the longest pairs may have one). Only
+    pairs longer than `max_length` are dropped.
 
     Args:
       problem: the problem; if it is reversed, the sides are swapped.
@@ -134,8 +135,9 @@ def batch_shapes(problem: Problem, data_dir: Path, *, batch_tokens: int, max_len
     records = tf.data.TFRecordDataset(_shards(problem, data_dir, "train", manifest)).batch(_SAMPLE)
     sides = _parse(next(iter(records)), problem.is_reversed, max_length)
     lengths = np.stack([side.row_lengths().numpy() for side in sides])
-    examples = lengths.shape[1] if manifest is None else min(manifest.splits["train"]["examples"], WINDOW)
-    batches = round(examples * lengths[1].mean() / batch_tokens)
+    pairs = lengths.shape[1]
+    window = pairs if manifest is None else window_size(manifest.splits["train"]["examples"])
+    batches = round(window * lengths[1].sum() / max(pairs, 1) / batch_tokens)
     longest = max_length if manifest is None else manifest.longest("train", max_length)
     return learn_batch_shapes(lengths, batch_tokens, longest, batches)
 

@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t2t_lite.config import HParams
+from t2t_lite.config import AUTO_BATCH_BY, HParams
 from t2t_lite.registry import HPARAMS
 from t2t_lite.report.reading import StoredRun
 from t2t_lite.report.values import text
@@ -12,7 +12,7 @@ from t2t_lite.report.values import text
 # A run with more settings that differ from every set was made from none of them.
 _MOST_DIFFERENCES = 8
 # What people change without thinking of another set.
-_OF_A_RUN = ("train_steps", "average_checkpoints")
+_OF_A_RUN = ("train_steps", "average_checkpoints", "batch_by")
 
 
 class HParamSet(NamedTuple):
@@ -73,7 +73,7 @@ def _others(name: str, value: str, chosen: HParamSet | None) -> list[str]:
     if not chosen or not value:
         return found
     for origin, values in ((chosen.name, chosen.values), (chosen.parent, chosen.of_parent)):
-        if name in values and text(values[name]) != value:
+        if name in values and text(values[name]) not in (value, AUTO_BATCH_BY):
             found.append(f"{origin}: {text(values[name])}")
     return found
 

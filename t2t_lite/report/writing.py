@@ -21,6 +21,7 @@ from t2t_lite.report.reading import StoredRun, check_run, read_run
 from t2t_lite.report.settings_table import set_of, settings_rows
 from t2t_lite.system.installed import check_installed
 from t2t_lite.training.callbacks import Callback
+from t2t_lite.training.monitoring.history import read_reports
 from t2t_lite.visualization.html import render
 
 FORMATS = (".html", ".htm")
@@ -108,22 +109,19 @@ class ReportCallback(Callback):
     def __init__(self, output_dir: Path, evaluates: bool) -> None:
         self._output_dir, self._evaluates = output_dir, evaluates
         self._next = 0.0
-        self._has_begun = self._has_failed = False
+        self._has_failed = False
 
     @contextlib.contextmanager
     def until_the_end(self) -> Iterator[None]:
-        """Writes the report when the block ends; after an error too, if steps were made."""
+        """Writes the report when the block ends; after an error too, if steps were reported."""
+        before = read_reports(self._output_dir)
         try:
             yield
         except Exception:
-            if self._has_begun:
+            if read_reports(self._output_dir) != before:
                 self.write()
             raise
         self.write()
-
-    def on_step(self, step: int, figures: Mapping[str, float]) -> None:
-        """See `Callback`."""
-        self._has_begun = True
 
     def on_checkpoint(self, step: int, path: Path) -> None:
         """See `Callback`."""

@@ -14,7 +14,7 @@ from t2t_lite.errors import UserError, nearest
 from t2t_lite.files import sha256_of
 from t2t_lite.registry import HPARAMS
 from t2t_lite.reproduce.paper_figures import PAPER_FIGURES
-from t2t_lite.run_dir import RunDir, data_digests, open_run_dir
+from t2t_lite.run_dir import RunDir, data_digests, open_run_dir, with_order_of_run
 from t2t_lite.settings import SettingValue
 
 PAPER_BASE = "transformer_base"
@@ -193,7 +193,7 @@ class Run:
 
     def _check(self) -> None:
         """Raises UserError if the directory is that of another training."""
-        found, ours = open_run_dir(self.directory), self.hparams
+        found, ours = open_run_dir(self.directory), with_order_of_run(self.directory, self.hparams)
         # Without averaging, nothing depends on their number.
         theirs = found.hparams if self.averages else found.hparams.replace(average_checkpoints=ours.average_checkpoints)
         steps = max(theirs.train_steps, self._last_step())  # a longer training leaves its checkpoints

@@ -1,4 +1,4 @@
-"""Process settings for decoding that must be made before TensorFlow is imported."""
+"""Process settings that must be made before TensorFlow is imported."""
 
 import contextlib
 import hashlib

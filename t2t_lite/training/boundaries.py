@@ -2,8 +2,8 @@
 
 import time
 
-# An accelerator makes several steps with one call, so that it does not wait for the host; signals and requests of other
-# workers take effect at most three calls later.
+# A GPU makes several steps with one call, so that it does not wait for the host. A signal takes effect when two calls
+# have ended that have begun already, and one that follows; with several workers two that follow.
 STEPS_PER_CALL = 10
 SECONDS_PER_CALL = 3.0
 
@@ -30,14 +30,14 @@ class CheckpointSchedule:
 
 
 class CallLength:
-    """Decides how many steps the next call makes: as many as take `SECONDS_PER_CALL`, and at most `most`.
+    """Decides how many steps the next call makes: as many as take about `SECONDS_PER_CALL`, and at most `most`.
 
     No call goes on after a step that is a multiple of one of `every`, or after the last step. Workers make calls of the
     same length: they agree on the mean of what they want.
     """
 
     def __init__(self, most: int, every: tuple[int, ...], last_step: int) -> None:
-        self._most, self._every, self._last_step = most, every, last_step
+        self.most, self._every, self._last_step = most, every, last_step
         self.wanted = 1.0  # by this worker
         self._agreed = 1
 
@@ -47,8 +47,8 @@ class CallLength:
         return max(min(self._agreed, min(ends) - step), 1)
 
     def measured(self, steps_per_second: float) -> None:
-        """Takes the speed of this worker, for the calls that come."""
-        self.wanted = max(min(SECONDS_PER_CALL * steps_per_second, self._most), 1.0)
+        """Takes the speed of this worker's last call, for the calls that come."""
+        self.wanted = max(min(SECONDS_PER_CALL * steps_per_second, self.most), 1.0)
 
     def agree(self, mean: float) -> None:
         """Takes the mean of what all workers want."""

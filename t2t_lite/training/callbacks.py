@@ -10,8 +10,8 @@ class Callback:
     """Follows a training. Subclass it and override what you need; `t2t_lite.train` takes a list of them.
 
     Each method may return True to stop the training. It then ends with a checkpoint of the step that was just made;
-    with several workers it makes one more step, in which they agree. Running the same training again resumes it. An
-    exception ends the training at once, with the checkpoints that exist.
+    with several workers, or several steps a call, it makes some more steps first. Running the same training again
+    resumes it. An exception ends the training at once, with the checkpoints that exist.
     """
 
     def on_step(self, step: int, figures: Mapping[str, float]) -> bool | None:
@@ -48,7 +48,9 @@ class Callbacks:
         self._callbacks = list(callbacks)
         self.stop = False
         # Whether one of them wants the figures of each step; these must be read before the next step begins.
-        self.follow_steps = any(type(callback).on_step is not Callback.on_step for callback in self._callbacks)
+        self.follow_steps = any(
+            getattr(callback.on_step, "__func__", None) is not Callback.on_step for callback in self._callbacks
+        )
 
     def on_step(self, step: int, figures: Mapping[str, float]) -> None:
         """See `Callback`."""

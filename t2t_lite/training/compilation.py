@@ -2,19 +2,19 @@
 
 import tensorflow as tf
 
-from t2t_lite.config import AUTO_BATCH_BY
-from t2t_lite.training.strategy import has_gpus
+from t2t_lite.training.strategy import all_gather, has_gpus
 
 
-def choose_compilation(strategy: tf.distribute.Strategy, batch_by: str, xla_compile: bool | None) -> tuple[str, bool]:
-    """Returns (the `batch_by` of a run, whether its steps are compiled).
+def may_compile(strategy: tf.distribute.Strategy, xla_compile: bool | None) -> bool:
+    """Returns what `xla_compile` says, None: whether there are GPUs. Workers follow the first; all must call it."""
+    return bool(all_gather(strategy, float(has_gpus(strategy) if xla_compile is None else xla_compile))[0])
 
-    Args:
-      strategy: the devices.
-      batch_by: that of the settings; "auto": by whether steps are compiled.
-      xla_compile: the option; None: on GPUs, if batches have few shapes.
-    """
-    compiles = has_gpus(strategy) if xla_compile is None else xla_compile
-    if batch_by == AUTO_BATCH_BY:
-        batch_by = "shapes" if compiles else "both"
-    return batch_by, compiles and (xla_compile is not None or batch_by == "shapes")
+
+def batch_by_of(compiles: bool) -> str:
+    """Returns the `batch_by` of a new run whose settings leave it open."""
+    return "shapes" if compiles else "both"
+
+
+def compiles(may_compile: bool, xla_compile: bool | None, batch_by: str) -> bool:
+    """Returns whether steps are compiled: without being asked for, only if batches have few shapes."""
+    return may_compile and (xla_compile is not None or batch_by == "shapes")

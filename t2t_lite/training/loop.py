@@ -1,6 +1,7 @@
 """The training loop: runs steps, and reports, saves checkpoints and evaluates between them."""
 
 import signal
+import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -33,7 +34,7 @@ from t2t_lite.training.setup import Training
 from t2t_lite.training.step.calls import MadeStep, StartedSteps, StepCalls
 from t2t_lite.training.step.micro_batching import distribute_batches, first_replica
 from t2t_lite.training.step.train_step import TrainStep
-from t2t_lite.training.strategy import all_gather, has_workers, kinds_of_devices
+from t2t_lite.training.strategy import all_gather, has_gpus, has_workers
 
 # A run ends after this many consecutive steps whose loss or gradients are not finite. A dynamic loss scale is halved at
 # each of them, and may need more steps to reach a usable value.
@@ -75,7 +76,7 @@ class TrainingLoop:
         )
         self._calls = StepCalls(self._train_step, data, is_several=most > 1)
         self._length = CallLength(most, (self._checkpoint_steps, self._log_steps), self._hparams.train_steps)
-        self._is_several = most > 1
+        self._finished = 0.0  # when the last call that was read had ended
         self._evaluator = None  # created at the first evaluation, so as not to delay the first step
         self._evaluates = self._options.schedule == "train_and_evaluate"
         self._throughput = self._make_throughput()
@@ -86,7 +87,7 @@ class TrainingLoop:
         self._reads_every_step = bool(all_gather(strategy, float(self._callbacks.follow_steps)).any())
         self._checkpoint_steps = int(all_gather(strategy, options.save_checkpoints_steps)[0])
         self._log_steps = int(all_gather(strategy, options.log_step_count_steps)[0])
-        most = options.steps_per_call or (1 if kinds_of_devices(strategy) == ["CPU"] else STEPS_PER_CALL)
+        most = options.steps_per_call or (STEPS_PER_CALL if has_gpus(strategy) else 1)
         return 1 if self._reads_every_step else int(all_gather(strategy, most).min())
 
     def _batches_from(self, epoch: int, position: int) -> tf.distribute.DistributedDataset:
@@ -175,16 +176,22 @@ class TrainingLoop:
 
         The first one is reported at once, and the second one shows how many steps a call may make.
         """
-        alone = 2 if self._is_several else 1
+        alone = 2 if self._length.most > 1 else 1
         return self._step <= self._first_step + alone or self._reads_every_step or self._is_decided_here(requests)
 
     def _is_decided_here(self, requests: Sequence[bool]) -> bool:
-        """Returns whether there are requests that no other worker has to know; those all follow after the next call."""
+        """Returns whether there are requests, and no other worker that has to follow them, too."""
         return any(requests) and not has_workers(self._strategy)
 
     def _finish(self, started: StartedSteps) -> np.ndarray:
         """Waits for steps and counts them. Returns whether any worker wants to stop and to save, bool [2]."""
-        for made in started.read():
+        steps = started.read()
+        # Not the time in which the call before it was computed.
+        now, begun = time.monotonic(), max(started.begun, self._finished)
+        if started.last > self._first_step + 1:  # the first step is traced
+            self._length.measured(len(steps) / (now - begun))
+        self._finished = now
+        for made in steps:
             self._count(made)
         self._last = made
         *wishes, length = made.report.requests
@@ -199,8 +206,6 @@ class TrainingLoop:
         if self._callbacks.follow_steps:
             self._callbacks.on_step(step, self._figures_of(made))
         is_first, is_last = step == self._first_step + 1, step >= self._hparams.train_steps
-        if step == self._first_step + 2:
-            self._length.measured(self._throughput.steps_per_second())
         if is_first or is_last or step % self._log_steps == 0:
             self._report(made)
         if is_first:  # not earlier, so as not to delay the first step
@@ -211,6 +216,7 @@ class TrainingLoop:
             return
         kept = self._path / f"not-finite-{step}.npz"
         if self._is_chief:
+            self._progress.say(f"step {step}: reading its batch again, to keep it in {kept}")
             batch = next(iter(self._batches_from(made.epoch, made.position)))
             inputs, targets = (np.array(first_replica(batch[name])) for name in SIDES)
             np.savez(kept, inputs=inputs, targets=targets)
@@ -222,8 +228,6 @@ class TrainingLoop:
 
     def _report(self, made: MadeStep) -> None:
         figures = self._throughput.figures()
-        if made.number > self._first_step + 1:
-            self._length.measured(figures["steps_per_second"])
         figures["epoch"] = made.epoch + 1.0
         figures["learning_rate"] = float(learning_rate(made.number, self._hparams))
         self._progress.report(made.number, figures)

@@ -17,7 +17,8 @@ _SCHEDULES = ("train_and_evaluate", "train", "eval")
 class TrainOptions(Options):
     """Options of a training run.
 
-    Only `random_seed`, `warm_start_from` and `allreduce_precision` change what is learned.
+    Only `random_seed`, `warm_start_from` and `allreduce_precision` change what is learned; and `xla_compile` and the
+    devices of a new run whose settings have batch_by=auto.
     """
 
     random_seed: int = option(1, "seed of initial weights, data order and dropout", at_least=0)
@@ -47,9 +48,9 @@ class TrainOptions(Options):
     )
     steps_per_call: int | None = option(
         None,
-        "most steps that devices make with one call of the host, none of more than 3 seconds; a signal takes effect at "
-        "the end of a call",
-        unset="1 on CPUs, else 10",
+        "most steps that devices make with one call of the host, in about 3 seconds; a signal takes effect between "
+        "calls",
+        unset="10 on GPUs, else 1",
         at_least=1,
         metavar="N",
     )

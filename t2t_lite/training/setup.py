@@ -118,9 +118,9 @@ def bound_micro_batches(
 ) -> MicroBatches:
     """Returns the micro-batch limit: the requested number of positions, or what fits in the free memory.
 
-    The limit is at most 1.25 times a device's share of a batch: few batches have more padding, and every run starts by
-    testing the largest micro-batch. All workers use the smallest limit of any worker. A CPU computes several
-    micro-batches at once, unless memory has no room for several of the longest sentence.
+    The limit is at most 1.25 times a device's share of a batch, with batch_by=shapes 2.5 times: few batches have more
+    padding, and every run starts by testing the largest micro-batch. All workers use the smallest limit of any worker.
+    A CPU computes several micro-batches at once, unless memory has no room for several of the longest sentence.
 
     Args:
       hparams: the settings.
@@ -133,7 +133,8 @@ def bound_micro_batches(
       UserError: if not even one sentence fits.
     """
     share = -(-hparams.batch_tokens // strategy.num_replicas_in_sync)
-    largest = 5 * share // 4 + 1
+    # Batches of few shapes have pairs whose sides differ by more, each in a shape of its own.
+    largest = (10 if hparams.batch_by == "shapes" else 5) * share // 4 + 1
     most, length = options.max_tokens_per_replica, manifest.longest("train", hparams.max_length)
     is_tpu = isinstance(strategy, tf.distribute.TPUStrategy)
     is_static = is_tpu or (bool(options.xla_compile) and hparams.batch_by != "shapes")

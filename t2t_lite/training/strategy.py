@@ -56,6 +56,7 @@ def make_strategy(
     if is_prepared() and not (virtual_devices or xla_compile or name == "multi_worker"):
         divide_cores()  # in a command only: other programs have other work for the cores
     if virtual_devices:
+        _hide_gpus(0)
         _split_cpu(virtual_devices)
         devices = [device.name for device in tf.config.list_logical_devices("CPU")] if name != "multi_worker" else []
     else:

@@ -63,7 +63,7 @@ def test_one_set_is_printed_as_without_a_plot(drawn, command):
     assert output.startswith(command("params", *flags).stdout)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("schedule", ["inverse_sqrt", "cosine", "linear", "constant", "stairs"])
 def test_the_learning_rate_of_every_schedule_is_drawn(drawn, registered, schedule):
     registered(LEARNING_RATE_SCHEDULES, "stairs", stairs)

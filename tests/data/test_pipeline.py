@@ -226,7 +226,7 @@ def test_a_resumed_run_sees_the_same_batches_as_an_uninterrupted_one(numbered, u
     assert going_on == undisturbed[used:]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_only_pairs_longer_than_max_length_are_dropped(numbered):
     stored = list(stored_pairs(Numbered(), numbered, "train"))
     lengths = [max(map(len, pair)) for pair in stored]

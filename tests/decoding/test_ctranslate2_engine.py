@@ -95,7 +95,7 @@ def test_the_length_limit_is_that_of_each_line(both, lines):
     assert any(len(each.text.split()) > 8 for output in both[1].n_best(lines) for each in output)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_outputs_begin_with_prefixes_and_score_as_given_outputs_do(both, lines):
     prefixes = [" ".join(WORDS[: number % 4]) for number in range(len(lines))]
     ours, theirs = (translator.translate(lines, True, prefixes) for translator in both)

@@ -247,7 +247,7 @@ def test_sources_and_outputs_use_their_own_vocabularies(letters, tmp_path):
         assert len(expected) == 3 and not set(expected) & set(text)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_settings_can_be_changed_for_one_call(translator):
     greedy = translator.translate(LINES, beam_size=1)
     assert greedy != translator.translate(LINES) or translator.n_best(LINES[:1])[0][0] != greedy[0]
@@ -298,6 +298,7 @@ def test_samples_depend_only_on_the_line_and_its_number(small_run):
     assert translator.n_best(LINES[:1], random_seed=2) != together[:1]
 
 
+@pytest.mark.heavy
 def test_compiled_equals_uncompiled(small_run, translator):
     compiled = Translator.from_run_dir(small_run, "extra_length=5")
     lines = [*LINES, "word " * 40]

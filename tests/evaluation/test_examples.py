@@ -66,6 +66,7 @@ def test_translations_are_ranked_by_chrf_and_each_has_its_alignment(translation)
             np.testing.assert_allclose(drawn["tokens"]["weights"], weights, atol=6e-5)
 
 
+@pytest.mark.heavy
 def test_trees_are_ranked_by_their_f1_and_have_no_alignments(tmp_path, command):
     _, folder, examples = evaluated("0.1/parsing", tmp_path, command)
     outputs, references = (lines_of(folder / f"{name}.txt") for name in ("hypotheses", "references"))

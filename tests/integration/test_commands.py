@@ -118,6 +118,7 @@ def test_repeating_the_command_does_not_train_further(
     assert {name for name in after if "/" not in name} == {name for name in before if "/" not in name}
 
 
+@pytest.mark.heavy
 def test_training_with_more_steps_resumes_from_the_last_checkpoint(
     small_run, grammar_data, command, small_flags, tmp_path
 ):

@@ -62,7 +62,7 @@ def lines_of(path):
     return content.split("\n")[:-1]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_hostile_file_gives_one_output_line_per_input_line(small_run, command, tmp_path):
     (tmp_path / "in.txt").write_bytes(b"\xef\xbb\xbf" + b"\r\n".join(HOSTILE))
     flags = (f"--output_dir={small_run}", *SETTINGS)
@@ -186,7 +186,7 @@ def test_interactive_lines_are_timed(small_run, command):
     assert len(times) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_all_hypotheses_of_a_line_are_written_as_one_line_of_json(small_run, command):
     flags = (f"--output_dir={small_run}", "--decode_hparams=beam_size=3,extra_length=2,return_beams=True", PLAIN)
     result = command("decoder", *flags, stdin="\n".join(SENTENCES[:2]).encode() + b"\n\n")
@@ -288,7 +288,7 @@ def test_alignments_link_every_word(small_run, command, tmp_path):
     assert refused.returncode == 1 and "there is no layer 7" in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_run_directories_with_the_same_vocabulary_form_an_ensemble(small_run, command, tmp_path):
     alone = command("decoder", f"--output_dir={small_run}", *SETTINGS, stdin=SENTENCES[0].encode())
     twice = command("decoder", f"--output_dir={small_run},{small_run}", *SETTINGS, stdin=SENTENCES[0].encode())

@@ -105,7 +105,7 @@ def test_eight_devices_give_the_parameters_of_one(multi30k_data, one_device, tmp
     assert_same(parameters(tmp_path), one_device)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_four_accumulation_steps_give_the_parameters_of_one(multi30k_data, one_device, command, tmp_path):
     result = command(*trainer(multi30k_data, tmp_path, "--max_tokens_per_replica=280"))
     assert result.returncode == 0, result.stderr
@@ -124,7 +124,7 @@ def test_four_devices_and_accumulation_give_the_parameters_of_one_with_adamw_and
 ):
     hparams = HPARAMS.replace("learning_rate_warmup_steps=400,", "") + ADAMW
     one, accumulating, four = tmp_path / "one", tmp_path / "accumulating", tmp_path / "four"
-    process = start(multi30k_data, four, "--virtual_devices=4", f"--hparams={hparams}")
+    process = start(multi30k_data, four, "--virtual_devices=4", "--steps_per_call=4", f"--hparams={hparams}")
     for output_dir, positions in ((one, 100_000), (accumulating, 280)):
         flag = f"--max_tokens_per_replica={positions}"
         result = command(*trainer(multi30k_data, output_dir, flag, hparams=hparams))
@@ -192,7 +192,7 @@ def tf_configs(command):
 def test_two_workers_with_unequal_memory_give_the_parameters_of_one_device(
     multi30k_data, undivided, one_device, tf_configs, tmp_path
 ):
-    flags = ("--virtual_devices=2", EVALUATING)
+    flags = ("--virtual_devices=2", "--steps_per_call=3", EVALUATING)
     outputs = finish(
         *(
             start(multi30k_data, tmp_path, *flags, f"--max_tokens_per_replica={bound}", tf_config=config)
@@ -251,7 +251,7 @@ print(tf.config.threading.get_intra_op_parallelism_threads(), num_parallel_micro
 ONE_WORKER = json.dumps({"cluster": {"worker": ["localhost:0"]}, "task": {"type": "worker", "index": 0}})
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 @pytest.mark.parametrize(
     ("arguments", "environment", "divided", "num_parallel"),

@@ -154,6 +154,7 @@ def test_an_average_reports_its_members(run, command, tmp_path):
     assert found["checkpoint"]["members"] == [2, 4] and not found["decoded_now"]
 
 
+@pytest.mark.heavy
 def test_runs_are_compared_with_the_first(evaluated, run, command, tmp_path):
     other = shutil.copytree(run, tmp_path / "other")
     for file in other.glob("ckpt-[46].*"):

@@ -114,6 +114,7 @@ def test_outputs_are_decoded_and_scored_by_the_metric(example, run_dir, data_dir
     assert f"word errors = {100 * wrong / words:.2f}\n" in said and "BLEU" in said
 
 
+@pytest.mark.heavy
 def test_a_constraint_of_the_plug_in_is_chosen_by_its_name(example, run_dir):
     flags = ("decoder", f"--output_dir={run_dir}", "--xla_compile=False", "--decode_hparams=beam_size=1")
     free = example(*flags, stdin=b"1234\n17\n")

@@ -70,7 +70,7 @@ def test_a_gpu_that_was_asked_for_and_is_not_found_is_an_error_with_what_tensorf
     assert "--num_gpus=2, but TensorFlow sees 0 GPUs here. TensorFlow says: Could not find cuda drivers" in line
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_debug_shows_all_that_tensorflow_says(process, flags):
     result = process("trainer", *flags(), "--debug")
     assert result.returncode == 0 and "Could not find cuda drivers" in result.stderr

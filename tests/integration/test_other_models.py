@@ -154,6 +154,7 @@ def classifier(example, tmp_path_factory):
     return folder
 
 
+@pytest.mark.heavy
 def test_the_classifier_is_right_far_more_often_than_the_majority_class(classifier, example):
     labels = [line.split("\t")[1] for line in (classifier / "test.tsv").read_text().splitlines()]
     majority = 100 * max(map(labels.count, set(labels))) / len(labels)

@@ -177,7 +177,7 @@ def test_wrong_flags_are_errors_with_a_remedy(command, tmp_path, monkeypatch, fl
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_trainer_accepts_the_flags_of_own_text_only_with_generate_data(command, tmp_path):
     flags = ["--problem=text_pairs", "--hparams_set=transformer_tiny", TINY, "--train_steps=1", "--peak_tflops=1"]
     flags += [

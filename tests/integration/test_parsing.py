@@ -129,6 +129,7 @@ def test_the_trainer_reports_f1_of_the_dev_split(made):
     assert 0 < figures["f1"] <= 100 and "bleu" not in figures
 
 
+@pytest.mark.heavy
 def test_checkpoints_are_evaluated_by_another_process_and_plotted(made, command, tmp_path):
     data, run, _, _ = made
     copy = shutil.copytree(run, tmp_path / "run")

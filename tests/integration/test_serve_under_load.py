@@ -157,7 +157,7 @@ def test_a_model_is_switched_under_load_without_a_lost_request(served_exports, e
     assert all(each in (old, new) for each in found) and found[0] == old and found[-1] == new
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_limits_are_flags(served_exports):
     flags = ("--max_waiting=4", "--max_lines=4", "--timeout_seconds=2", "--batch_delay_ms=60000", "--max_tokens=8")
     with Server(f"--export_dir={served_exports / 'new'}", "--languages=en-de", *flags) as own:

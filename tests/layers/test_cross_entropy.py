@@ -224,7 +224,7 @@ np.savez(sys.argv[2], value=value, x=gradients[0], weight=gradients[1])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_of_factors_it_is_the_same_on_jax(tmp_path):
     pytest.importorskip("jax")
     x, weight, targets = factors(1500, 50)

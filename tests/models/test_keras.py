@@ -103,6 +103,7 @@ def test_a_config_of_another_version_is_refused_in_one_line(model):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.heavy
 def test_a_saved_model_is_loaded_in_another_process(model, tmp_path):
     model.save(tmp_path / "model.keras")
     np.savez(tmp_path / "batch.npz", inputs=INPUTS, targets=TARGETS, logits=model(INPUTS, TARGETS))

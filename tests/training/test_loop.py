@@ -239,7 +239,7 @@ def test_the_figures_of_a_step_are_read_when_the_next_one_has_begun(run, grammar
     assert order == ["start", "read", "start", *3 * ["start", "read"], "start", "read", "read"]
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
     run(SMALL.replace(train_steps=12), grammar_data, tmp_path, PROBLEM, profile=True, schedule="train")
     (trace,) = (tmp_path / "train").rglob("*.xplane.pb")

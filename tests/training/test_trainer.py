@@ -77,14 +77,14 @@ def test_the_seed_makes_a_run_reproducible_and_another_seed_differs(run, copy_da
     assert any(not np.array_equal(one[name], two[name]) for name in one)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_resuming_with_another_seed_is_refused(run, copy_data, tmp_path):
     run(SMALL.replace(train_steps=1), copy_data, tmp_path)
     with pytest.raises(UserError, match="`random_seed=1`, not 2"):
         run(SMALL.replace(train_steps=2), copy_data, tmp_path, random_seed=2)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_checkpoints_are_saved_by_steps_and_the_oldest_removed(run, copy_data, tmp_path):
     run(SMALL.replace(train_steps=9), copy_data, tmp_path, save_checkpoints_steps=2, keep_checkpoint_max=3)
     assert [step for step, _ in list_checkpoints(tmp_path)] == [6, 8, 9]
@@ -104,7 +104,7 @@ def test_reported_figures_are_in_the_event_files(run, copy_data, tmp_path, logge
     assert "step 3/6  epoch 1  loss " in printed and "target tokens/s" in printed and "dev perplexity" in printed
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_training_learns_to_copy_and_the_translator_copies_unseen_sentences(run, copy_data, tmp_path):
     hparams = SMALL.replace(train_steps=500, hidden_size=64, filter_size=128, batch_tokens=1024, residual_dropout=0.0)
     run(hparams, copy_data, tmp_path)

@@ -63,10 +63,6 @@ class Throughput:
             self.skipped += 1
             self.skipped_in_row += 1
 
-    def steps_per_second(self) -> float:
-        """Returns the speed since the last figures."""
-        return self._steps / (time.monotonic() - self._since)
-
     def figures(self) -> dict[str, float]:
         """Returns the figures since the last call and restarts. Skipped steps do not count for loss and norm."""
         seconds = time.monotonic() - self._since

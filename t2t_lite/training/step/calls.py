@@ -1,5 +1,6 @@
 """Calls of the training step: one batch that Python reads, or several steps in a graph that reads its batches."""
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ class StartedSteps(NamedTuple):
     figures: tf.Tensor  # of each, for `report_of`: float32 [steps, figures], or [figures] of the only one
     places: tf.Tensor  # epoch and position of each batch, int64 [steps, 2], or [2]
     waited: tf.Tensor  # seconds, for all batches together
+    begun: float  # the time of the call, by time.monotonic()
 
     def read(self) -> list[MadeStep]:
         """Waits for the end of the steps."""
@@ -52,13 +54,13 @@ class StepCalls:
 
     def start(self, step: int, number: int, requests: Sequence[float]) -> StartedSteps:
         """Gives `number` steps after `step` to the devices; the requests are those of each of them."""
-        sent = tf.constant(requests, tf.float32, [len(requests)])
+        begun, sent = time.monotonic(), tf.constant(requests, tf.float32, [len(requests)])
         if self._several:
             figures, places, waited = self._several(self._batches, tf.constant(number), sent)
-            return StartedSteps(step + number, figures, places, waited)
+            return StartedSteps(step + number, figures, places, waited, begun)
         assert number == 1
         batch, waited = _timed_next(self._batches)
-        return StartedSteps(step + 1, self._train_step.start(batch, sent), _place_of(batch), waited)
+        return StartedSteps(step + 1, self._train_step.start(batch, sent), _place_of(batch), waited, begun)
 
     def _loop(
         self, batches: Iterator[DistributedBatch], number: tf.Tensor, requests: tf.Tensor
@@ -83,7 +85,7 @@ def _timed_next(batches: Iterator[DistributedBatch]) -> tuple[DistributedBatch, 
     with tf.control_dependencies([start]):
         batch = next(batches)
     with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
-        return batch, tf.timestamp() - start
+        return batch, tf.maximum(tf.timestamp() - start, 0.0)  # a clock may be set back
 
 
 def _place_of(batch: DistributedBatch) -> tf.Tensor:

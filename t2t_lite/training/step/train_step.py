@@ -14,7 +14,6 @@ from t2t_lite.training.strategy import is_one_cpu
 class TrainStep:
     """Makes optimizer steps: step(global batch of `distribute_batches`) -> `StepReport`.
 
-    Requests are numbers that each replica sends, such as 1.0 for "stop"; the report has their sums over all replicas.
     The seed is that of dropout, see `DropoutSeeds`. With `xla_compile`, loss and gradients of a micro-batch are
     compiled with XLA, once for each shape. On one CPU, `num_parallel` micro-batches are computed at the same time.
     Several devices exchange gradients as numbers of `allreduce_precision`. With `in_graph`, `start` can be part of a
@@ -49,7 +48,8 @@ class TrainStep:
 
         Args:
           batch: a global batch.
-          requests: float32 [requests].
+          requests: numbers that each replica sends, such as 1.0 for "stop", float32 [requests]; the report has their
+            sums over all replicas.
         """
         return self._graphs(batch, requests)
 

@@ -218,7 +218,7 @@ def test_finished_data_with_other_settings_is_refused(whole, change):
     assert contents_of(whole) == before
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", ["wordpiece", "characters", "bytes"])
 def test_data_with_every_kind_of_vocabulary(tmp_path, kind):
     problem = Numerals()

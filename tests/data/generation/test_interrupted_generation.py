@@ -92,7 +92,7 @@ generate(Killed(), pathlib.Path({data_dir!r}), pathlib.Path("none"), say=say)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("where", ["visit", pytest.param("said", marks=pytest.mark.slow)])
 def test_a_killed_run_resumes_and_ends_with_the_same_bytes(whole, tmp_path, where):
     code = KILLED.format(tests=str(Path(__file__).parents[2]), where=where, data_dir=str(tmp_path))

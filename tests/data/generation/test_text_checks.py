@@ -144,7 +144,7 @@ def test_repeats_are_exact_while_all_distinct_pairs_fit_in_memory():
     assert finding.lines == list(range(first, first + 5))
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("different", [300_000, 500_000])
 def test_repeats_among_more_pairs_are_estimated_within_two_percent(different):
     repeats = 600_000 - different
@@ -156,7 +156,7 @@ def test_repeats_among_more_pairs_are_estimated_within_two_percent(different):
     assert finding.lines == sorted(set(finding.lines)) and finding.lines[0] > different
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_among_many_distinct_pairs_almost_no_repeats_are_estimated():
     finding = by_kind(checked(numbered_pairs(1, 600_000)))[REPEATED]
     assert finding.is_estimate

@@ -93,7 +93,7 @@ def max_match(word, ids):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", LOSSLESS)
 def test_awkward_text_survives_a_round_trip_except_nul_in_wordpieces(of_kind, kind):
     assert different(of_kind(kind), AWKWARD) == []

@@ -231,6 +231,7 @@ def test_vocabulary_smaller_than_the_beam(masked):
     assert only_end.positions_run == 1  # nothing is alive after it
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_compiled_equals_uncompiled(beam_size):
     model = History(sentences=5, vocab_size=9, max_length=8)

@@ -145,7 +145,7 @@ def test_sentences_that_leave_the_batch_at_different_times_do_not_change_results
     assert_same(Searcher(model, search, batch_tokens, xla_compile=False)(inputs, SearchInputs(limits)), expected)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_constraints_stay_with_their_sentences():
     model, inputs = make(), sources(LENGTHS)
     known = {

@@ -95,7 +95,7 @@ def test_micro_batches_give_the_same_step_as_the_whole_batch(micro):
     assert report.positions == ROWS * 6 <= reports[-1].positions
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_micro_batches_give_the_same_step_with_an_optimizer_of_keras_and_clipping():
     hparams = TINY.replace(optimizer="sgd", learning_rate=0.1, learning_rate_warmup_steps=1, clip_norm=0.5)
     (model, _, step), (accumulating, _, accumulate) = step_of(hparams), step_of(hparams, MicroBatches(21))
@@ -195,7 +195,7 @@ def with_dropout(feed_forward_type, max_tokens, num_parallel=1):
     return weights(model), reports
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("feed_forward_type", "max_tokens", "num_parallel"),
     [("relu", 35, 1), ("relu", 21, 1), ("relu", 7, 1), ("relu", None, 2), ("attention", 21, 1)],
