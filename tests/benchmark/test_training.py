@@ -12,6 +12,8 @@ from t2t_lite.errors import UserError
 
 COST = TrainingCost(
     precision="float32",
+    batch_by="both",
+    xla_compile=False,
     replicas=4,
     parameters=1000,
     # 100, 50, 80 and 120 tokens per second; 200, 100, 80 and 160 with padding.

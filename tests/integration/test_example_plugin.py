@@ -14,7 +14,7 @@ from t2t_lite.checkpoints.versions import list_checkpoints
 from t2t_lite.models.parameters import symbolic_model
 from t2t_lite.training.memory import estimate_memory
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 STEPS = 20
 SETTINGS = "length_buckets=3,bucket_width=2"
@@ -56,7 +56,6 @@ def variables(path):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
 
 
-@pytest.mark.heavy
 def test_a_killed_training_resumes_bit_equal(example, example_site, data_dir, run_dir, tmp_path):
     flags = training(data_dir, tmp_path)
     killed = start_process(*flags, environment={"PYTHONPATH": str(example_site)})
@@ -89,7 +88,6 @@ def test_evaluations_have_the_metric_of_the_plug_in(run_dir):
     assert len(errors) == STEPS // 10 and min(errors) > 0
 
 
-@pytest.mark.heavy
 def test_averaging_and_scoring_need_no_plug_in(run_dir, data_dir, process, tmp_path):
     result = process("avg", f"--output_dir={run_dir}", "--n=2")
     assert result.returncode == 0, result.stderr
@@ -114,7 +112,6 @@ def test_outputs_are_decoded_and_scored_by_the_metric(example, run_dir, data_dir
     assert f"word errors = {100 * wrong / words:.2f}\n" in said and "BLEU" in said
 
 
-@pytest.mark.heavy
 def test_a_constraint_of_the_plug_in_is_chosen_by_its_name(example, run_dir):
     flags = ("decoder", f"--output_dir={run_dir}", "--xla_compile=False", "--decode_hparams=beam_size=1")
     free = example(*flags, stdin=b"1234\n17\n")
@@ -131,14 +128,12 @@ def test_parameters_are_counted_with_the_models_own(example):
     assert total == symbolic_model(get_hparams("length_tiny").override(SETTINGS), 50).count_params()
 
 
-@pytest.mark.heavy
 def test_a_training_is_timed(example, tmp_path):
     sizes = ("--vocab_size=50", "--source_length=4", "--target_length=5", "--num_steps=2", "--warmup_steps=1")
     flags = ("--hparams_set=length_tiny", f"--hparams={SETTINGS}", "--precision=float32", *sizes)
     assert "float32" in example("benchmark", "--training", *flags)
 
 
-@pytest.mark.heavy
 def test_the_traced_estimate_of_the_memory_is_within_20_percent_of_the_measured_peak(example, example_site):
     hparams = get_hparams("length_tiny", hidden_size=128, filter_size=512, num_heads=4)
     rows, length, vocab_size = 64, 48, 4000

@@ -11,7 +11,7 @@ from t2t_lite.data.problem import Example, Problem, get_problem
 from t2t_lite.errors import UserError
 from t2t_lite.registry import PROBLEMS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 TINY = {"hidden_size": 32, "filter_size": 64, "num_heads": 2, "batch_tokens": 512, "residual_dropout": 0.0}
 FAST = {"learning_rate_warmup_steps": 60, "learning_rate_constant": 1.0}
@@ -87,7 +87,6 @@ def test_lines_are_continued(writer, example, language_model):
     assert example("decoder", f"--output_dir={language_model}", "--xla_compile=False", stdin=b"g\n") == "g h i j a b\n"
 
 
-@pytest.mark.heavy
 def test_a_blank_line_is_sampled_from_the_beginning(writer):
     (samples,) = writer.sample([""], num_samples=30)
     texts = [each.text for each in samples]
@@ -154,7 +153,6 @@ def classifier(example, tmp_path_factory):
     return folder
 
 
-@pytest.mark.heavy
 def test_the_classifier_is_right_far_more_often_than_the_majority_class(classifier, example):
     labels = [line.split("\t")[1] for line in (classifier / "test.tsv").read_text().splitlines()]
     majority = 100 * max(map(labels.count, set(labels))) / len(labels)

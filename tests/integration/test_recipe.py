@@ -8,7 +8,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.recipes import RECIPES, Recipe, recipe_of
 from t2t_lite.registry import HPARAMS
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 
 @pytest.fixture(scope="module")

@@ -125,7 +125,7 @@ def test_stopped_twice_and_resumed_it_ends_with_the_same_weights(run, several, g
     assert_same(tmp_path, several[0], 23, 0.0)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_the_batch_of_the_last_skipped_step_is_kept(run, grammar_data, tmp_path):
     hparams, errors, kept = HPARAMS.replace(learning_rate_constant=1e30, train_steps=50), [], []
     for number in (1, 8):

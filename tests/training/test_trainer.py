@@ -52,7 +52,7 @@ def all_arrays(path):
     return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map() if "OBJECT_GRAPH" not in name}
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for_bit(run, copy_data, tmp_path):
     run(SMALL, copy_data, tmp_path / "through")
     run(SMALL.replace(train_steps=20), copy_data, tmp_path / "stopped")
