@@ -73,8 +73,9 @@ def test_a_compiled_step_on_random_ids_is_measured(command, tmp_path):
     check_row(row, content)
     assert (row["precision"], row["devices"]) == ("float32", 1)
     assert [step["target_tokens"] for step in row["timed_steps"]] == [512.0] * 3
-    # Both sides are padded to 24. 256 positions have room for 10 pairs: the 32 make 4 micro-batches.
-    assert [step["padded_target_tokens"] for step in row["timed_steps"]] == [24.0 * 10 * 4] * 3
+    # All batches have the same shape, so that nothing is padded.
+    assert [step["padded_target_tokens"] for step in row["timed_steps"]] == [512.0] * 3
+    assert (row["batch_by"], row["xla_compile"]) == ("shapes", True)
     assert row["input_tokens_per_second"] is None and row["input_times_training"] is None
     printed = row_of(lines, "float32")
     assert printed[1] == f"{row['target_tokens_per_second_median']:,.0f}"
