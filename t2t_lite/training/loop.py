@@ -189,7 +189,7 @@ class TrainingLoop:
         # Not the time in which the call before it was computed.
         now, begun = time.monotonic(), max(started.begun, self._finished)
         if started.last > self._first_step + 1:  # the first step is traced
-            self._length.measured(len(steps) / (now - begun))
+            self._length.measured(len(steps) / max(now - begun, 1e-9))
         self._finished = now
         for made in steps:
             self._count(made)

@@ -97,6 +97,7 @@ def test_a_frozen_run_decodes_to_the_same_texts_and_scores(frozen, flags, run_di
     assert sum(difference < near["abs"] for difference in differences) >= 0.8 * len(differences)
 
 
+@pytest.mark.slow
 @each_run()
 def test_a_frozen_run_evaluates_to_the_same_dev_figures(task, run_dir, expected, command):
     (run_dir / "evaluations.json").unlink()

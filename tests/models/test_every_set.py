@@ -98,6 +98,7 @@ def test_a_set_builds_at_full_size(name):
         assert len(queries) == hparams.num_encoder_layers + hparams.num_decoder_layers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_one_training_step_changes_every_weight_to_a_finite_value(name):
     model, before, sums = after_one_step(name)

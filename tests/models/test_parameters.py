@@ -78,6 +78,7 @@ def words():
     return [(name, word) for name, words in choices().items() for word in words]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "word"), words())
 def test_the_count_equals_that_of_a_real_model_for_every_choice_of_layers(name, word):
     hparams = SMALL.replace(**{name: word})

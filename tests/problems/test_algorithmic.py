@@ -85,6 +85,7 @@ def test_the_reversed_problem_asks_for_the_word(name):
     assert problem.in_direction(Example("bca", "abc")) == ("abc", "bca")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_each_letter_is_exactly_one_token_of_the_generated_data(name, tmp_path):
     class Few(type(get_problem(name))):

@@ -50,6 +50,7 @@ def run_with_log(folder, rows, **settings):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS, ids=[f"{run.parent.parent.name}-{run.parent.name}" for run in RUNS])
 def test_runs_of_earlier_versions_are_reported_with_what_they_lack(run, reported, snapshot, tmp_path):
     before = snapshot(run)

@@ -316,6 +316,7 @@ RULES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_compiled_equals_uncompiled(rule):
     model = Random()

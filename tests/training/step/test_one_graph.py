@@ -79,6 +79,7 @@ def test_it_makes_the_same_steps_as_separate_graphs(changes, max_tokens):
     assert report_of_one.finite and report_of_one.positions == ROWS * LENGTH
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{"ema_decay": 0.5, "clip_norm": 1.0}, {"optimizer": "adamw", "weight_decay": 0.1}, {"optimizer": "adafactor"}],
