@@ -33,7 +33,7 @@ def learn_batch_shapes(lengths: np.ndarray, batch_tokens: int, longest: int, bat
         is_short = _division(part)[1]
         for half in (part[:, is_short], part[:, ~is_short]):
             heapq.heappush(parts, (-_division(half)[0], next(numbers), half))
-    boxes = {tuple(part.max(axis=1).tolist()) for *_, part in parts} | {(longest, longest)}
+    boxes = {tuple(part.max(axis=1, initial=1).tolist()) for *_, part in parts} | {(longest, longest)}
     shapes = np.array(sorted(boxes, key=lambda box: (sum(box), box)))
     shape_of = smallest_shapes(lengths, shapes)
     tokens = np.bincount(shape_of, lengths[1], len(shapes))
@@ -83,8 +83,9 @@ def fill_shapes(lengths: np.ndarray, draws: np.ndarray, shapes: np.ndarray) -> t
     Returns:
       (the order of pairs, their number in each batch, the shape of each batch), all int64.
     """
-    order = np.lexsort((draws, smallest_shapes(lengths, shapes)))
-    waiting = np.split(order, np.searchsorted(smallest_shapes(lengths, shapes)[order], np.arange(1, len(shapes))))
+    smallest = smallest_shapes(lengths, shapes)
+    order = np.lexsort((draws, smallest))
+    waiting = np.split(order, np.searchsorted(smallest[order], np.arange(1, len(shapes))))
     batches, shape_of = [], []
     for index, (inputs, targets, rows) in enumerate(shapes):
         pairs = waiting[index]

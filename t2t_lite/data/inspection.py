@@ -153,7 +153,7 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
                 found.texts.append((of_inputs.tokens_of(inputs), of_targets.tokens_of(targets)))
     inputs, targets = map(np.concatenate, zip(*lengths))
     usual = HParams()
-    paddings = padding_of_batches((inputs, targets), usual.batch_tokens, usual.max_length, usual.batch_by)
+    paddings = padding_of_batches((inputs, targets), usual.batch_tokens, usual.max_length, "both")
     found.padding.update(zip(SIDES, paddings))
     return found
 

@@ -33,7 +33,8 @@ def make_strategy(
       num_gpus: how many of a machine's GPUs to use; None: all.
       virtual_devices: if above 0, split the CPU into this many devices and use them. They share its cores, so this
         only serves to try out how training behaves on several GPUs.
-      xla_compile: whether steps are compiled for sure; a CPU then computes one micro-batch at a time, with all cores.
+      xla_compile: whether steps are compiled, None: only on GPUs. If so, a CPU computes one micro-batch at a time, with
+        all cores.
 
     Raises:
       UserError: if the requested devices do not exist, or TensorFlow is already initialized.

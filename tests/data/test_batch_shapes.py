@@ -83,5 +83,6 @@ def test_few_pairs_make_batches_of_any_size(batch_tokens):
 
 
 def test_no_pairs_make_no_batch():
+    assert learn_batch_shapes(np.zeros([2, 0], int), 100, longest=10, batches=0)[-1].tolist() == [10, 10, 10]
     order, sizes, shape_of = fill_shapes(np.zeros([2, 0], int), np.zeros(0, int), np.array([[1, 1, 1]]))
     assert not len(order) and not len(sizes) and not len(shape_of)

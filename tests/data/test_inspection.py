@@ -74,7 +74,7 @@ def test_padding_is_that_of_training_batches(found, grammar_data):
         grammar_data,
         "train",
         batch_tokens=HParams.batch_tokens,
-        batch_by=HParams.batch_by,
+        batch_by="both",
         max_length=HParams.max_length,
     )
     for side in SIDES:

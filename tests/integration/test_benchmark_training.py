@@ -63,19 +63,29 @@ def row_of(lines, precision):
 
 
 @pytest.mark.heavy
-def test_a_compiled_step_on_random_ids_is_measured(command, tmp_path):
+@pytest.mark.parametrize(
+    ("batch_by", "padded"),
+    [
+        # Both sides are padded to 24. 256 positions have room for 10 pairs: the 32 make 4 micro-batches.
+        ("both", 24.0 * 10 * 4),
+        ("shapes", 512.0),  # all batches have the same shape, so that nothing is padded
+    ],
+)
+def test_a_compiled_step_on_random_ids_is_measured(command, tmp_path, batch_by, padded):
     file = tmp_path / "cost.json"
     sizes = ("--vocab_size=100", "--source_length=20", "--target_length=16")
-    lines, content = measured(command, file, "--xla_compile", *sizes, "--num_steps=3", "--warmup_steps=1")
+    flags = ["--xla_compile", *sizes, "--num_steps=3", "--warmup_steps=1"]
+    if batch_by == "both":  # the other one is the choice of a compiled training
+        flags.append(f"--hparams={CHANGES},batch_by=both")
+    lines, content = measured(command, file, *flags)
     assert (content["vocab_size"], content["source_length"], content["target_length"]) == (100, 20, 16)
     assert content["problem"] is None and content["hparams"]["hidden_size"] == 32
     (row,) = content["rows"]
     check_row(row, content)
     assert (row["precision"], row["devices"]) == ("float32", 1)
     assert [step["target_tokens"] for step in row["timed_steps"]] == [512.0] * 3
-    # All batches have the same shape, so that nothing is padded.
-    assert [step["padded_target_tokens"] for step in row["timed_steps"]] == [512.0] * 3
-    assert (row["batch_by"], row["xla_compile"]) == ("shapes", True)
+    assert [step["padded_target_tokens"] for step in row["timed_steps"]] == [padded] * 3
+    assert (row["batch_by"], row["xla_compile"]) == (batch_by, True)
     assert row["input_tokens_per_second"] is None and row["input_times_training"] is None
     printed = row_of(lines, "float32")
     assert printed[1] == f"{row['target_tokens_per_second_median']:,.0f}"

@@ -247,8 +247,13 @@ def test_a_trace_is_written_on_request(run, grammar_data, tmp_path):
 
 
 @pytest.mark.heavy  # test_train_step.py tests the same for a single step
-def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, grammar_data, tmp_path):
-    hparams = SMALL.replace(residual_dropout=0.3, batch_by="shapes", optimizer="sgd")
+@pytest.mark.parametrize(
+    "changes",
+    [{"residual_dropout": 0.0}, {"residual_dropout": 0.3, "batch_by": "shapes", "optimizer": "sgd"}],
+    ids=str,
+)
+def test_the_limit_per_device_and_compilation_do_not_change_the_result(run, grammar_data, tmp_path, changes):
+    hparams = SMALL.replace(**changes)
     for name, options in (
         ("plain", {}),
         ("limited", {"max_tokens_per_replica": 150}),

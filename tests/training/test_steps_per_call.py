@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 
@@ -16,6 +17,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.training.boundaries import CallLength
 from t2t_lite.training.callbacks import Callback, Callbacks
 from t2t_lite.training.step.calls import StepCalls
+from t2t_lite.training.step.train_step import TrainStep
 
 HPARAMS = SMALL_MODEL.replace(train_steps=23, residual_dropout=0.3, ema_decay=0.5)
 PROBLEM = "grammar_ende"
@@ -126,8 +128,15 @@ def test_stopped_twice_and_resumed_it_ends_with_the_same_weights(run, several, g
 
 
 @pytest.mark.heavy
-def test_the_batch_of_the_last_skipped_step_is_kept(run, grammar_data, tmp_path):
+def test_the_batch_of_the_last_skipped_step_is_kept(run, grammar_data, tmp_path, monkeypatch):
     hparams, errors, kept = HPARAMS.replace(learning_rate_constant=1e30, train_steps=50), [], []
+    used, start = [], TrainStep.start
+
+    def started(step, batch, requests):
+        used.append(batch)
+        return start(step, batch, requests)
+
+    monkeypatch.setattr(TrainStep, "start", started)  # with several steps a call, it only gets what is traced
     for number in (1, 8):
         directory = tmp_path / str(number)
         with pytest.raises(UserError, match="5 steps in a row") as caught:
@@ -135,6 +144,9 @@ def test_the_batch_of_the_last_skipped_step_is_kept(run, grammar_data, tmp_path)
         errors.append(str(caught.value).replace(str(directory), ""))
         (path,) = directory.glob("not-finite-*.npz")
         kept.append(dict(np.load(path)))
+        if number == 1:
+            last = used[int(re.search(r"up to step (\d+)", errors[0])[1]) - 1]
     assert errors[0] == errors[1]
     for side in ("inputs", "targets"):
+        np.testing.assert_array_equal(kept[0][side], last[side])
         np.testing.assert_array_equal(kept[0][side], kept[1][side])
