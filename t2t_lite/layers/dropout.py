@@ -8,7 +8,7 @@ import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer
-from t2t_lite.layers.ops import ops, shape_of
+from t2t_lite.layers.ops import multiply_by_mask, ops, shape_of
 
 
 class Seeds(Protocol):
@@ -69,4 +69,4 @@ class Dropout(Layer):
         threshold = min(round(self.rate * 2**16), 2**16 - 1)
         numbers = (KerasSeeds() if seeds is None else seeds).uint16(shape_of(x))
         keep = ops.cast(ops.greater_equal(numbers, ops.cast(threshold, "uint16")), x.dtype)
-        return x * (keep * (2**16 / (2**16 - threshold)))
+        return multiply_by_mask(x, keep * (2**16 / (2**16 - threshold)))

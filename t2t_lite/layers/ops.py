@@ -1,6 +1,6 @@
 """Keras' operations. They have no annotations, and type checkers infer that most of them may return None."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -34,3 +34,24 @@ def matmul_transposed(x: Array, y: Array, transpose_x: bool = False, transpose_y
 
         return tf.matmul(x, y, transpose_a=transpose_x, transpose_b=transpose_y)
     return ops.matmul(ops.swapaxes(x, -1, -2) if transpose_x else x, ops.swapaxes(y, -1, -2) if transpose_y else y)
+
+
+# Automatic differentiation does not know that two tensors have equal shapes, and would add six operations to the
+# gradient of each sum or product, as if one of them had been broadcast.
+def add_equal_shapes(x: Array, y: Array) -> Array:
+    """Returns x + y of two tensors of the same shape."""
+    if keras.backend.backend() == "tensorflow" and not keras.backend.is_keras_tensor(x):
+        import tensorflow as tf
+
+        return tf.add_n([x, y])
+    return x + y
+
+
+@ops.custom_gradient
+def multiply_by_mask(x: Array, mask: Array) -> tuple[Array, Callable[..., tuple[Array, None]]]:
+    """Returns x * mask of two tensors of the same shape. The mask has no gradient."""
+
+    def grad(*upstream: Array) -> tuple[Array, None]:
+        return upstream[0] * mask, None
+
+    return x * mask, grad

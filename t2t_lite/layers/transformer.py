@@ -13,6 +13,7 @@ from t2t_lite.layers.beam_ancestry import BeamAncestry
 from t2t_lite.layers.cost import MIB, StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
 from t2t_lite.layers.norm import make_norm
+from t2t_lite.layers.ops import add_equal_shapes
 
 # Graph and kernels of a layer of either stack, measured on a CPU.
 GRAPH_BYTES_OF_A_LAYER = 24 * MIB
@@ -61,7 +62,7 @@ class Residual(Layer):
 
     def call(self, x: Array, y: Array, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
-        x = x + self._dropout(y, seeds=seeds)
+        x = add_equal_shapes(x, self._dropout(y, seeds=seeds))
         return self.norm(x) if self.norm_position == "post" else x
 
     def step_bytes(self, length: int) -> StepBytes:
