@@ -71,6 +71,12 @@ def multi30k_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
+def t2t_dir() -> Path:
+    """The folder with what tensor2tensor wrote: a vocabulary, data, two runs and their outputs."""
+    return corpus_dir("t2t")
+
+
+@pytest.fixture(scope="session")
 def evalb_dir() -> Path:
     """The folder with trees and what EVALB says of them."""
     return corpus_dir("evalb")

@@ -16,7 +16,7 @@ from t2t_lite.data.manifest import FILENAME, Manifest, manifest_of_file
 from t2t_lite.data.pipeline import reading_shards, window_size
 from t2t_lite.data.problem import SIDES
 from t2t_lite.data.token_statistics import WordCounter, mean, quantile
-from t2t_lite.data.vocab import UNKNOWN_ID, Vocabulary, open_vocabulary
+from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.visualization.figures import COLORS, make_figure, save
 
@@ -144,10 +144,12 @@ def _inspect(manifest: Manifest, split: str, paths: list[Path], num_texts: int) 
             parsed: dict[str, Any] = tf.io.parse_example(batch, features)
             rows = [parsed[side] for side in SIDES]
             lengths.append([ids.row_lengths().numpy() for ids in rows])
-            for side, ids, row_lengths, counter in zip(SIDES, rows, lengths[-1], counters):
+            for side, ids, row_lengths, counter, vocabulary in zip(
+                SIDES, rows, lengths[-1], counters, found.vocabularies
+            ):
                 found.lengths[side].update(row_lengths.tolist())
                 found.tokens_per_word[side].update(counter.tokens_per_word(ids.flat_values.numpy(), row_lengths))
-                found.unknown[side] += int(tf.reduce_sum(tf.cast(ids.flat_values == UNKNOWN_ID, tf.int64)))
+                found.unknown[side] += int(np.sum(ids.flat_values.numpy() == vocabulary.unknown_id))
             found.longer_sides.update(np.maximum(*lengths[-1]).tolist())
             for inputs, targets in zip(*(ids[: num_texts - len(found.texts)].to_list() for ids in rows)):
                 found.texts.append((of_inputs.tokens_of(inputs), of_targets.tokens_of(targets)))

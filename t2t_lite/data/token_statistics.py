@@ -31,6 +31,11 @@ class WordCounter:
         self._is_text = np.array([bool(text) for text in texts])  # not so for padding and end symbols
         self._is_blank = np.array([text.isspace() for text in texts])
         self._starts_with_blank = np.array([text[:1].isspace() for text in texts])
+        self._ends_with_blank = np.array([text[-1:].isspace() for text in texts])
+        # Between two runs of letters and digits, a blank is left out.
+        self._ends_run = np.array([vocabulary.ends_run(token) for token in range(vocabulary.size)])
+        starts = (text.decode("utf-8", errors="replace")[:1] for text in texts)
+        self._is_word = np.array([start.isalnum() for start in starts])
 
     def tokens_per_word(self, ids: np.ndarray, row_lengths: np.ndarray) -> collections.Counter[int]:
         """Returns a histogram: how many words consist of 1, 2, ... tokens. End symbols are not counted.
@@ -44,7 +49,18 @@ class WordCounter:
         first[1:] = rows[1:] != rows[:-1]
         after_blank = np.zeros(len(ids), bool)
         after_blank[1:] = self._is_blank[ids[:-1]]
-        begins = first | (self._starts_with_blank[ids] & ~after_blank)
+        begins = first | (self._starts_with_blank[ids] & ~after_blank) | self._after_run(ids, first)
         words = np.bincount(np.cumsum(begins))[1:]
         counts = np.bincount(words)
         return collections.Counter({int(tokens): int(counts[tokens]) for tokens in np.flatnonzero(counts)})
+
+    def _after_run(self, ids: np.ndarray, first: np.ndarray) -> np.ndarray:
+        """Returns which ids begin a word because they begin a run, after a blank that is left out or ends a token."""
+        begins_run = first.copy()
+        begins_run[1:] |= self._ends_run[ids[:-1]]
+        is_word = self._is_word[ids[begins_run]]
+        run = np.cumsum(begins_run) - 1
+        left_out = is_word[run] & is_word[np.maximum(run - 1, 0)]
+        written = np.zeros(len(ids), bool)
+        written[1:] = self._ends_with_blank[ids[:-1]] & ~self._is_blank[ids[:-1]]
+        return begins_run & ~first & (left_out | (written & ~self._starts_with_blank[ids]))

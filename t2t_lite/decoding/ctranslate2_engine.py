@@ -68,6 +68,7 @@ class CTranslate2Engine:
         self._alignment_layer, self._digest, self._warn = alignment_layer, digest, options.warn
         self._has_warned = False
         self._tokens, self._inputs_tokens = vocabulary.tokens(), inputs_vocabulary.tokens()
+        self._has_unknown = vocabulary.unknown_id is not None
         self._ids = {token: id for id, token in enumerate(self._tokens)}
         try:
             # The matrix products of one batch are too small to use all cores, so each thread has a batch of its own.
@@ -175,7 +176,7 @@ class CTranslate2Engine:
             "source": [self._named(request.source, self._inputs_tokens) for request in batch],
             "length_penalty": settings.alpha,
             "no_repeat_ngram_size": settings.no_repeat_ngram_size,
-            "disable_unk": not settings.allow_unk,
+            "disable_unk": self._has_unknown and not settings.allow_unk,
             "suppress_sequences": [[self._tokens[PAD_ID]]],
             "min_decoding_length": batch[0].min_length,
             "max_decoding_length": max(request.limit for request in batch),

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from t2t_lite.data.vocab import EOS_ID, UNKNOWN_ID, Vocabulary
+from t2t_lite.data.vocab import EOS_ID, Vocabulary
 from t2t_lite.decoding.search.phrases import Phrases, Places, places_of
 from t2t_lite.decoding.search_requests import LineConstraint
 from t2t_lite.errors import UserError
@@ -44,7 +44,7 @@ class PhraseVocabulary:
         ids = ids[:-1]
         if not is_first and self._texts[ids[0]] == " ":
             ids = ids[1:]
-        if UNKNOWN_ID in ids:
+        if self._vocabulary.unknown_id in ids:
             raise UserError(
                 f"line {line}: the phrase '{phrase}' has characters or words that {self._vocabulary.path.name} lacks, "
                 f"so no output can contain it; leave it out"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_lite.config import DecodeHParams, names_in
-from t2t_lite.data.vocab import PAD_ID, UNKNOWN_ID, Vocabulary
+from t2t_lite.data.vocab import PAD_ID, Vocabulary
 from t2t_lite.decoding.batching import padded
 from t2t_lite.decoding.search.beam_search import BeamSearch
 from t2t_lite.decoding.search.beam_state import SearchInputs
@@ -108,7 +108,8 @@ def constraints_of(
     found += others
     if prefixes is not None:
         room = [len(ids) + 1 for ids in prefixes]
-        found.append(LineConstraint(Prefix(_never(settings)), {"prefixes": list(prefixes)}, room))
+        prefix = Prefix(_never(settings, lines.vocabulary))
+        found.append(LineConstraint(prefix, {"prefixes": list(prefixes)}, room))
     return found
 
 
@@ -133,7 +134,7 @@ def no_repeat_ngram(lines: LinesToDecode) -> LineConstraint:
 
 def beam_search_of(
     decode_hparams: DecodeHParams,
-    vocab_size: int,
+    vocabulary: Vocabulary,
     num_wanted: int,
     constraints: Sequence[LineConstraint],
     terms: Sequence[LineTerm] = (),
@@ -143,7 +144,7 @@ def beam_search_of(
     rules = tuple(each.constraint for each in constraints)
     has_prefix = any(isinstance(rule, Prefix) for rule in rules)
     return BeamSearch(
-        vocab_size,
+        vocabulary.size,
         decode_hparams.beam_size,
         decode_hparams.alpha,
         groups=decode_hparams.beam_size if random else decode_hparams.diverse_beam_groups,
@@ -158,10 +159,11 @@ def beam_search_of(
         constraints=rules,
         terms=tuple(each.term for each in terms),
         min_length=decode_hparams.min_length,
-        never=() if has_prefix else _never(decode_hparams),
+        never=() if has_prefix else _never(decode_hparams, vocabulary),
     )
 
 
-def _never(decode_hparams: DecodeHParams) -> tuple[int, ...]:
+def _never(decode_hparams: DecodeHParams, vocabulary: Vocabulary) -> tuple[int, ...]:
     """Returns the ids that outputs never contain: padding and, unless allowed, the unknown token."""
-    return (PAD_ID,) if decode_hparams.allow_unk else (PAD_ID, UNKNOWN_ID)
+    unknown_id = None if decode_hparams.allow_unk else vocabulary.unknown_id
+    return (PAD_ID,) if unknown_id is None else (PAD_ID, unknown_id)

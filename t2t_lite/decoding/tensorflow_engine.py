@@ -182,7 +182,7 @@ class TensorFlowEngine:
                 f"beam_size={settings.beam_size} is more than the {self._vocabulary.size:,} tokens of "
                 f"{self._vocabulary.path.name}; 4 is common for translation, and more than 100 rarely helps"
             )
-        search = beam_search_of(settings, self._vocabulary.size, num_wanted, request.constraints, request.terms)
+        search = beam_search_of(settings, self._vocabulary, num_wanted, request.constraints, request.terms)
         key = search, settings.batch_tokens
         with self._lock:
             if key not in self._searchers:

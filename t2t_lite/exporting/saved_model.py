@@ -70,12 +70,10 @@ class _Translator(tf.Module):
         super().__init__()
         self._model, self._settings = model, settings
         self._inputs_vocabulary = inputs_vocabulary
-        self._starts_with_blank = vocabulary.starts_with_blank
-        self._vocab_size = vocabulary.size
-        self._texts = [vocabulary.bytes_of(token) for token in range(vocabulary.size)]
+        self._vocabulary = vocabulary
         # What is saved with the graphs: the weights, and tables of the vocabulary, which exist after a first use.
         self._weights = [variable.value for variable in model.variables]
-        self._resources = inputs_vocabulary.resources()
+        self._resources = [*inputs_vocabulary.resources(), *vocabulary.resources()]
 
     @tf.function(autograph=False)
     def translate(self, inputs: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -166,13 +164,10 @@ class _Translator(tf.Module):
             constraints.append(LineConstraint(MinLength()))
         if self._settings.no_repeat_ngram_size:
             constraints.append(LineConstraint(NoRepeatNgram(self._settings.no_repeat_ngram_size)))
-        search = beam_search_of(self._settings, self._vocab_size, 0, constraints)
+        search = beam_search_of(self._settings, self._vocabulary, 0, constraints)
         return dataclasses.replace(search, alpha=alpha)
 
     def _decoded(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns the texts of int32 [batch, beam, length], strings [batch, beam]."""
-        texts = tf.strings.reduce_join(tf.gather(tf.constant(self._texts), ids), axis=2)
-        texts = tf.strings.unicode_transcode(
-            texts, "UTF-8", "UTF-8", errors="replace", replace_control_characters=False
-        )
-        return tf.strings.regex_replace(texts, "^ ", "") if self._starts_with_blank else texts
+        shape = tf.shape(ids)
+        return tf.reshape(self._vocabulary.decode_in_graph(tf.reshape(ids, [-1, shape[2]])), shape[:2])

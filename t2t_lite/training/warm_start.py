@@ -10,7 +10,7 @@ import numpy as np
 from t2t_lite.checkpoints import storage
 from t2t_lite.checkpoints.selection import LAST, select
 from t2t_lite.checkpoints.versions import existing, list_checkpoints
-from t2t_lite.data.vocab import UNKNOWN_ID, open_vocabulary
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.layers.positions import LearnedPositions
 from t2t_lite.models.base import Seq2SeqModel
@@ -65,8 +65,9 @@ def warm_start(model: Seq2SeqModel, path: Path, vocabulary: Path, inputs_vocabul
 
     A weight is loaded if its name and shape match. Embedding and output matrices are loaded row by row, for the tokens
     that both vocabularies contain; learned positions are loaded up to the shorter length. Padding, end and unknown are
-    the same in every vocabulary. All other weights keep their initial values. Variables that are mirrored on several
-    devices are changed on all of them. The vocabularies are the model's files, the same if both sides share one.
+    the same in every vocabulary that has them. All other weights keep their initial values. Variables that are mirrored
+    on several devices are changed on all of them. The vocabularies are the model's files, the same if both sides share
+    one.
 
     Returns:
       report lines: what was loaded, what was not, and why; a few dozen at most.
@@ -155,9 +156,10 @@ def _fit(arrays: dict[str, np.ndarray], variables: dict, rows_to_take: dict[str,
 
 def _rows_to_take(model: Seq2SeqModel, run_dir: RunDir, vocabulary: Path, inputs_vocabulary: Path) -> dict[str, _Rows]:
     """Returns the rows to load, by weight name, for weights whose rows stand for tokens or positions."""
-    here, there = _tokens(vocabulary, inputs_vocabulary), _tokens(run_dir.vocabulary, run_dir.inputs_vocabulary)
+    here = _vocabularies(vocabulary, inputs_vocabulary)
+    there = _vocabularies(run_dir.vocabulary, run_dir.inputs_vocabulary)
     # The checkpoint does not tell which parts of the other model share a matrix; its settings do.
-    other = symbolic_model(run_dir.hparams, len(there["targets"]), len(there["inputs"]))
+    other = symbolic_model(run_dir.hparams, there["targets"].size, there["inputs"].size)
     found: dict[str, _Rows] = {}
     for part, side in _TOKEN_TABLES.items():
         mine, theirs = getattr(model, part, None), getattr(other, part, None)
@@ -173,20 +175,29 @@ def _rows_to_take(model: Seq2SeqModel, run_dir: RunDir, vocabulary: Path, inputs
     return found
 
 
-def _tokens(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, list[str]]:
-    """Returns the tokens of each side."""
-    targets = inputs = open_vocabulary(vocabulary).tokens()
+def _vocabularies(vocabulary: Path, inputs_vocabulary: Path) -> dict[str, Vocabulary]:
+    """Returns the vocabulary of each side."""
+    targets = inputs = open_vocabulary(vocabulary)
     if inputs_vocabulary != vocabulary:
-        inputs = open_vocabulary(inputs_vocabulary).tokens()
+        inputs = open_vocabulary(inputs_vocabulary)
     return {"inputs": inputs, "targets": targets}
 
 
-def _shared_tokens(here: list[str], there: list[str]) -> tuple[list[int], list[int]]:
+def _shared_tokens(here: Vocabulary, there: Vocabulary) -> tuple[list[int], list[int]]:
     """Returns the ids of the tokens that two vocabularies share: (ids here, ids of the same tokens there)."""
-    first = UNKNOWN_ID + 1  # the ids up to unknown mean the same in every vocabulary, whatever their text
-    ids_there = {token: number for number, token in enumerate(there[first:], first)}
-    shared = {number: ids_there[token] for number, token in enumerate(here[first:], first) if token in ids_there}
-    return [*range(first), *shared], [*range(first), *shared.values()]
+    # Symbols mean the same in every vocabulary, whatever their text.
+    shared = {PAD_ID: PAD_ID, EOS_ID: EOS_ID}
+    if here.unknown_id is not None and there.unknown_id is not None:
+        shared[here.unknown_id] = there.unknown_id
+    ids_there = {token: number for number, token in enumerate(there.tokens()) if number not in _symbols(there)}
+    for number, token in enumerate(here.tokens()):
+        if number not in _symbols(here) and token in ids_there:
+            shared[number] = ids_there[token]
+    return [*shared], [*shared.values()]
+
+
+def _symbols(vocabulary: Vocabulary) -> tuple[int | None, ...]:
+    return PAD_ID, EOS_ID, vocabulary.unknown_id
 
 
 def _name(variable: keras.Variable) -> str:

@@ -32,8 +32,14 @@ def request(hparams="", prefixes=None, max_positions=None, others=()):
     return SearchRequest(SOURCES, settings, constraints_of(lines(settings), prefixes, others), max_positions, 1)
 
 
+class WithUnknown:
+    """What searches need to know of a vocabulary."""
+
+    size, unknown_id = 11, 2
+
+
 def lines(settings):
-    return LinesToDecode(["a b c", "d", "e f"], SOURCES, settings, None, None)  # no constraint here needs vocabularies
+    return LinesToDecode(["a b c", "d", "e f"], SOURCES, settings, WithUnknown(), None)
 
 
 def test_limits_are_the_maximum_output_lengths():
@@ -55,7 +61,7 @@ def test_a_minimum_length_is_counted_without_the_end_symbol():
 def test_a_prefix_lifts_the_ban_on_padding_and_unknown_tokens():
     for prefixes, never in ((None, (0, 2)), ([[2], [], []], ())):
         wanted = constraints_of(lines(DecodeHParams()), prefixes)
-        assert beam_search_of(DecodeHParams(), 11, 0, wanted).never == never
+        assert beam_search_of(DecodeHParams(), WithUnknown(), 0, wanted).never == never
 
 
 @dataclasses.dataclass(frozen=True)

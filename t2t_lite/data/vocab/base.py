@@ -26,7 +26,7 @@ SYMBOLS = ("<pad>", "</s>", "<unk>")  # the names of ids 0 to 2 in lists of toke
 
 
 class Vocabulary(ABC):
-    """A mapping between text and token ids. Id 0 is padding, 1 the end of sequence, 2 the unknown token.
+    """A mapping between text and token ids. Id 0 is padding, 1 the end of sequence, usually 2 the unknown token.
 
     Attributes:
       size: number of tokens, ids 0 to 2 included.
@@ -34,6 +34,7 @@ class Vocabulary(ABC):
     """
 
     size: int
+    unknown_id: int | None = UNKNOWN_ID  # None: every text has tokens, and id 2 is one like others
     starts_with_blank = False  # whether a token's text includes the blank before the word; decode removes the first one
 
     def __init__(self, path: Path) -> None:
@@ -73,6 +74,10 @@ class Vocabulary(ABC):
         byte = self._byte_of(token)
         return self._text_of(token).encode("utf-8") if byte is None else bytes([byte])
 
+    def ends_run(self, token: int) -> bool:
+        """Returns whether a token ends a run of characters, between two of which a blank may be left out."""
+        return False
+
     def resources(self) -> list[object]:
         """Returns the objects that TensorFlow must save beside a graph with `encode`."""
         return []
@@ -83,6 +88,17 @@ class Vocabulary(ABC):
         rows = ids if isinstance(ids, list) else np.asarray(ids).tolist()
         texts = ["".join(self.tokens_of(row)) for row in rows]
         return [text.removeprefix(" ") for text in texts] if self.starts_with_blank else texts
+
+    def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
+        """Turns int32 [batch, length], padded with 0, into strings [batch], as `decode` does. Works in graphs."""
+        import tensorflow as tf
+
+        texts = tf.constant([self.bytes_of(token) for token in range(self.size)])
+        texts = tf.strings.reduce_join(tf.gather(texts, ids), axis=1)
+        texts = tf.strings.unicode_transcode(
+            texts, "UTF-8", "UTF-8", errors="replace", replace_control_characters=False
+        )
+        return tf.strings.regex_replace(texts, "^ ", "") if self.starts_with_blank else texts
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
         """Turns the ids of one text into the texts of its tokens, up to the end symbol and without padding.

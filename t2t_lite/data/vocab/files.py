@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.vocab import sentencepiece, wordpiece, words
+from t2t_lite.data.vocab import sentencepiece, subwords, wordpiece, words
 from t2t_lite.data.vocab.base import Vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
@@ -13,6 +13,7 @@ from t2t_lite.files import written_whole
 _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
     "bytes": wordpiece.TokenListVocabulary,
     "characters": wordpiece.TokenListVocabulary,
+    "subwords": subwords.SubwordVocabulary,
     "wordpiece": wordpiece.TokenListVocabulary,
     "wordpiece_list": wordpiece.PlainListVocabulary,
     "words": words.WordVocabulary,
@@ -75,8 +76,8 @@ def train_vocabulary(
 def import_vocabulary(source: Path, path: Path) -> None:
     """Imports a vocabulary file: copies a t2t-lite file, renumbers a SentencePiece model or a list of WordPiece tokens.
 
-    A list has one token per line, and tokens that continue a word begin with "##". Raises a UserError if there is no
-    such file or it has none of these formats.
+    Subwords of tensor2tensor keep their ids. A list of WordPiece tokens has one token per line, and tokens that
+    continue a word begin with "##". Raises a UserError if there is no such file or it has none of these formats.
     """
     try:
         content = Path(source).read_bytes()
@@ -85,6 +86,8 @@ def import_vocabulary(source: Path, path: Path) -> None:
     try:
         if content.startswith(b"{"):
             open_vocabulary(source)
+        elif subwords.is_subword_list(content):
+            content = subwords.subword_list(content)
         elif sentencepiece.is_plain_list(content):
             content = wordpiece.plain_list(content)
         else:
@@ -94,5 +97,6 @@ def import_vocabulary(source: Path, path: Path) -> None:
             open_vocabulary(partial)
     except UserError as error:
         raise UserError(
-            f"{source} is not a vocabulary of t2t-lite, a SentencePiece model or a list of WordPiece tokens ({error})"
+            f"{source} is not a vocabulary of t2t-lite, a SentencePiece model, subwords of tensor2tensor or a list of "
+            f"WordPiece tokens ({error})"
         ) from error

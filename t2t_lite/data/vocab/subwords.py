@@ -1,0 +1,164 @@
+"""Subword vocabularies of tensor2tensor (`vocab.*.subwords`), with the ids and texts of its SubwordTextEncoder.
+
+A text is cut into runs of letters and digits and runs of anything else; a single blank between two runs is left out.
+"_" ends each run, and a run is written as the longest subwords that fit, from its start. "\\\\" and "\\u" stand for a
+backslash and "_", and "\\123;" for the character with this number where the vocabulary lacks it. So any text can be
+written, and comes back.
+
+The file is JSON: {"kind": "subwords", "pieces": [...]}, by id. Ids 0 and 1 are padding and end; no token is unknown.
+"""
+
+import functools
+import itertools
+import re
+import sys
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, SYMBOLS, Vocabulary, json_content, with_end_symbol
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+END_OF_RUN = "_"
+_RESERVED = 2  # padding and end
+# Characters that escapes are written with, which every vocabulary has.
+_ESCAPES = frozenset("\\_u;0123456789")
+_ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
+NO_CHARACTER = "\u3013"  # for a number of no character
+
+
+class SubwordVocabulary(Vocabulary):
+    """The subwords of tensor2tensor, from the parsed content of a file."""
+
+    unknown_id = None
+
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        super().__init__(path)
+        self._own = content["pieces"]
+        self.size = len(self._own)
+        self._alphabet = _ESCAPES.union(*self._own)
+        self._ids = {subword: id for id, subword in enumerate(self._own) if subword}
+        self._longest = max(map(len, self._own))
+        self._ids_of_run = functools.lru_cache(100_000)(self._subwords_of)
+
+    def tokens(self) -> list[str]:
+        """Returns every subword as it is in the list, by id."""
+        return [*SYMBOLS[:_RESERVED], *self._own[_RESERVED:]]
+
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """See `Vocabulary`."""
+        return [[*(id for run in runs_of(text) for id in self._ids_of_run(run)), EOS_ID] for text in texts]
+
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        return with_end_symbol(self._ops.encode(texts))
+
+    def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
+        """Turns int32 [batch, length], padded with 0, into strings [batch], as `decode` does."""
+        return self._ops.decode(ids)
+
+    def ends_run(self, token: int) -> bool:
+        """See `Vocabulary`."""
+        return self._own[token].endswith(END_OF_RUN)
+
+    def tokens_of(self, ids: Sequence[int]) -> list[str]:
+        """See `Vocabulary`. The first subword of a run has the blank before it, and the whole run if it has escapes."""
+        ids = list(itertools.takewhile(lambda token: token != EOS_ID, ids))
+        for token in ids:
+            if not 0 <= token < self.size:
+                raise UserError(f"{self.path} has {self.size} tokens and no id {token}; is it the model's vocabulary?")
+        parts, was_word, run = [], False, []
+        for number, token in enumerate(ids):
+            run.append("" if token == PAD_ID else self._own[token])
+            if not run[-1].endswith(END_OF_RUN) and number + 1 < len(ids):
+                continue
+            text = unescaped("".join(run))
+            is_word = is_alphanumeric(text[:1])
+            blank = " " if was_word and is_word else ""
+            was_word = is_word if text else was_word
+            if "\\" in "".join(run):
+                parts += [blank + text, *[""] * (len(run) - 1)]
+            else:
+                parts += [blank + run[0].removesuffix(END_OF_RUN), *(part.removesuffix(END_OF_RUN) for part in run[1:])]
+            run = []
+        return parts
+
+    def _subwords_of(self, run: str) -> list[int]:
+        """Returns the ids of a run: its longest subword, then the longest of the rest, and so on."""
+        text = self._escaped(run)
+        found, start = [], 0
+        while start < len(text):
+            ends = range(min(len(text), start + self._longest), start, -1)
+            end = next((end for end in ends if text[start:end] in self._ids), None)
+            if end is None:
+                raise UserError(f"{self.path} is not a list of subwords: it has none for '{text[start]}'")
+            found.append(self._ids[text[start:end]])
+            start = end
+        return found
+
+    def _escaped(self, run: str) -> str:
+        run = run.replace("\\", "\\\\").replace(END_OF_RUN, "\\u")
+        known = (each if each in self._alphabet and each != "\n" else f"\\{ord(each)};" for each in run)
+        return "".join(known) + END_OF_RUN
+
+    def _text_of(self, token: int) -> str:
+        return unescaped(self._own[token])
+
+    @functools.cached_property
+    def _ops(self) -> Any:  # noqa: ANN401
+        import tensorflow as tf
+
+        from t2t_lite.data.vocab.subwords_ops import SubwordOps
+
+        with tf.init_scope():
+            return SubwordOps(self._own, sorted(self._alphabet - {"\n"}))
+
+
+@functools.lru_cache(10_000)
+def is_alphanumeric(character: str) -> bool:
+    """Returns whether a character is a letter or a number in Unicode; "" is not."""
+    return bool(character) and unicodedata.category(character)[0] in "LN"
+
+
+def runs_of(text: str) -> list[str]:
+    """Cuts a text into runs of letters and digits, and of others, without single blanks between two runs."""
+    runs = ["".join(group) for _, group in itertools.groupby(text, is_alphanumeric)]
+    return [run for number, run in enumerate(runs) if run != " " or number in (0, len(runs) - 1)]
+
+
+def unescaped(run: str) -> str:
+    """Returns the text of a run as subwords write it."""
+    return _ESCAPED.sub(_character, run.removesuffix(END_OF_RUN))
+
+
+def _character(escape: re.Match[str]) -> str:
+    if escape[1] is None:
+        return END_OF_RUN if escape[0] == "\\u" else "\\"
+    number = int(escape[1][-12:]) if not escape[1][:-12].strip("0") else sys.maxunicode + 1
+    is_surrogate = 0xD800 <= number < 0xE000
+    return NO_CHARACTER if number > sys.maxunicode or is_surrogate else chr(number)
+
+
+def is_subword_list(content: bytes) -> bool:
+    """Returns whether a file begins as those of tensor2tensor do."""
+    return content.lstrip(b"'\"").startswith(b"<pad>")
+
+
+def subword_list(content: bytes) -> bytes:
+    """Converts a file of tensor2tensor, a subword in quotes on each line, to the content of a vocabulary file.
+
+    Raises a UserError if it is not such a file.
+    """
+    lines = [line.rstrip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
+    own = [line[1:-1] if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"" else line for line in lines]
+    if [name.removesuffix(END_OF_RUN) for name in own[:_RESERVED]] != ["<pad>", "<EOS>"]:
+        raise UserError("a list of subwords that does not begin with <pad> and <EOS>")
+    if len(set(own)) < len(own):
+        raise UserError("a list of subwords that contains one twice")
+    if missing := sorted(_ESCAPES.union(*own) - set(own)):
+        raise UserError(f"a list of subwords without the character {missing[0]!r} by itself")
+    return json_content("subwords", own)

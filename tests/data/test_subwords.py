@@ -1,0 +1,96 @@
+"""Subwords have the ids and texts of tensor2tensor's SubwordTextEncoder, in Python and in a graph."""
+
+import gzip
+import json
+import random
+
+import pytest
+import tensorflow as tf
+
+from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
+from t2t_lite.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def vocabulary(t2t_dir, tmp_path_factory):
+    path = tmp_path_factory.mktemp("subwords") / "vocabulary"
+    import_vocabulary(t2t_dir / "data" / "vocab.translate30k_small.2048.subwords", path)
+    return open_vocabulary(path)
+
+
+@pytest.fixture(scope="module")
+def encoded(t2t_dir):
+    """(texts, ids) that tensor2tensor wrote: lines of Multi30k in three languages, and hostile strings."""
+    with gzip.open(t2t_dir / "ids.jsonl.gz", "rt", encoding="utf-8") as lines:
+        texts, ids = zip(*map(json.loads, lines))
+    return list(texts), [[*row, 1] for row in ids]
+
+
+def hostile(number):
+    draw = random.Random(1)
+    kinds = (
+        " _\\u;0123456789",
+        "abcäßŁ9٣Ⅷ",
+        "!,.-'\"<>",
+        "\n\t\r\u2028\u00a0\u3000",
+        "你好ひ한é\u0301",
+        "😀\U0010ffff\ue000\x00\x7f",
+    )
+    return ["".join(draw.choice(draw.choice(kinds)) for _ in range(draw.randrange(30))) for _ in range(number)]
+
+
+def test_texts_have_the_ids_that_tensor2tensor_gave_them(vocabulary, encoded):
+    texts, ids = encoded
+    assert len(texts) == 4401
+    assert vocabulary.ids_of(texts) == ids
+    assert vocabulary.decode(ids) == texts
+
+
+def test_a_graph_gives_the_same_ids(vocabulary, encoded):
+    texts = [*encoded[0], *hostile(2000), "", " ", "  ", "a" * 3000]
+    found = tf.function(vocabulary.encode)(tf.constant(texts))
+    assert found.to_list() == vocabulary.ids_of(texts)
+    assert vocabulary.encode_all([]).to_list() == []
+    assert vocabulary.encode_all(["", ""]).to_list() == [[1], [1]]
+
+
+def test_any_text_comes_back(vocabulary):
+    texts = hostile(10_000)
+    assert vocabulary.decode(vocabulary.ids_of(texts)) == texts
+
+
+def test_every_line_of_multi30k_comes_back(vocabulary, multi30k_dir):
+    for path in sorted(multi30k_dir.glob("*.gz")):
+        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
+        assert vocabulary.decode(vocabulary.ids_of(lines)) == lines
+
+
+@pytest.mark.parametrize("text", ["the girl's 2 dogs", "a_b\\c", "Łódź 😀 x", " a  b ", "_"])
+def test_texts_of_tokens_make_the_text(vocabulary, text):
+    (ids,) = vocabulary.ids_of([text])
+    parts = vocabulary.tokens_of(ids)
+    assert "".join(parts) == text and len(parts) == len(ids) - 1
+
+
+def test_outputs_that_no_text_has_are_decoded_as_by_tensor2tensor(vocabulary):
+    def ids(*subwords):
+        return [vocabulary.tokens().index(subword) for subword in subwords]
+
+    assert vocabulary.decode([ids("\\", "9", "9", "9", "9", "9", "9", "9", "9", ";", "_")]) == ["〓"]
+    assert vocabulary.decode([ids("_", "_", "a_", "_", "der_")]) == ["a der"]
+    assert vocabulary.decode([ids("a_", "Frau_", "e", "i")]) == ["a Frau ei"]
+
+
+@pytest.mark.parametrize(
+    "content, why",
+    [
+        ("'<pad>_'\n'b_'\n", "does not begin with <pad> and <EOS>"),
+        ("'<pad>_'\n'<EOS>_'\n'a'\n'a'\n", "contains one twice"),
+        ("'<pad>_'\n'<EOS>_'\n'ab_'\n", "without the character"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, content, why):
+    (tmp_path / "vocab.x.subwords").write_text(content)
+    with pytest.raises(UserError, match=why) as caught:
+        import_vocabulary(tmp_path / "vocab.x.subwords", tmp_path / "vocabulary")
+    assert "\n" not in str(caught.value) and not (tmp_path / "vocabulary").exists()
