@@ -87,6 +87,9 @@ class HParams(Settings):
         "decoder: the source side has its own matrix; none: the projection has its own, too",
         choices=("all", "decoder", "none"),
     )
+    zero_padding_embedding: bool = option(
+        False, "the vector of id 0, padding and the decoder's start symbol, is zero, as in tensor2tensor"
+    )
     residual_dropout: float = option(
         0.1, "P_drop, on each sub-layer's output and on the sum of embedding and position", at_least=0, below=1
     )

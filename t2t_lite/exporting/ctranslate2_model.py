@@ -168,6 +168,7 @@ def _decoder(model: Transformer) -> _Spec:
     spec: _Spec = TransformerDecoderSpec(layers, **alignment, **_options(model.hparams))
     spec.embeddings.weight = _array(model.embedding.weight)
     spec.projection.weight = _array(model.projection.weight)
+    spec.start_from_zero_embedding = model.hparams.zero_padding_embedding
     _set_positions(spec, model, "targets")
     for into, layer in zip(spec.layer, model.decoder_layers, strict=True):
         _set_self_attention(into.self_attention, layer.self_attention)

@@ -14,6 +14,7 @@ class Embedding(Layer):
     Args:
       vocab_size: number of tokens.
       hidden_size: width of a vector.
+      zero_padding: whether the vector of id 0, padding and start symbol, is zero; the logits use its row all the same.
 
     Call arguments:
       ids: int [batch, length].
@@ -26,10 +27,11 @@ class Embedding(Layer):
     ((2, 3, 8), (2, 3, 100))
     """
 
-    def __init__(self, vocab_size: int, hidden_size: int, **kwargs: object) -> None:
+    def __init__(self, vocab_size: int, hidden_size: int, zero_padding: bool = False, **kwargs: object) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
+        self.zero_padding = zero_padding
         self._frozen: Array | None = None
 
     def build(self, input_shape: Shape | None = None) -> None:
@@ -43,7 +45,8 @@ class Embedding(Layer):
     def call(self, ids: Array) -> Array:
         """Returns the vectors times sqrt(hidden_size), float [batch, length, hidden]."""
         vectors = ops.take(self.weight, ids, axis=0)
-        return ops.cast(vectors, self.compute_dtype) * self.hidden_size**0.5
+        vectors = ops.cast(vectors, self.compute_dtype) * self.hidden_size**0.5
+        return vectors * ops.cast(ids != 0, vectors.dtype)[..., None] if self.zero_padding else vectors
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         """Returns [batch, length, hidden]."""

@@ -1,0 +1,35 @@
+"""t2t-lite-import: makes a run directory of a model of another toolkit."""
+
+from collections.abc import Sequence
+
+from t2t_lite.bin import cli
+from t2t_lite.bin.cli.option_flags import add_options, given
+from t2t_lite.importing.options import ImportOptions
+
+KINDS = ("t2t",)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command with the flags `argv` (default: those of this process) and returns its exit status."""
+    return cli.run("import", _run, argv)
+
+
+def make_parser() -> cli.CommandParser:
+    """Returns the parser of the command's flags."""
+    parser = cli.CommandParser("import", "Make a run directory of a trained model of tensor2tensor.")
+    add = parser.add_argument
+    add("model", metavar="DIR", type=cli.path, help="the folder of the model, or a checkpoint in it")
+    add("--output_dir", required=True, type=cli.path, help="the run directory to write")
+    add("--from", required=True, dest="kind", choices=KINDS, help="t2t: a model of tensor2tensor's transformer")
+    add_options(add, ImportOptions, *ImportOptions.declared())
+    return parser
+
+
+def _run(flags: Sequence[str]) -> None:
+    arguments = make_parser().parse_args(flags)
+    from t2t_lite.api.importing import import_model
+    from t2t_lite.plugins import load_all
+
+    load_all(arguments.t2t_usr_dir)
+    found = import_model(arguments.model, arguments.output_dir, warn=cli.warn, **given(arguments, ImportOptions))
+    print(f"{found.checkpoint}: {found.num_parameters:,} parameters, problem {found.problem}")

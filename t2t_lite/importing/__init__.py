@@ -1,0 +1,1 @@
+"""Imports models of other toolkits as run directories: those of tensor2tensor."""

@@ -1,0 +1,31 @@
+"""Options of an import, which are keywords of `t2t_lite.import_model` and flags of t2t-lite-import."""
+
+import dataclasses
+from os import PathLike
+
+from t2t_lite.options import Options, option
+
+# The first dimension of tensor2tensor's matrix of target spaces.
+TARGET_SPACES = 32
+
+
+@dataclasses.dataclass(frozen=True)
+class ImportOptions(Options):
+    """What is not in the folder of the model."""
+
+    data_dir: str | PathLike | None = option(
+        None, "the folder of the vocabulary", unset="that of the model's settings, or of the model", metavar="DIR"
+    )
+    vocab_file: str = option(
+        "",
+        "the vocabulary, or INPUTS,TARGETS; bytes: a token for each byte",
+        unset="the one in `data_dir` with as many tokens as the model has",
+        metavar="FILE",
+    )
+    problem: str = option(
+        "", "the problem that the run is of", unset="that of the same name, or text_pairs", metavar="NAME"
+    )
+    target_space_id: int = option(
+        0, "tensor2tensor's number of the outputs' kind: 0 in all problems of translation", at_least=0,
+        at_most=TARGET_SPACES - 1,
+    )  # fmt: skip

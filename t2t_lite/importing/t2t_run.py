@@ -1,0 +1,160 @@
+"""Imports a trained model of tensor2tensor: its settings, vocabularies and weights become a run directory."""
+
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from t2t_lite.checkpoints.training_state import TrainingState
+from t2t_lite.config import HParams
+from t2t_lite.data.problem import Problem, get_problem
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.files import written_folder
+from t2t_lite.importing.options import ImportOptions
+from t2t_lite.importing.t2t_settings import T2tSettings, read_settings
+from t2t_lite.importing.t2t_vocabularies import find_vocabularies
+from t2t_lite.importing.t2t_weights import T2tWeights, weights_of_embeddings, weights_of_layers
+from t2t_lite.models.building import make_model
+from t2t_lite.models.transformer import Transformer
+from t2t_lite.run_dir import prepare_run_dir
+from t2t_lite.training.optimizers.base import Optimizer
+from t2t_lite.training.optimizers.registered import make_optimizer
+
+MODEL = "transformer"  # tensor2tensor's name of the model that can be imported
+_OWN_TEXT = "text_pairs"
+
+
+class Imported(NamedTuple):
+    """What was imported."""
+
+    path: Path  # the run directory
+    checkpoint: Path  # its checkpoint, without suffix
+    num_parameters: int
+    problem: str
+
+
+def import_run(
+    source: Path, output_dir: Path, options: ImportOptions, say: Callable[[str], None] = lambda line: None
+) -> Imported:
+    """Writes a run directory of a model of tensor2tensor, whole or not at all.
+
+    Args:
+      source: the folder of the model, tensor2tensor's output_dir; or a checkpoint in it, without suffix or with
+        ".index". A folder means its last checkpoint.
+      output_dir: the run directory to write.
+      options: what is not in the folder.
+      say: receives a line about everything that has no equivalent and changes only trainings.
+
+    Raises:
+      UserError: if a file is missing or damaged, a setting has no equivalent, or `output_dir` has files already.
+    """
+    if output_dir.exists() and (not output_dir.is_dir() or any(output_dir.iterdir())):
+        raise UserError(f"`output_dir={output_dir}` exists already; give a new folder")
+    checkpoint = _checkpoint(source)
+    folder = checkpoint.parent
+    flags = _flags(folder)
+    weights = T2tWeights(checkpoint)
+    _check_model(flags.get("model", weights.model), weights)
+    settings = read_settings(_beside(folder, "hparams.json"), flags)
+    problem = _problem(options.problem, flags.get("problem", ""))
+    with tempfile.TemporaryDirectory() as work:
+        places = [options.data_dir, settings.data_dir, folder]
+        inputs, targets = find_vocabularies(
+            weights.vocab_sizes, options.vocab_file, [Path(place) for place in places if place], flags, Path(work)
+        )
+        settings = settings._replace(hparams=_tied(settings, inputs == targets))
+        model, optimizer = _model(settings, weights, inputs, targets, options.target_space_id)
+        optimizer.iterations.assign(_step(checkpoint, weights))
+        with written_folder(output_dir, "`output_dir`") as partial:
+            prepare_run_dir(partial, settings.hparams, problem, targets, inputs_vocabulary=inputs)
+            name = TrainingState(model, optimizer).save(partial, 1).name
+    for note in settings.notes:
+        say(note)
+    return Imported(output_dir, output_dir / name, model.count_params(), problem.name)
+
+
+def _checkpoint(source: Path) -> Path:
+    """Returns the checkpoint of a folder, or the one that is named, without suffix."""
+    if source.is_dir():
+        latest = tf.train.latest_checkpoint(str(source))
+        found = sorted(source.glob("*.ckpt*.index"), key=lambda path: (path.stat().st_mtime, path.name))
+        path = Path(latest) if latest else found[-1].with_suffix("") if found else None
+        if path is None:
+            raise UserError(f"{source} has no checkpoint of tensor2tensor, such as model.ckpt-250000.index")
+        return path
+    path = source.with_suffix("") if source.suffix == ".index" else source
+    if not path.with_name(f"{path.name}.index").is_file():
+        raise UserError(f"{source} is neither a folder nor a checkpoint: there is no {path.name}.index")
+    return path
+
+
+def _beside(folder: Path, name: str) -> Path:
+    """Returns a file in the folder of a checkpoint, or above it: averages are in a folder of their own."""
+    for place in (folder, folder.resolve().parent):
+        if (place / name).is_file():
+            return place / name
+    raise UserError(f"{folder} has no {name}, which tensor2tensor writes beside its checkpoints; copy it there")
+
+
+def _flags(folder: Path) -> dict[str, str]:
+    """Returns the flags of the training, from flags_t2t.txt; none if there is no such file."""
+    try:
+        lines = _beside(folder, "flags_t2t.txt").read_text(encoding="utf-8", errors="replace").splitlines()
+    except UserError:
+        return {}
+    found = (re.fullmatch(r"--(\w+)=(.*)", line.strip()) for line in lines)
+    return {match[1]: match[2] for match in found if match and match[2]}
+
+
+def _check_model(name: str, weights: T2tWeights) -> None:
+    if name != MODEL or weights.model != MODEL:
+        other = name if name != MODEL else weights.model or "another kind"
+        raise UserError(f"{weights.path} is a model of {other}; only models of tensor2tensor's {MODEL} can be imported")
+    if not any(shape.startswith(f"{MODEL}/body/encoder/") for shape in weights.shapes):
+        raise UserError(f"{weights.path} has no encoder: models of one side, such as language models, are not here")
+
+
+def _problem(name: str, theirs: str) -> Problem:
+    if name:
+        return get_problem(name)
+    try:
+        return get_problem(theirs)
+    except UserError:
+        return get_problem(_OWN_TEXT)
+
+
+def _tied(settings: T2tSettings, one_vocabulary: bool) -> HParams:
+    """Returns our settings with `tied_embeddings`. The target space needs a matrix for the source of its own."""
+    tied = "none"
+    if settings.shares_softmax:
+        tied = "all" if one_vocabulary and not settings.has_target_space else "decoder"
+    return settings.hparams.replace(tied_embeddings=tied)
+
+
+def _model(
+    settings: T2tSettings, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int
+) -> tuple[Transformer, Optimizer]:
+    """Returns the model with its weights, and a new optimizer."""
+    sizes = [open_vocabulary(path).size for path in (targets, inputs)]
+    model = make_model(settings.hparams, *sizes)
+    assert isinstance(model, Transformer)
+    space = target_space_id if settings.has_target_space else None
+    for variable, value in (*weights_of_layers(weights, model), *weights_of_embeddings(weights, model, space)):
+        if value.shape != tuple(variable.shape):
+            raise UserError(
+                f"{weights.path} does not fit its hparams.json: {variable.path} has the shape {tuple(variable.shape)} "
+                f"there and {value.shape} in the checkpoint"
+            )
+        variable.assign(value)
+    return model, make_optimizer(model.trainable_variables, settings.hparams)
+
+
+def _step(checkpoint: Path, weights: T2tWeights) -> int:
+    match = re.search(r"-(\d+)$", checkpoint.name)
+    if match is None and "global_step" in weights.shapes:
+        return int(weights.array("global_step"))
+    return int(match[1]) if match else 0

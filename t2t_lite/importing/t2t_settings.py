@@ -1,0 +1,153 @@
+"""tensor2tensor's hparams of `transformer` as ours. What changes the outputs and has no equivalent is refused by name.
+
+The meaning of each was read in tensor2tensor 1.15.7: layers/transformer_layers.py, layers/common_attention.py,
+layers/common_layers.py, layers/modalities.py, models/transformer.py and utils/learning_rate.py.
+"""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
+
+# Settings that change the outputs, the values that our model has an equivalent of, and the default of old versions,
+# whose files lack the setting. Others, such as those of training, images or several problems, have no effect on them.
+_ALLOWED: dict[str, tuple[Any, ...]] = {
+    "attention_variables_3d": (False,),
+    "bottom": ({},),
+    "causal_decoder_self_attention": (True,),
+    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
+    "gumbel_noise_weight": (0.0,),
+    "hard_attention_k": (0,),
+    "multiply_embedding_mode": ("sqrt_depth",),
+    "name": ({},),
+    "nbr_decoder_problems": (1,),
+    "norm_epsilon": (1e-6,),
+    "norm_type": ("layer",),
+    "num_area_layers": (0,),
+    "prepend_mode": ("none",),
+    "proximity_bias": (False,),
+    "self_attention_type": ("dot_product", "dot_product_relative"),
+    "top": ({},),
+    "unidirectional_encoder": (False,),
+}
+# (layer_preprocess_sequence, layer_postprocess_sequence) and where the norms are; dropout does not change outputs.
+_NORM_POSITIONS = {("none", "dan"): "post", ("none", "an"): "post", ("n", "da"): "pre", ("n", "a"): "pre"}
+# (self_attention_type, pos) and the position encoding.
+_POSITIONS = {
+    ("dot_product", "timing"): "sinusoidal_halves",
+    ("dot_product", "emb"): "learned",
+    ("dot_product_relative", None): "relative",
+    ("dot_product_relative", "none"): "relative",
+}
+# Settings of training with the same meaning, and their names here.
+_SAME = {
+    "layer_prepostprocess_dropout": "residual_dropout",
+    "attention_dropout": "attention_dropout",
+    "relu_dropout": "relu_dropout",
+    "label_smoothing": "label_smoothing",
+    "learning_rate_warmup_steps": "learning_rate_warmup_steps",
+    "optimizer_adam_beta1": "adam_beta1",
+    "optimizer_adam_beta2": "adam_beta2",
+    "optimizer_adam_epsilon": "adam_epsilon",
+}
+# The schedules that are the paper's, with a constant factor.
+_PAPERS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
+
+
+class T2tSettings(NamedTuple):
+    """The settings of a model of tensor2tensor."""
+
+    hparams: HParams  # ours, except for `tied_embeddings`
+    shares_softmax: bool  # whether a side's embedding is the matrix of the logits, too
+    has_target_space: bool  # whether a vector for the kind of the outputs is added to all inputs
+    data_dir: Path | None  # where the training read its data
+    notes: list[str]  # what of the training has no equivalent
+
+
+def read_settings(path: Path, flags: dict[str, str]) -> T2tSettings:
+    """Returns the settings in a file hparams.json; `flags` are those of the training, from flags_t2t.txt.
+
+    Raises a UserError if it is no such file, or a setting has no equivalent; the message names it.
+    """
+    try:
+        theirs = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(theirs, dict) or "hidden_size" not in theirs:
+            raise ValueError("no settings of a model")
+    except (ValueError, OSError) as error:
+        reason = "it is not JSON" if isinstance(error, ValueError) else error.strerror
+        raise UserError(f"{path} is not a file of tensor2tensor's hparams: {reason}") from error
+    try:
+        return _settings(theirs, flags)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} has no usable value of {error.args[0] if error.args else error}") from error
+
+
+def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
+    for name, allowed in _ALLOWED.items():
+        if (value := theirs.get(name, allowed[0])) not in allowed:
+            raise _refused(name, value, " or ".join(map(str, allowed)))
+    hidden_size, notes = theirs["hidden_size"], []
+    sequences = theirs["layer_preprocess_sequence"], theirs["layer_postprocess_sequence"]
+    if sequences not in _NORM_POSITIONS:
+        raise _refused("layer_preprocess_sequence", "{} with layer_postprocess_sequence={}".format(*sequences),
+                       "none with dan, or n with da")  # fmt: skip
+    positions = theirs.get("self_attention_type", "dot_product"), theirs.get("pos", "timing")
+    if positions not in _POSITIONS:
+        raise _refused("self_attention_type", "{} with pos={}".format(*positions),
+                       "dot_product with timing or emb, or dot_product_relative without positions")  # fmt: skip
+    channels = {name: theirs.get(f"attention_{name}_channels") or hidden_size for name in ("key", "value")}
+    if positions[0] == "dot_product_relative" and len({*channels.values()}) > 1:
+        raise _refused("attention_value_channels", channels["value"], "the same as attention_key_channels")
+    layers = theirs["num_hidden_layers"]
+    changes: dict[str, Any] = {
+        "num_encoder_layers": theirs.get("num_encoder_layers") or layers,
+        "num_decoder_layers": theirs.get("num_decoder_layers") or layers,
+        "hidden_size": hidden_size,
+        "filter_size": theirs["filter_size"],
+        "num_heads": theirs["num_heads"],
+        "norm_position": _NORM_POSITIONS[sequences],
+        "position_encoding": _POSITIONS[positions],
+        "zero_padding_embedding": True,
+        "max_length": theirs.get("max_length") or HParams.max_length,
+    }
+    for name, size in channels.items():
+        if size % theirs["num_heads"]:
+            raise _refused(f"attention_{name}_channels", size, f"a multiple of num_heads={theirs['num_heads']}")
+        if size != hidden_size:
+            changes[f"attention_{name}_size"] = size // theirs["num_heads"]
+    if changes["position_encoding"] == "relative":
+        changes["max_relative_position"] = theirs["max_relative_position"]
+    changes |= _of_training(theirs, flags, notes)
+    data_dir = theirs.get("data_dir")
+    return T2tSettings(
+        HParams(**changes),
+        bool(theirs["shared_embedding_and_softmax_weights"]),
+        bool(theirs.get("use_target_space_embedding", True)),
+        Path(data_dir) if data_dir else None,
+        notes,
+    )
+
+
+def _of_training(theirs: dict[str, Any], flags: dict[str, str], notes: list[str]) -> dict[str, Any]:
+    """Returns our settings of training; what has no equivalent keeps its default and adds a note."""
+    changes = {name: theirs[other] for other, name in _SAME.items() if other in theirs}
+    schedule, scheme = theirs.get("learning_rate_schedule", "legacy"), theirs.get("learning_rate_decay_scheme")
+    if schedule == "legacy" and scheme == "noam":
+        # 5000 times the paper's rate, and for Adam 0.002 of that.
+        changes["learning_rate_constant"] = 10 * theirs["learning_rate"]
+    elif {*str(schedule).split("*")} == _PAPERS:
+        changes["learning_rate_constant"] = theirs["learning_rate_constant"]
+    else:
+        notes.append(f"learning_rate_schedule={schedule} has no equivalent: a training will use the paper's")
+    if "adam" not in (optimizer := str(theirs.get("optimizer", "adam")).lower()) or "adamw" in optimizer:
+        notes.append(f"optimizer={optimizer} is not imported: a training will use adam")
+    if isinstance(batch_size := theirs.get("batch_size"), int):
+        devices = flags.get("worker_gpu", "1")
+        changes["batch_tokens"] = max(1, batch_size * (int(devices) if devices.isdecimal() else 1))
+    return changes
+
+
+def _refused(name: str, value: object, instead: str) -> UserError:
+    return UserError(f"a model of tensor2tensor with {name}={value} cannot be imported, only with {instead}")
