@@ -10,6 +10,7 @@ from t2t_lite.data.generation.options import GenerateOptions
 from t2t_lite.decoding.options import DecodeOptions, EngineOptions
 from t2t_lite.evaluation.options import EvalOptions
 from t2t_lite.exporting.options import ExportOptions
+from t2t_lite.importing.options import ImportOptions
 from t2t_lite.options import TYPE_NAMES, Options
 from t2t_lite.registry import REGISTRIES_OF_SETTINGS
 from t2t_lite.serving.options import ServingOptions
@@ -28,6 +29,7 @@ _PAGES = {
     "Options of engines: `t2t_lite.Translator.from_run_dir`, `from_export`": EngineOptions,
     "Options of `t2t-lite-eval` and `t2t_lite.score_split`": EvalOptions,
     "Options of `t2t-lite-export` and `t2t_lite.export`": ExportOptions,
+    "Options of `t2t-lite-import` and `t2t_lite.import_model`": ImportOptions,
     "Options of `t2t-lite-serve`": ServingOptions,
     "Options of `t2t-lite-datagen` and `t2t_lite.generate_data`": GenerateOptions,
 }

@@ -28,12 +28,13 @@ class WordCounter:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         texts = [vocabulary.bytes_of(token) for token in range(vocabulary.size)]
-        self._is_text = np.array([bool(text) for text in texts])  # not so for padding and end symbols
+        # Between two runs of letters and digits, a blank is left out.
+        self._ends_run = np.array([vocabulary.ends_run(token) for token in range(vocabulary.size)])
+        # Not so for padding and end symbols.
+        self._is_text = np.array([bool(text) for text in texts]) | self._ends_run
         self._is_blank = np.array([text.isspace() for text in texts])
         self._starts_with_blank = np.array([text[:1].isspace() for text in texts])
         self._ends_with_blank = np.array([text[-1:].isspace() for text in texts])
-        # Between two runs of letters and digits, a blank is left out.
-        self._ends_run = np.array([vocabulary.ends_run(token) for token in range(vocabulary.size)])
         starts = (text.decode("utf-8", errors="replace")[:1] for text in texts)
         self._is_word = np.array([start.isalnum() for start in starts])
 

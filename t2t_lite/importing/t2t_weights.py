@@ -17,6 +17,8 @@ _MODALITY = re.compile(r"symbol_modality_(\d+)_\d+(_\d+)?")
 _BODY = "transformer/body"
 _PRE_NORM, _POST_NORM = "layer_prepostprocess/layer_norm", "layer_postprocess/layer_norm"
 _Layer: TypeAlias = Any
+# What TensorFlow raises for a damaged checkpoint.
+_UNREADABLE = (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError)
 # Scopes of the embedding of a side, the first that exists.
 _SCOPES = {"inputs": ("shared", "input_emb"), "targets": ("shared", "target_emb"), "softmax": ("softmax", "shared")}
 
@@ -36,7 +38,7 @@ class T2tWeights:
         try:
             self._reader = tf.train.load_checkpoint(str(path))
             self.shapes: dict[str, list[int]] = self._reader.get_variable_to_shape_map()
-        except (tf.errors.OpError, OSError, ValueError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise self._damaged(error) from error
 
     @property
@@ -57,7 +59,7 @@ class T2tWeights:
             raise UserError(f"{self.path} has no variable {name}; is it the checkpoint of these hparams?")
         try:
             return np.asarray(self._reader.get_tensor(name)).astype(np.float32)
-        except (tf.errors.OpError, OSError, ValueError, RuntimeError) as error:
+        except _UNREADABLE as error:
             raise self._damaged(error) from error
 
     def embedding(self, part: str, vocab_size: int) -> np.ndarray:

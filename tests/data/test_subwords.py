@@ -4,9 +4,11 @@ import gzip
 import json
 import random
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_lite.data.token_statistics import WordCounter
 from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 
@@ -70,6 +72,25 @@ def test_texts_of_tokens_make_the_text(vocabulary, text):
     (ids,) = vocabulary.ids_of([text])
     parts = vocabulary.tokens_of(ids)
     assert "".join(parts) == text and len(parts) == len(ids) - 1
+
+
+def test_graphs_decode_alike(vocabulary, encoded):
+    _, ids = encoded
+    draw = random.Random(2)
+    escapes = [vocabulary.tokens().index(character) for character in "\\_u;0129"]
+    rows = [*ids, *([draw.choice([*escapes, draw.randrange(vocabulary.size)]) for _ in range(12)] for _ in range(2000))]
+    rows += [[], [1], [1, 5], [0, 5, 0, 1]]
+    padded = tf.ragged.constant(rows, dtype=tf.int32).to_tensor(0)
+    found = [text.decode() for text in tf.function(vocabulary.decode_in_graph)(padded).numpy()]
+    assert found == vocabulary.decode(rows)
+    assert vocabulary.decode_in_graph(tf.zeros([0, 3], tf.int32)).shape == (0,)
+
+
+def test_words_are_counted_between_blanks(vocabulary):
+    for text in ("The girl's 2 dogs, and (a) cat.", "a b", " a  b", "x,y z"):
+        (ids,) = vocabulary.ids_of([text])
+        counts = WordCounter(vocabulary).tokens_per_word(np.array(ids), np.array([len(ids)]))
+        assert counts.total() == len(text.split()) and sum(n * k for n, k in counts.items()) == len(ids) - 1
 
 
 def test_outputs_that_no_text_has_are_decoded_as_by_tensor2tensor(vocabulary):

@@ -53,3 +53,11 @@ def test_initial_vectors_have_unit_variance():
     # 32,000 draws: the sample variance has a standard deviation of sqrt(2 / 32,000) = 0.008.
     assert abs(vectors.var() - 1.0) < 0.04
     assert abs(vectors.mean()) < 0.03
+
+
+def test_the_vector_of_padding_may_be_zero_and_still_has_a_logit():
+    embedding = Embedding(vocab_size=5, hidden_size=4, zero_padding=True)
+    vectors = np.array(embedding(tf.constant([[3, 0, 1]])))
+    weight = np.array(embedding.weight)
+    np.testing.assert_allclose(vectors, [[2 * weight[3], np.zeros(4), 2 * weight[1]]], rtol=1e-6)
+    np.testing.assert_allclose(embedding.logits(vectors), vectors @ weight.T, rtol=1e-5)

@@ -79,6 +79,13 @@ RULES = {
         ),
         ("tensorflow", "ctranslate2", "keras", "numpy"),
     ),
+    "importing": (
+        (
+            *("importing", "models", "layers", "data.vocab", "data.problem", "checkpoints", "run_dir"),
+            *("training.optimizers", *BASIS),
+        ),
+        ("tensorflow", "numpy"),
+    ),
     "parsing": (
         ("parsing", "decoding", "layers.beam_ancestry", "data.vocab", "trees", *BASIS),
         ("tensorflow",),

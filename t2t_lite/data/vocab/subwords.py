@@ -63,7 +63,7 @@ class SubwordVocabulary(Vocabulary):
 
     def ends_run(self, token: int) -> bool:
         """See `Vocabulary`."""
-        return self._own[token].endswith(END_OF_RUN)
+        return token >= _RESERVED and self._own[token].endswith(END_OF_RUN)
 
     def tokens_of(self, ids: Sequence[int]) -> list[str]:
         """See `Vocabulary`. The first subword of a run has the blank before it, and the whole run if it has escapes."""

@@ -115,4 +115,7 @@ class SubwordOps:
         whole = tf.strings.reduce_join(
             parts.with_flat_values(tf.where(is_number, characters, parts.flat_values)), axis=1
         )
-        return tf.strings.reduce_join(tf.strings.split(whole, _BACKSLASH), axis=1, separator="\\")
+        parts = tf.strings.split(whole, _BACKSLASH)
+        # Not as the separator of reduce_join, which joins two empty parts without it.
+        before = tf.where(tf.ragged.range(parts.row_lengths()).flat_values > 0, "\\", "")
+        return tf.strings.reduce_join(parts.with_flat_values(tf.strings.join([before, parts.flat_values])), axis=1)

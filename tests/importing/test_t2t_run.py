@@ -1,0 +1,180 @@
+"""Models of tensor2tensor give its own scores and outputs, which it has stored; other files are refused in one line."""
+
+import json
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+
+import t2t_lite as t2t
+from t2t_lite.errors import UserError
+
+KINDS = ("v1", "v3")  # post-norm and pre-norm
+
+
+@pytest.fixture(scope="module")
+def imported(t2t_dir, tmp_path_factory):
+    """The run directories of both models."""
+    folder = tmp_path_factory.mktemp("imported")
+    for kind in KINDS:
+        found = t2t.import_model(t2t_dir / kind, folder / kind, data_dir=t2t_dir / "data")
+        assert found.checkpoint == folder / kind / "ckpt-600"
+    return {kind: folder / kind for kind in KINDS}
+
+
+@pytest.fixture(scope="module")
+def translators(imported):
+    return {kind: t2t.Translator.from_run_dir(imported[kind]) for kind in KINDS}
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_have_the_likelihoods_that_tensor2tensor_gave_them(translators, t2t_dir, kind):
+    inputs, targets = zip(*(line.split("\t") for line in lines_of(t2t_dir / "pairs.tsv")))
+    scored = translators[kind].score(inputs, targets)
+    lengths = [len(ids) for ids in translators[kind].vocabulary.ids_of(targets)]
+    found = [-each.log_prob / length for each, length in zip(scored, lengths)]
+    expected = [float(line) for line in lines_of(t2t_dir / kind / "scores.txt")]
+    assert len(expected) == 40
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_searches_have_the_outputs_and_scores_of_tensor2tensor(translators, t2t_dir, kind):
+    lines, translator = lines_of(t2t_dir / "in.txt"), translators[kind]
+    found = translator.n_best(lines, beam_size=4, alpha=0.6, extra_length=50)
+    best, all_of_them = (lines_of(t2t_dir / kind / name) for name in ("beam4.txt", "nbest.txt"))
+    assert len(best) == len(found) == 40
+    num_cut, extra_lengths = 0, extra_lengths_of_batches(lines, translator.vocabulary)
+    for line, extra_length, ours, theirs, listed in zip(lines, extra_lengths, found, best, all_of_them):
+        if any(hypothesis.is_cut for hypothesis in ours):
+            num_cut += 1
+            (ours,) = translator.n_best([line], beam_size=4, alpha=0.6, extra_length=extra_length)
+        texts, scores = listed.split("\t")[::2], [float(score) for score in listed.split("\t")[1::2]]
+        assert [hypothesis.text for hypothesis in ours] == texts and theirs == texts[0]
+        if not any(hypothesis.is_cut for hypothesis in ours):  # it scores those otherwise
+            np.testing.assert_allclose([hypothesis.score for hypothesis in ours], scores, atol=0.01)
+    assert num_cut == {"v1": 0, "v3": 2}[kind]
+
+
+def extra_lengths_of_batches(lines, vocabulary, batch_size=8, extra_length=50):
+    """tensor2tensor sorts lines by words, and limits outputs by the longest line of a batch: our extra_length."""
+    lengths = [len(ids) for ids in vocabulary.ids_of(lines)]
+    order = sorted(range(len(lines)), key=lambda number: -len(lines[number].split()))
+    longest = {}
+    for start in range(0, len(lines), batch_size):
+        batch = order[start : start + batch_size]
+        longest |= dict.fromkeys(batch, max(lengths[number] for number in batch))
+    return [longest[number] - length + extra_length for number, length in enumerate(lengths)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exports_translate_alike(imported, translators, t2t_dir, tmp_path, kind):
+    import tensorflow as tf
+
+    lines = lines_of(t2t_dir / "in.txt")
+    expected = translators[kind].translate(lines)
+    t2t.export(imported[kind], tmp_path / "ct2", format="ctranslate2")
+    t2t.export(imported[kind], tmp_path / "saved", format="saved_model")
+    assert t2t.Translator.from_export(tmp_path / "ct2").translate(lines) == expected
+    outputs = tf.saved_model.load(str(tmp_path / "saved")).signatures["serving_default"](tf.constant(lines))["outputs"]
+    assert [text.decode() for text in outputs.numpy()[:, 0]] == expected
+
+
+def test_a_warm_start_takes_every_weight(imported):
+    from t2t_lite.models.building import make_model
+    from t2t_lite.run_dir import open_run_dir
+    from t2t_lite.training.warm_start import warm_start
+
+    run = open_run_dir(imported["v3"])
+    model = make_model(run.hparams, 2054, 2054, random_seed=3)
+    report = warm_start(model, run.path, run.vocabulary, run.inputs_vocabulary)
+    assert f"{len(model.variables)} of {len(model.variables)} weights loaded" in report[0]
+    theirs = t2t.load_model(run.path)
+    for mine, other in zip(model.variables, theirs.variables, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), other.numpy())
+
+
+def copied(t2t_dir, folder, **changes):
+    """A copy of the first model; `changes` are those of its hparams."""
+    shutil.copytree(t2t_dir / "v1", folder, copy_function=shutil.copyfile)
+    folder.chmod(0o755)
+    hparams = json.loads((folder / "hparams.json").read_text()) | changes
+    (folder / "hparams.json").write_text(json.dumps(hparams))
+    return folder
+
+
+def refused(model, tmp_path, **options):
+    """The message of an import that fails and leaves nothing."""
+    with pytest.raises(UserError) as caught:
+        t2t.import_model(model, tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ffn_layer": "sru"},
+        {"norm_type": "batch"},
+        {"norm_epsilon": 1e-5},
+        {"self_attention_type": "local_mask_right"},
+        {"proximity_bias": True},
+        {"layer_preprocess_sequence": "dn"},
+        {"pos": None},
+        {"top": {"targets": "x"}},
+        {"attention_variables_3d": True},
+        {"multiply_embedding_mode": "none"},
+    ],
+)
+def test_settings_without_an_equivalent_are_refused_by_name(t2t_dir, tmp_path, changes):
+    model = copied(t2t_dir, tmp_path / "model", **changes)
+    (name,) = changes
+    named = {"pos": "with pos=None"}.get(name, f"{name}=")
+    assert named in refused(model, tmp_path, data_dir=t2t_dir / "data")
+
+
+def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
+    data_dir = t2t_dir / "data"
+    model = copied(t2t_dir, tmp_path / "model")
+    assert "2,054 tokens" in refused(model, tmp_path)  # no vocabulary where the training had it
+    wrong = tmp_path / "vocab.few.subwords"
+    wrong.write_text("'<pad>_'\n'<EOS>_'\n" + "".join(f"'{each}'\n" for each in "\\_u;0123456789<pad>EOS"))
+    assert "24 tokens, and the model's vocabulary 2,054" in refused(model, tmp_path, vocab_file=str(wrong))
+    (model / "flags_t2t.txt").write_text("--model=universal_transformer\n")
+    assert "universal_transformer" in refused(model, tmp_path, data_dir=data_dir)
+    (model / "flags_t2t.txt").unlink()
+    (model / "hparams.json").write_bytes(pickle.dumps({"hidden_size": 64}))
+    assert "hparams.json is not a file of" in refused(model, tmp_path, data_dir=data_dir)
+    (model / "hparams.json").unlink()
+    assert "has no hparams.json" in refused(model, tmp_path, data_dir=data_dir)
+    assert "no checkpoint" in refused(data_dir, tmp_path)
+
+
+def test_a_truncated_checkpoint_is_refused(t2t_dir, tmp_path):
+    model = copied(t2t_dir, tmp_path / "model")
+    for shard in model.glob("*.data-*"):
+        shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
+    assert "cannot be read" in refused(model, tmp_path, data_dir=t2t_dir / "data")
+
+
+def test_an_existing_folder_is_not_touched(imported, t2t_dir):
+    before = sorted(imported["v1"].iterdir())
+    with pytest.raises(UserError, match="exists already"):
+        t2t.import_model(t2t_dir / "v1", imported["v1"], data_dir=t2t_dir / "data")
+    assert sorted(imported["v1"].iterdir()) == before
+
+
+def test_the_command_says_what_it_made(t2t_dir, tmp_path, capsys):
+    from t2t_lite.bin.import_model import main
+
+    flags = ["--from=t2t", str(t2t_dir / "v3"), f"--data_dir={t2t_dir / 'data'}", f"--output_dir={tmp_path / 'run'}"]
+    assert main([*flags, "--problem=multi30k_ende"]) == 0
+    assert "429,056 parameters, problem multi30k_ende" in capsys.readouterr().out
+    assert main(flags) == 1
+    assert "exists already" in capsys.readouterr().err
