@@ -89,7 +89,7 @@ class SubwordOps:
         runs = tf.ragged.boolean_mask(runs, runs != "")
         texts = self._unescaped(runs.flat_values)
         first = tf.strings.unicode_decode(texts, "UTF-8")[:, :1].to_tensor(0)[:, :1]
-        first = tf.pad(first, [[0, 0], [0, 1 - tf.shape(first)[1]]])[:, 0]  # no column if all are empty
+        first = tf.pad(first, tf.stack([[0, 0], [0, 1 - tf.shape(first)[1]]]))[:, 0]  # no column if all are empty
         is_word = tf.gather(self._is_word, first)
         run_of = runs.value_rowids()
         same_text = tf.concat([[False], run_of[1:] == run_of[:-1]], 0)[: tf.shape(run_of)[0]]
