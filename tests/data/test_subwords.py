@@ -48,6 +48,7 @@ def test_texts_have_the_ids_that_tensor2tensor_gave_them(vocabulary, encoded):
     assert vocabulary.decode(ids) == texts
 
 
+@pytest.mark.slow
 def test_a_graph_gives_the_same_ids(vocabulary, encoded):
     texts = [*encoded[0], *hostile(2000), "", " ", "  ", "a" * 3000]
     found = tf.function(vocabulary.encode)(tf.constant(texts))
@@ -61,6 +62,7 @@ def test_any_text_comes_back(vocabulary):
     assert vocabulary.decode(vocabulary.ids_of(texts)) == texts
 
 
+@pytest.mark.slow
 def test_every_line_of_multi30k_comes_back(vocabulary, multi30k_dir):
     for path in sorted(multi30k_dir.glob("*.gz")):
         lines = gzip.decompress(path.read_bytes()).decode().splitlines()

@@ -72,6 +72,7 @@ def extra_lengths_of_batches(lines, vocabulary, batch_size=8, extra_length=50):
     return [longest[number] - length + extra_length for number, length in enumerate(lengths)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("kind", KINDS)
 def test_exports_translate_alike(imported, translators, t2t_dir, tmp_path, kind):
     import tensorflow as tf
