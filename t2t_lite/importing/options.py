@@ -18,7 +18,7 @@ class ImportOptions(Options):
     )
     vocab_file: str = option(
         "",
-        "the vocabulary, or INPUTS,TARGETS; bytes: a token for each byte",
+        "the vocabulary",
         unset="the one in `data_dir` with as many tokens as the model has",
         metavar="FILE",
     )

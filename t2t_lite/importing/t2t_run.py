@@ -1,4 +1,4 @@
-"""Imports a trained model of tensor2tensor: its settings, vocabularies and weights become a run directory."""
+"""Imports a trained model of tensor2tensor: its settings, vocabulary and weights become a run directory."""
 
 import re
 import tempfile
@@ -15,8 +15,8 @@ from t2t_lite.data.vocab import open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_folder
 from t2t_lite.importing.options import ImportOptions
-from t2t_lite.importing.t2t_settings import T2tSettings, read_settings
-from t2t_lite.importing.t2t_vocabularies import find_vocabularies
+from t2t_lite.importing.t2t_settings import read_settings
+from t2t_lite.importing.t2t_vocabulary import find_vocabulary
 from t2t_lite.importing.t2t_weights import T2tWeights, weights_of_embeddings, weights_of_layers
 from t2t_lite.models.building import make_model
 from t2t_lite.models.transformer import Transformer
@@ -63,14 +63,13 @@ def import_run(
     problem = _problem(options.problem, flags.get("problem", ""))
     with tempfile.TemporaryDirectory() as work:
         places = [options.data_dir, settings.data_dir, folder]
-        inputs, targets = find_vocabularies(
+        vocabulary = find_vocabulary(
             weights.vocab_sizes, options.vocab_file, [Path(place) for place in places if place], flags, Path(work)
         )
-        settings = settings._replace(hparams=_tied(settings, inputs == targets))
-        model, optimizer = _model(settings, weights, inputs, targets, options.target_space_id)
+        model, optimizer = _model(settings.hparams, weights, vocabulary, options.target_space_id)
         optimizer.iterations.assign(_step(checkpoint, weights))
         with written_folder(output_dir, "`output_dir`") as partial:
-            prepare_run_dir(partial, settings.hparams, problem, targets, inputs_vocabulary=inputs)
+            prepare_run_dir(partial, settings.hparams, problem, vocabulary)
             name = TrainingState(model, optimizer).save(partial, 1).name
     for note in settings.notes:
         say(note)
@@ -81,7 +80,7 @@ def _checkpoint(source: Path) -> Path:
     """Returns the checkpoint of a folder, or the one that is named, without suffix."""
     if source.is_dir():
         latest = tf.train.latest_checkpoint(str(source))
-        found = sorted(source.glob("*.ckpt*.index"), key=lambda path: (path.stat().st_mtime, path.name))
+        found = sorted(source.glob("*.ckpt-*.index"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
         path = Path(latest) if latest else found[-1].with_suffix("") if found else None
         if path is None:
             raise UserError(f"{source} has no checkpoint of tensor2tensor, such as model.ckpt-250000.index")
@@ -127,30 +126,21 @@ def _problem(name: str, theirs: str) -> Problem:
         return get_problem(_OWN_TEXT)
 
 
-def _tied(settings: T2tSettings, one_vocabulary: bool) -> HParams:
-    """Returns our settings with `tied_embeddings`. The target space needs a matrix for the source of its own."""
-    tied = "none"
-    if settings.shares_softmax:
-        tied = "all" if one_vocabulary and not settings.has_target_space else "decoder"
-    return settings.hparams.replace(tied_embeddings=tied)
-
-
 def _model(
-    settings: T2tSettings, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int
+    hparams: HParams, weights: T2tWeights, vocabulary: Path, target_space_id: int
 ) -> tuple[Transformer, Optimizer]:
     """Returns the model with its weights, and a new optimizer."""
-    sizes = [open_vocabulary(path).size for path in (targets, inputs)]
-    model = make_model(settings.hparams, *sizes)
+    model = make_model(hparams, open_vocabulary(vocabulary).size)
     assert isinstance(model, Transformer)
-    space = target_space_id if settings.has_target_space else None
-    for variable, value in (*weights_of_layers(weights, model), *weights_of_embeddings(weights, model, space)):
+    values = (*weights_of_layers(weights, model), *weights_of_embeddings(weights, model, target_space_id))
+    for variable, value in values:
         if value.shape != tuple(variable.shape):
             raise UserError(
                 f"{weights.path} does not fit its hparams.json: {variable.path} has the shape {tuple(variable.shape)} "
                 f"there and {value.shape} in the checkpoint"
             )
         variable.assign(value)
-    return model, make_optimizer(model.trainable_variables, settings.hparams)
+    return model, make_optimizer(model.trainable_variables, hparams)
 
 
 def _step(checkpoint: Path, weights: T2tWeights) -> int:

@@ -14,10 +14,12 @@ from t2t_lite.errors import UserError
 # Settings that change the outputs, the values that our model has an equivalent of, and the default of old versions,
 # whose files lack the setting. Others, such as those of training, images or several problems, have no effect on them.
 _ALLOWED: dict[str, tuple[Any, ...]] = {
+    "attention_key_channels": (0,),
+    "attention_value_channels": (0,),
     "attention_variables_3d": (False,),
     "bottom": ({},),
     "causal_decoder_self_attention": (True,),
-    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
+    "ffn_layer": ("dense_relu_dense",),
     "gumbel_noise_weight": (0.0,),
     "hard_attention_k": (0,),
     "multiply_embedding_mode": ("sqrt_depth",),
@@ -26,21 +28,17 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
     "norm_epsilon": (1e-6,),
     "norm_type": ("layer",),
     "num_area_layers": (0,),
+    "pos": ("timing",),
     "prepend_mode": ("none",),
     "proximity_bias": (False,),
-    "self_attention_type": ("dot_product", "dot_product_relative"),
+    "self_attention_type": ("dot_product",),
+    "shared_embedding_and_softmax_weights": (True,),
     "top": ({},),
     "unidirectional_encoder": (False,),
+    "use_target_space_embedding": (True,),
 }
-# (layer_preprocess_sequence, layer_postprocess_sequence) and where the norms are; dropout does not change outputs.
-_NORM_POSITIONS = {("none", "dan"): "post", ("none", "an"): "post", ("n", "da"): "pre", ("n", "a"): "pre"}
-# (self_attention_type, pos) and the position encoding.
-_POSITIONS = {
-    ("dot_product", "timing"): "sinusoidal_halves",
-    ("dot_product", "emb"): "learned",
-    ("dot_product_relative", None): "relative",
-    ("dot_product_relative", "none"): "relative",
-}
+# (layer_preprocess_sequence, layer_postprocess_sequence) and where the norms are.
+_NORM_POSITIONS = {("none", "dan"): "post", ("n", "da"): "pre"}
 # Settings of training with the same meaning, and their names here.
 _SAME = {
     "layer_prepostprocess_dropout": "residual_dropout",
@@ -59,9 +57,7 @@ _PAPERS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 class T2tSettings(NamedTuple):
     """The settings of a model of tensor2tensor."""
 
-    hparams: HParams  # ours, except for `tied_embeddings`
-    shares_softmax: bool  # whether a side's embedding is the matrix of the logits, too
-    has_target_space: bool  # whether a vector for the kind of the outputs is added to all inputs
+    hparams: HParams  # ours
     data_dir: Path | None  # where the training read its data
     notes: list[str]  # what of the training has no equivalent
 
@@ -88,43 +84,28 @@ def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
     for name, allowed in _ALLOWED.items():
         if (value := theirs.get(name, allowed[0])) not in allowed:
             raise _refused(name, value, " or ".join(map(str, allowed)))
-    hidden_size, notes = theirs["hidden_size"], []
+    notes: list[str] = []
     sequences = theirs["layer_preprocess_sequence"], theirs["layer_postprocess_sequence"]
     if sequences not in _NORM_POSITIONS:
         raise _refused("layer_preprocess_sequence", "{} with layer_postprocess_sequence={}".format(*sequences),
                        "none with dan, or n with da")  # fmt: skip
-    positions = theirs.get("self_attention_type", "dot_product"), theirs.get("pos", "timing")
-    if positions not in _POSITIONS:
-        raise _refused("self_attention_type", "{} with pos={}".format(*positions),
-                       "dot_product with timing or emb, or dot_product_relative without positions")  # fmt: skip
-    channels = {name: theirs.get(f"attention_{name}_channels") or hidden_size for name in ("key", "value")}
-    if positions[0] == "dot_product_relative" and len({*channels.values()}) > 1:
-        raise _refused("attention_value_channels", channels["value"], "the same as attention_key_channels")
     layers = theirs["num_hidden_layers"]
     changes: dict[str, Any] = {
         "num_encoder_layers": theirs.get("num_encoder_layers") or layers,
         "num_decoder_layers": theirs.get("num_decoder_layers") or layers,
-        "hidden_size": hidden_size,
+        "hidden_size": theirs["hidden_size"],
         "filter_size": theirs["filter_size"],
         "num_heads": theirs["num_heads"],
         "norm_position": _NORM_POSITIONS[sequences],
-        "position_encoding": _POSITIONS[positions],
+        "position_encoding": "sinusoidal_halves",
+        "tied_embeddings": "decoder",  # the vector of the target space is added to the source's rows
         "zero_padding_embedding": True,
         "max_length": theirs.get("max_length") or HParams.max_length,
     }
-    for name, size in channels.items():
-        if size % theirs["num_heads"]:
-            raise _refused(f"attention_{name}_channels", size, f"a multiple of num_heads={theirs['num_heads']}")
-        if size != hidden_size:
-            changes[f"attention_{name}_size"] = size // theirs["num_heads"]
-    if changes["position_encoding"] == "relative":
-        changes["max_relative_position"] = theirs["max_relative_position"]
     changes |= _of_training(theirs, flags, notes)
     data_dir = theirs.get("data_dir")
     return T2tSettings(
         HParams(**changes),
-        bool(theirs["shared_embedding_and_softmax_weights"]),
-        bool(theirs.get("use_target_space_embedding", True)),
         Path(data_dir) if data_dir else None,
         notes,
     )

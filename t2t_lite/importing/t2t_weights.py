@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import UserError
-from t2t_lite.layers.self_attention import RelativeSelfAttention
 from t2t_lite.layers.transformer import Residual
 from t2t_lite.models.transformer import Transformer
 
@@ -19,8 +18,6 @@ _PRE_NORM, _POST_NORM = "layer_prepostprocess/layer_norm", "layer_postprocess/la
 _Layer: TypeAlias = Any
 # What TensorFlow raises for a damaged checkpoint.
 _UNREADABLE = (tf.errors.OpError, OSError, IndexError, ValueError, RuntimeError)
-# Scopes of the embedding of a side, the first that exists.
-_SCOPES = {"inputs": ("shared", "input_emb"), "targets": ("shared", "target_emb"), "softmax": ("softmax", "shared")}
 
 
 class T2tWeights:
@@ -62,18 +59,13 @@ class T2tWeights:
         except _UNREADABLE as error:
             raise self._damaged(error) from error
 
-    def embedding(self, part: str, vocab_size: int) -> np.ndarray:
-        """Returns the matrix of "inputs", "targets" or "softmax", float32 [vocab, hidden], of all its shards."""
-        found = {
-            name: match
-            for name in self.shapes
-            if (match := re.fullmatch(rf"transformer/{_MODALITY.pattern}/(\w+)/weights_(\d+)", name))
-            and int(match[1]) == vocab_size
-        }
-        scope = next((scope for scope in _SCOPES[part] if any(match[3] == scope for match in found.values())), None)
-        names = sorted((int(match[4]), name) for name, match in found.items() if match[3] == scope)
+    def embedding(self, vocab_size: int) -> np.ndarray:
+        """Returns the shared matrix of embeddings and softmax, float32 [vocab, hidden], of all its shards."""
+        pattern = re.compile(rf"transformer/{_MODALITY.pattern}/shared/weights_(\d+)")
+        found = (pattern.fullmatch(name) for name in self.shapes)
+        names = sorted((int(match[3]), match[0]) for match in found if match and int(match[1]) == vocab_size)
         if not names:
-            raise UserError(f"{self.path} has no matrix of {part} for a vocabulary of {vocab_size:,} tokens")
+            raise UserError(f"{self.path} has no shared matrix for a vocabulary of {vocab_size:,} tokens")
         return np.concatenate([self.array(name) for _, name in names])
 
     def _damaged(self, error: Exception) -> UserError:
@@ -88,9 +80,6 @@ def weights_of_layers(weights: T2tWeights, model: Transformer) -> Iterator[tuple
             yield from _of_layer(weights, layer, f"{_BODY}/{side}/layer_{number}")
         if model.final_norms:
             yield from _of_norm(weights, model.final_norms[side], f"{_BODY}/{side}/{_PRE_NORM}")
-    if model.hparams.position_encoding == "learned":
-        for side, positions in model.position_encodings.items():
-            yield positions.weight, weights.array(f"{_BODY}/{side}_positional_embedding")
 
 
 def _of_layer(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[Any, np.ndarray]]:
@@ -110,10 +99,6 @@ def _of_attention(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tu
     names = {"q": layer.query, "k": layer.key, "v": layer.value, "output_transform": layer.output_projection}
     for name, variable in names.items():
         yield variable, weights.array(f"{scope}/{name}/kernel")
-    if isinstance(layer, RelativeSelfAttention):
-        inside = f"{scope}/dot_product_attention_relative/relative_positions"
-        yield layer.relative_keys, weights.array(f"{inside}_keys/embeddings")
-        yield layer.relative_values, weights.array(f"{inside}_values/embeddings")
 
 
 def _of_residual(weights: T2tWeights, residual: Residual, scope: str) -> Iterator[tuple[Any, np.ndarray]]:
@@ -127,20 +112,14 @@ def _of_norm(weights: T2tWeights, norm: _Layer, scope: str) -> Iterator[tuple[An
 
 
 def weights_of_embeddings(
-    weights: T2tWeights, model: Transformer, target_space_id: int | None
+    weights: T2tWeights, model: Transformer, target_space_id: int
 ) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yields (a variable of the model, its value) for the embeddings and the projection to logits.
+    """Yields (a variable of the model, its value) for the embeddings.
 
-    tensor2tensor adds the vector of a target space to each position of the input, our model has none: it is added to
-    the rows of the source's embedding. `target_space_id` is its number, or None if the model has no such vectors.
+    tensor2tensor adds the vector of a target space, here the one with this number, to each position of the input. Our
+    model has no such vectors: it is added to the rows of the source's embedding.
     """
-    targets = weights.embedding("targets", model.vocab_size)
-    yield model.embedding.weight, targets
-    if model.inputs_embedding is not model.embedding:
-        inputs = weights.embedding("inputs", model.inputs_vocab_size)
-        if target_space_id is not None:
-            vector = weights.array(f"{_BODY}/target_space_embedding/kernel")[target_space_id]
-            inputs = inputs + vector / np.float32(model.hparams.hidden_size**0.5)
-        yield model.inputs_embedding.weight, inputs
-    if model.projection is not model.embedding:
-        yield model.projection.weight, weights.embedding("softmax", model.vocab_size)
+    matrix = weights.embedding(model.vocab_size)
+    vector = weights.array(f"{_BODY}/target_space_embedding/kernel")[target_space_id]
+    yield model.embedding.weight, matrix
+    yield model.inputs_embedding.weight, matrix + vector / np.float32(model.hparams.hidden_size**0.5)

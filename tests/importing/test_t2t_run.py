@@ -131,13 +131,25 @@ def refused(model, tmp_path, **options):
         {"top": {"targets": "x"}},
         {"attention_variables_3d": True},
         {"multiply_embedding_mode": "none"},
+        {"shared_embedding_and_softmax_weights": False},
+        {"use_target_space_embedding": False},
+        {"attention_key_channels": 32},
     ],
 )
 def test_settings_without_an_equivalent_are_refused_by_name(t2t_dir, tmp_path, changes):
     model = copied(t2t_dir, tmp_path / "model", **changes)
     (name,) = changes
-    named = {"pos": "with pos=None"}.get(name, f"{name}=")
-    assert named in refused(model, tmp_path, data_dir=t2t_dir / "data")
+    assert f"{name}=" in refused(model, tmp_path, data_dir=t2t_dir / "data")
+
+
+def test_an_average_and_numbers_of_layers_of_each_stack(imported, t2t_dir, tmp_path):
+    model = copied(t2t_dir, tmp_path / "model", num_hidden_layers=7, num_encoder_layers=2, num_decoder_layers=2)
+    (model / "averaged").mkdir()  # as t2t-avg-all does, which does not copy hparams.json
+    for part in model.glob("model.ckpt-600.*"):
+        part.rename(model / "averaged" / part.name)
+    found = t2t.import_model(model / "averaged", tmp_path / "run", data_dir=t2t_dir / "data")
+    for one, other in zip(t2t.load_model(found.path).variables, t2t.load_model(imported["v1"]).variables, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
 def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):

@@ -90,7 +90,7 @@ class Vocabulary(ABC):
         return [text.removeprefix(" ") for text in texts] if self.starts_with_blank else texts
 
     def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
-        """Turns int32 [batch, length], padded with 0, into strings [batch], as `decode` does. Works in graphs."""
+        """Turns int32 [batch, length], padded with 0 after the end symbol, into strings [batch]. Works in graphs."""
         import tensorflow as tf
 
         texts = tf.constant([self.bytes_of(token) for token in range(self.size)])
