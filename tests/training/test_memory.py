@@ -161,10 +161,11 @@ def test_max_tokens_is_the_number_of_positions_that_fit_the_usable_share():
     assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) == 1000
 
 
-def test_with_several_micro_batches_at_once_each_has_a_chunk_of_logits_and_room_for_the_longest_sentence():
+def test_with_several_micro_batches_at_once_each_has_gradients_a_chunk_of_logits_and_room_for_the_longest_sentence():
     length, one = 64, estimate(SMALL, 64)
     chunk = largest_chunk(SMALL.hidden_size) * VOCAB * 4 * 4
-    free = (one.fixed + chunk + 1000.5 * one.per_token) / USABLE_SHARE
+    gradients = 4 * sum(count_parameters(SMALL, VOCAB).values())
+    free = (one.fixed + chunk + gradients + 1000.5 * one.per_token) / USABLE_SHARE
     assert choose_max_tokens(SMALL, VOCAB, None, int(free), length) > 1010
     fewer = choose_max_tokens(SMALL, VOCAB, None, int(free), length, num_parallel=2)
     assert 900 < fewer <= 1000  # the cast embedding counts for both, too
