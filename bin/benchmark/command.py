@@ -21,6 +21,7 @@ _MODES = {
     "decoding": "measure the speed of translating a file with a trained model",
     "curve": "show the evaluations of runs, and plot them with their training; takes --output_dir and --plot_file",
     "serving": "measure a running t2t-lite-serve, or another server with its API",
+    "accelerator": "measure a GPU under JAX, without TensorFlow: steps of base and big, where their time goes, search",
 }
 
 
@@ -38,6 +39,7 @@ def make_parser() -> cli.CommandParser:
     _add_model_flags(parser)
     _add_cost_flags(parser)
     _add_training_flags(parser)
+    _add_accelerator_flags(parser)
     return parser
 
 
@@ -146,6 +148,17 @@ def _add_training_flags(parser: cli.CommandParser) -> None:
     add("--json_file", type=cli.path, help="a file for all figures")
 
 
+def _add_accelerator_flags(parser: cli.CommandParser) -> None:
+    add = parser.add_argument_group("with --accelerator (and --json_file)").add_argument
+    add("--minutes", type=cli.positive_number, default=10.0, help="how long it may take (default: 10)")
+    add(
+        "--batches_file",
+        type=cli.path,
+        metavar="FILE.npz",
+        help="batches for loss curves in float32 and bfloat16; with --problem and --data_dir they are written first",
+    )
+
+
 def _precisions(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
@@ -164,6 +177,8 @@ def _run(flags: Sequence[str]) -> None:
     arguments = parser.parse_args(flags)
     if arguments.training:
         _check_training(parser, arguments)
+    if arguments.accelerator:
+        _check_accelerator(parser, arguments)
     if arguments.decoding and not (arguments.output_dir and arguments.decode_from_file):
         parser.error("--decoding needs --output_dir and --decode_from_file")
     if arguments.serving and not arguments.decode_from_file:
@@ -177,6 +192,14 @@ def _run(flags: Sequence[str]) -> None:
             setattr(arguments, name, default)
     mode = next(mode for mode in _MODES if getattr(arguments, mode))
     importlib.import_module(f"t2t_lite.bin.benchmark.{mode}").show(arguments)
+
+
+def _check_accelerator(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:
+    """Exits with an error if flags of --accelerator do not fit together."""
+    if len({bool(arguments.problem), bool(arguments.data_dir)}) > 1:
+        parser.error("--accelerator takes --problem and --data_dir together")
+    if arguments.problem and not arguments.batches_file:
+        parser.error("--accelerator takes --problem for --batches_file; give that, too")
 
 
 def _check_training(parser: cli.CommandParser, arguments: argparse.Namespace) -> None:

@@ -48,7 +48,12 @@ def chunk_bytes(vocab_size: int, hidden_size: int) -> int:
 
 
 def linear_cross_entropy(
-    x: Array, weight: Array, targets: Array, label_smoothing: float, trains: bool = True
+    x: Array,
+    weight: Array,
+    targets: Array,
+    label_smoothing: float,
+    trains: bool = True,
+    max_chunk: int | None = None,
 ) -> CrossEntropySums:
     """Returns the cross-entropy of the logits x times the transposed weight.
 
@@ -60,16 +65,17 @@ def linear_cross_entropy(
       targets: int [positions]; 0 is padding and does not count.
       label_smoothing: eps.
       trains: whether gradients are needed; without them there are fewer matrix products, and `correct` is counted.
+      max_chunk: how many positions have logits at a time; None: `largest_chunk`.
     """
     weight = ops.cast(weight, weight.dtype)  # reads a variable: TensorFlow takes none where a gradient is our own
     positions, hidden_size = ops.shape(x)[0], x.shape[1]
-    num_chunks = 1 + positions // largest_chunk(hidden_size)
+    num_chunks = 1 + positions // (max_chunk or largest_chunk(hidden_size))
     size = -(-positions // num_chunks)  # equal chunks have little padding
     missing = num_chunks * size - positions
     targets = ops.pad(ops.cast(targets, "int32"), ((0, missing),))
     is_token = ops.cast(targets != 0, "float32")[:, None]
     # 16-bit products of softmax alone have too few digits to subtract the targets' part afterwards.
-    subtracts_rows = x.dtype == "float32"
+    subtracts_rows = x.dtype == "float32" and not _is_fused()
 
     def compute(x: Array, weight: Array) -> tuple[Any, Any]:
         matrix, padded = ops.cast(weight, x.dtype), ops.pad(x, ((0, missing), (0, 0)))
@@ -79,10 +85,11 @@ def linear_cross_entropy(
             start, shape = (number * size, 0), (size, hidden_size)
             logits = matmul_transposed(ops.slice(padded, start, shape), matrix, transpose_y=True)
             of_chunk = ops.slice(targets, start[:1], shape[:1])
-            added, dlogits, probs = _sums_and_softmax(logits, of_chunk, counts_correct=not trains)
+            if trains and not subtracts_rows:
+                added, dlogits = _sums_and_gradient(logits, of_chunk, label_smoothing)
+            else:
+                added, dlogits, _ = _sums_and_softmax(logits, of_chunk, counts_correct=not trains)
             if trains:
-                if not subtracts_rows:
-                    dlogits = _with_targets(dlogits, of_chunk, probs, label_smoothing, x.dtype)
                 dx = ops.scatter_update(dx, [[number]], ops.matmul(dlogits, matrix)[None])
                 product = matmul_transposed(dlogits, ops.slice(of_tokens, start, shape), transpose_x=True)
                 dweight = dweight + ops.cast(product, "float32")
@@ -160,6 +167,26 @@ def _sums_and_softmax(logits: Array, targets: Array, counts_correct: bool) -> tu
     if counts_correct:
         summands.append(ops.cast(target_logits >= ops.max(logits, axis=-1), "float32"))
     return ops.sum(ops.stack(summands) * ops.cast(targets != 0, "float32"), axis=1), softmax, probs
+
+
+def _is_fused() -> bool:
+    # XLA, which JAX always compiles with, makes few passes over the logits of many operations.
+    return keras.backend.backend() == "jax"
+
+
+def _sums_and_gradient(logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
+    """Returns the sums of `_sums_and_softmax`, without `correct`, and the result of `_with_targets`."""
+    if not _is_fused():
+        sums, softmax, probs = _sums_and_softmax(logits, targets, counts_correct=False)
+        return sums, _with_targets(softmax, targets, probs, label_smoothing, logits.dtype)
+    dtype, logits = logits.dtype, ops.cast(logits, "float32")
+    is_target = ops.arange(logits.shape[1], dtype="int32") == targets[:, None]
+    shifted = logits - ops.max(logits, axis=-1, keepdims=True)
+    log_sum = ops.log(ops.sum(ops.exp(shifted), axis=-1, keepdims=True))
+    target_logits, target_shifted = (ops.sum(ops.where(is_target, x, 0.0), axis=-1) for x in (logits, shifted))
+    summands = ops.stack([log_sum[:, 0] - target_shifted, target_logits])
+    gradient = ops.exp(shifted - log_sum) - ops.where(is_target, 1.0 - label_smoothing, 0.0)
+    return ops.sum(summands * ops.cast(targets != 0, "float32"), axis=1), ops.cast(gradient, dtype)
 
 
 def _with_targets(softmax: Array, targets: Array, probs: Array, label_smoothing: float, dtype: str) -> Array:

@@ -4,7 +4,7 @@ import keras
 
 from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer, Shape
-from t2t_lite.layers.ops import ops
+from t2t_lite.layers.ops import ops, take_rows
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -40,11 +40,12 @@ class Embedding(Layer):
             name="weight",
             shape=(self.vocab_size, self.hidden_size),
             initializer=keras.initializers.RandomNormal(stddev=self.hidden_size**-0.5),
+            autocast=False,  # the gradient of a frequent token is a long sum, which needs float32
         )
 
     def call(self, ids: Array) -> Array:
         """Returns the vectors times sqrt(hidden_size), float [batch, length, hidden]."""
-        vectors = ops.take(self.weight, ids, axis=0)
+        vectors = take_rows(self.weight, ids)
         vectors = ops.cast(vectors, self.compute_dtype) * self.hidden_size**0.5
         return vectors * ops.cast(ids != 0, vectors.dtype)[..., None] if self.zero_padding else vectors
 

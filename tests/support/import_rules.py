@@ -132,12 +132,14 @@ RULES = {
     ),
     "scoring": (("scoring", "trees.tree", *BASIS), ("sacrebleu", "sacremoses", "numpy")),
     "trees": (("trees", "data.text_files", "data.problem", *BASIS), ("nltk",)),
+    # What measures accelerators, without TensorFlow.
+    "jax": (("jax", "layers", "models", "training.schedule", *BASIS), ("jax", "keras", "numpy")),
     "benchmark": (
         (
-            *("benchmark", "layers", "training", "decoding", "parsing", "data", "scoring.metric", "api.export"),
-            *("plugins", "system.startup", "visualization.figures", *BASIS),
+            *("benchmark", "jax", "layers", "models", "training", "decoding", "parsing", "data", "scoring.metric"),
+            *("api.export", "plugins", "system.startup", "visualization.figures", *BASIS),
         ),
-        ("tensorflow", "keras", "numpy", "matplotlib", "httptools"),
+        ("tensorflow", "keras", "numpy", "matplotlib", "httptools", "jax", "torch", "transformers"),
     ),
     "serving": (
         (

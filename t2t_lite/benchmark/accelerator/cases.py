@@ -1,0 +1,99 @@
+"""What is measured, the most valuable first."""
+
+from typing import NamedTuple
+
+BFLOAT16, FLOAT32 = "mixed_bfloat16", "float32"
+
+
+class Case(NamedTuple):
+    """A training step to measure."""
+
+    hparams_set: str
+    target_tokens: int  # of a batch on one device, without padding
+    precision: str = BFLOAT16
+    matmul_precision: str | None = None  # of JAX, for float32: "tensorfloat32" or "highest"
+    dropout: bool = True
+    max_chunk: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What the results call it."""
+        precision = self.matmul_precision or {"mixed_bfloat16": "bfloat16"}.get(self.precision, self.precision)
+        more = ("" if self.dropout else ", no dropout") + (f", chunk {self.max_chunk:,}" if self.max_chunk else "")
+        return f"{self.hparams_set}, {self.target_tokens:,} tokens, {precision}{more}"
+
+
+class Search(NamedTuple):
+    """A beam search to measure."""
+
+    hparams_set: str
+    batch: int  # sentences
+    beam_size: int
+    steps: int  # tokens of each output
+
+
+class Plan(NamedTuple):
+    """What is measured on one kind of machine."""
+
+    vocab_size: int
+    products: list[int]  # sizes of square matrices
+    cases: list[Case]
+    profiled: list[Case]
+    peer: list[Case]
+    search: Search
+    curves_set: str  # the hparam set of the loss curves
+    curves_steps: int
+    seconds: float  # of timed steps for each case
+
+
+def _float32(hparams_set: str, tokens: int, precision: str = "tensorfloat32") -> Case:
+    return Case(hparams_set, tokens, FLOAT32, precision)
+
+
+_BASE, _BIG = "transformer_base", "transformer_big"
+ACCELERATOR = Plan(
+    vocab_size=37_000,
+    products=[8192, 4096],
+    cases=[
+        Case(_BIG, 50_000),
+        Case(_BASE, 25_000),
+        Case(_BIG, 25_000),
+        Case(_BASE, 100_000),
+        Case(_BASE, 8_000),
+        Case(_BIG, 8_000),
+        Case(_BASE, 2_000),
+        Case(_BIG, 2_000),
+        _float32(_BASE, 25_000),
+        _float32(_BIG, 25_000),
+        Case(_BIG, 100_000),
+        # What dropout costs, and the number of positions that have logits at a time.
+        Case(_BASE, 25_000, dropout=False),
+        Case(_BASE, 25_000, max_chunk=2048),
+        Case(_BASE, 25_000, max_chunk=32_768),
+    ],
+    profiled=[Case(_BIG, 50_000), Case(_BASE, 25_000)],
+    peer=[
+        Case(_BIG, 50_000),
+        Case(_BASE, 25_000),
+        Case(_BIG, 25_000),
+        Case(_BASE, 8_000),
+        Case(_BASE, 2_000),
+        Case(_BASE, 100_000),
+    ],
+    search=Search(_BASE, batch=64, beam_size=4, steps=50),
+    curves_set=_BASE,
+    curves_steps=200,
+    seconds=1.5,
+)
+# Small enough for a test on two cores.
+CPU = Plan(
+    vocab_size=500,
+    products=[512],
+    cases=[Case("transformer_tiny", 300)],
+    profiled=[Case("transformer_tiny", 300)],
+    peer=[Case("transformer_tiny", 300)],
+    search=Search("transformer_tiny", batch=2, beam_size=2, steps=5),
+    curves_set="transformer_tiny",
+    curves_steps=5,
+    seconds=0.2,
+)

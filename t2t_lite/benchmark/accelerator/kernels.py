@@ -1,0 +1,116 @@
+"""The time of a step by kind of work, from a profile of JAX and the compiled program."""
+
+import collections
+import glob
+import gzip
+import json
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+# The first pattern that the name of an operation in the model contains says what it is for.
+KINDS = {
+    "optimizer": r"/optimizer",
+    "loss and logits": r"[/(]loss",
+    "dropout": r"dropout",
+    "norms": r"/norm|_norm",
+    "self-attention": r"self_attention",
+    "cross-attention": r"cross_attention",
+    "feed-forward": r"feed_forward",
+    "embeddings and positions": r"embedding|positions",
+    "all-reduce": r"psum|all-reduce",
+}
+OTHER = "other"
+_COMPUTATION = re.compile(r"^(?:ENTRY )?%?([\w.-]+) .*\{$")
+_INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.-]+) = ")
+_OP_NAME = re.compile(r'op_name="([^"]*)"')
+_CALLS = re.compile(r"(?:calls|to_apply)=%?([\w.-]+)")
+_IS_PRODUCT = re.compile(r"gemm|cublas|nvjet|cutlass|matmul|xmma|dot", re.IGNORECASE)
+
+
+class Kernel(NamedTuple):
+    """A kernel of the profile."""
+
+    name: str  # of the kernel
+    instruction: str  # of the compiled program, maybe ""
+    microseconds: float
+
+
+def kind_of(op_name: str) -> str:
+    """Returns which of `KINDS` an operation is, by its name in the model."""
+    return next((kind for kind, pattern in KINDS.items() if re.search(pattern, op_name)), OTHER)
+
+
+def op_names(program: str) -> dict[str, str]:
+    """Returns the name in the model of each instruction of a compiled program, given as text.
+
+    An instruction that has none, but calls a computation, has the most frequent one of those inside.
+    """
+    named: dict[str, str] = {}
+    inside: dict[str, collections.Counter[str]] = {}
+    calls: dict[str, str] = {}
+    computation = ""
+    for line in program.splitlines():
+        if opened := _COMPUTATION.match(line):
+            computation = opened[1]
+        elif found := _INSTRUCTION.match(line):
+            name, op_name = found[1], _OP_NAME.search(line)
+            if op_name and kind_of(op_name[1]) != OTHER:
+                named[name] = op_name[1]
+                inside.setdefault(computation, collections.Counter())[op_name[1]] += 1
+            elif called := _CALLS.search(line):
+                calls[name] = called[1]
+    for name, called in calls.items():
+        if called in inside:
+            named[name] = inside[called].most_common(1)[0][0]
+    return named
+
+
+def kernels_of_trace(folder: str, on_cpu: bool) -> list[Kernel]:
+    """Returns the kernels on the devices of a profile that `jax.profiler.trace` has written."""
+    (path,) = glob.glob(f"{folder}/**/*.trace.json.gz", recursive=True)
+    with gzip.open(path) as file:
+        events = json.load(file)["traceEvents"]
+    # The host's threads name the instructions that they start.
+    hosts = {
+        event["pid"]
+        for event in events
+        if event.get("name") == "process_name" and "CPU" in event["args"]["name"] and not on_cpu
+    }
+    kernels = []
+    for event in events:
+        arguments = event.get("args", {})
+        if event.get("ph") == "X" and "hlo_op" in arguments and event["pid"] not in hosts:
+            kernels.append(Kernel(event["name"], arguments["hlo_op"], event["dur"]))
+    return kernels
+
+
+def time_by_kind(kernels: list[Kernel], names: dict[str, str], steps: int) -> dict[str, dict[str, float]]:
+    """Returns milliseconds a step by kind of work, in products and in other kernels, in descending order."""
+    table: dict[str, dict[str, float]] = {}
+    for kernel in kernels:
+        row = table.setdefault(kind_of(names.get(kernel.instruction, "")), {"products": 0.0, "other": 0.0})
+        what = "products" if _IS_PRODUCT.search(f"{kernel.name} {kernel.instruction}") else "other"
+        row[what] += kernel.microseconds / 1000 / steps
+    return dict(sorted(table.items(), key=lambda item: -sum(item[1].values())))
+
+
+def largest(kernels: list[Kernel], names: dict[str, str], steps: int, number: int = 60) -> list[list[object]]:
+    """Returns the kernels with the most time: milliseconds a step, calls a step, name, name in the model."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for kernel in kernels:
+        short = re.sub(r"\d+", "N", names.get(kernel.instruction, kernel.instruction))
+        entry = sums.setdefault((re.sub(r"[._]?\d+$", "", kernel.name)[:80], short), [0.0, 0])
+        entry[0] += kernel.microseconds / 1000 / steps
+        entry[1] += 1 / steps
+    ordered = sorted(sums.items(), key=lambda item: -item[1][0])[:number]
+    return [[round(time, 3), round(calls, 1), *key] for key, (time, calls) in ordered]
+
+
+def profile(run: Callable[[], object], folder: str) -> list[Kernel]:
+    """Returns the kernels of a function that waits for its own results."""
+    import jax
+
+    with jax.profiler.trace(folder):
+        run()
+    return kernels_of_trace(folder, jax.default_backend() == "cpu")

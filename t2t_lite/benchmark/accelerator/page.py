@@ -1,0 +1,105 @@
+"""The figures of an accelerator as a page of Markdown."""
+
+import datetime
+
+from t2t_lite.benchmark.accelerator.cases import BFLOAT16, FLOAT32
+
+_COLUMNS = [
+    *("batch, precision", "ms a step", "target tokens/s", "utilisation, 6 N", "counted", "memory, GB"),
+    *("compiled in, s", "Marian, target tokens/s", "ratio"),
+]
+
+
+def as_page(figures: dict[str, dict]) -> str:
+    """Returns a page of Markdown that can be pasted into docs/results.md.
+
+    Args:
+      figures: from `processes.measure`.
+    """
+    jax, peer = figures["jax"], figures["peer"]
+    parts = [_about(jax, peer), _products(jax["products"]), _steps(jax["steps"], peer), _search(jax, peer)]
+    parts += [_profile(name, profile) for name, profile in jax["profiles"].items() if "largest" in profile]
+    parts += [_curves(jax["curves"])] if "curves" in jax else []
+    parts += [f"Not measured, {where}: {error[0]}" for where, error in jax.get("errors", {}).items()]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def loss_difference(curves: dict[str, list[float]]) -> float:
+    """Returns the largest relative difference of two loss curves."""
+    return max(abs(b / a - 1.0) for a, b in zip(curves[FLOAT32], curves[BFLOAT16]))
+
+
+def _about(jax: dict, peer: dict) -> str:
+    machine = jax["machine"]
+    versions = {name: machine[name] for name in ("jax", "keras", "numpy")} | peer.get("versions", {})
+    described = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{', '.join(machine['devices'])}; {described}; {datetime.date.today()}"
+
+
+def _products(rates: dict[str, float]) -> str:
+    listed = ", ".join(f"{name}: {rate:,.3g} TFLOP/s" for name, rate in rates.items())
+    return f"Products of square matrices: {listed}." if rates else ""
+
+
+def _steps(steps: dict[str, dict], peer: dict) -> str:
+    rows = []
+    for name, step in steps.items():
+        if "step_seconds" not in step:
+            rows.append([name, step.get("not measured", "not measured")] + [""] * 7)
+            continue
+        rate = step["target_tokens_per_second"]
+        theirs = peer.get(name, {}).get("tokens_per_second")
+        rows.append(
+            [
+                name,
+                f"{1000 * step['step_seconds']:,.1f}",
+                f"{rate:,.0f}",
+                f"{step['utilisation_by_6_parameters']:.1%}",
+                f"{step['utilisation_by_counted_flops']:.1%}",
+                f"{step['memory_bytes'] / 1e9:.1f}",
+                f"{step['compile_seconds']:.0f}",
+                f"{theirs:,.0f}" if theirs else "",
+                f"{rate / theirs:.2f}" if theirs else "",
+            ]
+        )
+    return _table(_COLUMNS, rows) if rows else ""
+
+
+def _search(jax: dict, peer: dict) -> str:
+    ours, theirs = jax.get("search", {}), peer.get("search", {})
+    if not ours:
+        return ""
+    told = f"Beam search: {ours['tokens_per_second']:,.0f} output tokens/s"
+    if "tokens_per_second" in theirs:
+        told += f", `generate` {theirs['tokens_per_second']:,.0f}"
+        told += f" (ratio {ours['tokens_per_second'] / theirs['tokens_per_second']:.2f})"
+    return f"{told}."
+
+
+def _profile(name: str, profile: dict) -> str:
+    kinds = profile["milliseconds_by_kind"]
+    total = sum(sum(times.values()) for times in kinds.values())
+    rows = [
+        [kind, f"{times['products']:.2f}", f"{times['other']:.2f}", f"{sum(times.values()) / total:.1%}"]
+        for kind, times in kinds.items()
+    ]
+    table = _table([f"{name}: ms a step, {total:.1f} in all", "products", "other kernels", "share"], rows)
+    largest = "\n".join(
+        f"- {time:.2f} ms, {calls:g} calls: {where}" for time, calls, _, where in profile["largest"][:5]
+    )
+    return f"{table}\n\nThe kernels with the most time:\n\n{largest}"
+
+
+def _curves(curves: dict) -> str:
+    if not {FLOAT32, BFLOAT16} <= curves.keys():
+        return ""
+    first, last = (f"{curves[FLOAT32][at]:.3f} and {curves[BFLOAT16][at]:.3f}" for at in (0, -1))
+    return (
+        f"Loss in float32 and bfloat16 over {len(curves[FLOAT32])} steps: {first} at first, {last} at the end; the "
+        f"largest difference is {loss_difference(curves):.2%}."
+    )
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,0 +1,88 @@
+"""Runs the measurement under JAX and the peer's, each in a process of its own, one after the other on the device."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from t2t_lite.errors import UserError
+
+_PACKAGE = "t2t_lite.benchmark.accelerator"
+# The peer's share of the time: six cases and a search took 60 s on an H200.
+_SECONDS_OF_PEER = 75.0
+# For the figures that a process has begun when its time is over.
+_SECONDS_OF_ENDING = 120.0
+
+
+def measure(minutes: float, batches_file: Path | None) -> dict[str, dict]:
+    """Returns the figures of this machine's accelerator, or at a small size of its CPU.
+
+    Args:
+      minutes: how long it may take; what has not begun by then is not measured.
+      batches_file: batches for the loss curves, see `stored_batches`; None: no curves.
+
+    Returns:
+      {"jax": figures of `under_jax.Measurement`, "peer": those of `peer.Peer`, or {"not measured": why}}.
+
+    Raises:
+      UserError: if nothing could be measured.
+    """
+    with_peer = all(importlib.util.find_spec(module) for module in ("torch", "transformers"))
+    seconds = max(60.0 * minutes - (_SECONDS_OF_PEER if with_peer else 0.0), 1.0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        ready, go = folder / "ready", folder / "go"
+        peer = None
+        if with_peer:
+            peer = _start("peer", folder, [str(folder / "peer.json"), str(ready), str(go)])
+        try:
+            given = [str(folder / "jax.json"), str(seconds), str(ready) if with_peer else ""]
+            given += [str(batches_file)] if batches_file else []
+            jax = _start("under_jax", folder, given)
+            _wait(jax, seconds + _SECONDS_OF_ENDING)
+            go.touch()
+            if peer is not None:
+                _wait(peer, _SECONDS_OF_PEER + _SECONDS_OF_ENDING)
+        finally:
+            for process in (jax, peer):
+                if process is not None and process.poll() is None:
+                    process.kill()
+                    process.wait()
+        figures = {part: _read(folder / f"{part}.json") for part in ("jax", "peer")}
+        if not figures["jax"]:
+            raise UserError(f"nothing could be measured under JAX: {_last_line(folder / 'under_jax.log')}")
+        if not with_peer:
+            figures["peer"] = {"not measured": "it needs the packages torch and transformers"}
+        elif not figures["peer"]:
+            figures["peer"] = {"not measured": _last_line(folder / "peer.log")}
+    return figures
+
+
+def _start(module: str, folder: Path, arguments: Sequence[str]) -> subprocess.Popen:
+    environment = os.environ | {"KERAS_BACKEND": "jax", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # leaves memory to the peer
+    with open(folder / f"{module}.log", "w") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", f"{_PACKAGE}.{module}", *arguments], stdout=log, stderr=log, env=environment
+        )
+
+
+def _wait(process: subprocess.Popen, seconds: float) -> None:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()  # what it has measured is in its file
+        process.wait()
+
+
+def _read(file: Path) -> dict:
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text().splitlines() if log.exists() else []
+    return lines[-1] if lines else "its process wrote nothing"

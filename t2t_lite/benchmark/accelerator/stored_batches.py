@@ -1,0 +1,65 @@
+"""Batches of real data in one .npz file, for machines without TensorFlow."""
+
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from t2t_lite.errors import UserError
+
+# Rows and length of every batch, and how many there are: 200 batches of Multi30k have 2,070 target tokens each.
+ROWS, LENGTH, NUMBER = 128, 32, 200
+
+
+class StoredBatches(NamedTuple):
+    """Batches of one shape."""
+
+    inputs: np.ndarray  # int32 [batches, rows, length], padded with 0
+    targets: np.ndarray  # the same
+    vocab_size: int  # the larger one of both sides
+
+
+def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = NUMBER, rows: int = ROWS) -> None:
+    """Writes batches of random training pairs with at most 32 tokens on both sides.
+
+    Raises:
+      UserError: if the data is not there, or has too few of these pairs.
+    """
+    from t2t_lite.data.manifest import check_data
+    from t2t_lite.data.pipeline import epochs, reading_shards
+    from t2t_lite.data.problem import get_problem
+    from t2t_lite.files import written_whole
+
+    problem = get_problem(problem_name)
+    manifest = check_data(data_dir, problem)
+    pairs: list[list[np.ndarray]] = []
+    with reading_shards(problem.data_name, data_dir):
+        batches = epochs(problem, data_dir, batch_tokens=4096, batch_by="targets", max_length=LENGTH, seed=1)
+        for batch in batches.as_numpy_iterator():
+            pairs += [list(pair) for pair in zip(batch["inputs"], batch["targets"])]
+            if len(pairs) >= number * rows:
+                break
+    order = np.random.default_rng(1).permutation(number * rows)  # a batch of the pipeline has similar lengths
+    sides = np.zeros((2, number * rows, LENGTH), np.int32)
+    for place, pair in zip(order, pairs):
+        for side, ids in enumerate(pair):
+            sides[side, place, : len(ids)] = ids
+    inputs, targets = sides.reshape(2, number, rows, LENGTH)
+    size = max(entry["size"] for entry in manifest.vocabularies)
+
+    with written_whole(file) as path, open(path, "wb") as opened:
+        np.savez_compressed(opened, inputs=inputs, targets=targets, vocab_size=size)
+
+
+def read_batches(file: Path) -> StoredBatches:
+    """Returns the batches of a file of `write_batches`.
+
+    Raises:
+      UserError: if it is not such a file.
+    """
+    try:
+        with np.load(file) as arrays:
+            return StoredBatches(arrays["inputs"], arrays["targets"], int(arrays["vocab_size"]))
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise UserError(f"{file}: no batches of `t2t-lite-benchmark --batches_file` ({error})") from error
