@@ -100,7 +100,7 @@ def largest(kernels: list[Kernel], names: dict[str, str], steps: int, number: in
     sums: dict[tuple[str, str], list[float]] = {}
     for kernel in kernels:
         short = re.sub(r"\d+", "N", names.get(kernel.instruction, kernel.instruction))
-        entry = sums.setdefault((re.sub(r"[._]?\d+$", "", kernel.name)[:80], short), [0.0, 0])
+        entry = sums.setdefault((re.sub(r"[._]\d+$", "", kernel.name)[:80], short), [0.0, 0])
         entry[0] += kernel.microseconds / 1000 / steps
         entry[1] += 1 / steps
     ordered = sorted(sums.items(), key=lambda item: -item[1][0])[:number]

@@ -56,10 +56,16 @@ def read_batches(file: Path) -> StoredBatches:
     """Returns the batches of a file of `write_batches`.
 
     Raises:
-      UserError: if it is not such a file.
+      UserError: if there is none, or it is not such a file.
     """
     try:
         with np.load(file) as arrays:
             return StoredBatches(arrays["inputs"], arrays["targets"], int(arrays["vocab_size"]))
+    except FileNotFoundError as error:
+        raise UserError(
+            f"--batches_file={file}: there is no such file; --problem and --data_dir write it, with TensorFlow"
+        ) from error
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise UserError(f"{file}: no batches of `t2t-lite-benchmark --batches_file` ({error})") from error
+        raise UserError(
+            f"--batches_file={file}: not a file of batches; write it again with --problem and --data_dir"
+        ) from error

@@ -88,7 +88,7 @@ def test_ten_steps_of_multi30k_give_the_weights_of_the_trainer(rate, devices, re
         np.testing.assert_allclose(found["losses"], losses, rtol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_random_numbers_gradients_of_frequent_tokens_and_searches(tmp_path):
     import tensorflow as tf
 
