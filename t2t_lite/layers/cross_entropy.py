@@ -76,6 +76,7 @@ def linear_cross_entropy(
     is_token = ops.cast(targets != 0, "float32")[:, None]
     # 16-bit products of softmax alone have too few digits to subtract the targets' part afterwards.
     subtracts_rows = x.dtype == "float32" and not _is_fused()
+    subtracted = label_smoothing if trains and not subtracts_rows else None
 
     def compute(x: Array, weight: Array) -> tuple[Any, Any]:
         matrix, padded = ops.cast(weight, x.dtype), ops.pad(x, ((0, missing), (0, 0)))
@@ -85,10 +86,7 @@ def linear_cross_entropy(
             start, shape = (number * size, 0), (size, hidden_size)
             logits = matmul_transposed(ops.slice(padded, start, shape), matrix, transpose_y=True)
             of_chunk = ops.slice(targets, start[:1], shape[:1])
-            if trains and not subtracts_rows:
-                added, dlogits = _sums_and_gradient(logits, of_chunk, label_smoothing)
-            else:
-                added, dlogits, _ = _sums_and_softmax(logits, of_chunk, counts_correct=not trains)
+            added, dlogits = _sums_and_gradient(logits, of_chunk, subtracted, counts_correct=not trains)
             if trains:
                 dx = ops.scatter_update(dx, [[number]], ops.matmul(dlogits, matrix)[None])
                 product = matmul_transposed(dlogits, ops.slice(of_tokens, start, shape), transpose_x=True)
@@ -174,10 +172,14 @@ def _is_fused() -> bool:
     return keras.backend.backend() == "jax"
 
 
-def _sums_and_gradient(logits: Array, targets: Array, label_smoothing: float) -> tuple[Array, Array]:
-    """Returns the sums of `_sums_and_softmax`, without `correct`, and the result of `_with_targets`."""
-    if not _is_fused():
-        sums, softmax, probs = _sums_and_softmax(logits, targets, counts_correct=False)
+def _sums_and_gradient(
+    logits: Array, targets: Array, label_smoothing: float | None, counts_correct: bool
+) -> tuple[Array, Array]:
+    """Returns the sums of `_sums_and_softmax` and the result of `_with_targets`; without eps, the softmax instead."""
+    if label_smoothing is None or not _is_fused():
+        sums, softmax, probs = _sums_and_softmax(logits, targets, counts_correct)
+        if label_smoothing is None:
+            return sums, softmax
         return sums, _with_targets(softmax, targets, probs, label_smoothing, logits.dtype)
     dtype, logits = logits.dtype, ops.cast(logits, "float32")
     is_target = ops.arange(logits.shape[1], dtype="int32") == targets[:, None]
