@@ -150,7 +150,7 @@ def _add_training_flags(parser: cli.CommandParser) -> None:
 
 def _add_accelerator_flags(parser: cli.CommandParser) -> None:
     add = parser.add_argument_group("with --accelerator (and --json_file)").add_argument
-    add("--minutes", type=cli.positive_number, default=10.0, help="how long it may take (default: 10)")
+    add("--minutes", type=cli.positive_number, default=10.0, help="about how long it may take (default: 10)")
     add(
         "--batches_file",
         type=cli.path,

@@ -20,6 +20,7 @@ import transformers  # pyright: ignore[reportMissingImports]
 from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
 from t2t_lite.benchmark.accelerator.cases import ACCELERATOR, CPU, Search
 from t2t_lite.config import HParams
+from t2t_lite.files import write_text
 from t2t_lite.plugins import load_all
 from t2t_lite.registry import HPARAMS
 
@@ -177,7 +178,7 @@ class Peer:
             self.figures[name] = {"error": f"{type(error).__name__}: {str(error)[:500]}"}
         if self._on_gpu:
             torch.cuda.empty_cache()
-        self._file.write_text(json.dumps(self.figures, indent=1))
+        write_text(self._file, json.dumps(self.figures, indent=1))
 
 
 def main(results: str, ready_file: str, go_file: str) -> None:

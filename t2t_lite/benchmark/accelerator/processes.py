@@ -1,5 +1,6 @@
 """Runs the measurement under JAX and the peer's, each in a process of its own, one after the other on the device."""
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -22,7 +23,7 @@ def measure(minutes: float, batches_file: Path | None) -> dict[str, dict]:
     """Returns the figures of this machine's accelerator, or at a small size of its CPU.
 
     Args:
-      minutes: how long it may take; what has not begun by then is not measured.
+      minutes: about how long it may take; what has not begun by then is not measured.
       batches_file: batches for the loss curves, see `stored_batches`; None: no curves.
 
     Returns:
@@ -36,22 +37,18 @@ def measure(minutes: float, batches_file: Path | None) -> dict[str, dict]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         ready, go = folder / "ready", folder / "go"
-        peer = None
-        if with_peer:
-            peer = _start("peer", folder, [str(folder / "peer.json"), str(ready), str(go)])
-        try:
-            given = [str(folder / "jax.json"), str(seconds), str(ready) if with_peer else ""]
-            given += [str(batches_file)] if batches_file else []
+        given = [str(folder / "jax.json"), str(seconds), str(ready) if with_peer else ""]
+        given += [str(batches_file)] if batches_file else []
+        with contextlib.ExitStack() as running:
+            if with_peer:
+                peer = _start("peer", folder, [str(folder / "peer.json"), str(ready), str(go)])
+                running.callback(_end, peer, 0.0)
             jax = _start("under_jax", folder, given)
-            _wait(jax, seconds + _SECONDS_OF_ENDING)
+            running.callback(_end, jax, 0.0)
+            _end(jax, seconds + _SECONDS_OF_ENDING)
             go.touch()
-            if peer is not None:
-                _wait(peer, _SECONDS_OF_PEER + _SECONDS_OF_ENDING)
-        finally:
-            for process in (jax, peer):
-                if process is not None and process.poll() is None:
-                    process.kill()
-                    process.wait()
+            if with_peer:
+                _end(peer, _SECONDS_OF_PEER + _SECONDS_OF_ENDING)
         figures = {part: _read(folder / f"{part}.json") for part in ("jax", "peer")}
         if not figures["jax"]:
             raise UserError(f"nothing could be measured under JAX: {_last_line(folder / 'under_jax.log')}")
@@ -71,7 +68,8 @@ def _start(module: str, folder: Path, arguments: Sequence[str]) -> subprocess.Po
         )
 
 
-def _wait(process: subprocess.Popen, seconds: float) -> None:
+def _end(process: subprocess.Popen, seconds: float) -> None:
+    """Waits for the end of a process, and ends it when the time is over."""
     try:
         process.wait(seconds)
     except subprocess.TimeoutExpired:

@@ -24,6 +24,7 @@ from t2t_lite.benchmark.accelerator import kernels
 from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
 from t2t_lite.benchmark.accelerator.cases import ACCELERATOR, BFLOAT16, CPU, FLOAT32, Case, Plan
 from t2t_lite.benchmark.accelerator.stored_batches import StoredBatches, read_batches
+from t2t_lite.files import write_text
 from t2t_lite.jax.search import beam_search
 from t2t_lite.jax.step import MAX_CHUNK, Steps, TrainState
 from t2t_lite.models.base import Seq2SeqModel
@@ -89,7 +90,7 @@ class Measurement:
                 self.figures.setdefault("curves", {})[precision] = losses
 
     def _write(self) -> None:
-        self._file.write_text(json.dumps(self.figures, indent=1))
+        write_text(self._file, json.dumps(self.figures, indent=1))
 
     @contextlib.contextmanager
     def _noted(self, *where: str) -> Iterator[None]:
