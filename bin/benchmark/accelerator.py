@@ -20,6 +20,8 @@ def show(arguments: argparse.Namespace) -> None:
     if arguments.json_file is not None:
         check_outputs({"--json_file": Path(arguments.json_file)}, {"--batches_file": batches} if batches else {})
     if batches and arguments.problem:
+        files = Path(arguments.data_dir).glob("*")
+        check_outputs({"--batches_file": batches}, {str(file): file for file in files})
         write_batches(arguments.problem, Path(arguments.data_dir), batches)
     if batches:
         read_batches(batches)  # before the measurement, which takes minutes

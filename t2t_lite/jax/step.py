@@ -1,7 +1,7 @@
 """Optimizer steps under JAX: the same update as `training.step`, on all devices, several steps a call."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,12 +35,11 @@ class TrainState(NamedTuple):
 class Steps:
     """Makes optimizer steps of a model: steps(state, inputs, targets) -> (state, figures).
 
-    The rows of a batch are divided among the devices. The memory of the given state is used for the new one.
+    The rows of a batch are divided among all devices of JAX. The memory of the given state is used for the new one.
 
     Args:
       model: a built model; its own weights stay as they are.
       random_seed: of dropout; None: no dropout.
-      devices: None: all of JAX.
       max_chunk: how many positions have logits at a time.
 
     Call arguments:
@@ -59,12 +58,11 @@ class Steps:
         self,
         model: Seq2SeqModel,
         random_seed: int | None = 1,
-        devices: Sequence[Any] | None = None,
         max_chunk: int = MAX_CHUNK,
     ) -> None:
         _check(model.hparams)
         self._model, self._random_seed, self._max_chunk = model, random_seed, max_chunk
-        self.mesh = Mesh(np.array(devices or jax.devices()), (_DEVICES,))
+        self.mesh = Mesh(np.array(jax.devices()), (_DEVICES,))
         whole, rows = PartitionSpec(), PartitionSpec(None, _DEVICES)
         several = jax.shard_map(
             self._several, mesh=self.mesh, in_specs=(whole, rows, rows), out_specs=whole, check_vma=False

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from t2t_lite.benchmark.accelerator import kernels
+from t2t_lite.benchmark.accelerator import kernels, stored_batches
 from t2t_lite.benchmark.accelerator.batches import MEAN_LENGTH, random_batch
 from t2t_lite.benchmark.accelerator.page import as_page
 from t2t_lite.bin.benchmark.command import main
@@ -154,6 +154,21 @@ def test_a_file_without_batches_is_an_error_of_one_line(tmp_path, capsys):
         assert output.err.startswith(f"t2t-lite-benchmark: error: --batches_file={file}: {message}")
         assert output.err.count("\n") == 1
         file.write_text("no batches")
+
+
+def test_batches_do_not_replace_data_and_need_a_short_pair(multi30k_data, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("jax")
+    flags = ["--accelerator", "--problem=multi30k_ende", f"--data_dir={multi30k_data}"]
+    manifest = multi30k_data / "manifest.multi30k_ende.json"
+    before = manifest.read_bytes()
+    assert main([*flags, f"--batches_file={manifest}"]) == 1
+    assert f"--batches_file={manifest} is the same file as {manifest};" in capsys.readouterr().err
+    assert manifest.read_bytes() == before
+    monkeypatch.setattr(stored_batches, "LENGTH", 1)
+    assert main([*flags, f"--batches_file={tmp_path}/b.npz"]) == 1
+    message = "t2t-lite-benchmark: error: no training pair of 'multi30k_ende' has at most 1 tokens on both sides"
+    assert capsys.readouterr().err.startswith(message)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.heavy

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from t2t_lite.errors import UserError
 from t2t_lite.registry import HPARAMS
 
 pytest.importorskip("jax", reason="needs jax (pip install -e '.[dev]')")
@@ -105,6 +106,12 @@ def test_random_numbers_gradients_of_frequent_tokens_and_searches(tmp_path):
             np.testing.assert_array_equal(found[precision], [[0.0], [4900 * 2], [0.0], [100 * 2]] * np.ones((1, 4)))
         outputs, scores = found["outputs"], found["scores"]
         every = found["every"]
+        refused = list(found["refused"])
+    assert refused == [
+        "clip_norm=1.0: the steps under JAX do not have this; set clip_norm=0.0, or train with TensorFlow",
+        "optimizer=lion: the steps under JAX do not have this; set optimizer=adam, or train with TensorFlow",
+        "precision=mixed_float16: the steps under JAX have no loss scaling; use mixed_bfloat16",
+    ]
     # A beam of all 5 tokens misses none of the 25 outputs of two tokens.
     for sentence in range(2):
         np.testing.assert_allclose(scores[sentence], np.sort(every[sentence].ravel())[::-1][:5], atol=1e-5)
@@ -138,6 +145,7 @@ def _parts(folder):
 
     from t2t_lite.jax.philox import PhiloxSeeds
     from t2t_lite.jax.search import beam_search
+    from t2t_lite.jax.step import Steps
     from t2t_lite.layers.embedding import Embedding
     from t2t_lite.models.building import make_model
 
@@ -166,7 +174,12 @@ def _parts(folder):
         chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), pairs[:, :, None], axis=-1)
         every.append(chosen.sum(axis=(1, 2)).reshape(5, 5))
     found["every"] = np.stack(every)
-    np.savez(folder / "parts.npz", **found)
+    refused = []
+    for changes in ({"clip_norm": 1.0}, {"optimizer": "lion"}, {"precision": "mixed_float16"}):
+        with pytest.raises(UserError) as error:
+            Steps(make_model(settings(0.0).replace(**changes), 5))
+        refused.append(str(error.value))
+    np.savez(folder / "parts.npz", refused=refused, **found)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ class Case(NamedTuple):
     hparams_set: str
     target_tokens: int  # of a batch on one device, without padding
     precision: str = BFLOAT16
-    matmul_precision: str | None = None  # of JAX, for float32: "tensorfloat32" or "highest"
+    matmul_precision: str | None = None  # of JAX, for float32
     dropout: bool = True
     max_chunk: int | None = None
 
@@ -46,8 +46,8 @@ class Plan(NamedTuple):
     seconds: float  # of timed steps for each case
 
 
-def _float32(hparams_set: str, tokens: int, precision: str = "tensorfloat32") -> Case:
-    return Case(hparams_set, tokens, FLOAT32, precision)
+def _float32(hparams_set: str, tokens: int) -> Case:
+    return Case(hparams_set, tokens, FLOAT32, "tensorfloat32")
 
 
 _BASE, _BIG = "transformer_base", "transformer_big"

@@ -24,10 +24,10 @@ def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = N
     """Writes batches of random training pairs with at most 32 tokens on both sides.
 
     Raises:
-      UserError: if the data is not there, or has too few of these pairs.
+      UserError: if the data is not there, or has none of these pairs.
     """
     from t2t_lite.data.manifest import check_data
-    from t2t_lite.data.pipeline import epochs, reading_shards
+    from t2t_lite.data.pipeline import epochs, has_pair, reading_shards
     from t2t_lite.data.problem import get_problem
     from t2t_lite.files import written_whole
 
@@ -35,6 +35,11 @@ def write_batches(problem_name: str, data_dir: Path, file: Path, number: int = N
     manifest = check_data(data_dir, problem)
     pairs: list[list[np.ndarray]] = []
     with reading_shards(problem.data_name, data_dir):
+        if not has_pair(problem, data_dir, LENGTH):
+            raise UserError(
+                f"no training pair of '{problem_name}' has at most {LENGTH} tokens on both sides, which batches for "
+                f"--accelerator need; use another problem"
+            )
         batches = epochs(problem, data_dir, batch_tokens=4096, batch_by="targets", max_length=LENGTH, seed=1)
         for batch in batches.as_numpy_iterator():
             pairs += [list(pair) for pair in zip(batch["inputs"], batch["targets"])]
