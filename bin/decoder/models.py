@@ -113,7 +113,8 @@ def _of_export(
 
 def _prepare(arguments: argparse.Namespace) -> None:
     """Makes the settings of the process for searches with TensorFlow."""
-    from t2t_lite.system.startup import keep_compiled, use_one_thread_per_operation
+    from t2t_lite.system.cores import use_one_thread_per_operation
+    from t2t_lite.system.startup import keep_compiled
 
     keep_compiled()
     if not arguments.xla_compile:

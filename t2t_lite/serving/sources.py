@@ -152,8 +152,9 @@ def _warn(line: str) -> None:
 
 def _prepare_tensorflow() -> None:
     """Makes the settings of the process for searches with TensorFlow, and imports it."""
+    from t2t_lite.system.cores import use_one_thread_per_operation
     from t2t_lite.system.quiet import import_tensorflow
-    from t2t_lite.system.startup import keep_compiled, use_one_thread_per_operation
+    from t2t_lite.system.startup import keep_compiled
 
     keep_compiled()
     use_one_thread_per_operation()

@@ -8,15 +8,6 @@ import platform
 from pathlib import Path
 
 
-def use_one_thread_per_operation() -> None:
-    """Makes an operation of TensorFlow use one thread, unless the user's environment says otherwise.
-
-    Uncompiled searches run in parallel, a batch on each core. If their small operations were divided among all cores as
-    well, batches would take half as long again, and one sentence twice as long. Compiled ones need the threads.
-    """
-    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-
-
 def keep_compiled() -> None:
     """Makes XLA cache compiled code for later runs. Call it before TensorFlow is imported.
 

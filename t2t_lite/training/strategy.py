@@ -1,14 +1,13 @@
 """The devices of a training run, and reductions over its workers."""
 
 import contextlib
-import os
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_lite.display import LOG
 from t2t_lite.errors import UserError
-from t2t_lite.system.cores import num_cores
+from t2t_lite.system.cores import num_cores, user_sets_threads
 from t2t_lite.system.free_memory import free_memory
 from t2t_lite.system.gpus import warn_if_unused, why_unused
 from t2t_lite.system.quiet import is_prepared
@@ -17,8 +16,6 @@ from t2t_lite.training.tf_config import workers_of_environment
 
 # Micro-batches that a CPU computes at once.
 _PARALLEL_ON_CPU = 2
-# Settings of TensorFlow's threads by which a user decides how the cores are used.
-_THREADS_IN_ENVIRONMENT = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 
 
 def make_strategy(
@@ -167,7 +164,7 @@ def divide_cores() -> None:
 
 
 def _divides_cores() -> bool:
-    return num_cores() >= _PARALLEL_ON_CPU and not any(map(os.environ.get, _THREADS_IN_ENVIRONMENT))
+    return num_cores() >= _PARALLEL_ON_CPU and not user_sets_threads()
 
 
 def _split_cpu(parts: int) -> None:

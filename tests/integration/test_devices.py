@@ -239,6 +239,9 @@ if "command" in sys.argv:
     prepare_process()
 if "one_core" in sys.argv:
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+if "served" in sys.argv:
+    from t2t_lite.system.cores import use_one_thread_per_operation
+    use_one_thread_per_operation()
 import tensorflow as tf
 from t2t_lite.training.strategy import make_strategy, num_parallel_micro_batches
 strategy = make_strategy(
@@ -258,6 +261,7 @@ ONE_WORKER = json.dumps({"cluster": {"worker": ["localhost:0"]}, "task": {"type"
     [
         (["command"], {}, True, 2),
         ([], {}, False, 2),
+        (["served"], {}, False, 2),
         (["command", "one_core"], {}, False, 1),
         (["command", "virtual"], {}, False, 1),
         (["command", "compiled"], {}, False, 2),  # `bound_micro_batches` makes it one
@@ -267,6 +271,7 @@ ONE_WORKER = json.dumps({"cluster": {"worker": ["localhost:0"]}, "task": {"type"
     ids=[
         "a command",
         "another program",
+        "a program that has served a model",
         "one core",
         "virtual devices",
         "compiled",

@@ -209,6 +209,8 @@ def test_symbolic_tensors_make_a_functional_model(model):
 
 
 def test_three_steps_of_fit_equal_three_of_the_trainer():
+    # Adam divides by a gradient's size. Where that is nearly 0, as in one of 24 random starts, it magnifies rounding.
+    keras.utils.set_random_seed(1)
     changes = dict.fromkeys(("residual_dropout", "attention_dropout", "relu_dropout"), 0.0)
     ours = make(learning_rate_warmup_steps=16, **changes)
     keras_model = keras.models.clone_model(ours)

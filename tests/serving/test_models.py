@@ -1,8 +1,10 @@
 """The models of a server: run directories and exports, parsers, and what changes while they are served."""
 
+import os
 import shutil
 import weakref
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -33,6 +35,12 @@ def answers(models, model, lines, prefixes=None, phrases=None, settings=(), **ta
     wanted = Task(settings, **task)
     _, job = models.submit(lambda: chosen, lambda model: (wanted, model.texts(lines, prefixes, phrases)))
     return job.future.result(120)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def environment_is_restored():
+    with mock.patch.dict(os.environ):  # the models of a server set the threads of their process
+        yield
 
 
 @pytest.fixture(scope="module")
