@@ -1,6 +1,5 @@
 """The random numbers of dropout under JAX: those of `training.step.dropout_seeds.DropoutSeeds`."""
 
-import math
 from collections.abc import Sequence
 
 import jax
@@ -28,13 +27,13 @@ class PhiloxSeeds:
         self._first_row, self._rows = first_row, rows
         self._places = 0
 
-    def uint16(self, shape: Sequence[int]) -> jax.Array:
-        """Returns the numbers of the next place in the model: uint16 of this shape, uniform from 0 to 65535.
+    def uint16_like(self, x: jax.Array) -> jax.Array:
+        """Returns the numbers of the next place in the model: uint16 of the shape of x, uniform from 0 to 65535.
 
-        The shape consists of consecutive rows of equal size.
+        x consists of consecutive rows of equal size.
         """
         self._places += 1
-        of_row = math.prod(shape) // self._rows
+        of_row = x.size // self._rows
         blocks = -(-of_row // _NUMBERS)
         # The counter's first 64 bits are the number of the block; a batch has fewer than 2**32.
         counter = jnp.arange(self._rows * blocks, dtype=jnp.uint32) + jnp.asarray(self._first_row * blocks, jnp.uint32)
@@ -45,7 +44,7 @@ class PhiloxSeeds:
         numbers = jax.lax.bitcast_convert_type(words, jnp.uint16)  # [blocks of all rows, 4, 2]
         if of_row % _NUMBERS:
             numbers = numbers.reshape(self._rows, blocks * _NUMBERS)[:, :of_row]
-        return numbers.reshape(shape)
+        return numbers.reshape(x.shape)
 
 
 def philox(counter: Sequence[jax.Array], key: Sequence[jax.Array]) -> tuple[jax.Array, ...]:

@@ -25,7 +25,7 @@ def attention_weights(scores: Array, attention_mask: Array) -> Array:
     """
     # Adding a small mask is cheaper than a broadcast `where` between scores and a constant.
     forbidden = ops.cast(ops.logical_not(attention_mask), "float32") * FORBIDDEN
-    return ops.softmax(ops.cast(scores, "float32") + forbidden)
+    return ops.softmax(_add_to_scores(ops.cast(scores, "float32"), forbidden))
 
 
 def attend(
@@ -51,8 +51,13 @@ def attend(
     return _weighted_sum(drop(ops.cast(weights, values.dtype)), values), weights
 
 
-# Products of matrices with equal leading dimensions. Automatic differentiation does not know that they are equal, and
-# would add sums to both gradients as if one factor had been broadcast.
+# Automatic differentiation does not know which tensor of a sum or product is broadcast, and would add operations to the
+# gradients of both.
+@ops.custom_gradient
+def _add_to_scores(scores: Array, mask: Array) -> tuple[Array, Callable[..., tuple[Array, None]]]:
+    return scores + mask, lambda *upstream: (upstream[0], None)
+
+
 @ops.custom_gradient
 def _scores(queries: Array, keys: Array) -> tuple[Array, Callable[..., tuple[Array, Array]]]:
     def grad(*upstream: Array) -> tuple[Array, Array]:
@@ -198,16 +203,18 @@ class MultiHeadAttention(Layer):
     def _project(self, x: Array, *kernels: Array) -> list[Array]:
         """Returns float [batch, heads, length, size] for each kernel; one wide product is faster than several."""
         matrices = [ops.convert_to_tensor(kernel) for kernel in kernels]
-        batch, length = shape_of(x)[:2]
-        flat = ops.matmul(
-            ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size)),
-            ops.cast(ops.concatenate(matrices, axis=1), self.compute_dtype),
-        )
-        widths = [kernel.shape[1] for kernel in matrices]
+        widths, (batch, length) = [kernel.shape[1] for kernel in matrices], shape_of(x)[:2]
+        x = ops.reshape(ops.cast(x, self.compute_dtype), (-1, self.hidden_size))
+        if len(set(widths)) == 1:  # stacked and transposed together, with fewer operations
+            width, number = widths[0], len(widths)
+            matrix = ops.reshape(ops.stack(matrices, axis=1), (self.hidden_size, number * width))
+            flat = ops.matmul(x, ops.cast(matrix, self.compute_dtype))
+            heads = ops.reshape(flat, (batch, length, number, self.num_heads, width // self.num_heads))
+            return ops.unstack(ops.transpose(heads, (2, 0, 3, 1, 4)), number)
+        flat = ops.matmul(x, ops.cast(ops.concatenate(matrices, axis=1), self.compute_dtype))
         # Split instead of slices: the gradient of a slice is padded with zeros to the whole width.
-        parts = ops.split(flat, list(itertools.accumulate(widths))[:-1], axis=1) if len(matrices) > 1 else [flat]
         heads = [
             ops.reshape(part, (batch, length, self.num_heads, width // self.num_heads))
-            for part, width in zip(parts, widths)
+            for part, width in zip(ops.split(flat, list(itertools.accumulate(widths))[:-1], axis=1), widths)
         ]
         return [ops.transpose(part, (0, 2, 1, 3)) for part in heads]

@@ -1,7 +1,6 @@
 """Dropout with random numbers as an argument, so that a training step is a pure function of weights, batch and step."""
 
 import math
-from collections.abc import Sequence
 from typing import Protocol
 
 import keras
@@ -14,8 +13,8 @@ from t2t_lite.layers.ops import multiply_by_mask, ops, shape_of
 class Seeds(Protocol):
     """The source of random numbers of one training step, such as `training.step.dropout_seeds.DropoutSeeds`."""
 
-    def uint16(self, shape: Sequence[int | Array]) -> Array:
-        """Returns uniform integers below 2**16 of the given shape, different ones at each call."""
+    def uint16_like(self, x: Array) -> Array:
+        """Returns uniform integers below 2**16 of the shape of x, different ones at each call."""
         ...
 
 
@@ -29,8 +28,9 @@ class KerasSeeds:
     def __init__(self, generator: keras.random.SeedGenerator | None = None) -> None:
         self._generator = generator
 
-    def uint16(self, shape: Sequence[int | Array]) -> Array:
-        """Returns uniform integers below 2**16 of the given shape, made from 32-bit numbers."""
+    def uint16_like(self, x: Array) -> Array:
+        """Returns uniform integers below 2**16 of the shape of x, made from 32-bit numbers."""
+        shape = shape_of(x)
         size = math.prod(shape)
         words = keras.random.randint(((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=self._generator)
         return ops.reshape(ops.reshape(ops.view(words, "uint16"), (-1,))[:size], shape)
@@ -67,6 +67,6 @@ class Dropout(Layer):
         # 16 random bits per element: half as many as keras.random.dropout, and the same probability in every float
         # type (a bfloat16 random number has 128 values). The scale matches the rounded rate.
         threshold = min(round(self.rate * 2**16), 2**16 - 1)
-        numbers = (KerasSeeds() if seeds is None else seeds).uint16(shape_of(x))
+        numbers = (KerasSeeds() if seeds is None else seeds).uint16_like(x)
         keep = ops.cast(ops.greater_equal(numbers, ops.cast(threshold, "uint16")), x.dtype)
         return multiply_by_mask(x, keep * (2**16 / (2**16 - threshold)))

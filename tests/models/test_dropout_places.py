@@ -84,8 +84,8 @@ def test_encoder_and_decoder_have_dropout_on_their_embeddings():
     model = make("transformer_base")
     seeds = seeds_of()
     drawn = []
-    draw = seeds.uint16
-    seeds.uint16 = lambda shape: drawn.append(shape) or draw(shape)
+    draw = seeds.uint16_like
+    seeds.uint16_like = lambda x: drawn.append(x.shape) or draw(x)
     model(INPUTS, TARGETS, seeds=seeds)
     assert len(drawn) == len(PAPER) + 1  # the embeddings of the source and of the target
 

@@ -1,7 +1,6 @@
 """The random numbers of dropout, independent of devices, micro-batches and restarts."""
 
 import math
-from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -29,21 +28,21 @@ class DropoutSeeds:
         self._first_row, self._rows = tf.cast(first_row, tf.int64), rows
         self._places = 0
 
-    def uint16(self, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
-        """Returns the numbers of the next place in the model: uint16 of this shape, uniform from 0 to 65535.
+    def uint16_like(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns the numbers of the next place in the model: uint16 of the shape of x, uniform from 0 to 65535.
 
-        The shape consists of consecutive rows of equal size; its elements are ints or int32 scalars.
+        x consists of consecutive rows of equal size.
         """
         self._places += 1
-        known = [size for size in shape if isinstance(size, int)]
-        unknown = [size for size in shape if not isinstance(size, int)]
+        size = tf.size(x)
         # Whether the last block of a row may be partial; where it is not, fewer operations count the blocks.
-        is_partial = math.prod(size for size in shape[1:] if isinstance(size, int)) % _NUMBERS > 0
+        is_partial = math.prod(size for size in x.shape[1:] if size is not None) % _NUMBERS > 0
         if is_partial:
-            blocks = -(-self._of_row(shape) // _NUMBERS)
+            of_row = size // self._rows
+            blocks = -(-of_row // _NUMBERS)
             of_batch = self._rows * blocks
         else:
-            of_batch = math.prod(unknown, start=math.prod(known) // _NUMBERS)
+            of_batch = size // _NUMBERS
             blocks = of_batch // self._rows
         first = self._first_row * tf.cast(blocks, tf.int64)
         words = tf.raw_ops.StatelessRandomUniformFullIntV2(
@@ -55,11 +54,8 @@ class DropoutSeeds:
         )
         numbers = tf.bitcast(words, tf.uint16)  # [blocks of all rows, 4, 2]
         if is_partial:
-            numbers = tf.reshape(numbers, [self._rows, blocks * _NUMBERS])[:, : self._of_row(shape)]
-        return tf.reshape(numbers, shape)
-
-    def _of_row(self, shape: Sequence[int | tf.Tensor]) -> int | tf.Tensor:
-        return math.prod(shape) // self._rows
+            numbers = tf.reshape(numbers, [self._rows, blocks * _NUMBERS])[:, :of_row]
+        return tf.reshape(numbers, tf.shape(x))
 
 
 def _uint64(numbers: tf.Tensor) -> tf.Tensor:
