@@ -30,7 +30,7 @@ def make_parser() -> cli.CommandParser:
     )
     add = parser.add_argument_group("what to train").add_argument
     add("--problem", help="name of the problem")
-    add("--hparams_set", help="name of the hparam set")
+    add("--hparams_set", help="name of the hparam set (default with --warm_start_from: the settings of that run)")
     add("--hparams", default="", metavar="NAME=VALUE,...", help="overrides of the set's values")
     add("--model", help="name of the model (default: the set's)")
     add("--data_dir", type=cli.path, help="folder with the data")
@@ -76,7 +76,7 @@ def _run(flags: Sequence[str]) -> int:
     needed = {"train": ("problem", "hparams_set", "data_dir", "output_dir"), "eval": ("data_dir", "output_dir")}
     if not arguments.make_tf_config:
         for flag in needed["eval" if arguments.schedule == "eval" else "train"]:
-            if not getattr(arguments, flag):
+            if not getattr(arguments, flag) and not (flag == "hparams_set" and arguments.warm_start_from):
                 parser.error(f"--{flag} is required")
     if arguments.schedule == "eval" and arguments.recipe:
         parser.error("--recipe is for trainings, and --schedule=eval is none")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from t2t_lite.api.data import GeneratedData, generate_data
     from t2t_lite.api.evaluation import EvaluationResult, evaluate, measure_heads, score_split
     from t2t_lite.api.export import export
-    from t2t_lite.api.importing import import_model
+    from t2t_lite.api.importing import import_data, import_model
     from t2t_lite.api.models import load_model
     from t2t_lite.api.settings import get_hparams
     from t2t_lite.api.training import TrainResult, train
@@ -41,7 +41,7 @@ _NAMES = {
     "api.data": "GeneratedData generate_data",
     "api.evaluation": "EvaluationResult evaluate measure_heads score_split",
     "api.export": "export",
-    "api.importing": "import_model",
+    "api.importing": "import_data import_model",
     "api.models": "load_model",
     "report.writing": "write_report",
     "api.settings": "get_hparams",
@@ -88,6 +88,7 @@ __all__ = [
     "generate_data",
     "get_hparams",
     "get_problem",
+    "import_data",
     "import_model",
     "layers",
     "load_model",

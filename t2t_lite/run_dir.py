@@ -96,6 +96,21 @@ def open_run_dir(path: Path) -> RunDir:
     return RunDir(path, hparams, problem, targets, inputs, Path(data_dir) if data_dir else None)
 
 
+def folder_to_start_from(path: Path) -> Path:
+    """Returns the run directory that `warm_start_from` names, itself or by a checkpoint in it.
+
+    Raises UserError if it is none.
+    """
+    folder = path if path.is_dir() else path.parent
+    for name in ("run.json", "hparams.json"):
+        if not (folder / name).is_file():
+            raise UserError(
+                f"`warm_start_from={path}` is neither a run directory nor a checkpoint in one: {folder} has no "
+                f"{name}; give the `output_dir` of another training or a checkpoint in it, such as RUN/ckpt-2000"
+            )
+    return folder
+
+
 def wait_for_run_dir(path: Path, seconds: float, say: Callable[[str], None]) -> None:
     """Waits at most so many seconds until a training has created a run directory; `say` receives a line if it has to.
 

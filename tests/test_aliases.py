@@ -12,7 +12,7 @@ from t2t_lite.config import DecodeHParams, HParams
 from t2t_lite.errors import UserError, nearest
 from t2t_lite.registry import HPARAMS, PROBLEMS
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "tensor2tensor.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "from-tensor2tensor.md"
 PROBLEM_NAMES = {
     "translate_ende_wmt32k": "wmt_ende",
     "translate_ende_wmt32k_rev": "wmt_ende_rev",

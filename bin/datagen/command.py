@@ -1,9 +1,11 @@
 """t2t-lite-datagen: generates the vocabulary, shards and manifest of a problem, or shows their content."""
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from t2t_lite.api.data import generate_data
+from t2t_lite.api.importing import import_data
 from t2t_lite.bin import cli
 from t2t_lite.bin.cli.display import CommandDisplay
 from t2t_lite.bin.cli.option_flags import add_options, given, parse_with_problem
@@ -26,6 +28,17 @@ def make_parser() -> cli.CommandParser:
         "--tmp_dir",
         type=cli.path,
         help="folder for source files, which are downloaded if missing (default: downloads/ in --data_dir)",
+    )
+    add(
+        "--from",
+        dest="kind",
+        choices=("t2t",),
+        help="t2t: take the shards and the vocabulary that tensor2tensor has generated in --tmp_dir, as they are",
+    )
+    add(
+        "--t2t_problem",
+        metavar="NAME",
+        help="with --from=t2t: the NAME in NAME-train-00000-of-00100 (default: the only one)",
     )
     add_options(add, GenerateOptions, *GenerateOptions.declared())
     add(
@@ -56,4 +69,22 @@ def _run(flags: Sequence[str]) -> None:
         print_inspection(arguments)
         return
     options = given(arguments, GenerateOptions) | arguments.problem_options
+    if arguments.kind or arguments.t2t_problem:
+        _import(parser, arguments, options)
+        return
     generate_data(arguments.problem, arguments.data_dir, tmp_dir=arguments.tmp_dir, display=CommandDisplay(), **options)
+
+
+def _import(parser: cli.CommandParser, arguments: argparse.Namespace, options: Mapping[str, object]) -> None:
+    if not arguments.kind or not arguments.tmp_dir:
+        parser.error("--from=t2t needs --tmp_dir" if arguments.kind else "--t2t_problem needs --from=t2t")
+    if others := {name for name, value in options.items() if value} - {"vocab_file"}:
+        parser.error(f"--from=t2t takes the shards as they are: leave out --{min(others)}")
+    import_data(
+        arguments.tmp_dir,
+        arguments.data_dir,
+        problem=arguments.problem,
+        vocab_file=arguments.vocab_file,
+        t2t_problem=arguments.t2t_problem or "",
+        display=CommandDisplay(),
+    )

@@ -95,7 +95,7 @@ def generate_data(
         from t2t_lite.data.generation.generate import generate
 
         manifest = generate(problem, data_dir, tmp_dir, display.say, dataclasses.replace(checked, report=report))
-    return _generated(problem, data_dir, manifest, seen[0] if seen else None)
+    return generated_data(problem, data_dir, manifest, seen[0] if seen else None)
 
 
 def _check_names(problem: str, options: Mapping[str, str]) -> None:
@@ -108,7 +108,10 @@ def _check_names(problem: str, options: Mapping[str, str]) -> None:
             raise UserError(f"generate_data() has no argument '{option}'{nearest(option, known)}", status=2)
 
 
-def _generated(problem: Problem, data_dir: Path, manifest: Manifest, text_checks: "TextChecks | None") -> GeneratedData:
+def generated_data(
+    problem: Problem, data_dir: Path, manifest: Manifest, text_checks: "TextChecks | None" = None
+) -> GeneratedData:
+    """Returns what the data of a problem is, from its manifest."""
     sides = problem.in_direction(SIDES)
     inputs, targets = (data_dir / each["file"] for each in problem.in_direction(manifest.vocabularies))
     return GeneratedData(

@@ -90,7 +90,7 @@ def evaluate(
     if decode and not run_dir.problem.has_inputs:
         raise UserError(f"'{run_dir.problem.name}' has no inputs, and so no outputs to score: give `decode=False`")
     check_search(decode_hparams, run_dir.problem)
-    manifest = check_data(data_dir, run_dir.problem)
+    manifest = check_data(data_dir, run_dir.problem, split)
     with settings_restored():
         import_tensorflow()
         import tensorflow as tf

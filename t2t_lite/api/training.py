@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from t2t_lite.api.settings import resolve_hparams
 from t2t_lite.config import AUTO_BATCH_BY, AUTO_PRECISION, HParams
-from t2t_lite.data.problem import Problem, get_problem
+from t2t_lite.data.problem import SIDES, Problem, get_problem
 from t2t_lite.display import Display
 from t2t_lite.errors import UserError
 from t2t_lite.recipes import Recipe, recipe_of
@@ -80,14 +80,15 @@ def train(
 
     Args:
       problem: the name of a registered problem, or an object of one, whose options are for `generate_data`.
-      hparams_set: the name of an hparam set; None if `hparams` is complete.
+      hparams_set: the name of an hparam set; None if `hparams` is complete, or with `warm_start_from`: the settings of
+        that run.
       data_dir: the folder with the problem's data.
       output_dir: the run directory: settings, vocabularies, checkpoints, logs.
       hparams: changes to the set, as a dict or "name=value,..."; or complete settings, from `get_hparams`.
       model: the name of the model; None: the set's.
       train_steps: the total number of steps; None: the set's.
       callbacks: they receive the figures of steps and evaluations, and can stop the training.
-      generate_data: whether to generate missing data first.
+      generate_data: whether to generate missing data first; with `warm_start_from`, with the vocabulary of that run.
       tmp_dir: where `generate_data` finds or stores source files, see `t2t_lite.generate_data`.
       display: where to show the progress; None: the logger "t2t_lite".
       recipe: "paper": checkpoints every 10 minutes, the last ones averaged at the end, the test split evaluated, and a
@@ -110,6 +111,8 @@ def train(
             f"problem '{generated.data_name}' is not registered; decorate its class with @PROBLEMS.register"
         )
     problem = get_problem(generated.name)
+    if hparams_set is None and options.get("warm_start_from") and not isinstance(hparams, HParams):
+        hparams = _settings_to_start_from(Path(output_dir), Path(options["warm_start_from"])).changed(hparams)
     settings = _settings(hparams_set, hparams, model, train_steps)
     chosen = recipe_of(recipe, hparams_set)
     checked = _options(options, problem.flags, chosen, settings)
@@ -130,7 +133,9 @@ def train(
             run.check_warm_start()
             from t2t_lite.api.data import generate_data as generate
 
-            generate(generated, run.data_dir, tmp_dir=tmp_dir, display=display)
+            generate(
+                generated, run.data_dir, tmp_dir=tmp_dir, display=display, **run.vocabulary_to_start_with(generated)
+            )
         result = run.train(callbacks, display)
         if chosen and run.is_chief and result.ended_by in COMPLETE:
             written = _finish(chosen, result.output_dir, run.data_dir, hparams_set, display or Display())
@@ -165,6 +170,14 @@ def _settings(
         settings = settings.replace(train_steps=train_steps)
     MODELS.check(settings.model)
     return settings
+
+
+def _settings_to_start_from(output_dir: Path, other: Path) -> HParams:
+    """Returns the settings of the run to resume, or of the one to start from."""
+    from t2t_lite.run_dir import folder_to_start_from, open_run_dir
+
+    is_new = not (output_dir / "run.json").exists()
+    return open_run_dir(folder_to_start_from(other) if is_new else output_dir).hparams
 
 
 def _options(
@@ -248,6 +261,23 @@ class _Run:
                 from t2t_lite.training.warm_start import resolve
 
                 resolve(Path(self.options.warm_start_from))
+
+    def vocabulary_to_start_with(self, problem: Problem) -> dict[str, str]:
+        """Returns the option `vocab_file` for new data: the vocabulary of the run to start from, where it fits."""
+        from t2t_lite.data.manifest import read_manifest
+        from t2t_lite.run_dir import folder_to_start_from, open_run_dir
+
+        if not self.options.warm_start_from or problem.vocab_file:
+            return {}
+        other = open_run_dir(folder_to_start_from(Path(self.options.warm_start_from)))
+        files = dict.fromkeys(map(str, other.problem.in_direction((other.inputs_vocabulary, other.vocabulary))))
+        is_like = all(problem.symbols_of(side) == other.problem.symbols_of(side) for side in SIDES)
+        if not is_like or (len(files) == 1) != problem.shared_vocabulary:
+            return {}
+        manifest = read_manifest(self.data_dir, problem)
+        if manifest is not None and manifest.settings.get("vocab_file") != ",".join(files):
+            return {}
+        return {"vocab_file": ",".join(files)}
 
     def _check(self) -> "Manifest":
         """Checks settings and data, and returns the data's manifest."""

@@ -115,6 +115,7 @@ def inspect_split(data_dir: Path, problem_name: str, split: str, num_texts: int 
     manifest = manifest_of_file(data_dir / FILENAME.format(problem_name))
     if split not in manifest.splits:
         raise UserError(f"{data_dir} has no {split} split of '{problem_name}' yet; finish it with t2t-lite-datagen")
+    manifest.check_split(data_dir, split)
     return _inspect(manifest, split, [data_dir / name for name in manifest.splits[split]["shards"]], num_texts)
 
 

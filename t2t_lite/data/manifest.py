@@ -69,6 +69,11 @@ class Manifest:
         content = [made, self.sources, *(vocabulary["sha256"] for vocabulary in self.vocabularies)]
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
+    def check_split(self, data_dir: Path, split: str) -> None:
+        """Raises UserError if a split has no pairs, as test in data that was imported without it."""
+        if not self.splits[split]["examples"]:
+            raise UserError(f"the data in {data_dir} was imported without a {split} split; use another one")
+
     def longest(self, split: str, max_length: int) -> int:
         """Returns the length in tokens of a split's longest side that does not exceed `max_length`."""
         histograms = self.splits[split]["lengths"].values()
@@ -136,8 +141,8 @@ def _require_parts(manifest: Manifest) -> None:
         raise TypeError("a name or a number has the wrong type")
 
 
-def check_data(data_dir: Path, problem: Problem) -> Manifest:
-    """Returns the manifest after checking the data directory against it.
+def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manifest:
+    """Returns the manifest after checking the data directory against it, and that a split of it has pairs.
 
     Raises a UserError if there is no such data, a shard is missing or truncated, or the vocabulary differs.
     """
@@ -155,6 +160,7 @@ def check_data(data_dir: Path, problem: Problem) -> Manifest:
         raise UserError(f"the data in {data_dir} has no {missing[0]} split yet; finish it with: {command}")
     _check_shards(data_dir, manifest, command)
     _check_vocabularies(data_dir, manifest, problem, command)
+    manifest.check_split(data_dir, split)
     return manifest
 
 
@@ -190,7 +196,7 @@ def _flags_of(manifest: Manifest, problem: Problem) -> str:
     """Returns the command-line flags that the data was made with, except those with default values."""
     # Defaults come from the class, because a command may have changed the instance.
     usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
-    flags = {name: value for name, value in manifest.settings.items() if name in problem.flags}
+    flags = {name: value for name, value in manifest.settings.items() if name in (*problem.flags, "from")}
     flags |= {name: manifest.settings.get(name, value) for name, value in (usual | {"max_cases": 0}).items()}
     return "".join(
         f" {shlex.quote(f'--{name}={value}')}" for name, value in flags.items() if value and value != usual.get(name)

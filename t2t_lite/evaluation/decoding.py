@@ -46,7 +46,7 @@ def decode(request: Request, inputs: Sequence[str]) -> Decoded:
     Raises a UserError if the checkpoint or the data cannot be read, or they do not fit together.
     """
     run_dir, problem = request.run_dir, request.run_dir.problem
-    manifest = check_data(request.data_dir, problem)
+    manifest = check_data(request.data_dir, problem, request.split)
     _check_vocabularies(request, manifest)
     settings = dataclasses.asdict(request.settings)
     translator = Translator.from_run_dir(

@@ -15,7 +15,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.layers.positions import LearnedPositions
 from t2t_lite.models.base import Seq2SeqModel
 from t2t_lite.models.parameters import symbolic_model
-from t2t_lite.run_dir import RunDir, open_run_dir
+from t2t_lite.run_dir import RunDir, folder_to_start_from, open_run_dir
 
 # The parts of a model whose weight has a row per token, and the side of these tokens. Tied parts are one object.
 _TOKEN_TABLES = {"embedding": "targets", "inputs_embedding": "inputs", "projection": "targets"}
@@ -34,13 +34,7 @@ def resolve(path: Path) -> tuple[RunDir, Path]:
     path = Path(path)
     checkpoint = path.with_suffix("") if path.suffix == ".index" else path
     checkpoint = existing(checkpoint) or checkpoint
-    directory = path if path.is_dir() else checkpoint.parent
-    for name in ("run.json", "hparams.json"):
-        if not (directory / name).is_file():
-            raise UserError(
-                f"`warm_start_from={path}` is neither a run directory nor a checkpoint in one: {directory} has no "
-                f"{name}; give the `output_dir` of another training or a checkpoint in it, such as RUN/ckpt-2000"
-            )
+    directory = folder_to_start_from(path)
     run_dir = open_run_dir(directory)
     if path == directory:
         return run_dir, _trained(select(directory, LAST).path, path)

@@ -81,7 +81,9 @@ RULES = {
     ),
     "importing": (
         (
-            *("importing", "models", "layers", "data.vocab", "data.problem", "checkpoints", "run_dir"),
+            *("importing", "models", "layers", "data.vocab", "data.problem", "data.manifest", "checkpoints", "run_dir"),
+            *("data.generation.existing_data", "data.generation.progress", "data.generation.records"),
+            "data.generation.split_writer",
             *("training.optimizers", *BASIS),
         ),
         ("tensorflow", "numpy"),

@@ -11,6 +11,9 @@ from t2t_lite.data.problem import SPLITS, Problem
 from t2t_lite.errors import UserError
 from t2t_lite.files import INCOMPLETE, is_same_file
 
+# The setting of data that was imported from shards of another toolkit: which one.
+IMPORTED = "from"
+
 
 def is_complete(manifest: Manifest, problem: Problem, data_dir: Path) -> bool:
     """Returns whether all splits are finished and all files exist."""
@@ -38,7 +41,7 @@ def rare_character_settings(problem: Problem, manifest: Manifest | None) -> dict
 
 def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_dir: Path) -> None:
     """Raises UserError if the data was made with other settings."""
-    if not manifest.settings:
+    if not manifest.settings or IMPORTED in manifest.settings:
         return
     as_it_is = rare_character_settings(problem, manifest)  # an existing vocabulary is used
     made_with, asked = manifest.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is

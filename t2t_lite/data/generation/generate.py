@@ -7,6 +7,7 @@ from pathlib import Path
 
 from t2t_lite.data.generation.corpus_statistics import CorpusStatistics, examine_corpus
 from t2t_lite.data.generation.existing_data import (
+    IMPORTED,
     check_settings,
     check_sources_are_elsewhere,
     check_sources_in_place,
@@ -20,7 +21,7 @@ from t2t_lite.data.generation.sources import check_unchanged, digests_of, find_o
 from t2t_lite.data.generation.split_text import equal_splits, held_out_sources, text_exists, write_split_text
 from t2t_lite.data.generation.split_writer import SplitJob, write_split
 from t2t_lite.data.generation.vocabularies import check_same_vocabularies, check_vocab_file, make_vocabularies
-from t2t_lite.data.manifest import Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
+from t2t_lite.data.manifest import FILENAME, Manifest, SplitEntry, VocabularyEntry, check_data, read_manifest
 from t2t_lite.data.problem import SPLITS, Example, Problem
 from t2t_lite.data.vocab import Vocabulary, open_vocabulary
 from t2t_lite.display import LOG
@@ -65,6 +66,11 @@ def generate(
             check_data(data_dir, problem)
             say(f"{problem.data_name}: already in {data_dir}, nothing to do")
             return manifest
+        if IMPORTED in manifest.settings:
+            raise UserError(
+                f"files of '{problem.data_name}' are missing in {data_dir}, which were imported; remove "
+                f"{FILENAME.format(problem.data_name)} and the rest of them, and import them again"
+            )
     check_vocab_file(problem)
     files = find_or_fetch(problem, tmp_dir)
     if manifest is not None:

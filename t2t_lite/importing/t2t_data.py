@@ -1,0 +1,228 @@
+"""Imports data of tensor2tensor: its shards become the data of a problem, record by record as they are."""
+
+import collections
+import contextlib
+import copy
+import dataclasses
+import hashlib
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_lite.data.generation.existing_data import IMPORTED
+from t2t_lite.data.generation.progress import PairProgress
+from t2t_lite.data.generation.records import LONGER, Statistics
+from t2t_lite.data.generation.split_writer import WORK
+from t2t_lite.data.manifest import FILENAME, Manifest, VocabularyEntry, check_data, read_manifest
+from t2t_lite.data.problem import SIDES, SPLITS, Problem
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, import_vocabulary, open_vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.files import make_folder, sha256_of
+
+_SHARD = re.compile(r"(.+)-(train|dev|test)-(\d{5})-of-(\d{5})")
+_BATCH = 4096  # records that are parsed at a time
+
+# The shards of each split, in order.
+Shards = Mapping[str, Sequence[Path]]
+
+
+def import_shards(
+    source: Path, data_dir: Path, problem: Problem, t2t_problem: str, say: Callable[[str], None]
+) -> Manifest:
+    """Writes the data of a problem from shards of tensor2tensor, and its manifest at the end.
+
+    Records are copied: ids stay, nothing is tokenized again. Dev and test are also written as text, which the
+    vocabulary makes of the ids. tensor2tensor often has no test split; it is empty then.
+
+    Args:
+      source: tensor2tensor's data_dir, with shards and vocabulary.
+      data_dir: the folder to write to.
+      problem: what the data will belong to; its `vocab_file` names the vocabulary, or two separated by a comma; "":
+        the one in `source`.
+      t2t_problem: the name in the names of the shards; "": the only one, or that of the problem.
+      say: receives a line about each split.
+
+    Raises:
+      UserError: if files are missing, a record is damaged, its ids are not those of the vocabulary, or `data_dir` has
+        data of this problem already.
+    """
+    if read_manifest(data_dir, problem) is not None:
+        raise UserError(f"`data_dir={data_dir}` has data of '{problem.data_name}' already; give another folder")
+    name, shards = _find_shards(source, t2t_problem, problem.data_name)
+    problem = copy.copy(problem)
+    problem.vocab_file = problem.vocab_file or _find_vocabulary(source, name)
+    make_folder(data_dir, "`data_dir`")
+    work = data_dir / f"{problem.data_name}-import{WORK}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        _write(problem, shards, work, say)
+        for path in work.iterdir():
+            if (data_dir / path.name).exists():
+                raise UserError(f"{data_dir / path.name} exists already; remove it, or give another `data_dir`")
+        for path in sorted(work.iterdir(), key=lambda path: path.name == FILENAME.format(problem.data_name)):
+            path.rename(data_dir / path.name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+        with contextlib.suppress(OSError):  # not empty
+            data_dir.rmdir()
+    return check_data(data_dir, problem)
+
+
+def _write(problem: Problem, shards: Shards, folder: Path, say: Callable[[str], None]) -> None:
+    """Writes vocabularies, shards, texts and manifest to a folder."""
+    vocabularies = _import_vocabularies(problem, folder)
+    inputs, targets = (
+        VocabularyEntry(file=each.path.name, sha256=each.sha256, size=each.size) for each in vocabularies
+    )
+    manifest = Manifest(
+        problem=problem.data_name,
+        vocabulary=targets,
+        splits={},
+        sources={path.name: sha256_of(path) for paths in shards.values() for path in paths},
+        inputs_vocabulary=None if problem.shared_vocabulary else inputs,
+        settings={IMPORTED: "t2t"},
+    )
+    held_out: dict[str, set[bytes]] = {}  # the sources of dev, then also of test
+    for split in (*SPLITS[1:], SPLITS[0]):
+        statistics, sources = _write_split(problem, split, shards[split], vocabularies, folder, say)
+        for other, known in held_out.items():
+            statistics.overlap[other] = sum(count for source, count in sources.items() if source in known)
+            if count := statistics.overlap[other]:
+                say(f"{problem.data_name}: {split}: the sources of {count:,} pairs are also in {other}")
+        held_out[split] = set(sources)
+        plan = hashlib.sha256("".join(manifest.sources[path.name] for path in shards[split]).encode()).hexdigest()
+        for number, path in enumerate(shards[split]):
+            made = folder / f"{problem.data_name}-{split}-{number:05d}-of-{len(shards[split]):05d}"
+            shutil.copyfile(path, made)
+            manifest.add_shard(split, plan, made.name, made.stat().st_size)
+        manifest.finish_split(split, plan, statistics.examples, statistics.as_json())
+    dataclasses.replace(manifest, train_pairs=manifest.splits["train"]["examples"]).write(folder)
+
+
+def _write_split(
+    problem: Problem,
+    split: str,
+    shards: Sequence[Path],
+    vocabularies: Sequence[Vocabulary],
+    folder: Path,
+    say: Callable[[str], None],
+) -> tuple[Statistics, collections.Counter[bytes]]:
+    """Reads and checks a split, and writes dev or test as text. Returns its statistics, and counts of its sources."""
+    statistics, sources = Statistics(), collections.Counter()
+    progress = PairProgress(f"{problem.data_name}: {split}: reading", say)
+    with contextlib.ExitStack() as stack:
+        names = [] if split == "train" else [problem.text_filename(split, side) for side in SIDES]
+        texts = [stack.enter_context(open(folder / name, "w", encoding="utf-8", newline="")) for name in names]
+        for sides in _checked_records(shards, vocabularies):
+            lengths = [[len(ids) for ids in side] for side in sides]
+            for side, counts in zip((*SIDES, LONGER), (*lengths, map(max, *lengths))):
+                statistics.lengths[side].update(counts)
+            sources.update(hashlib.md5(ids.tobytes(), usedforsecurity=False).digest() for ids in sides[0])
+            for file, ids, vocabulary in zip(texts, sides, vocabularies):
+                lines = vocabulary.decode([row.tolist() for row in ids])
+                if any("\n" in line for line in lines):
+                    raise UserError(f"{shards[0].parent} has a {split} example with a line break; remove it")
+                file.writelines(f"{line}\n" for line in lines)
+            progress(statistics.examples)
+    say(f"{problem.data_name}: {split}: {statistics.examples:,} pairs")
+    return statistics, sources
+
+
+def _checked_records(shards: Sequence[Path], vocabularies: Sequence[Vocabulary]) -> Iterator[list[list[np.ndarray]]]:
+    """Yields the ids of inputs and targets of some records at a time, int64. Raises UserError if they are unusable."""
+    features = {side: tf.io.RaggedFeature(tf.int64) for side in SIDES}
+    for path in shards:
+        first = 0
+        try:
+            for records in tf.data.TFRecordDataset(str(path)).batch(_BATCH):
+                parsed = tf.io.parse_example(records, features)
+                ids, splits = (
+                    [getattr(parsed[side], name).numpy() for side in SIDES] for name in ("values", "row_splits")
+                )
+                for side, vocabulary, of_side, starts in zip(SIDES, vocabularies, ids, splits):
+                    _check_ids(path, first, side, of_side, starts, vocabulary)
+                yield [np.split(of_side, starts[1:-1]) for of_side, starts in zip(ids, splits)]
+                first += len(splits[0]) - 1
+        except (tf.errors.DataLossError, tf.errors.InvalidArgumentError) as error:
+            raise UserError(f"{path} is damaged, or has no tf.train.Example records; copy it again") from error
+        if not first:
+            raise UserError(f"{path} has no records; copy it again")
+
+
+def _check_ids(path: Path, first: int, side: str, ids: np.ndarray, splits: np.ndarray, vocabulary: Vocabulary) -> None:
+    """Raises UserError if a row, ids[splits[i] : splits[i + 1]], is not a text of the vocabulary and the end symbol."""
+    lengths = np.diff(splits)
+    if not lengths.all():
+        raise UserError(f"{path}, record {first + np.argmin(lengths) + 1:,}: it has no {side}")
+    if ids.min() < 0 or ids.max() >= vocabulary.size:
+        worst = ids.min() if ids.min() < 0 else ids.max()
+        raise UserError(
+            f"{path} has the id {worst:,} in its {side}, and {vocabulary.path.name} has {vocabulary.size:,} tokens; "
+            f"name the vocabulary of these shards with `vocab_file`"
+        )
+    is_end = np.add.reduceat((ids == EOS_ID).astype(np.int64), splits[:-1])
+    wrong = (ids[splits[1:] - 1] != EOS_ID) | (is_end > 1) | (np.add.reduceat(ids == PAD_ID, splits[:-1]) > 0)
+    if wrong.any():
+        raise UserError(
+            f"{path}, record {first + np.argmax(wrong) + 1:,}: its {side} are not one text and the end symbol "
+            f"({EOS_ID}); packed examples and other tasks than text to text cannot be imported"
+        )
+
+
+def _find_shards(source: Path, t2t_problem: str, data_name: str) -> tuple[str, dict[str, list[Path]]]:
+    """Returns (the problem's name in the names of the shards, the shards of each split)."""
+    if not source.is_dir():
+        raise UserError(f"{source} is not a folder; name tensor2tensor's data_dir")
+    found: dict[str, dict[str, dict[str, Path]]] = collections.defaultdict(lambda: collections.defaultdict(dict))
+    for path in sorted(source.iterdir()):
+        if match := _SHARD.fullmatch(path.name):
+            name, split, number, total = match.groups()
+            found[name][f"{split} of {total}"][number] = path
+    name = t2t_problem or (data_name if data_name in found else next(iter(found)) if len(found) == 1 else "")
+    if name not in found:
+        names = ", ".join(found) or "no problem"
+        how = "choose one with `t2t_problem`" if found else "its files are called NAME-train-00000-of-00100 and so on"
+        raise UserError(f"{source} has shards of {names}{f', none of {name}' if name else ''}; {how}")
+    shards: dict[str, list[Path]] = {split: [] for split in SPLITS}
+    for of, paths in found[name].items():
+        split, _, total = of.split()
+        if shards[split]:
+            raise UserError(f"{source} has two different numbers of {split} shards of {name}; keep those of one")
+        if missing := [number for number in range(int(total)) if f"{number:05d}" not in paths]:
+            raise UserError(f"{source} lacks {name}-{split}-{missing[0]:05d}-of-{total}; copy it, too")
+        shards[split] = [paths[number] for number in sorted(paths)]
+    for split in ("train", "dev"):
+        if not shards[split]:
+            raise UserError(f"{source} has no {split} shards of {name}, such as {name}-{split}-00000-of-00001")
+    return name, shards
+
+
+def _find_vocabulary(source: Path, name: str) -> str:
+    """Returns the path of the only vocabulary in a folder, or of the only one of the problem."""
+    found = sorted(path for path in source.glob("vocab.*") if path.is_file())
+    # translate_ende_wmt32k has vocab.translate_ende_wmt32k.32768.subwords.
+    named = [path for path in found if path.name.split(".")[1] == name] or found
+    if len(named) != 1:
+        listed = ", ".join(path.name for path in named) or "no file vocab.*"
+        raise UserError(f"which vocabulary do the shards have? {source} has {listed}; name it with `vocab_file`")
+    return str(named[0])
+
+
+def _import_vocabularies(problem: Problem, folder: Path) -> tuple[Vocabulary, Vocabulary]:
+    """Imports the vocabularies of inputs and targets from the problem's `vocab_file`."""
+    given = problem.vocab_file.split(",")
+    if len(given) != (1 if problem.shared_vocabulary else 2):
+        raise UserError(
+            f"'{problem.data_name}' has {'one vocabulary' if problem.shared_vocabulary else 'two vocabularies'}, and "
+            f"`vocab_file={problem.vocab_file}` names {len(given)}"
+        )
+    made = []
+    for side, source in zip(SIDES, given):
+        made.append(folder / problem.vocab_filename(side, 0))
+        import_vocabulary(Path(source), made[-1])
+    return open_vocabulary(made[0]), open_vocabulary(made[-1])
