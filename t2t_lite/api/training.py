@@ -136,6 +136,8 @@ def train(
             generate(
                 generated, run.data_dir, tmp_dir=tmp_dir, display=display, **run.vocabulary_to_start_with(generated)
             )
+        if chosen and run.is_chief:
+            run.check_split(chosen.split)
         result = run.train(callbacks, display)
         if chosen and run.is_chief and result.ended_by in COMPLETE:
             written = _finish(chosen, result.output_dir, run.data_dir, hparams_set, display or Display())
@@ -176,8 +178,10 @@ def _settings_to_start_from(output_dir: Path, other: Path) -> HParams:
     """Returns the settings of the run to resume, or of the one to start from."""
     from t2t_lite.run_dir import folder_to_start_from, open_run_dir
 
-    is_new = not (output_dir / "run.json").exists()
-    return open_run_dir(folder_to_start_from(other) if is_new else output_dir).hparams
+    if (output_dir / "run.json").exists():
+        return open_run_dir(output_dir).hparams
+    # Which batches suit a run depends on its devices.
+    return open_run_dir(folder_to_start_from(other)).hparams.replace(batch_by=AUTO_BATCH_BY)
 
 
 def _options(
@@ -262,20 +266,27 @@ class _Run:
 
                 resolve(Path(self.options.warm_start_from))
 
+    def check_split(self, split: str) -> None:
+        """Raises UserError if there is no data, or no pairs in the split that is evaluated at the end."""
+        from t2t_lite.data.manifest import check_data
+
+        check_data(self.data_dir, self.problem, split)
+
     def vocabulary_to_start_with(self, problem: Problem) -> dict[str, str]:
-        """Returns the option `vocab_file` for new data: the vocabulary of the run to start from, where it fits."""
+        """Returns the option `vocab_file`: that of data that is there, else the vocabulary of the run to start from."""
         from t2t_lite.data.manifest import read_manifest
         from t2t_lite.run_dir import folder_to_start_from, open_run_dir
 
         if not self.options.warm_start_from or problem.vocab_file:
             return {}
+        if (manifest := read_manifest(self.data_dir, problem)) is not None:
+            return {"vocab_file": made_with} if (made_with := manifest.settings.get("vocab_file")) else {}
         other = open_run_dir(folder_to_start_from(Path(self.options.warm_start_from)))
-        files = dict.fromkeys(map(str, other.problem.in_direction((other.inputs_vocabulary, other.vocabulary))))
+        # Data has the forward direction; a run of the same problem may be of the other one.
+        forward = other.problem if other.problem.data_name == problem.data_name else problem
+        files = dict.fromkeys(map(str, forward.in_direction((other.inputs_vocabulary, other.vocabulary))))
         is_like = all(problem.symbols_of(side) == other.problem.symbols_of(side) for side in SIDES)
-        if not is_like or (len(files) == 1) != problem.shared_vocabulary:
-            return {}
-        manifest = read_manifest(self.data_dir, problem)
-        if manifest is not None and manifest.settings.get("vocab_file") != ",".join(files):
+        if not is_like or (len(files) == 1) != problem.shared_vocabulary or any("," in path for path in files):
             return {}
         return {"vocab_file": ",".join(files)}
 

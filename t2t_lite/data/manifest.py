@@ -156,6 +156,8 @@ def check_data(data_dir: Path, problem: Problem, split: str = "train") -> Manife
     if manifest is None:
         raise UserError(f"`data_dir={data_dir}` has no data for '{problem.data_name}'; generate it with: {command}")
     command += _flags_of(manifest, problem)
+    if "from" in manifest.settings:
+        command = f"t2t-lite-datagen --problem={problem.data_name} --from=t2t --tmp_dir=T2T_DATA --data_dir=NEW"
     if missing := [split for split in SPLITS if split not in manifest.splits]:
         raise UserError(f"the data in {data_dir} has no {missing[0]} split yet; finish it with: {command}")
     _check_shards(data_dir, manifest, command)
@@ -196,7 +198,7 @@ def _flags_of(manifest: Manifest, problem: Problem) -> str:
     """Returns the command-line flags that the data was made with, except those with default values."""
     # Defaults come from the class, because a command may have changed the instance.
     usual = {name: getattr(type(problem), name) for name in ("vocab_kind", "vocab_size", "vocab_file", "num_shards")}
-    flags = {name: value for name, value in manifest.settings.items() if name in (*problem.flags, "from")}
+    flags = {name: value for name, value in manifest.settings.items() if name in problem.flags}
     flags |= {name: manifest.settings.get(name, value) for name, value in (usual | {"max_cases": 0}).items()}
     return "".join(
         f" {shlex.quote(f'--{name}={value}')}" for name, value in flags.items() if value and value != usual.get(name)

@@ -25,6 +25,7 @@ from t2t_lite.files import make_folder, sha256_of
 
 _SHARD = re.compile(r"(.+)-(train|dev|test)-(\d{5})-of-(\d{5})")
 _BATCH = 4096  # records that are parsed at a time
+_CHECKED = 100  # records of a batch whose text is encoded again
 
 # The shards of each split, in order.
 Shards = Mapping[str, Sequence[Path]]
@@ -52,7 +53,11 @@ def import_shards(
     """
     if read_manifest(data_dir, problem) is not None:
         raise UserError(f"`data_dir={data_dir}` has data of '{problem.data_name}' already; give another folder")
+    _check_problem(problem)
+    if source.resolve() == data_dir.resolve():
+        raise UserError(f"`data_dir={data_dir}` is the folder of the shards; give another one")
     name, shards = _find_shards(source, t2t_problem, problem.data_name)
+    is_new = not data_dir.exists()
     problem = copy.copy(problem)
     problem.vocab_file = problem.vocab_file or _find_vocabulary(source, name)
     make_folder(data_dir, "`data_dir`")
@@ -68,8 +73,9 @@ def import_shards(
             path.rename(data_dir / path.name)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-        with contextlib.suppress(OSError):  # not empty
-            data_dir.rmdir()
+        if is_new:
+            with contextlib.suppress(OSError):  # not empty
+                data_dir.rmdir()
     return check_data(data_dir, problem)
 
 
@@ -87,14 +93,12 @@ def _write(problem: Problem, shards: Shards, folder: Path, say: Callable[[str], 
         inputs_vocabulary=None if problem.shared_vocabulary else inputs,
         settings={IMPORTED: "t2t"},
     )
+    say(f"{problem.data_name}: with the vocabulary {problem.vocab_file}")
     held_out: dict[str, set[bytes]] = {}  # the sources of dev, then also of test
     for split in (*SPLITS[1:], SPLITS[0]):
-        statistics, sources = _write_split(problem, split, shards[split], vocabularies, folder, say)
-        for other, known in held_out.items():
-            statistics.overlap[other] = sum(count for source, count in sources.items() if source in known)
-            if count := statistics.overlap[other]:
-                say(f"{problem.data_name}: {split}: the sources of {count:,} pairs are also in {other}")
-        held_out[split] = set(sources)
+        statistics = _write_split(problem, split, shards[split], vocabularies, folder, held_out, say)
+        for other, count in statistics.overlap.items():
+            say(f"{problem.data_name}: {split}: the sources of {count:,} pairs are also in {other}")
         plan = hashlib.sha256("".join(manifest.sources[path.name] for path in shards[split]).encode()).hexdigest()
         for number, path in enumerate(shards[split]):
             made = folder / f"{problem.data_name}-{split}-{number:05d}-of-{len(shards[split]):05d}"
@@ -110,10 +114,11 @@ def _write_split(
     shards: Sequence[Path],
     vocabularies: Sequence[Vocabulary],
     folder: Path,
+    held_out: dict[str, set[bytes]],
     say: Callable[[str], None],
-) -> tuple[Statistics, collections.Counter[bytes]]:
-    """Reads and checks a split, and writes dev or test as text. Returns its statistics, and counts of its sources."""
-    statistics, sources = Statistics(), collections.Counter()
+) -> Statistics:
+    """Reads and checks a split, writes dev or test as text, and adds its sources to `held_out`. Returns statistics."""
+    statistics, digests = Statistics(), set()
     progress = PairProgress(f"{problem.data_name}: {split}: reading", say)
     with contextlib.ExitStack() as stack:
         names = [] if split == "train" else [problem.text_filename(split, side) for side in SIDES]
@@ -122,15 +127,39 @@ def _write_split(
             lengths = [[len(ids) for ids in side] for side in sides]
             for side, counts in zip((*SIDES, LONGER), (*lengths, map(max, *lengths))):
                 statistics.lengths[side].update(counts)
-            sources.update(hashlib.md5(ids.tobytes(), usedforsecurity=False).digest() for ids in sides[0])
+            sources = [hashlib.md5(ids.tobytes(), usedforsecurity=False).digest() for ids in sides[0]]
+            statistics.overlap.update(other for source in sources for other in held_out if source in held_out[other])
+            digests.update(sources if split != "train" else ())
             for file, ids, vocabulary in zip(texts, sides, vocabularies):
                 lines = vocabulary.decode([row.tolist() for row in ids])
                 if any("\n" in line for line in lines):
                     raise UserError(f"{shards[0].parent} has a {split} example with a line break; remove it")
+                _check_text(shards[0], vocabulary, ids[:_CHECKED], lines[:_CHECKED])
                 file.writelines(f"{line}\n" for line in lines)
             progress(statistics.examples)
+    held_out[split] = digests
     say(f"{problem.data_name}: {split}: {statistics.examples:,} pairs")
-    return statistics, sources
+    return statistics
+
+
+def _check_text(shard: Path, vocabulary: Vocabulary, ids: Sequence[np.ndarray], lines: Sequence[str]) -> None:
+    """Raises UserError if most lines have other ids than their records: those of another vocabulary of this size."""
+    is_same = [list(row) == again for row, again in zip(ids, vocabulary.ids_of(lines))]
+    if sum(is_same) < len(is_same) / 2:
+        raise UserError(
+            f"the records of {shard} are not those that {vocabulary.path.name} gives for their text; name the "
+            f"vocabulary of these shards with `vocab_file`"
+        )
+
+
+def _check_problem(problem: Problem) -> None:
+    """Raises UserError if records are not simply the text of both sides."""
+    has_own_form = type(problem).for_model is not Problem.for_model or any(map(problem.symbols_of, SIDES))
+    if not problem.has_inputs or problem.writes_trees or has_own_form:
+        raise UserError(
+            f"the records of '{problem.data_name}' are not simply pairs of texts; import the shards as text_pairs, or "
+            f"as another problem of translation"
+        )
 
 
 def _checked_records(shards: Sequence[Path], vocabularies: Sequence[Vocabulary]) -> Iterator[list[list[np.ndarray]]]:
@@ -180,7 +209,7 @@ def _find_shards(source: Path, t2t_problem: str, data_name: str) -> tuple[str, d
         raise UserError(f"{source} is not a folder; name tensor2tensor's data_dir")
     found: dict[str, dict[str, dict[str, Path]]] = collections.defaultdict(lambda: collections.defaultdict(dict))
     for path in sorted(source.iterdir()):
-        if match := _SHARD.fullmatch(path.name):
+        if (match := _SHARD.fullmatch(path.name)) and path.is_file():
             name, split, number, total = match.groups()
             found[name][f"{split} of {total}"][number] = path
     name = t2t_problem or (data_name if data_name in found else next(iter(found)) if len(found) == 1 else "")
@@ -215,7 +244,7 @@ def _find_vocabulary(source: Path, name: str) -> str:
 
 def _import_vocabularies(problem: Problem, folder: Path) -> tuple[Vocabulary, Vocabulary]:
     """Imports the vocabularies of inputs and targets from the problem's `vocab_file`."""
-    given = problem.vocab_file.split(",")
+    given = [problem.vocab_file] if Path(problem.vocab_file).is_file() else problem.vocab_file.split(",")
     if len(given) != (1 if problem.shared_vocabulary else 2):
         raise UserError(
             f"'{problem.data_name}' has {'one vocabulary' if problem.shared_vocabulary else 'two vocabularies'}, and "

@@ -41,7 +41,14 @@ def rare_character_settings(problem: Problem, manifest: Manifest | None) -> dict
 
 def check_settings(manifest: Manifest, problem: Problem, max_cases: int, data_dir: Path) -> None:
     """Raises UserError if the data was made with other settings."""
-    if not manifest.settings or IMPORTED in manifest.settings:
+    if not manifest.settings:
+        return
+    if IMPORTED in manifest.settings:
+        for name, value in ({"vocab_file": problem.vocab_file, "max_cases": max_cases} | problem.options).items():
+            if value:
+                raise UserError(
+                    f"the data in {data_dir} was imported, and this run has `{name}={value}`; use another `data_dir`"
+                )
         return
     as_it_is = rare_character_settings(problem, manifest)  # an existing vocabulary is used
     made_with, asked = manifest.settings | as_it_is, generation_settings(problem, max_cases) | as_it_is
