@@ -6,7 +6,7 @@ from t2t_lite.arrays import Array
 from t2t_lite.layers.base import Layer, Shape
 from t2t_lite.layers.cost import StepBytes, compute_bytes
 from t2t_lite.layers.dropout import Dropout, Seeds
-from t2t_lite.layers.ops import ops, shape_of
+from t2t_lite.layers.ops import ops, reshape_like
 
 
 @keras.saving.register_keras_serializable(package="t2t_lite")
@@ -52,7 +52,7 @@ class FeedForward(Layer):
     def call(self, x: Array, seeds: Seeds | None = None) -> Array:
         """Returns float [batch, length, hidden]."""
         inner = self._inner(self.expand(ops.reshape(x, (-1, x.shape[-1]))))
-        return ops.reshape(self.project(self._dropout(inner, seeds=seeds)), shape_of(x))
+        return reshape_like(self.project(self._dropout(inner, seeds=seeds)), x)
 
     def _inner(self, expanded: Array) -> Array:
         """Returns the inner layer, float [positions, filter], of [positions, expansions * filter]."""

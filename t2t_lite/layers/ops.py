@@ -24,6 +24,15 @@ def shape_of(x: Array) -> Sequence[int | Array]:
     return ops.shape(x)
 
 
+def reshape_like(x: Array, other: Array) -> Array:
+    """Returns x in the shape of another tensor, without the operations that take that shape apart."""
+    if keras.backend.backend() == "tensorflow" and not keras.backend.is_keras_tensor(x):
+        import tensorflow as tf
+
+        return tf.reshape(x, tf.shape(other))
+    return ops.reshape(x, ops.shape(other))
+
+
 def matmul_transposed(x: Array, y: Array, transpose_x: bool = False, transpose_y: bool = False) -> Array:
     """Returns the matrix product of x and y, one or both of them transposed in their last two dimensions.
 
