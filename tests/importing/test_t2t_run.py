@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import t2t_lite as t2t
 from t2t_lite.errors import UserError
@@ -75,8 +76,6 @@ def extra_lengths_of_batches(lines, vocabulary, batch_size=8, extra_length=50):
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", KINDS)
 def test_exports_translate_alike(imported, translators, t2t_dir, tmp_path, kind):
-    import tensorflow as tf
-
     lines = lines_of(t2t_dir / "in.txt")
     expected = translators[kind].translate(lines)
     t2t.export(imported[kind], tmp_path / "ct2", format="ctranslate2")
@@ -159,14 +158,30 @@ def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
     wrong = tmp_path / "vocab.few.subwords"
     wrong.write_text("'<pad>_'\n'<EOS>_'\n" + "".join(f"'{each}'\n" for each in "\\_u;0123456789<pad>EOS"))
     assert "24 tokens, and the model's vocabulary 2,054" in refused(model, tmp_path, vocab_file=str(wrong))
-    (model / "flags_t2t.txt").write_text("--model=universal_transformer\n")
-    assert "universal_transformer" in refused(model, tmp_path, data_dir=data_dir)
+    for other in ("universal_transformer", "lstm_seq2seq"):
+        (model / "flags_t2t.txt").write_text(f"--model={other}\n")
+        assert f"is a model of {other}; only models" in refused(model, tmp_path, data_dir=data_dir)
     (model / "flags_t2t.txt").unlink()
     (model / "hparams.json").write_bytes(pickle.dumps({"hidden_size": 64}))
     assert "hparams.json is not a file of" in refused(model, tmp_path, data_dir=data_dir)
     (model / "hparams.json").unlink()
     assert "has no hparams.json" in refused(model, tmp_path, data_dir=data_dir)
     assert "no checkpoint" in refused(data_dir, tmp_path)
+
+
+def test_a_model_with_two_vocabularies_is_refused(t2t_dir, tmp_path):
+    model = copied(t2t_dir, tmp_path / "model")
+    stored = tf.train.load_checkpoint(str(t2t_dir / "v1" / "model.ckpt-600"))
+    values = {name: stored.get_tensor(name) for name in stored.get_variable_to_shape_map() if "Adam" not in name}
+    values |= {name.replace("_2054_", "_1000_"): value for name, value in values.items() if "_2054_" in name}
+    tf.raw_ops.SaveV2(
+        prefix=str(model / "model.ckpt-600"),
+        tensor_names=[*values],
+        shape_and_slices=[""] * len(values),
+        tensors=[tf.constant(value) for value in values.values()],
+    )
+    message = refused(model, tmp_path, data_dir=t2t_dir / "data")
+    assert "one vocabulary for both sides can be imported; this one has 1,000 and 2,054 tokens" in message
 
 
 def test_a_truncated_checkpoint_is_refused(t2t_dir, tmp_path):
