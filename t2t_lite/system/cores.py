@@ -4,8 +4,8 @@ import os
 
 # Settings of TensorFlow's threads by which a user decides how the cores are used.
 _THREADS_IN_ENVIRONMENT = "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
-# Those of them that this process has set itself.
-_set_here: set[str] = set()
+# Says that this package has set the first of them; processes that are started from this one inherit both.
+_SET_HERE = "T2T_LITE_SETS_THREADS"
 
 
 def num_cores() -> int:
@@ -30,10 +30,9 @@ def use_one_thread_per_operation() -> None:
     """
     name = "TF_NUM_INTRAOP_THREADS"
     if name not in os.environ:
-        os.environ[name] = "1"
-        _set_here.add(name)
+        os.environ |= {name: "1", _SET_HERE: "1"}
 
 
 def user_sets_threads() -> bool:
     """Returns whether the user's environment says how many threads TensorFlow uses."""
-    return any(os.environ.get(name) and name not in _set_here for name in _THREADS_IN_ENVIRONMENT)
+    return _SET_HERE not in os.environ and any(map(os.environ.get, _THREADS_IN_ENVIRONMENT))

@@ -262,6 +262,7 @@ ONE_WORKER = json.dumps({"cluster": {"worker": ["localhost:0"]}, "task": {"type"
         (["command"], {}, True, 2),
         ([], {}, False, 2),
         (["served"], {}, False, 2),
+        (["command"], {"TF_NUM_INTRAOP_THREADS": "1", "T2T_LITE_SETS_THREADS": "1"}, True, 2),
         (["command", "one_core"], {}, False, 1),
         (["command", "virtual"], {}, False, 1),
         (["command", "compiled"], {}, False, 2),  # `bound_micro_batches` makes it one
@@ -272,6 +273,7 @@ ONE_WORKER = json.dumps({"cluster": {"worker": ["localhost:0"]}, "task": {"type"
         "a command",
         "another program",
         "a program that has served a model",
+        "a command that such a program starts",
         "one core",
         "virtual devices",
         "compiled",
@@ -283,7 +285,9 @@ def test_a_cpu_computes_two_micro_batches_at_once_and_a_command_divides_its_core
     arguments, environment, divided, num_parallel
 ):
     program = [sys.executable, "-c", CORES, *arguments]
-    inherited = {name: value for name, value in user_environment().items() if not name.startswith("TF_NUM_")}
+    inherited = {
+        name: value for name, value in user_environment().items() if not name.startswith(("TF_NUM_", "T2T_LITE_"))
+    }
     done = subprocess.run(program, capture_output=True, text=True, check=True, env=inherited | environment)
     threads = len(os.sched_getaffinity(0)) // 2 if divided else 0
     assert done.stdout.split() == [str(threads), str(num_parallel)]
