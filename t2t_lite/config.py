@@ -90,6 +90,7 @@ class HParams(Settings):
     zero_padding_embedding: bool = option(
         False, "the vector of id 0, padding and the decoder's start symbol, is zero, as in tensor2tensor"
     )
+    scaled_embeddings: bool = option(True, "vectors of tokens are multiplied by sqrt(d_model) (section 3.4)")
     residual_dropout: float = option(
         0.1, "P_drop, on each sub-layer's output and on the sum of embedding and position", at_least=0, below=1
     )

@@ -149,6 +149,7 @@ def _encoder(model: Transformer) -> _Spec:
 
     spec: _Spec = TransformerEncoderSpec(model.hparams.num_encoder_layers, **_options(model.hparams))
     spec.embeddings[0].weight = _array(model.inputs_embedding.weight)
+    spec.scale_embeddings = model.hparams.scaled_embeddings
     _set_positions(spec, model, "inputs")
     for into, layer in zip(spec.layer, model.encoder_layers, strict=True):
         _set_self_attention(into.self_attention, layer.self_attention)
@@ -169,6 +170,7 @@ def _decoder(model: Transformer) -> _Spec:
     spec.embeddings.weight = _array(model.embedding.weight)
     spec.projection.weight = _array(model.projection.weight)
     spec.start_from_zero_embedding = model.hparams.zero_padding_embedding
+    spec.scale_embeddings = model.hparams.scaled_embeddings
     _set_positions(spec, model, "targets")
     for into, layer in zip(spec.layer, model.decoder_layers, strict=True):
         _set_self_attention(into.self_attention, layer.self_attention)

@@ -18,7 +18,7 @@ class ImportOptions(Options):
     )
     vocab_file: str = option(
         "",
-        "the vocabulary",
+        "the vocabulary, or those of INPUTS,TARGETS",
         unset="the one in `data_dir` with as many tokens as the model has",
         metavar="FILE",
     )

@@ -16,7 +16,7 @@ from t2t_lite.errors import UserError
 from t2t_lite.files import written_folder
 from t2t_lite.importing.options import ImportOptions
 from t2t_lite.importing.t2t_settings import read_settings
-from t2t_lite.importing.t2t_vocabulary import find_vocabulary
+from t2t_lite.importing.t2t_vocabulary import find_vocabularies
 from t2t_lite.importing.t2t_weights import T2tWeights, weights_of_embeddings, weights_of_layers
 from t2t_lite.models.building import make_model
 from t2t_lite.models.transformer import Transformer
@@ -63,13 +63,17 @@ def import_run(
     problem = _problem(options.problem, flags.get("problem", ""))
     with tempfile.TemporaryDirectory() as work:
         places = [options.data_dir, settings.data_dir, folder]
-        vocabulary = find_vocabulary(
+        inputs, targets = find_vocabularies(
             weights.vocab_sizes, options.vocab_file, [Path(place) for place in places if place], flags, Path(work)
         )
-        model, optimizer = _model(settings.hparams, weights, vocabulary, options.target_space_id)
+        tied = "none" if weights.has_own_softmax else "all"
+        if tied == "all" and (weights.has_target_space or inputs != targets):
+            tied = "decoder"  # the vector of the target space is added to the source's rows, a matrix of their own
+        hparams = settings.hparams.replace(tied_embeddings=tied)
+        model, optimizer = _model(hparams, weights, inputs, targets, options.target_space_id)
         optimizer.iterations.assign(_step(checkpoint, weights))
         with written_folder(output_dir, "`output_dir`") as partial:
-            prepare_run_dir(partial, settings.hparams, problem, vocabulary)
+            prepare_run_dir(partial, hparams, problem, targets, inputs_vocabulary=inputs)
             name = TrainingState(model, optimizer).save(partial, 1).name
     for note in settings.notes:
         say(note)
@@ -113,6 +117,8 @@ def _check_model(name: str, weights: T2tWeights) -> None:
     if name != MODEL or weights.model != MODEL:
         other = name if name != MODEL else weights.model or "another kind"
         raise UserError(f"{weights.path} is a model of {other}; only models of tensor2tensor's {MODEL} can be imported")
+    if not weights.vocab_sizes:
+        raise UserError(f"{weights.path} has no embedding of a vocabulary; only models of text to text are imported")
     if not any(shape.startswith(f"{MODEL}/body/encoder/") for shape in weights.shapes):
         raise UserError(f"{weights.path} has no encoder: models of one side, such as language models, are not here")
 
@@ -127,10 +133,10 @@ def _problem(name: str, theirs: str) -> Problem:
 
 
 def _model(
-    hparams: HParams, weights: T2tWeights, vocabulary: Path, target_space_id: int
+    hparams: HParams, weights: T2tWeights, inputs: Path, targets: Path, target_space_id: int
 ) -> tuple[Transformer, Optimizer]:
     """Returns the model with its weights, and a new optimizer."""
-    model = make_model(hparams, open_vocabulary(vocabulary).size)
+    model = make_model(hparams, *(open_vocabulary(path).size for path in (targets, inputs)))
     assert isinstance(model, Transformer)
     values = (*weights_of_layers(weights, model), *weights_of_embeddings(weights, model, target_space_id))
     for variable, value in values:

@@ -14,31 +14,32 @@ from t2t_lite.errors import UserError
 # Settings that change the outputs, the values that our model has an equivalent of, and the default of old versions,
 # whose files lack the setting. Others, such as those of training, images or several problems, have no effect on them.
 _ALLOWED: dict[str, tuple[Any, ...]] = {
-    "attention_key_channels": (0,),
-    "attention_value_channels": (0,),
-    "attention_variables_3d": (False,),
     "bottom": ({},),
     "causal_decoder_self_attention": (True,),
-    "ffn_layer": ("dense_relu_dense",),
+    "ffn_layer": ("dense_relu_dense", "conv_hidden_relu"),
     "gumbel_noise_weight": (0.0,),
     "hard_attention_k": (0,),
-    "multiply_embedding_mode": ("sqrt_depth",),
     "name": ({},),
     "nbr_decoder_problems": (1,),
     "norm_epsilon": (1e-6,),
     "norm_type": ("layer",),
     "num_area_layers": (0,),
-    "pos": ("timing",),
     "prepend_mode": ("none",),
     "proximity_bias": (False,),
-    "self_attention_type": ("dot_product",),
-    "shared_embedding_and_softmax_weights": (True,),
+    "self_attention_type": ("dot_product", "dot_product_relative"),
     "top": ({},),
     "unidirectional_encoder": (False,),
-    "use_target_space_embedding": (True,),
+    "vocab_divisor": (1,),
 }
-# (layer_preprocess_sequence, layer_postprocess_sequence) and where the norms are.
-_NORM_POSITIONS = {("none", "dan"): "post", ("n", "da"): "pre"}
+# (layer_preprocess_sequence, layer_postprocess_sequence) and where the norms are. Dropout does not change outputs.
+_NORM_POSITIONS = {("none", "dan"): "post", ("none", "an"): "post", ("n", "da"): "pre", ("n", "a"): "pre"}
+# (self_attention_type, pos) and the position encoding.
+_POSITIONS = {
+    ("dot_product", "timing"): "sinusoidal_halves",
+    ("dot_product", "emb"): "learned",
+    ("dot_product_relative", None): "relative",
+    ("dot_product_relative", "none"): "relative",
+}
 # Settings of training with the same meaning, and their names here.
 _SAME = {
     "layer_prepostprocess_dropout": "residual_dropout",
@@ -57,7 +58,7 @@ _PAPERS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 class T2tSettings(NamedTuple):
     """The settings of a model of tensor2tensor."""
 
-    hparams: HParams  # ours
+    hparams: HParams  # ours, except for `tied_embeddings`
     data_dir: Path | None  # where the training read its data
     notes: list[str]  # what of the training has no equivalent
 
@@ -89,19 +90,33 @@ def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
     if sequences not in _NORM_POSITIONS:
         raise _refused("layer_preprocess_sequence", "{} with layer_postprocess_sequence={}".format(*sequences),
                        "none with dan, or n with da")  # fmt: skip
-    layers = theirs["num_hidden_layers"]
+    if "d" not in sequences[1]:
+        notes.append(
+            f"layer_postprocess_sequence={sequences[1]} has no dropout: a training will have residual_dropout there"
+        )
+    positions = theirs.get("self_attention_type", "dot_product"), theirs.get("pos", "timing")
+    if positions not in _POSITIONS:
+        raise _refused("pos", "{1} with self_attention_type={0}".format(*positions),
+                       "timing or emb with dot_product, or None with dot_product_relative")  # fmt: skip
+    if theirs.get("shared_embedding") and not theirs["shared_embedding_and_softmax_weights"]:
+        notes.append("shared_embedding=True: a training will change the embeddings of both sides independently")
+    layers, num_heads = theirs["num_hidden_layers"], theirs["num_heads"]
     changes: dict[str, Any] = {
         "num_encoder_layers": theirs.get("num_encoder_layers") or layers,
         "num_decoder_layers": theirs.get("num_decoder_layers") or layers,
         "hidden_size": theirs["hidden_size"],
         "filter_size": theirs["filter_size"],
-        "num_heads": theirs["num_heads"],
+        "num_heads": num_heads,
+        "attention_key_size": (theirs.get("attention_key_channels") or 0) // num_heads,
+        "attention_value_size": (theirs.get("attention_value_channels") or 0) // num_heads,
         "norm_position": _NORM_POSITIONS[sequences],
-        "position_encoding": "sinusoidal_halves",
-        "tied_embeddings": "decoder",  # the vector of the target space is added to the source's rows
+        "position_encoding": _POSITIONS[positions],
         "zero_padding_embedding": True,
+        "scaled_embeddings": theirs.get("multiply_embedding_mode", "sqrt_depth") == "sqrt_depth",
         "max_length": theirs.get("max_length") or HParams.max_length,
     }
+    if changes["position_encoding"] == "relative":
+        changes["max_relative_position"] = theirs["max_relative_position"]
     changes |= _of_training(theirs, flags, notes)
     data_dir = theirs.get("data_dir")
     return T2tSettings(

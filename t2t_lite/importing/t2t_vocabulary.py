@@ -1,37 +1,38 @@
-"""Finds the vocabulary of a model of tensor2tensor, and imports it."""
+"""Finds the vocabularies of a model of tensor2tensor, and imports them."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from t2t_lite.data.problem import SIDES
 from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 
 _PATTERN = "vocab.*"
 
 
-def find_vocabulary(
+def find_vocabularies(
     sizes: Sequence[int], vocab_file: str, places: Sequence[Path], flags: dict[str, str], folder: Path
-) -> Path:
-    """Imports the vocabulary of both sides into a folder, and returns its path.
+) -> tuple[Path, Path]:
+    """Imports the vocabularies of inputs and targets into a folder, and returns their paths, equal for one of both.
 
     Args:
       sizes: the sizes of the model's vocabularies, in tokens.
-      vocab_file: the path of the file; "": looks for it.
+      vocab_file: the path of the file, or of those of inputs and targets, separated by a comma; "": looks for one.
       places: the folders to look in; the first with a fitting file counts.
       flags: those of the training.
       folder: an existing folder.
 
     Raises:
-      UserError: if the model has several vocabularies, or there is no file, or none or several have as many tokens.
+      UserError: if there is no file, or none or several have as many tokens as the model.
     """
-    if len(sizes) != 1:
-        listed = " and ".join(f"{size:,}" for size in sizes) or "none"
-        raise UserError(f"a model with one vocabulary for both sides can be imported; this one has {listed} tokens")
     if vocab_file:
-        path = _import(Path(vocab_file), folder)
-        if (size := open_vocabulary(path).size) != sizes[0]:
-            raise UserError(f"`vocab_file`: {vocab_file} has {size:,} tokens, and the model's vocabulary {sizes[0]:,}")
-        return path
+        given = [vocab_file] if Path(vocab_file).is_file() else [part.strip() for part in vocab_file.split(",")]
+        return _import_given(given, sizes, folder)
+    if len(sizes) != 1:
+        raise UserError(
+            f"the model has {len(sizes)} vocabularies ({_listed(sizes)} tokens); name both with "
+            f"`vocab_file=INPUTS,TARGETS`"
+        )
     name = flags.get("problem", "").removesuffix("_rev")
     for place in places:
         fitting = [path for path in sorted(place.glob(_PATTERN)) if _fits(path, sizes[0], folder)]
@@ -40,12 +41,33 @@ def find_vocabulary(
             listed = ", ".join(path.name for path in chosen)
             raise UserError(f"several vocabularies in {place} have {sizes[0]:,} tokens: {listed}; choose `vocab_file`")
         if chosen:
-            return _import(chosen[0], folder)
+            path = _import(chosen[0], folder)
+            return path, path
     where = " or ".join(dict.fromkeys(map(str, places)))
     raise UserError(
         f"no vocabulary of {sizes[0]:,} tokens ({_PATTERN}) in {where}; name its folder with `data_dir`, or the file "
         f"with `vocab_file`"
     )
+
+
+def _import_given(given: Sequence[str], sizes: Sequence[int], folder: Path) -> tuple[Path, Path]:
+    if len(given) > 2:
+        raise UserError(f"`vocab_file` names {len(given)} files; give one, or INPUTS,TARGETS", status=2)
+    made = []
+    for side, name in zip(SIDES, given):
+        made.append(_import(Path(name), folder, side if len({Path(each).name for each in given}) < len(given) else ""))
+        if (size := open_vocabulary(made[-1]).size) not in sizes:
+            raise UserError(f"`vocab_file`: {name} has {size:,} tokens, and the model's vocabulary {_listed(sizes)}")
+    if len(used := {open_vocabulary(path).size for path in made}) < len(sizes):
+        raise UserError(
+            f"the model has two vocabularies ({_listed(sizes)} tokens), and `vocab_file` names only one of "
+            f"{used.pop():,} tokens; give INPUTS,TARGETS"
+        )
+    return made[0], made[-1]
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return " and ".join(f"{size:,}" for size in sizes)
 
 
 def _fits(source: Path, size: int, folder: Path) -> bool:
@@ -55,8 +77,8 @@ def _fits(source: Path, size: int, folder: Path) -> bool:
         return False
 
 
-def _import(source: Path, folder: Path) -> Path:
-    """Imports a file, and returns the new path."""
-    name = source.name if source.name.startswith("vocab.") else f"vocab.{source.name}"
-    import_vocabulary(source, folder / name)
-    return folder / name
+def _import(source: Path, folder: Path, side: str = "") -> Path:
+    """Imports a file, and returns the new path; `side` tells two files of one name apart."""
+    path = folder / ".".join(["vocab", *([side] if side else []), source.name.removeprefix("vocab.")])
+    import_vocabulary(source, path)
+    return path

@@ -9,11 +9,15 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_lite.errors import UserError
+from t2t_lite.layers.self_attention import RelativeSelfAttention
 from t2t_lite.layers.transformer import Residual
 from t2t_lite.models.transformer import Transformer
 
 _MODALITY = re.compile(r"symbol_modality_(\d+)_\d+(_\d+)?")
 _BODY = "transformer/body"
+_TARGET_SPACES = f"{_BODY}/target_space_embedding/kernel"
+# The scopes of the matrices of each use, by their order of preference.
+_SCOPES = {"inputs": ("input_emb", "shared"), "targets": ("target_emb", "shared"), "softmax": ("softmax", "shared")}
 _PRE_NORM, _POST_NORM = "layer_prepostprocess/layer_norm", "layer_postprocess/layer_norm"
 _Layer: TypeAlias = Any
 # What TensorFlow raises for a damaged checkpoint.
@@ -50,6 +54,16 @@ class T2tWeights:
         found = (_MODALITY.search(name) for name in self.shapes)
         return sorted({int(match[1]) for match in found if match})
 
+    @property
+    def has_own_softmax(self) -> bool:
+        """Whether the projection to logits has a matrix of its own; always so with vocabularies of two sizes."""
+        return any("/softmax/weights_" in name for name in self.shapes)
+
+    @property
+    def has_target_space(self) -> bool:
+        """Whether a vector for the kind of the outputs is added to the inputs."""
+        return _TARGET_SPACES in self.shapes
+
     def array(self, name: str) -> np.ndarray:
         """Returns a variable as float32. Raises a UserError if there is none or it cannot be read."""
         if name not in self.shapes:
@@ -59,14 +73,14 @@ class T2tWeights:
         except _UNREADABLE as error:
             raise self._damaged(error) from error
 
-    def embedding(self, vocab_size: int) -> np.ndarray:
-        """Returns the shared matrix of embeddings and softmax, float32 [vocab, hidden], of all its shards."""
-        pattern = re.compile(rf"transformer/{_MODALITY.pattern}/shared/weights_(\d+)")
-        found = (pattern.fullmatch(name) for name in self.shapes)
-        names = sorted((int(match[3]), match[0]) for match in found if match and int(match[1]) == vocab_size)
-        if not names:
-            raise UserError(f"{self.path} has no shared matrix for a vocabulary of {vocab_size:,} tokens")
-        return np.concatenate([self.array(name) for _, name in names])
+    def matrix(self, use: str, vocab_size: int) -> np.ndarray:
+        """Returns the matrix of "inputs", "targets" or "softmax", float32 [vocab, hidden], of all its shards."""
+        pattern = re.compile(rf"transformer/{_MODALITY.pattern}/(\w+)/weights_(\d+)")
+        found = [match for name in self.shapes if (match := pattern.fullmatch(name)) and int(match[1]) == vocab_size]
+        for scope in _SCOPES[use]:
+            if names := sorted((int(match[4]), match[0]) for match in found if match[3] == scope):
+                return np.concatenate([self.array(name) for _, name in names])
+        raise UserError(f"{self.path} has no matrix of the {use} for a vocabulary of {vocab_size:,} tokens")
 
     def _damaged(self, error: Exception) -> UserError:
         reason = (getattr(error, "message", "") or str(error)).split("\n")[0]
@@ -80,6 +94,9 @@ def weights_of_layers(weights: T2tWeights, model: Transformer) -> Iterator[tuple
             yield from _of_layer(weights, layer, f"{_BODY}/{side}/layer_{number}")
         if model.final_norms:
             yield from _of_norm(weights, model.final_norms[side], f"{_BODY}/{side}/{_PRE_NORM}")
+    if model.hparams.position_encoding == "learned":
+        for side, positions in model.position_encodings.items():
+            yield positions.weight, weights.array(f"{_BODY}/{side}_positional_embedding")
 
 
 def _of_layer(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[Any, np.ndarray]]:
@@ -97,8 +114,17 @@ def _of_layer(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[
 
 def _of_attention(weights: T2tWeights, layer: _Layer, scope: str) -> Iterator[tuple[Any, np.ndarray]]:
     names = {"q": layer.query, "k": layer.key, "v": layer.value, "output_transform": layer.output_projection}
+    is_3d = f"{scope}/q" in weights.shapes  # attention_variables_3d: a dimension for the heads, and unscaled queries
     for name, variable in names.items():
-        yield variable, weights.array(f"{scope}/{name}/kernel")
+        if is_3d:
+            array = weights.array(f"{scope}/{name[0]}").reshape(variable.shape)
+            yield variable, array * np.float32(layer.key_size**0.5) if name == "q" else array
+        else:
+            yield variable, weights.array(f"{scope}/{name}/kernel")
+    if isinstance(layer, RelativeSelfAttention):
+        inside = f"{scope}/dot_product_attention_relative/relative_positions"
+        yield layer.relative_keys, weights.array(f"{inside}_keys/embeddings")
+        yield layer.relative_values, weights.array(f"{inside}_values/embeddings")
 
 
 def _of_residual(weights: T2tWeights, residual: Residual, scope: str) -> Iterator[tuple[Any, np.ndarray]]:
@@ -114,12 +140,17 @@ def _of_norm(weights: T2tWeights, norm: _Layer, scope: str) -> Iterator[tuple[An
 def weights_of_embeddings(
     weights: T2tWeights, model: Transformer, target_space_id: int
 ) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yields (a variable of the model, its value) for the embeddings.
+    """Yields (a variable of the model, its value) for the embeddings and the projection to logits.
 
-    tensor2tensor adds the vector of a target space, here the one with this number, to each position of the input. Our
-    model has no such vectors: it is added to the rows of the source's embedding.
+    tensor2tensor adds the vector of a target space, the one with the number `target_space_id`, to each position of the
+    input. Our model has no such vectors: it is added to the rows of the source's embedding.
     """
-    matrix = weights.embedding(model.vocab_size)
-    vector = weights.array(f"{_BODY}/target_space_embedding/kernel")[target_space_id]
-    yield model.embedding.weight, matrix
-    yield model.inputs_embedding.weight, matrix + vector / np.float32(model.hparams.hidden_size**0.5)
+    yield model.embedding.weight, weights.matrix("targets", model.vocab_size)
+    if model.inputs_embedding is not model.embedding:
+        inputs = weights.matrix("inputs", model.inputs_vocab_size)
+        if weights.has_target_space:
+            vector = weights.array(_TARGET_SPACES)[target_space_id]
+            inputs += vector / np.float32(model.inputs_embedding.scale)
+        yield model.inputs_embedding.weight, inputs
+    if model.projection is not model.embedding:
+        yield model.projection.weight, weights.matrix("softmax", model.vocab_size)

@@ -15,6 +15,7 @@ class Embedding(Layer):
       vocab_size: number of tokens.
       hidden_size: width of a vector.
       zero_padding: whether the vector of id 0, padding and start symbol, is zero; the logits use its row all the same.
+      scaled: whether vectors are multiplied by sqrt(hidden_size), as in the paper.
 
     Call arguments:
       ids: int [batch, length].
@@ -27,15 +28,18 @@ class Embedding(Layer):
     ((2, 3, 8), (2, 3, 100))
     """
 
-    def __init__(self, vocab_size: int, hidden_size: int, zero_padding: bool = False, **kwargs: object) -> None:
+    def __init__(
+        self, vocab_size: int, hidden_size: int, zero_padding: bool = False, scaled: bool = True, **kwargs: object
+    ) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.zero_padding = zero_padding
+        self.scale = hidden_size**0.5 if scaled else 1.0
         self._frozen: Array | None = None
 
     def build(self, input_shape: Shape | None = None) -> None:
-        """Creates the weight, float32 [vocab, hidden]. The vectors that `call` returns have unit variance."""
+        """Creates the weight, float32 [vocab, hidden]. Scaled vectors have unit variance."""
         self.weight = self.add_weight(
             name="weight",
             shape=(self.vocab_size, self.hidden_size),
@@ -44,9 +48,9 @@ class Embedding(Layer):
         )
 
     def call(self, ids: Array) -> Array:
-        """Returns the vectors times sqrt(hidden_size), float [batch, length, hidden]."""
-        vectors = take_rows(self.weight, ids)
-        vectors = ops.cast(vectors, self.compute_dtype) * self.hidden_size**0.5
+        """Returns the vectors, float [batch, length, hidden]."""
+        vectors = ops.cast(take_rows(self.weight, ids), self.compute_dtype)
+        vectors = vectors * self.scale if self.scale != 1.0 else vectors
         return vectors * ops.cast(ids != 0, vectors.dtype)[..., None] if self.zero_padding else vectors
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:

@@ -75,7 +75,8 @@ class Transformer(Seq2SeqModel):
         hparams = self.hparams
 
         def make(vocab_size: int, name: str) -> Embedding:
-            return Embedding(vocab_size, hparams.hidden_size, hparams.zero_padding_embedding, name=name, dtype=policy)
+            how = (hparams.zero_padding_embedding, hparams.scaled_embeddings)
+            return Embedding(vocab_size, hparams.hidden_size, *how, name=name, dtype=policy)
 
         self.embedding = self.inputs_embedding = self.projection = make(self.vocab_size, "embedding")
         if hparams.tied_embeddings != "all":

@@ -128,11 +128,7 @@ def refused(model, tmp_path, **options):
         {"layer_preprocess_sequence": "dn"},
         {"pos": None},
         {"top": {"targets": "x"}},
-        {"attention_variables_3d": True},
-        {"multiply_embedding_mode": "none"},
-        {"shared_embedding_and_softmax_weights": False},
-        {"use_target_space_embedding": False},
-        {"attention_key_channels": 32},
+        {"vocab_divisor": 128},
     ],
 )
 def test_settings_without_an_equivalent_are_refused_by_name(t2t_dir, tmp_path, changes):
@@ -169,7 +165,7 @@ def test_bad_input_is_refused_in_one_line(t2t_dir, tmp_path):
     assert "no checkpoint" in refused(data_dir, tmp_path)
 
 
-def test_a_model_with_two_vocabularies_is_refused(t2t_dir, tmp_path):
+def test_the_vocabularies_of_a_model_with_two_are_asked_for(t2t_dir, tmp_path):
     model = copied(t2t_dir, tmp_path / "model")
     stored = tf.train.load_checkpoint(str(t2t_dir / "v1" / "model.ckpt-600"))
     values = {name: stored.get_tensor(name) for name in stored.get_variable_to_shape_map() if "Adam" not in name}
@@ -181,7 +177,10 @@ def test_a_model_with_two_vocabularies_is_refused(t2t_dir, tmp_path):
         tensors=[tf.constant(value) for value in values.values()],
     )
     message = refused(model, tmp_path, data_dir=t2t_dir / "data")
-    assert "one vocabulary for both sides can be imported; this one has 1,000 and 2,054 tokens" in message
+    assert "2 vocabularies (1,000 and 2,054 tokens); name both with `vocab_file=INPUTS,TARGETS`" in message
+    (one,) = (t2t_dir / "data").glob("vocab.*")
+    assert "names only one of 2,054 tokens" in refused(model, tmp_path, vocab_file=str(one))
+    assert "names 3 files" in refused(model, tmp_path, vocab_file=f"{one},{one},{one}")
 
 
 def test_a_truncated_checkpoint_is_refused(t2t_dir, tmp_path):
