@@ -52,6 +52,7 @@ _NAMES: dict[str, dict[str, str]] = {
         "learning_rate_(decay_(rate|scheme|staircase)|minimum)": "not here; see learning_rate_schedule",
         "layer_(pre|post)process_sequence": "norm_position here: post as in the paper, or pre",
         "pos": "position_encoding here",
+        "multiply_embedding_mode": "scaled_embeddings here",
         "ffn_layer": "feed_forward_type here",
         "attention_(key|value)_channels": "attention_{1}_size here, of one head",
         "shared_embedding(_and_softmax_weights)?": "tied_embeddings here: all, decoder or none",

@@ -123,7 +123,8 @@ class _Export:
             from t2t_lite.exporting import ctranslate2_model
 
             check_settings(self.settings.replace(only_trees=False), Needs())
-            ctranslate2_model.write(model, targets.tokens(), inputs.tokens(), folder, self.quantization)
+            names = targets.tokens(), inputs.tokens()
+            ctranslate2_model.write(model, *names, folder, self.quantization, targets.unknown_id)
             max_positions = max_positions or ctranslate2_model.POSITIONS
             alignment_layer = model.alignment_layer
         elif self.format == "saved_model":

@@ -9,6 +9,7 @@ import numpy as np
 
 from t2t_lite.arrays import Array
 from t2t_lite.config import HParams
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, UNKNOWN_ID
 from t2t_lite.errors import UserError
 from t2t_lite.layers.attention import MultiHeadAttention
 from t2t_lite.layers.feed_forward import GatedFeedForward
@@ -59,7 +60,12 @@ def _unsupported(what: str, instead: str) -> UserError:
 
 
 def write(
-    model: Seq2SeqModel, tokens: Sequence[str], inputs_tokens: Sequence[str], folder: Path, quantization: str | None
+    model: Seq2SeqModel,
+    tokens: Sequence[str],
+    inputs_tokens: Sequence[str],
+    folder: Path,
+    quantization: str | None,
+    unknown_id: int | None = UNKNOWN_ID,
 ) -> None:
     """Writes a model into an existing folder: model.bin, config.json and the lists of tokens.
 
@@ -68,6 +74,7 @@ def write(
       tokens, inputs_tokens: the names of the tokens of the targets and the inputs, by id.
       folder: the folder.
       quantization: "int8", "int16", "float16" or "bfloat16"; None: float32.
+      unknown_id: the id of the unknown token of the targets; None: there is none, and searches allow any token.
 
     Raises:
       UserError: if CTranslate2 has no equivalent of a part of the model.
@@ -83,9 +90,8 @@ def write(
     spec: _Spec = TransformerSpec(_encoder(model), _decoder(model))
     spec.register_source_vocabulary(list(inputs_tokens))
     spec.register_target_vocabulary(list(tokens))
-    start, end, unknown = tokens[:3]
-    spec.config.decoder_start_token = spec.config.bos_token = start
-    spec.config.eos_token, spec.config.unk_token = end, unknown
+    spec.config.decoder_start_token = spec.config.bos_token = tokens[PAD_ID]
+    spec.config.eos_token, spec.config.unk_token = tokens[EOS_ID], tokens[unknown_id or UNKNOWN_ID]
     spec.config.layer_norm_epsilon = model.encoder_layers[0].self_attention_residual.norm.epsilon
     spec.validate()
     if quantization in _CONVERSIONS:

@@ -18,7 +18,7 @@ class ImportOptions(Options):
     )
     vocab_file: str = option(
         "",
-        "the vocabulary, or those of INPUTS,TARGETS",
+        "the vocabulary, or those of INPUTS,TARGETS; bytes: a token for each byte",
         unset="the one in `data_dir` with as many tokens as the model has",
         metavar="FILE",
     )

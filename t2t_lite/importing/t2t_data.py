@@ -19,9 +19,10 @@ from t2t_lite.data.generation.records import LONGER, Statistics
 from t2t_lite.data.generation.split_writer import WORK
 from t2t_lite.data.manifest import FILENAME, Manifest, VocabularyEntry, check_data, read_manifest
 from t2t_lite.data.problem import SIDES, SPLITS, Problem
-from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, import_vocabulary, open_vocabulary
+from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder, sha256_of
+from t2t_lite.importing.t2t_vocabulary import import_t2t_vocabulary
 
 _SHARD = re.compile(r"(.+)-(train|dev|test)-(\d{5})-of-(\d{5})")
 _BATCH = 4096  # records that are parsed at a time
@@ -238,7 +239,9 @@ def _find_vocabulary(source: Path, name: str) -> str:
     named = [path for path in found if path.name.split(".")[1] == name] or found
     if len(named) != 1:
         listed = ", ".join(path.name for path in named) or "no file vocab.*"
-        raise UserError(f"which vocabulary do the shards have? {source} has {listed}; name it with `vocab_file`")
+        raise UserError(
+            f"which vocabulary do the shards have? {source} has {listed}; name it with `vocab_file`, or `bytes`"
+        )
     return str(named[0])
 
 
@@ -253,5 +256,5 @@ def _import_vocabularies(problem: Problem, folder: Path) -> tuple[Vocabulary, Vo
     made = []
     for side, source in zip(SIDES, given):
         made.append(folder / problem.vocab_filename(side, 0))
-        import_vocabulary(Path(source), made[-1])
+        import_t2t_vocabulary(source, made[-1])
     return open_vocabulary(made[0]), open_vocabulary(made[-1])

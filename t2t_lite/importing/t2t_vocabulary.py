@@ -5,9 +5,21 @@ from pathlib import Path
 
 from t2t_lite.data.problem import SIDES
 from t2t_lite.data.vocab import import_vocabulary, open_vocabulary
+from t2t_lite.data.vocab.t2t_tokens import T2tByteVocabulary, byte_list
 from t2t_lite.errors import UserError
+from t2t_lite.files import written_whole
 
 _PATTERN = "vocab.*"
+# The name of a vocabulary that has no file: a token for each byte.
+BYTES = "bytes"
+
+
+def import_t2t_vocabulary(source: str, path: Path) -> None:
+    """Imports a vocabulary file, or writes that of bytes. Raises a UserError if it cannot be read."""
+    if source != BYTES or Path(source).is_file():
+        return import_vocabulary(Path(source), path)
+    with written_whole(path) as partial:
+        partial.write_bytes(byte_list())
 
 
 def find_vocabularies(
@@ -17,7 +29,8 @@ def find_vocabularies(
 
     Args:
       sizes: the sizes of the model's vocabularies, in tokens.
-      vocab_file: the path of the file, or of those of inputs and targets, separated by a comma; "": looks for one.
+      vocab_file: the path of the file or "bytes", or those of inputs and targets, separated by a comma; "": looks for
+        one.
       places: the folders to look in; the first with a fitting file counts.
       flags: those of the training.
       folder: an existing folder.
@@ -41,8 +54,11 @@ def find_vocabularies(
             listed = ", ".join(path.name for path in chosen)
             raise UserError(f"several vocabularies in {place} have {sizes[0]:,} tokens: {listed}; choose `vocab_file`")
         if chosen:
-            path = _import(chosen[0], folder)
+            path = _import(str(chosen[0]), folder)
             return path, path
+    if sizes[0] == T2tByteVocabulary.size:
+        path = _import(BYTES, folder)
+        return path, path
     where = " or ".join(dict.fromkeys(map(str, places)))
     raise UserError(
         f"no vocabulary of {sizes[0]:,} tokens ({_PATTERN}) in {where}; name its folder with `data_dir`, or the file "
@@ -55,7 +71,8 @@ def _import_given(given: Sequence[str], sizes: Sequence[int], folder: Path) -> t
         raise UserError(f"`vocab_file` names {len(given)} files; give one, or INPUTS,TARGETS", status=2)
     made = []
     for side, name in zip(SIDES, given):
-        made.append(_import(Path(name), folder, side if len({Path(each).name for each in given}) < len(given) else ""))
+        is_one_name = len({Path(each).name for each in given}) < len(given)
+        made.append(_import(name, folder, side if is_one_name else ""))
         if (size := open_vocabulary(made[-1]).size) not in sizes:
             raise UserError(f"`vocab_file`: {name} has {size:,} tokens, and the model's vocabulary {_listed(sizes)}")
     if len(used := {open_vocabulary(path).size for path in made}) < len(sizes):
@@ -72,13 +89,13 @@ def _listed(sizes: Sequence[int]) -> str:
 
 def _fits(source: Path, size: int, folder: Path) -> bool:
     try:
-        return open_vocabulary(_import(source, folder)).size == size
+        return open_vocabulary(_import(str(source), folder)).size == size
     except UserError:
         return False
 
 
-def _import(source: Path, folder: Path, side: str = "") -> Path:
+def _import(source: str, folder: Path, side: str = "") -> Path:
     """Imports a file, and returns the new path; `side` tells two files of one name apart."""
-    path = folder / ".".join(["vocab", *([side] if side else []), source.name.removeprefix("vocab.")])
-    import_vocabulary(source, path)
+    path = folder / ".".join(["vocab", *([side] if side else []), Path(source).name.removeprefix("vocab.")])
+    import_t2t_vocabulary(source, path)
     return path

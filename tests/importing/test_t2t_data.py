@@ -114,6 +114,23 @@ def test_sources_of_train_that_are_also_in_dev_are_counted(source, tmp_path):
     assert common.format("test", 214, "dev") in lines
 
 
+def test_shards_of_bytes_need_no_file_of_a_vocabulary(tmp_path):
+    pairs = [("Hé.", "Tag"), ("a b", "ÿ"), ("one", "eins")]
+    source = tmp_path / "source"
+    source.mkdir()
+    # As ByteTextEncoder numbers them: the byte + 2.
+    records = [
+        example(**{side: [*(byte + 2 for byte in text.encode()), 1] for side, text in zip(("inputs", "targets"), pair)})
+        for pair in pairs
+    ]
+    for split in ("train", "dev"):
+        write(source / f"{NAME}-{split}-00000-of-00001", records)
+    with pytest.raises(UserError, match="name it with `vocab_file`, or `bytes`"):
+        t2t.import_data(source, tmp_path / "data")
+    made = t2t.import_data(source, tmp_path / "data", vocab_file="bytes")
+    assert list(zip(*(path.read_text(encoding="utf-8").splitlines() for path in made.texts["dev"]))) == pairs
+
+
 @pytest.mark.heavy
 def test_an_imported_run_is_trained_further_with_its_settings(data, run, tmp_path, command):
     flags = [

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from t2t_lite.data.vocab import sentencepiece, subwords, wordpiece, words
+from t2t_lite.data.vocab import sentencepiece, subwords, t2t_tokens, wordpiece, words
 from t2t_lite.data.vocab.base import Vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import written_whole
@@ -14,6 +14,8 @@ _KINDS: dict[str, Callable[[Path, dict[str, Any]], Vocabulary]] = {
     "bytes": wordpiece.TokenListVocabulary,
     "characters": wordpiece.TokenListVocabulary,
     "subwords": subwords.SubwordVocabulary,
+    "t2t_bytes": t2t_tokens.T2tByteVocabulary,
+    "t2t_tokens": t2t_tokens.T2tTokenVocabulary,
     "wordpiece": wordpiece.TokenListVocabulary,
     "wordpiece_list": wordpiece.PlainListVocabulary,
     "words": words.WordVocabulary,
@@ -76,8 +78,10 @@ def train_vocabulary(
 def import_vocabulary(source: Path, path: Path) -> None:
     """Imports a vocabulary file: copies a t2t-lite file, renumbers a SentencePiece model or a list of WordPiece tokens.
 
-    Subwords of tensor2tensor keep their ids. A list of WordPiece tokens has one token per line, and tokens that
-    continue a word begin with "##". Raises a UserError if there is no such file or it has none of these formats.
+    Subwords and tokens of tensor2tensor keep their ids. A list of WordPiece tokens has one token per line, and tokens
+    that continue a word begin with "##".
+
+    Raises a UserError if there is no such file or it has none of these formats.
     """
     try:
         content = Path(source).read_bytes()
@@ -86,6 +90,8 @@ def import_vocabulary(source: Path, path: Path) -> None:
     try:
         if content.startswith(b"{"):
             open_vocabulary(source)
+        elif t2t_tokens.is_token_list(content):
+            content = t2t_tokens.token_list(content)
         elif subwords.is_subword_list(content):
             content = subwords.subword_list(content)
         elif sentencepiece.is_plain_list(content):
@@ -95,8 +101,8 @@ def import_vocabulary(source: Path, path: Path) -> None:
         with written_whole(path) as partial:
             partial.write_bytes(content)
             open_vocabulary(partial)
-    except UserError as error:
+    except (UserError, UnicodeDecodeError) as error:
         raise UserError(
-            f"{source} is not a vocabulary of t2t-lite, a SentencePiece model, subwords of tensor2tensor or a list of "
-            f"WordPiece tokens ({error})"
+            f"{source} is not a vocabulary of t2t-lite, a SentencePiece model, subwords or tokens of tensor2tensor or "
+            f"a list of WordPiece tokens ({error})"
         ) from error

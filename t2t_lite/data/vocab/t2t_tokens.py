@@ -1,0 +1,128 @@
+"""Vocabularies of tensor2tensor that are not learned: lists of tokens (TokenTextEncoder) and bytes (ByteTextEncoder).
+
+The files are JSON: {"kind": "t2t_tokens", "pieces": [...]}, by id, and {"kind": "t2t_bytes"}. Ids 0 and 1 are padding
+and end.
+"""
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, SYMBOLS, Vocabulary, json_content, with_end_symbol
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_RESERVED = ["<pad>", "<EOS>"]
+# The names that tensor2tensor's problems give to the token of unknown words.
+_UNKNOWN = ("UNK", "<UNK>", "<unk>")
+# What Python splits a text at, as code points for TensorFlow's regular expressions.
+_WHITE_SPACE = r"[\t-\r\x1c-\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]+"
+
+
+class T2tTokenVocabulary(Vocabulary):
+    """Tokens separated by blanks, such as those of a text that was split by byte-pair encoding.
+
+    A word that is not in the list is "UNK"; without such a token it is an error.
+    """
+
+    starts_with_blank = True
+
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        super().__init__(path)
+        self._own = content["pieces"]
+        self.size = len(self._own)
+        self._ids = {token: id for id, token in enumerate(self._own)}
+        self.unknown_id = next((self._ids[name] for name in _UNKNOWN if name in self._ids), None)
+
+    def tokens(self) -> list[str]:
+        """Returns every token, by id."""
+        return [*SYMBOLS[: len(_RESERVED)], *self._own[len(_RESERVED) :]]
+
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """See `Vocabulary`. Raises a UserError if a word is unknown and there is no token for that."""
+        rows = [[self._ids.get(token, self.unknown_id) for token in text.split()] for text in texts]
+        for row, text in zip(rows, texts):
+            if None in row:
+                raise UserError(f"{self.path} has no token '{text.split()[row.index(None)]}', and none such as UNK")
+        return [[*(id for id in row if id is not None), EOS_ID] for row in rows]
+
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        import tensorflow as tf
+
+        ids = self._table.lookup(tf.strings.split(tf.strings.regex_replace(texts, _WHITE_SPACE, " ")))
+        has_ids = tf.debugging.assert_non_negative(ids.flat_values, f"{self.path} lacks a token, and has none like UNK")
+        with tf.control_dependencies([] if has_ids is None else [has_ids]):
+            return with_end_symbol(ids.with_flat_values(tf.identity(ids.flat_values)))
+
+    def resources(self) -> list[object]:
+        """See `Vocabulary`."""
+        return [self._table]
+
+    @functools.cached_property
+    def _table(self) -> "tf.lookup.StaticHashTable":
+        import tensorflow as tf
+
+        with tf.init_scope():
+            tokens = tf.lookup.KeyValueTensorInitializer(tf.constant(self._own, tf.string), tf.range(self.size))
+            return tf.lookup.StaticHashTable(tokens, -1 if self.unknown_id is None else self.unknown_id)
+
+    def _text_of(self, token: int) -> str:
+        return f" {self._own[token]}"
+
+
+class T2tByteVocabulary(Vocabulary):
+    """The 256 bytes of UTF-8, which tensor2tensor's problems of characters use."""
+
+    unknown_id = None
+    size = len(_RESERVED) + 256
+
+    def __init__(self, path: Path, content: dict[str, Any]) -> None:
+        del content
+        super().__init__(path)
+
+    def tokens(self) -> list[str]:
+        """Returns a name for every token, by id; the names of bytes are <0x00> to <0xFF>."""
+        return [*SYMBOLS[: len(_RESERVED)], *(f"<0x{byte:02X}>" for byte in range(256))]
+
+    def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
+        """See `Vocabulary`."""
+        return [[*(byte + len(_RESERVED) for byte in text.encode("utf-8", errors="replace")), EOS_ID] for text in texts]
+
+    def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
+        """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
+        from t2t_lite.data.vocab.wordpiece import FIRST_BYTE
+        from t2t_lite.data.vocab.wordpiece_ops import bytes_of
+
+        return with_end_symbol(bytes_of(texts) - (FIRST_BYTE - len(_RESERVED)))
+
+    def _text_of(self, token: int) -> str:
+        return ""
+
+    def _byte_of(self, token: int) -> int | None:
+        return None if token in (PAD_ID, EOS_ID) else token - len(_RESERVED)
+
+
+def is_token_list(content: bytes) -> bool:
+    """Returns whether a file is a list of tokens of tensor2tensor, which unlike subwords have no escapes."""
+    lines = content.splitlines()
+    return [line.strip().decode("utf-8", "replace") for line in lines[:2]] == _RESERVED and b"\\" not in lines
+
+
+def token_list(content: bytes) -> bytes:
+    """Converts a file of tensor2tensor, a token on each line, to the content of a vocabulary file.
+
+    Raises a UserError if it contains a token twice.
+    """
+    own = [line.strip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
+    if len(set(own)) < len(own):
+        raise UserError("a list of tokens that contains one twice")
+    return json_content("t2t_tokens", own)
+
+
+def byte_list() -> bytes:
+    """Returns the content of the file of a vocabulary of bytes."""
+    return json_content("t2t_bytes", [])
