@@ -35,6 +35,7 @@ class Embedding(Layer):
         self.vocab_size = vocab_size
         self.hidden_size = hidden_size
         self.zero_padding = zero_padding
+        self.scaled = scaled
         self.scale = hidden_size**0.5 if scaled else 1.0
         self._frozen: Array | None = None
 
