@@ -62,7 +62,7 @@ def test_any_text_comes_back(vocabulary):
     assert vocabulary.decode(vocabulary.ids_of(texts)) == texts
 
 
-@pytest.mark.slow
+@pytest.mark.heavy
 def test_every_line_of_multi30k_comes_back(vocabulary, multi30k_dir):
     for path in sorted(multi30k_dir.glob("*.gz")):
         lines = gzip.decompress(path.read_bytes()).decode().splitlines()

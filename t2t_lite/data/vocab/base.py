@@ -134,6 +134,17 @@ def with_end_symbol(ids: "tf.RaggedTensor") -> "tf.RaggedTensor":
     return tf.concat([ids, ends], axis=1)
 
 
+def as_ragged(rows: Sequence[Sequence[int]]) -> "tf.RaggedTensor":
+    """Returns rows of ids as int32 [batch, (length)]."""
+    import tensorflow as tf
+
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    values = np.fromiter(itertools.chain.from_iterable(rows), np.int32, lengths.sum())
+    return tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]
+        values, lengths, validate=False
+    )
+
+
 def json_content(kind: str, tokens: Iterable[str], **more: object) -> bytes:
     """Returns the content of a JSON vocabulary file; `more` are further entries."""
     content = {"kind": kind, **more, "pieces": list(tokens)}  # the key in the file format, older than "tokens"

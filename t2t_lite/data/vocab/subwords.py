@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, SYMBOLS, Vocabulary, json_content, with_end_symbol
+from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, SYMBOLS, Vocabulary, as_ragged, json_content, with_end_symbol
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ class SubwordVocabulary(Vocabulary):
     def encode(self, texts: "tf.Tensor") -> "tf.RaggedTensor":
         """Turns strings [batch] into ids, int32 [batch, (length)], each with the end symbol."""
         return with_end_symbol(self._ops.encode(texts))
+
+    def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
+        """See `Vocabulary`; in Python, which is twice as fast as a graph because most runs of a text are not new."""
+        return as_ragged(self.ids_of(texts))
 
     def decode_in_graph(self, ids: "tf.Tensor") -> "tf.Tensor":
         """Turns int32 [batch, length], padded with 0, into strings [batch], as `decode` does."""

@@ -61,10 +61,8 @@ class SubwordOps:
         starts = (text_of != before) | (is_word != tf.concat([[False], is_word[:-1]], 0))
         escaped = self._escaped(numbers.flat_values, characters.flat_values)
         run_of = tf.cumsum(tf.cast(starts, tf.int64)) - 1
-        number = tf.reduce_sum(tf.cast(starts, tf.int64))
-        runs = tf.RaggedTensor.from_value_rowids(escaped, run_of, nrows=number)  # pyright: ignore[reportAttributeAccessIssue]
         text_of_run = tf.boolean_mask(text_of, starts)
-        joined = tf.strings.reduce_join(runs, axis=1)
+        joined = tf.strings.unsorted_segment_join(escaped, run_of, tf.size(text_of_run))
         # A single blank between two runs is left out.
         other = tf.fill(tf.minimum(tf.shape(text_of_run), 1), tf.constant(-1, tf.int64))
         is_first = text_of_run != tf.concat([other, text_of_run[:-1]], 0)
@@ -95,7 +93,7 @@ class SubwordOps:
         same_text = tf.concat([[False], run_of[1:] == run_of[:-1]], 0)[: tf.shape(run_of)[0]]
         follows_word = tf.concat([[False], is_word[:-1]], 0)[: tf.shape(run_of)[0]]
         blanks = tf.where(same_text & follows_word & is_word, " ", "")
-        return tf.strings.reduce_join(runs.with_flat_values(tf.strings.join([blanks, texts])), axis=1)
+        return _joined(runs.with_flat_values(tf.strings.join([blanks, texts])))
 
     def _unescaped(self, runs: tf.Tensor) -> tf.Tensor:
         """Returns the texts of runs [runs]."""
@@ -112,10 +110,13 @@ class SubwordOps:
             errors="replace",
             replacement_char=ord(NO_CHARACTER),
         )
-        whole = tf.strings.reduce_join(
-            parts.with_flat_values(tf.where(is_number, characters, parts.flat_values)), axis=1
-        )
+        whole = _joined(parts.with_flat_values(tf.where(is_number, characters, parts.flat_values)))
         parts = tf.strings.split(whole, _BACKSLASH)
-        # Not as the separator of reduce_join, which joins two empty parts without it.
+        # Not as a separator, which is left out between two empty parts.
         before = tf.where(tf.ragged.range(parts.row_lengths()).flat_values > 0, "\\", "")
-        return tf.strings.reduce_join(parts.with_flat_values(tf.strings.join([before, parts.flat_values])), axis=1)
+        return _joined(parts.with_flat_values(tf.strings.join([before, parts.flat_values])))
+
+
+def _joined(parts: tf.RaggedTensor) -> tf.Tensor:
+    """Joins strings [rows, (parts)] to strings [rows], without the memory of the longest row for each."""
+    return tf.strings.unsorted_segment_join(parts.flat_values, parts.value_rowids(), tf.cast(parts.nrows(), tf.int32))
