@@ -68,6 +68,5 @@ class Dropout(Layer):
         # type (a bfloat16 random number has 128 values). The scale matches the rounded rate.
         threshold = min(round(self.rate * 2**16), 2**16 - 1)
         numbers = (KerasSeeds() if seeds is None else seeds).uint16_like(x)
-        keep = ops.greater_equal(numbers, ops.cast(threshold, "uint16"))
-        scale, zero = (ops.cast(value, x.dtype) for value in (2**16 / (2**16 - threshold), 0))
-        return multiply_by_mask(x, ops.where(keep, scale, zero))
+        keep = ops.cast(ops.greater_equal(numbers, ops.cast(threshold, "uint16")), x.dtype)
+        return multiply_by_mask(x, keep * (2**16 / (2**16 - threshold)))
