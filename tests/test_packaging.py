@@ -275,6 +275,23 @@ def test_a_serving_machine_says_in_one_line_what_needs_tensorflow(serving, small
 
 
 @pytest.mark.heavy
+def test_a_machine_with_jax_and_without_network_installs_from_one_folder(built, grammar_data, tmp_path):
+    pytest.importorskip("jax")
+    pack = (sys.executable, built / "bin" / "pack_accelerator")
+    (tmp_path / "mine").mkdir()
+    refused = run(*pack, f"--output_dir={tmp_path / 'mine'}", cwd=built, status=1)
+    assert "exists and is no such folder" in refused.stderr
+    folder = tmp_path / "accelerator"
+    run(*pack, "--problem=grammar_ende", f"--data_dir={grammar_data}", f"--output_dir={folder}", cwd=built)
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 60e6
+    for python in ("cp311", "cp312", "cp313"):
+        assert len([*(folder / "wheels").glob(f"*-{python}-*.whl")]) == 2
+    tried = run(sys.executable, folder / "run.py", "--problem=any", cwd=tmp_path, status=2, PIP_NO_INDEX="1")
+    assert "--accelerator takes --problem and --data_dir together" in tried.stderr
+    assert (folder / "packages" / "t2t_lite" / "jax").is_dir() and (folder / "batches.npz").is_file()
+
+
+@pytest.mark.heavy
 def test_a_missing_extra_is_named_with_the_wheel_or_the_checkout(environment, wheels, built, tmp_path):
     program = "from t2t_lite.system import installed; print(*map(installed.install_command, ('plot', '')), sep='\\n')"
     run_pip = f"{environment / 'python'} -m pip install"

@@ -77,7 +77,7 @@ def read_settings(path: Path, flags: dict[str, str]) -> T2tSettings:
         raise UserError(f"{path} is not a file of tensor2tensor's hparams: {reason}") from error
     try:
         return _settings(theirs, flags)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise UserError(f"{path} has no usable value of {error.args[0] if error.args else error}") from error
 
 
