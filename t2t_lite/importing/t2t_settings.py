@@ -30,6 +30,7 @@ _ALLOWED: dict[str, tuple[Any, ...]] = {
     "top": ({},),
     "unidirectional_encoder": (False,),
     "vocab_divisor": (1,),
+    "weight_dtype": ("float32",),  # others are stored in an encoding
 }
 # (layer_preprocess_sequence, layer_postprocess_sequence) and where the norms are. Dropout does not change outputs.
 _NORM_POSITIONS = {("none", "dan"): "post", ("none", "an"): "post", ("n", "da"): "pre", ("n", "a"): "pre"}
@@ -46,11 +47,14 @@ _SAME = {
     "attention_dropout": "attention_dropout",
     "relu_dropout": "relu_dropout",
     "label_smoothing": "label_smoothing",
+    "clip_grad_norm": "clip_norm",
     "learning_rate_warmup_steps": "learning_rate_warmup_steps",
     "optimizer_adam_beta1": "adam_beta1",
     "optimizer_adam_beta2": "adam_beta2",
     "optimizer_adam_epsilon": "adam_epsilon",
 }
+# Settings of training that have no equivalent unless they are 0.
+_WITHOUT_EQUIVALENT = ("symbol_dropout", "weight_decay", "weight_noise", "grad_noise_scale", "scheduled_sampling_prob")
 # The schedules that are the paper's, with a constant factor.
 _PAPERS = {"constant", "linear_warmup", "rsqrt_decay", "rsqrt_hidden_size"}
 
@@ -77,7 +81,7 @@ def read_settings(path: Path, flags: dict[str, str]) -> T2tSettings:
         raise UserError(f"{path} is not a file of tensor2tensor's hparams: {reason}") from error
     try:
         return _settings(theirs, flags)
-    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+    except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path} has no usable value of {error.args[0] if error.args else error}") from error
 
 
@@ -101,6 +105,8 @@ def _settings(theirs: dict[str, Any], flags: dict[str, str]) -> T2tSettings:
     if theirs.get("shared_embedding") and not theirs["shared_embedding_and_softmax_weights"]:
         notes.append("shared_embedding=True: a training will change the embeddings of both sides independently")
     layers, num_heads = theirs["num_hidden_layers"], theirs["num_heads"]
+    if not isinstance(num_heads, int) or num_heads < 1:
+        raise _refused("num_heads", num_heads, "a whole number of at least 1")
     changes: dict[str, Any] = {
         "num_encoder_layers": theirs.get("num_encoder_layers") or layers,
         "num_decoder_layers": theirs.get("num_decoder_layers") or layers,
@@ -139,9 +145,15 @@ def _of_training(theirs: dict[str, Any], flags: dict[str, str], notes: list[str]
         notes.append(f"learning_rate_schedule={schedule} has no equivalent: a training will use the paper's")
     if "adam" not in (optimizer := str(theirs.get("optimizer", "adam")).lower()) or "adamw" in optimizer:
         notes.append(f"optimizer={optimizer} is not imported: a training will use adam")
+    notes += [
+        f"{name}={value} has no equivalent: a training will be without it"
+        for name in _WITHOUT_EQUIVALENT
+        if (value := theirs.get(name))
+    ]
     if isinstance(batch_size := theirs.get("batch_size"), int):
         devices = flags.get("worker_gpu", "1")
-        changes["batch_tokens"] = max(1, batch_size * (int(devices) if devices.isdecimal() else 1))
+        steps = (theirs.get("optimizer_multistep_accumulate_steps") or 1) if "multistep" in optimizer else 1
+        changes["batch_tokens"] = max(1, batch_size * steps * (int(devices) if devices.isdecimal() else 1))
     return changes
 
 

@@ -52,7 +52,10 @@ def find_vocabularies(
         named = [path for path in fitting if name and name in path.name]
         if len(chosen := named or fitting) > 1:
             listed = ", ".join(path.name for path in chosen)
-            raise UserError(f"several vocabularies in {place} have {sizes[0]:,} tokens: {listed}; choose `vocab_file`")
+            raise UserError(
+                f"several vocabularies in {place} have {sizes[0]:,} tokens: {listed}; name that of the model with "
+                f"`vocab_file`, or INPUTS,TARGETS if each side has its own"
+            )
         if chosen:
             path = _import(str(chosen[0]), folder)
             return path, path
@@ -77,8 +80,8 @@ def _import_given(given: Sequence[str], sizes: Sequence[int], folder: Path) -> t
             raise UserError(f"`vocab_file`: {name} has {size:,} tokens, and the model's vocabulary {_listed(sizes)}")
     if len(used := {open_vocabulary(path).size for path in made}) < len(sizes):
         raise UserError(
-            f"the model has two vocabularies ({_listed(sizes)} tokens), and `vocab_file` names only one of "
-            f"{used.pop():,} tokens; give INPUTS,TARGETS"
+            f"the model has {len(sizes)} vocabularies ({_listed(sizes)} tokens), and `vocab_file` names only "
+            f"{_listed(sorted(used))}; give INPUTS,TARGETS"
         )
     return made[0], made[-1]
 

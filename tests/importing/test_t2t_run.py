@@ -129,12 +129,25 @@ def refused(model, tmp_path, **options):
         {"pos": None},
         {"top": {"targets": "x"}},
         {"vocab_divisor": 128},
+        {"weight_dtype": "bfloat16"},
+        {"num_heads": 0},
     ],
 )
 def test_settings_without_an_equivalent_are_refused_by_name(t2t_dir, tmp_path, changes):
     model = copied(t2t_dir, tmp_path / "model", **changes)
     (name,) = changes
     assert f"{name}=" in refused(model, tmp_path, data_dir=t2t_dir / "data")
+
+
+def test_settings_of_a_training_are_taken_or_named(t2t_dir, tmp_path):
+    changes = {"clip_grad_norm": 2.0, "batch_size": 500, "symbol_dropout": 0.1, "weight_decay": 0.0}
+    changes |= {"optimizer": "MultistepAdam", "optimizer_multistep_accumulate_steps": 8}
+    model = copied(t2t_dir, tmp_path / "model", **changes)
+    said = []
+    run = t2t.import_model(model, tmp_path / "run", data_dir=t2t_dir / "data", warn=said.append)
+    hparams = json.loads((run.path / "hparams.json").read_text())
+    assert hparams["clip_norm"] == 2.0 and hparams["batch_tokens"] == 4000
+    assert said == ["symbol_dropout=0.1 has no equivalent: a training will be without it"]
 
 
 def test_an_average_and_numbers_of_layers_of_each_stack(imported, t2t_dir, tmp_path):
@@ -179,7 +192,7 @@ def test_the_vocabularies_of_a_model_with_two_are_asked_for(t2t_dir, tmp_path):
     message = refused(model, tmp_path, data_dir=t2t_dir / "data")
     assert "2 vocabularies (1,000 and 2,054 tokens); name both with `vocab_file=INPUTS,TARGETS`" in message
     (one,) = (t2t_dir / "data").glob("vocab.*")
-    assert "names only one of 2,054 tokens" in refused(model, tmp_path, vocab_file=str(one))
+    assert "names only 2,054; give INPUTS,TARGETS" in refused(model, tmp_path, vocab_file=str(one))
     assert "names 3 files" in refused(model, tmp_path, vocab_file=f"{one},{one},{one}")
 
 

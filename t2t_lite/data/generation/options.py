@@ -24,7 +24,9 @@ class GenerateOptions(Options):
     vocab_kind: str | None = option(None, "kind of tokens", unset="the problem's", choices=_KINDS)
     vocab_size: int | None = option(None, "number of tokens", unset="the problem's", at_least=1)
     vocab_file: str | PathLike | None = option(
-        None, "use an existing vocabulary: a t2t-lite file, a SentencePiece model, a list of WordPiece tokens"
+        None,
+        "use an existing vocabulary: a t2t-lite file, a SentencePiece model, subwords or tokens of tensor2tensor, a "
+        "list of WordPiece tokens; with --from=t2t also bytes",
     )
     runner: str = option("", "generate with Apache Beam: direct, or the name of a Beam runner (extra beam)")
     beam_options: str = option("", "flags for the Beam pipeline, separated by blanks", metavar="FLAGS")

@@ -34,7 +34,7 @@ class Vocabulary(ABC):
     """
 
     size: int
-    unknown_id: int | None = UNKNOWN_ID  # None: every text has tokens, and id 2 is one like others
+    unknown_id: int | None = UNKNOWN_ID  # None: there is none, and id 2 is a token like others
     starts_with_blank = False  # whether a token's text includes the blank before the word; decode removes the first one
 
     def __init__(self, path: Path) -> None:

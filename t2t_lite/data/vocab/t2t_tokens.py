@@ -9,15 +9,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from t2t_lite.data.vocab.base import EOS_ID, PAD_ID, SYMBOLS, Vocabulary, json_content, with_end_symbol
+from t2t_lite.data.vocab.base import (
+    EOS_ID,
+    PAD_ID,
+    SYMBOLS,
+    UNKNOWN_ID,
+    Vocabulary,
+    as_ragged,
+    json_content,
+    with_end_symbol,
+)
 from t2t_lite.errors import UserError
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 _RESERVED = ["<pad>", "<EOS>"]
-# The names that tensor2tensor's problems give to the token of unknown words.
+# The names that tensor2tensor's problems give to the token of unknown words, which is usually the next one.
 _UNKNOWN = ("UNK", "<UNK>", "<unk>")
+# The subwords of a list of subwords with which it spells the characters that it lacks.
+_ESCAPES = [character.encode() for character in "\\_u;0123456789"]
 # What Python splits a text at, as code points for TensorFlow's regular expressions.
 _WHITE_SPACE = r"[\t-\r\x1c-\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000}]+"
 
@@ -25,7 +36,7 @@ _WHITE_SPACE = r"[\t-\r\x1c-\x20\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{
 class T2tTokenVocabulary(Vocabulary):
     """Tokens separated by blanks, such as those of a text that was split by byte-pair encoding.
 
-    A word that is not in the list is "UNK"; without such a token it is an error.
+    A word that is not in the list is the unknown token; without such a token it is an error.
     """
 
     starts_with_blank = True
@@ -34,12 +45,16 @@ class T2tTokenVocabulary(Vocabulary):
         super().__init__(path)
         self._own = content["pieces"]
         self.size = len(self._own)
-        self._ids = {token: id for id, token in enumerate(self._own)}
-        self.unknown_id = next((self._ids[name] for name in _UNKNOWN if name in self._ids), None)
+        # Of a token that is listed twice, the last id counts.
+        self._ids = {token: id for id, token in enumerate(self._own) if id >= len(_RESERVED)}
+        candidates = (self._own[UNKNOWN_ID : UNKNOWN_ID + 1], self._ids)
+        named = (self._own.index(name) for tokens in candidates for name in _UNKNOWN if name in tokens)
+        self.unknown_id = next(named, None)
 
     def tokens(self) -> list[str]:
-        """Returns every token, by id."""
-        return [*SYMBOLS[: len(_RESERVED)], *self._own[len(_RESERVED) :]]
+        """Returns a name for every token, by id: the token, with its id if it is listed twice or empty."""
+        last = {token: id for id, token in enumerate(self._own)}
+        return [token if token and last[token] == id else f"{token}<{id}>" for id, token in enumerate(self._own)]
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """See `Vocabulary`. Raises a UserError if a word is unknown and there is no token for that."""
@@ -58,6 +73,10 @@ class T2tTokenVocabulary(Vocabulary):
         with tf.control_dependencies([] if has_ids is None else [has_ids]):
             return with_end_symbol(ids.with_flat_values(tf.identity(ids.flat_values)))
 
+    def encode_all(self, texts: Sequence[str]) -> "tf.RaggedTensor":
+        """See `Vocabulary`. Raises a UserError if a word is unknown and there is no token for that."""
+        return as_ragged(self.ids_of(texts))
+
     def resources(self) -> list[object]:
         """See `Vocabulary`."""
         return [self._table]
@@ -67,7 +86,9 @@ class T2tTokenVocabulary(Vocabulary):
         import tensorflow as tf
 
         with tf.init_scope():
-            tokens = tf.lookup.KeyValueTensorInitializer(tf.constant(self._own, tf.string), tf.range(self.size))
+            tokens = tf.lookup.KeyValueTensorInitializer(
+                tf.constant([*self._ids], tf.string), tf.constant([*self._ids.values()], tf.int32)
+            )
             return tf.lookup.StaticHashTable(tokens, -1 if self.unknown_id is None else self.unknown_id)
 
     def _text_of(self, token: int) -> str:
@@ -107,19 +128,14 @@ class T2tByteVocabulary(Vocabulary):
 
 
 def is_token_list(content: bytes) -> bool:
-    """Returns whether a file is a list of tokens of tensor2tensor, which unlike subwords have no escapes."""
-    lines = content.splitlines()
-    return [line.strip().decode("utf-8", "replace") for line in lines[:2]] == _RESERVED and b"\\" not in lines
+    """Returns whether a file is a list of tokens of tensor2tensor, which unlike subwords need no escapes."""
+    lines = [line.strip() for line in content.split(b"\n")]
+    return lines[:2] == [name.encode() for name in _RESERVED] and not set(lines).issuperset(_ESCAPES)
 
 
 def token_list(content: bytes) -> bytes:
-    """Converts a file of tensor2tensor, a token on each line, to the content of a vocabulary file.
-
-    Raises a UserError if it contains a token twice.
-    """
+    """Converts a file of tensor2tensor, a token on each line, to the content of a vocabulary file."""
     own = [line.strip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
-    if len(set(own)) < len(own):
-        raise UserError("a list of tokens that contains one twice")
     return json_content("t2t_tokens", own)
 
 
