@@ -22,7 +22,7 @@ from t2t_lite.data.problem import SIDES, SPLITS, Problem
 from t2t_lite.data.vocab import EOS_ID, PAD_ID, Vocabulary, open_vocabulary
 from t2t_lite.errors import UserError
 from t2t_lite.files import make_folder, sha256_of
-from t2t_lite.importing.t2t_vocabulary import import_t2t_vocabulary
+from t2t_lite.importing.t2t_vocabulary import BYTES, import_t2t_vocabulary
 
 _SHARD = re.compile(r"(.+)-(train|dev|test)-(\d{5})-of-(\d{5})")
 _BATCH = 4096  # records that are parsed at a time
@@ -240,7 +240,8 @@ def _find_vocabulary(source: Path, name: str) -> str:
     if len(named) != 1:
         listed = ", ".join(path.name for path in named) or "no file vocab.*"
         raise UserError(
-            f"which vocabulary do the shards have? {source} has {listed}; name it with `vocab_file`, or `bytes`"
+            f"which vocabulary do the shards have? {source} has {listed}; name it with `vocab_file`; if the "
+            f"tokens are bytes, give `vocab_file={BYTES}`"
         )
     return str(named[0])
 

@@ -147,6 +147,13 @@ def test_a_word_with_the_name_of_a_symbol_is_refused(tmp_path):
         ctranslate2_model.write(random_model(VOCAB), tokens, tokens, tmp_path, None)
 
 
+@pytest.mark.parametrize(("unknown_id", "token"), [(2, "<unk>"), (4, "w4"), (None, "<unk>")])
+def test_the_unknown_token_may_have_any_id(unknown_id, token, tmp_path):
+    tokens = ["<pad>", "</s>", "<unk>", *(f"w{id}" for id in range(3, VOCAB))]
+    ctranslate2_model.write(random_model(VOCAB), tokens, tokens, tmp_path, None, unknown_id)
+    assert json.loads((tmp_path / "config.json").read_text())["unk_token"] == token
+
+
 # Each other set is made of the same parts as one of these.
 QUICK = (
     "t2t_transformer_base",

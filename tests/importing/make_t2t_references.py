@@ -1,6 +1,8 @@
 """Writes t2t_references.json.gz: what tensor2tensor 1.15.7 itself makes of small models with random weights.
 
-It runs with tensor2tensor and TensorFlow 2.13, not with this package, and reads pairs of texts separated by a tab:
+It runs with tensor2tensor on TensorFlow 2.13, not with this package. There, empty modules must take the place of those
+that tensor2tensor imports and a translation does not need (gym, cv2, tensorflow_gan and so on). It reads pairs of texts
+separated by a tab:
 
     PYTHONPATH=tests python tests/importing/make_t2t_references.py pairs.tsv tests/importing/t2t_references.json.gz
 """
