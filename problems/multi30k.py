@@ -1,12 +1,17 @@
 """Multi30k, task 1, raw text: English image captions with professional translations (Elliott et al. 2016, W16-3210)."""
 
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from t2t_lite.data.mixture import Mixture, Part
 from t2t_lite.data.problem import Example, Problem, Source
 from t2t_lite.data.text_files import read_parallel
 from t2t_lite.registry import PROBLEMS
+
+if TYPE_CHECKING:
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 _URL = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw/"
 _FILE_PREFIXES = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
@@ -59,6 +64,35 @@ class Multi30kEndeSeparate(Multi30kEnde):
 
     vocab_size = 4000
     shared_vocabulary = False
+
+
+@PROBLEMS.register
+class Multi30kEndeTokenised(Multi30kEnde):
+    """As multi30k_ende, with the text of published figures: lower-cased, with Moses' punctuation and tokens.
+
+    These are the steps of the data set's own files of tokens, in the same order. All plain-text files have this text,
+    so outputs are scored as they are (`--metric=paper_bleu --tokenized`).
+    """
+
+    vocab_size = 10_000
+
+    def examples(self, split: str, files: Mapping[str, Path]) -> Iterator[Example]:
+        """Yields the captions of a split as tokens, separated by blanks."""
+        languages = (self.source_language, self.target_language)
+        for pair in super().examples(split, files):
+            yield Example(*(_moses_tokens(text, language) for text, language in zip(pair, languages)))
+
+
+def _moses_tokens(text: str, language: str) -> str:
+    normalizer, tokenizer = _moses(language)
+    return " ".join(tokenizer.tokenize(normalizer.normalize(text.lower()), escape=True))
+
+
+@functools.cache
+def _moses(language: str) -> "tuple[MosesPunctNormalizer, MosesTokenizer]":
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer
+
+    return MosesPunctNormalizer(language), MosesTokenizer(language)
 
 
 @PROBLEMS.register

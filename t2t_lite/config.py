@@ -96,6 +96,20 @@ class HParams(Settings):
     )
     attention_dropout: float = option(0.0, "on attention weights", at_least=0, below=1)
     relu_dropout: float = option(0.0, "on the inner layer of feed-forward networks", at_least=0, below=1)
+    token_dropout: float = option(
+        0.0, "on whole vectors of tokens, before positions are added (Sennrich et al. 2016)", at_least=0, below=1
+    )
+    bpe_dropout: float = option(
+        0.0,
+        "merges of byte-pair tokens left out in training, anew each epoch (Provilkov et al. 2020)",
+        at_least=0,
+        below=1,
+    )
+    rdrop_alpha: float = option(
+        0.0,
+        "weight of the divergence of two passes with other dropout (R-Drop, Wu et al. 2021); 0: one pass",
+        at_least=0,
+    )
     max_length: int = option(256, "tokens, end symbol included; longer pairs are left out of training", at_least=1)
     label_smoothing: float = option(0.1, "epsilon_ls", at_least=0, below=1)
     batch_tokens: int = option(25_000, "real target tokens per optimizer step over all devices", at_least=1)
@@ -167,7 +181,12 @@ class HParams(Settings):
                 f"batch_tokens={self.batch_tokens}: with so few target tokens per step (at least one pair) the loss "
                 f"hardly falls; the paper uses {HParams.batch_tokens:,}, and small sets 1,000 or more"
             )
-        for name in ("residual_dropout", "attention_dropout", "relu_dropout"):
+        rates = ("residual_dropout", "attention_dropout", "relu_dropout", "token_dropout")
+        if self.rdrop_alpha and not any(getattr(self, name) for name in rates):
+            messages.append(
+                f"rdrop_alpha={self.rdrop_alpha}: without dropout, both passes are equal; set residual_dropout"
+            )
+        for name in (*rates, "bpe_dropout"):
             if getattr(self, name) > 0.5:
                 messages.append(f"{name}={getattr(self, name)}: drops more than half; the paper uses at most 0.3")
         if self.learning_rate_constant > 10:

@@ -69,6 +69,7 @@ class TrainingData:
                 batch_tokens=hparams.batch_tokens,
                 batch_by=hparams.batch_by,
                 max_length=hparams.max_length,
+                bpe_dropout=hparams.bpe_dropout,
                 seed=seed,
             )
         lengths = {side: int(length) for side, length in zip(("inputs", "targets"), self.mean_lengths())}

@@ -12,6 +12,7 @@ import tensorflow as tf
 from t2t_lite.arrays import Array
 from t2t_lite.data.batch_shapes import learn_batch_shapes
 from t2t_lite.data.batching import cut_into_batches, cut_into_shapes, fold_in
+from t2t_lite.data.bpe_dropout import NewTokens, new_tokens_of
 from t2t_lite.data.manifest import Manifest, read_manifest
 from t2t_lite.data.problem import Problem
 from t2t_lite.errors import UserError
@@ -72,6 +73,7 @@ def batches(
     seed: int | None = None,
     epoch: int | tf.Tensor = 0,
     shapes: np.ndarray | None = None,
+    new_tokens: NewTokens | None = None,
 ) -> tf.data.Dataset:
     """Returns one epoch of global batches {"inputs", "targets"}: int32 [rows, length], padded with 0.
 
@@ -90,6 +92,7 @@ def batches(
       epoch: counted from 0.
       shapes: batches have one of these shapes, filled up with empty rows, see `learn_batch_shapes`; needs a seed, and
         `batch_by` has no meaning then.
+      new_tokens: splits texts anew, as a function of seed, epoch and window; needs a seed.
     """
     manifest = read_manifest(data_dir, problem)
     window = WINDOW if manifest is None else max(1, window_size(manifest.splits[split]["examples"]))
@@ -106,6 +109,8 @@ def batches(
     def cut(index: tf.Tensor, window: tf.Tensor) -> tf.data.Dataset:
         inputs, targets = _parse(window, problem.is_reversed, max_length)
         window_seed = None if order_seed is None else fold_in(order_seed, index)
+        if new_tokens is not None and order_seed is not None:
+            inputs, targets = new_tokens.of_window(inputs, targets, order_seed, index)
         lengths = inputs.row_lengths(), targets.row_lengths()
         if shapes is not None and window_seed is not None:
             return tf.data.Dataset.from_tensor_slices(cut_into_shapes(*lengths, window_seed, shapes)).map(
@@ -153,6 +158,7 @@ def epochs(
     seed: int,
     first_epoch: int = 0,
     skip: int = 0,
+    bpe_dropout: float = 0.0,
 ) -> tf.data.Dataset:
     """Returns the batches of the training split, epoch after epoch, without end.
 
@@ -160,6 +166,7 @@ def epochs(
       problem, data_dir, batch_tokens, batch_by, max_length, seed: see `batches`.
       first_epoch: the epoch to begin with.
       skip: number of batches of the first epoch to skip, because they have been used.
+      bpe_dropout: the probability of leaving out a merge of byte-pair tokens, see `BpeDropout`.
 
     Returns:
       a dataset like that of `batches`, with additional int64 scalars "epoch" and "position" in each batch.
@@ -167,6 +174,10 @@ def epochs(
     shapes = None
     if batch_by == "shapes":
         shapes = batch_shapes(problem, data_dir, batch_tokens=batch_tokens, max_length=max_length)
+
+    new_tokens = None
+    if bpe_dropout:
+        new_tokens = new_tokens_of(problem, data_dir, read_manifest(data_dir, problem), bpe_dropout, max_length)
 
     def numbered(epoch: tf.Tensor, skipped: tf.Tensor) -> tf.data.Dataset:
         epoch_batches = batches(
@@ -179,6 +190,7 @@ def epochs(
             seed=seed,
             epoch=epoch,
             shapes=shapes,
+            new_tokens=new_tokens,
         )
         return (
             epoch_batches.enumerate()

@@ -20,7 +20,14 @@ _DEVICES = "devices"  # the axis of the mesh
 # An accelerator needs large products; the logits of a chunk are 1.2 GB with 37,000 tokens.
 MAX_CHUNK = 8192
 # What a step under JAX does not have, and the value that switches it off.
-_UNUSED = {"clip_norm": 0.0, "weight_decay": 0.0, "ema_decay": 0.0, "optimizer": "adam"}
+_UNUSED = {
+    "clip_norm": 0.0,
+    "weight_decay": 0.0,
+    "ema_decay": 0.0,
+    "optimizer": "adam",
+    "rdrop_alpha": 0.0,
+    "bpe_dropout": 0.0,
+}
 
 
 class TrainState(NamedTuple):

@@ -61,6 +61,7 @@ class Transformer(Seq2SeqModel):
         super().__init__(hparams, vocab_size, inputs_vocab_size, dtype, **kwargs)
         policy = self.dtype_policy
         self._make_embeddings(policy)
+        self.token_dropout = Dropout(hparams.token_dropout, name="token_dropout", dtype=policy)
         self.embedding_dropout = Dropout(hparams.residual_dropout, name="embedding_dropout", dtype=policy)
         self.encoder_layers = [encoder_layer(hparams, i, policy) for i in range(hparams.num_encoder_layers)]
         self.decoder_layers = [decoder_layer(hparams, i, policy) for i in range(hparams.num_decoder_layers)]
@@ -100,6 +101,7 @@ class Transformer(Seq2SeqModel):
         for part in dict.fromkeys((self.embedding, self.inputs_embedding, self.projection)):
             part.build((None, None))
         for layer in (
+            self.token_dropout,
             self.embedding_dropout,
             *self.position_encodings.values(),
             *self.encoder_layers,
@@ -272,6 +274,8 @@ class Transformer(Seq2SeqModel):
         `added`, float [batch, length, hidden] or None, is added before the dropout.
         """
         x = (self.inputs_embedding if side == "inputs" else self.embedding)(ids)
+        if self.token_dropout.rate:
+            x = x * self.token_dropout(ops.ones_like(x[:, :, :1]), seeds=seeds)
         x = self.position_encodings[side](x, length=ops.shape(ids)[1])
         if added is not None:
             x = x + added

@@ -62,5 +62,5 @@ def training_step_flops(model: "Seq2SeqModel", source_length: float, target_leng
     `batch_tokens` target tokens of the settings, and source tokens in proportion. The model is built, maybe without
     values.
     """
-    pairs = model.hparams.batch_tokens / target_length
+    pairs = model.hparams.batch_tokens / target_length * (2 if model.hparams.rdrop_alpha else 1)
     return {part: pairs * count for part, count in model.step_flops(source_length, target_length).items()}

@@ -99,6 +99,7 @@ class TrainingLoop:
             batch_tokens=hparams.batch_tokens,
             batch_by=hparams.batch_by,
             max_length=hparams.max_length,
+            bpe_dropout=hparams.bpe_dropout,
             seed=self._options.random_seed,
             first_epoch=epoch,
             skip=position,

@@ -49,8 +49,9 @@ def estimate_memory(model: Seq2SeqModel, length: int, num_parallel: int = 1) -> 
     copies = COPIES_OF_WEIGHTS + (num_parallel - 1) + moments + (hparams.ema_decay > 0.0)
     cast = 0 if hparams.precision == "float32" else 2
     fixed = model.count_params() * (copies * FLOAT32 + cast) + num_parallel * step.shared + step.graph
+    passes = 2 if hparams.rdrop_alpha else 1
     temporary = TEMPORARY_TENSORS * FLOAT32 * step.widest
-    return MemoryEstimate(fixed, ALLOCATOR_OVERHEAD * (step.kept + temporary))
+    return MemoryEstimate(fixed, ALLOCATOR_OVERHEAD * (passes * step.kept + temporary))
 
 
 def choose_max_tokens(

@@ -40,7 +40,7 @@ def make(name):
 
 def places(model):
     """The dropout layers with a rate above 0, by the path of their parent layer."""
-    found = {"embedding": model.embedding_dropout}
+    found = {"tokens": model.token_dropout, "embedding": model.embedding_dropout}
     for stack in (model.encoder_layers, model.decoder_layers):
         for layer in stack:
             for part in layer._flatten_layers(include_self=False, recursive=False):
@@ -88,6 +88,16 @@ def test_encoder_and_decoder_have_dropout_on_their_embeddings():
     seeds.uint16_like = lambda x: drawn.append(x.shape) or draw(x)
     model(INPUTS, TARGETS, seeds=seeds)
     assert len(drawn) == len(PAPER) + 1  # the embeddings of the source and of the target
+
+
+def test_token_dropout_removes_whole_vectors_on_both_sides():
+    model = make("transformer_dr0")
+    others = INPUTS + 2, TARGETS + 1
+    model.token_dropout.rate = 1 - 2**-16  # all of these few tokens
+    assert np.abs(np.array(model(*others)) - model(INPUTS, TARGETS)).max() > 1e-3
+    logits = model(INPUTS, TARGETS, seeds=seeds_of())
+    np.testing.assert_array_equal(model(*others, seeds=seeds_of()), logits)  # only positions are left
+    assert np.abs(np.array(logits[0, 0]) - logits[0, 1]).max() > 1e-3
 
 
 @pytest.mark.slow

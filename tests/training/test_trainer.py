@@ -53,10 +53,14 @@ def all_arrays(path):
 
 
 @pytest.mark.heavy
-def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for_bit(run, copy_data, tmp_path):
-    run(SMALL, copy_data, tmp_path / "through")
-    run(SMALL.replace(train_steps=20), copy_data, tmp_path / "stopped")
-    run(SMALL, copy_data, tmp_path / "stopped")
+@pytest.mark.parametrize(
+    "changes", [{}, {"bpe_dropout": 0.2, "token_dropout": 0.1, "rdrop_alpha": 1.0}], ids=["plain", "small data"]
+)
+def test_stopping_within_an_epoch_and_resuming_gives_the_same_parameters_bit_for_bit(run, changes, copy_data, tmp_path):
+    settings = SMALL.replace(**changes)
+    run(settings, copy_data, tmp_path / "through")
+    run(settings.replace(train_steps=20), copy_data, tmp_path / "stopped")
+    run(settings, copy_data, tmp_path / "stopped")
 
     through = all_arrays(tmp_path / "through" / "ckpt-40")
     stopped = all_arrays(tmp_path / "stopped" / "ckpt-40")

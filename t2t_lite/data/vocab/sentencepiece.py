@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 BLANK = "\u2581"  # how SentencePiece writes a blank
+# In SentencePiece's files: the type of models of byte pairs, and the types of pieces of ordinary text.
+_BYTE_PAIRS = 2
+_UNSET, _ORDINARY = 0, 1
 
 sentencepiece.set_min_log_level(2)
 
@@ -59,6 +62,21 @@ class SentencePieceVocabulary(Vocabulary):
     def tokens(self) -> list[str]:
         """Returns the text of every token, by id, with `BLANK` for a blank; those of ids 0 to 2 are symbols."""
         return self._tokens
+
+    @property
+    def is_bpe(self) -> bool:
+        """Whether the tokens are byte pairs, and not those of a unigram model."""
+        return self._proto().trainer_spec.model_type == _BYTE_PAIRS
+
+    def merge_scores(self) -> dict[int, float]:
+        """Returns the score of each token of ordinary text, by id: of two possible merges, the higher one is made."""
+        pieces = enumerate(self._proto().pieces)
+        return {id: piece.score for id, piece in pieces if piece.type in (_UNSET, _ORDINARY)}
+
+    def _proto(self) -> Any:  # noqa: ANN401  the class is made at run time
+        proto = model_class()()
+        proto.ParseFromString(self._model)
+        return proto
 
     def ids_of(self, texts: Sequence[str]) -> list[list[int]]:
         """See `Vocabulary`."""
@@ -195,7 +213,15 @@ def model_class() -> Callable[[], Any]:
     text, number, real = kinds.TYPE_STRING, kinds.TYPE_INT32, kinds.TYPE_FLOAT
     add("Piece", piece=(1, text), score=(2, real), type=(3, number))
     ids = {name: (40 + place, number) for place, name in enumerate(("unk_id", "bos_id", "eos_id", "pad_id"))}
-    add("Spec", vocab_size=(4, number), **ids, unk_piece=(45, text), eos_piece=(47, text), pad_piece=(48, text))
+    add(
+        "Spec",
+        model_type=(3, number),
+        vocab_size=(4, number),
+        **ids,
+        unk_piece=(45, text),
+        eos_piece=(47, text),
+        pad_piece=(48, text),
+    )
     add("Model", pieces=(1, "Piece"), trainer_spec=(2, "Spec"))
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)

@@ -4,8 +4,10 @@ from typing import Generic, NamedTuple, TypeVar
 
 import tensorflow as tf
 
+from t2t_lite.errors import UserError
 from t2t_lite.layers.cross_entropy import CrossEntropySums, cross_entropy, linear_cross_entropy
 from t2t_lite.layers.dropout import Seeds
+from t2t_lite.layers.rdrop import linear_rdrop
 from t2t_lite.models.base import Seq2SeqModel
 
 Number = TypeVar("Number", tf.Tensor, float)
@@ -24,7 +26,8 @@ class LossSums(NamedTuple, Generic[Number]):
 
 def training_loss(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds) -> LossSums[tf.Tensor]:
     """Returns the loss of a batch of inputs and targets, int32 [rows, length], with dropout from `seeds`."""
-    sums = _cross_entropy_of(model, inputs, targets, seeds)
+    of_batch = _rdrop_of if model.hparams.rdrop_alpha else _cross_entropy_of
+    sums = of_batch(model, inputs, targets, seeds)
     return LossSums(sums.smoothed, sums.plain, _num_tokens(targets))
 
 
@@ -45,6 +48,20 @@ def _cross_entropy_of(
     x, weight = factors
     flat = tf.reshape(x, [-1, x.shape[-1]])
     return linear_cross_entropy(flat, weight, labels, label_smoothing, trains=seeds is not None)
+
+
+def _rdrop_of(model: Seq2SeqModel, inputs: tf.Tensor, targets: tf.Tensor, seeds: Seeds) -> CrossEntropySums:
+    """Returns the loss of two passes, with other numbers of the same seeds."""
+    hparams = model.hparams
+    passes = [factors for _ in range(2) if (factors := model.factors_of_logits(inputs, targets, seeds))]
+    if not passes:
+        raise UserError(
+            f"hparams=rdrop_alpha={hparams.rdrop_alpha}: {type(model).__name__} does not give the factors of its "
+            f"logits; set rdrop_alpha=0, or define factors_of_logits"
+        )
+    x = tf.stack([tf.reshape(of_pass, [-1, of_pass.shape[-1]]) for of_pass, _ in passes])
+    labels = tf.reshape(targets, [-1])
+    return linear_rdrop(x, passes[0][1], labels, hparams.label_smoothing, hparams.rdrop_alpha)
 
 
 def _num_tokens(targets: tf.Tensor) -> tf.Tensor:

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_lite.config import HParams
+from t2t_lite.errors import UserError
 from t2t_lite.layers.embedding import Embedding
 from t2t_lite.models.hard_alignment import HardAlignmentTransformer
 from t2t_lite.models.transformer import Transformer
@@ -70,3 +71,24 @@ def test_by_factors_and_by_logits_are_the_same(by_factors, by_logits, changes):
     for part, expected_part in zip(trained, expected, strict=True):
         np.testing.assert_allclose(part, expected_part, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(evaluated, expected_evaluated, rtol=1e-5)
+
+
+def test_rdrop_without_dropout_has_the_usual_loss_and_with_it_two_other_passes():
+    plain, twice, dropped = (
+        Transformer(TINY.replace(residual_dropout=rate, rdrop_alpha=alpha), VOCAB)
+        for rate, alpha in ((0.0, 0.0), (0.0, 3.0), (0.3, 3.0))
+    )
+    for model in (plain, twice, dropped):
+        model.build()
+        model.set_weights(plain.get_weights())
+    (expected, evaluated), (found, same), (other, _) = map(results_of, (plain, twice, dropped))
+    for part, expected_part in zip(found, expected, strict=True):
+        np.testing.assert_allclose(part, expected_part, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(same, evaluated, rtol=1e-6)  # evaluation makes one pass
+    assert other[0] > expected[0] * 1.001
+
+
+def test_rdrop_needs_the_factors_of_the_logits():
+    model = OwnCall(TINY.replace(rdrop_alpha=1.0), VOCAB)
+    with pytest.raises(UserError, match=r"rdrop_alpha=1.0: OwnCall does not give the factors of its logits"):
+        results_of(model)

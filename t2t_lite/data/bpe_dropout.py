@@ -1,0 +1,203 @@
+"""BPE dropout: sentences are split into other tokens at each epoch (Provilkov et al. 2020, arXiv 1910.13267)."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from t2t_lite.data.manifest import Manifest
+from t2t_lite.data.problem import Problem
+from t2t_lite.data.vocab import open_vocabulary
+from t2t_lite.data.vocab.sentencepiece import BLANK, SentencePieceVocabulary
+from t2t_lite.errors import UserError
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class BpeDropout:
+    """Splits encoded texts into characters and merges them again, while merges are left out at random.
+
+    Before each merge, every possible one is dropped with probability `rate`; the best of the others is made, and a word
+    is finished if there is none (algorithm 1). With a rate of 0, the tokens are those of the vocabulary's `encode`.
+    Symbols, bytes and unknown tokens stay as they are.
+
+    Args:
+      vocabulary: the vocabulary of the ids; its tokens are byte pairs.
+      rate: the probability of leaving out a merge.
+    """
+
+    def __init__(self, vocabulary: SentencePieceVocabulary, rate: float) -> None:
+        self._rate = rate
+        # A blank begins a word, unless a token has one inside.
+        tokens, scores = vocabulary.tokens(), vocabulary.merge_scores()
+        self._size = len(tokens)
+        ids = {tokens[id]: id for id in scores}
+        self._keys, self._merged = _merges(ids, self._size)
+        self._costs = np.array([-scores.get(id, 0.0) for id in range(self._size)])
+        leaves = [_characters(token, ids) if token in ids else [id] for id, token in enumerate(tokens)]
+        self._leaf_counts = np.array([len(of_token) for of_token in leaves])
+        self._leaf_starts = np.cumsum(self._leaf_counts) - self._leaf_counts
+        self._leaves = np.array([leaf for of_token in leaves for leaf in of_token])
+        has_words = not any(BLANK in token[1:] for token in ids)
+        self._starts_word = np.array([has_words and token.startswith(BLANK) for token in tokens])
+        self._is_fixed = ~np.isin(np.arange(self._size), list(ids.values()))
+
+    def __call__(self, flat: np.ndarray, lengths: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, ...]:
+        """Returns texts with other tokens, in the form of the arguments.
+
+        Args:
+          flat: int [tokens], the ids of all texts, one text after the other, with their end symbols.
+          lengths: int [texts], the number of tokens of each.
+          rng: decides which merges are left out.
+        """
+        counts = self._leaf_counts[flat]
+        ids = self._leaves[np.repeat(self._leaf_starts[flat], counts) + _ranges(counts)]
+        text = np.repeat(np.repeat(np.arange(len(lengths)), lengths), counts)
+        fixed = self._is_fixed[ids]
+        is_start = self._starts_word[ids] | fixed
+        is_start[1:] |= (text[1:] != text[:-1]) | fixed[:-1]
+        word = np.cumsum(is_start)
+        text_of_word = text[np.flatnonzero(is_start)] if len(ids) else text
+        ids, word = self._merge(ids, word, rng)
+        texts = text_of_word[word - word[0]] if len(word) else word
+        return ids.astype(flat.dtype), np.bincount(texts, minlength=len(lengths)).astype(lengths.dtype)
+
+    def _merge(self, ids: np.ndarray, word: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Merges the tokens of all words at once, one merge a word and round. Returns the tokens and their words."""
+        finished: list[tuple[np.ndarray, np.ndarray]] = []
+        while len(ids) > 1:
+            places, merged = self._possible(ids, word)
+            kept = rng.random(len(places)) >= self._rate
+            places, merged = places[kept], merged[kept]
+            if not len(places):
+                break
+            # The best merge of each word, the leftmost of equal ones: words are consecutive.
+            order = np.lexsort((places, self._costs[merged], word[places]))
+            best = order[np.flatnonzero(np.diff(word[places][order], prepend=-1))]
+            ids[places[best]] = merged[best]
+            goes_on = np.zeros(word[-1] + 1, bool)
+            goes_on[word[places[best]]] = True
+            is_left = np.ones(len(ids), bool)
+            is_left[places[best] + 1] = False
+            ids, word = ids[is_left], word[is_left]
+            active = goes_on[word]
+            finished.append((ids[~active], word[~active]))
+            ids, word = ids[active], word[active]
+        finished.append((ids, word))
+        ids, word = (np.concatenate(parts) for parts in zip(*finished))
+        order = np.argsort(word, kind="stable")
+        return ids[order], word[order]
+
+    def _possible(self, ids: np.ndarray, word: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns where two neighbours of a word can be merged, and the ids of the merged tokens."""
+        keys = ids[:-1] * self._size + ids[1:]
+        found = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        places = np.flatnonzero((self._keys[found] == keys) & (word[:-1] == word[1:]))
+        return places, self._merged[found[places]]
+
+
+def _merges(ids: dict[str, int], size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the pairs of tokens that make another one, as sorted numbers first * size + second, and the latter."""
+    pairs = {
+        ids[token[:cut]] * size + ids[token[cut:]]: id
+        for token, id in ids.items()
+        for cut in range(1, len(token))
+        if token[:cut] in ids and token[cut:] in ids
+    }
+    pairs = pairs or {-1: 0}
+    keys = np.array(sorted(pairs))
+    return keys, np.array([pairs[key] for key in keys.tolist()])
+
+
+def _characters(token: str, ids: dict[str, int]) -> list[int]:
+    """Returns the ids of a token's characters, or the token's own if one of them is no token."""
+    return [ids[character] for character in token] if all(character in ids for character in token) else [ids[token]]
+
+
+def _ranges(counts: np.ndarray) -> np.ndarray:
+    """Returns 0 to n - 1 for each n of the counts, one after the other."""
+    return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+class NewTokens:
+    """Splits the pairs of a window of the data anew, as a function of seed, epoch and the window's number.
+
+    Args:
+      sides: for the inputs and the targets; None keeps their tokens.
+      longest: a text that would have more tokens keeps its own.
+    """
+
+    def __init__(self, sides: Sequence[BpeDropout | None], longest: int) -> None:
+        self._sides = sides
+        self._longest = longest
+
+    def of_window(
+        self, inputs: "tf.RaggedTensor", targets: "tf.RaggedTensor", seed: "tf.Tensor", window: "tf.Tensor"
+    ) -> "tuple[tf.RaggedTensor, ...]":
+        """Returns inputs and targets, int32 [pairs, (length)], with new tokens. Works in graphs.
+
+        `seed` is (random seed, epoch), int64 [2], and `window` the window's number, int64.
+        """
+        return tuple(self._of_side(side, texts, seed, window) for side, texts in enumerate((inputs, targets)))
+
+    def _of_side(
+        self, side: int, texts: "tf.RaggedTensor", seed: "tf.Tensor", window: "tf.Tensor"
+    ) -> "tf.RaggedTensor":
+        import tensorflow as tf
+
+        if (split := self._sides[side]) is None:
+            return texts
+        arguments = (texts.flat_values, texts.row_lengths(), tf.concat([seed, [window, side]], axis=0))
+        flat, lengths = tf.numpy_function(
+            lambda *values: self._split(split, *values), arguments, (tf.int32, tf.int64), stateful=False
+        )
+        flat.set_shape([None])
+        lengths.set_shape([None])
+        return tf.RaggedTensor.from_row_lengths(  # pyright: ignore[reportAttributeAccessIssue]
+            flat, lengths, validate=False
+        )
+
+    def _split(
+        self, split: BpeDropout, flat: np.ndarray, lengths: np.ndarray, entropy: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy.astype(np.uint64).tolist())))
+        ids, counts = split(flat, lengths, rng)
+        keeps = np.maximum(counts, lengths) > self._longest
+        if not keeps.any():
+            return ids, counts
+        source = np.where(keeps, np.cumsum(lengths) - lengths + len(ids), np.cumsum(counts) - counts)
+        chosen = np.where(keeps, lengths, counts)
+        return np.concatenate([ids, flat])[np.repeat(source, chosen) + _ranges(chosen)], chosen
+
+
+def new_tokens_of(
+    problem: Problem, data_dir: Path, manifest: Manifest | None, rate: float, max_length: int
+) -> NewTokens:
+    """Returns the BPE dropout of a problem's data, on each side that has byte-pair tokens.
+
+    Args:
+      problem: the problem, which may be reversed.
+      data_dir: the folder with the data and its vocabularies.
+      manifest: the data's manifest.
+      rate: the probability of leaving out a merge.
+      max_length: the most tokens of a pair's side in training.
+
+    Raises:
+      UserError: if no side has byte-pair tokens, or the data has no manifest.
+    """
+    if manifest is None:
+        raise UserError(f"hparams=bpe_dropout={rate}: {data_dir} has no manifest; generate the data again")
+    files = problem.in_direction([entry["file"] for entry in manifest.vocabularies])
+    made: dict[str, BpeDropout | None] = {}
+    for file in files:
+        vocabulary = open_vocabulary(data_dir / file)
+        made[file] = None
+        if isinstance(vocabulary, SentencePieceVocabulary) and vocabulary.is_bpe:
+            made[file] = BpeDropout(vocabulary, rate)
+    if not any(made.values()):
+        raise UserError(
+            f"hparams=bpe_dropout={rate}: the vocabularies in {data_dir} have no byte-pair tokens; set bpe_dropout=0"
+        )
+    return NewTokens([made[file] for file in files], manifest.longest("train", max_length))

@@ -1,0 +1,167 @@
+"""BPE dropout against SentencePiece, without dropout, and against algorithm 1 of Provilkov et al. 2020."""
+
+import collections
+import functools
+import random
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from t2t_lite.data.bpe_dropout import BpeDropout, NewTokens
+from t2t_lite.data.generation.generate import generate
+from t2t_lite.data.pipeline import epochs
+from t2t_lite.data.problem import Example, Problem, get_problem
+from t2t_lite.data.vocab import open_vocabulary, train_vocabulary
+from t2t_lite.errors import UserError
+from t2t_lite.registry import PROBLEMS
+
+BLANK = "\u2581"
+WORDS = ["the", "lower", "newest", "widest", "lowest", "newer", "wide", "tower", "towel", "renew", "wider", "lowers"]
+
+
+def sentences(number, seed=1):
+    generator = random.Random(seed)
+    return [" ".join(generator.choices(WORDS, k=generator.randint(1, 6))) for _ in range(number)]
+
+
+@pytest.fixture(scope="module")
+def vocabulary(tmp_path_factory):
+    path = tmp_path_factory.mktemp("bpe") / "vocab.subwords"
+    train_vocabulary(sentences(400), 320, path, symbols=["<2de>"], byte_fallback=True)
+    return open_vocabulary(path)
+
+
+def split(vocabulary, texts, rate, seed=1):
+    """Returns the new ids of texts as lists."""
+    rows = vocabulary.ids_of(texts)
+    flat, lengths = np.concatenate(rows).astype(np.int32), np.array([len(row) for row in rows])
+    ids, counts = BpeDropout(vocabulary, rate)(flat, lengths, np.random.default_rng(seed))
+    assert ids.dtype == np.int32 and counts.sum() == len(ids)
+    return [part.tolist() for part in np.split(ids, np.cumsum(counts)[:-1])]
+
+
+def test_without_dropout_tokens_are_sentencepieces_own(vocabulary):
+    texts = [
+        *sentences(200, seed=2),
+        "",
+        "new  two blanks ",
+        "unknown: ж 漢 \t",
+        "<2de> lower<2de>est",
+        "xyz",
+        "newestnewest",
+    ]
+    assert split(vocabulary, texts, 0.0) == vocabulary.ids_of(texts)
+
+
+def test_texts_stay_the_same_with_any_rate(vocabulary):
+    texts = [*sentences(50, seed=3), "", " new  blanks ", "ж <2de> newest"]
+    plain = vocabulary.ids_of(texts)
+    for rate in (0.1, 0.5, 0.999):
+        rows = split(vocabulary, texts, rate)
+        assert vocabulary.decode(rows) == vocabulary.decode(plain)
+        assert all(row[-1] == 1 for row in rows)
+    symbol = vocabulary.tokens().index("<2de>")
+    assert symbol in rows[-1] and max(map(len, rows)) > max(map(len, plain))  # characters, but for the symbol
+
+
+def distribution_of(word, scores, rate):
+    """Returns the probability of each split of a word by algorithm 1: all cases of dropped merges, one by one."""
+
+    @functools.cache
+    def splits(symbols):
+        merges = [i for i in range(len(symbols) - 1) if symbols[i] + symbols[i + 1] in scores]
+        # The best merge first. It is made if it is kept and all better ones are dropped.
+        merges.sort(key=lambda i: (-scores[symbols[i] + symbols[i + 1]], i))
+        found, dropped = collections.Counter(), 1.0
+        for i in merges:
+            merged = (*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :])
+            for result, probability in splits(merged).items():
+                found[result] += dropped * (1 - rate) * probability
+            dropped *= rate
+        found[symbols] += dropped
+        return found
+
+    return splits(tuple(word))
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.4])
+def test_splits_are_as_frequent_as_the_algorithm_says(vocabulary, rate):
+    tokens, number = vocabulary.tokens(), 20_000
+    scores = {tokens[id]: score for id, score in vocabulary.merge_scores().items()}
+    rows = split(vocabulary, ["newest lower"] * number, rate)
+    for word in (f"{BLANK}newest", f"{BLANK}lower"):
+        expected = distribution_of(word, scores, rate)
+        assert sum(expected.values()) == pytest.approx(1.0)
+        counts = collections.Counter()
+        for row in rows:
+            pieces = [tokens[id] for id in row[:-1]]
+            second = max(i for i, piece in enumerate(pieces) if piece.startswith(BLANK))
+            counts[tuple(pieces[:second] if word == f"{BLANK}newest" else pieces[second:])] += 1
+        assert set(counts) <= set(expected) and len(counts) > 3
+        for pieces, probability in expected.items():
+            deviation = (number * probability * (1 - probability)) ** 0.5
+            assert abs(counts[pieces] - number * probability) < 5 * deviation + 1
+
+
+def test_a_text_that_would_be_too_long_keeps_its_tokens(vocabulary):
+    texts = ["newest newest newest", "lower"]
+    rows = vocabulary.ids_of(texts)
+    longest = 10
+    new_tokens = NewTokens([BpeDropout(vocabulary, 0.999), None], longest)
+    ragged = vocabulary.encode_all(texts)
+    seed = tf.constant([1, 0], tf.int64)
+    inputs, targets = new_tokens.of_window(ragged, ragged, seed, tf.constant(0, tf.int64))
+    assert inputs.to_list()[0] == rows[0] and targets.to_list() == rows
+    assert len(rows[1]) < len(inputs.to_list()[1]) <= longest
+
+
+@PROBLEMS.register
+class WordsForTest(Problem):
+    vocab_size = 320
+    num_shards = 2
+
+    def examples(self, split, files):
+        for text in sentences(60 if split == "train" else 5, seed=len(split)):
+            yield Example(text, text)
+
+
+@PROBLEMS.register
+class WholeWordsForTest(WordsForTest):
+    vocab_kind = "words"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    for problem in (WordsForTest(), WholeWordsForTest()):
+        generate(problem, folder, folder, say=lambda line: None)
+    return folder
+
+
+def batches_of(data, number, problem="words_for_test", rate=0.3, **settings):
+    sizes = {"batch_tokens": 200, "batch_by": "both", "max_length": 64, "seed": 5}
+    dataset = epochs(get_problem(problem), data, **sizes, bpe_dropout=rate, **settings)
+    return [{name: value.numpy() for name, value in batch.items()} for batch in dataset.take(number)]
+
+
+def test_each_epoch_has_other_tokens_of_the_same_texts_and_can_be_resumed(data):
+    batches = batches_of(data, 40)
+    vocabulary = open_vocabulary(next(data.glob("vocab.words_for_test*")))
+    epoch_rows = []
+    for epoch in (0, 1):
+        rows = [row for batch in batches if batch["epoch"] == epoch for row in batch["inputs"].tolist()]
+        assert sorted(vocabulary.decode(rows)) == sorted(sentences(60, seed=5))
+        epoch_rows.append({tuple(row) for row in rows})
+    assert epoch_rows[0] != epoch_rows[1]
+    assert any(batch["inputs"].tolist() != batch["targets"].tolist() for batch in batches)
+    later = batches[-3]
+    again = batches_of(data, 3, first_epoch=int(later["epoch"]), skip=int(later["position"]))
+    for batch, same in zip(batches[-3:], again, strict=True):
+        for name, value in batch.items():
+            np.testing.assert_array_equal(same[name], value)
+
+
+def test_data_without_byte_pairs_is_refused(data):
+    with pytest.raises(UserError, match=r"bpe_dropout=0.3: the vocabularies in .* have no byte-pair tokens"):
+        batches_of(data, 1, problem="whole_words_for_test")
