@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.import_rules import ALSO, BASIS, RULES, RULES_AT_LOADING
+from support.import_table import PAGE, import_table
 
 from t2t_lite.registry import METRICS
 from t2t_lite.scoring.metric import figure_of
@@ -120,6 +121,10 @@ def test_modules_loaded_by_listings_import_nothing_heavy(part):
     assert modules_of(part)
     wrong = {name: forbidden(imports_at_loading(name), *RULES_AT_LOADING[part]) for name in modules_of(part)}
     assert {name: modules for name, modules in wrong.items() if modules} == {}
+
+
+def test_the_table_of_the_documentation_is_made_of_the_rules():
+    assert f"\n{import_table()}\n" in PAGE.read_text(encoding="utf-8")
 
 
 SEARCH = [
