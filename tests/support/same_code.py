@@ -1,4 +1,4 @@
-"""Checks that a change of texts left the code alone: syntax trees without docstrings and strings are those of a revision.
+"""Checks that a change of texts left the code alone: syntax trees without strings are those of a revision.
 
 `.venv/bin/python tests/support/same_code.py REVISION` lists the files whose code differs.
 """
